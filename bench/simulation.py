@@ -18,7 +18,7 @@ import click
 
 from bench.pages import DOCS, markdown_table, replace_table
 from holodeck_action.decide.compare.comparison import SIGNIFICANT
-from holodeck_action.decide.compare.differences import Values, difference, judge_differences
+from holodeck_action.decide.compare.differences import PairedValues, difference, judge_differences
 from holodeck_action.decide.compare.paired_statistics import (
     cases_to_detect,
     interval,
@@ -26,7 +26,7 @@ from holodeck_action.decide.compare.paired_statistics import (
     score_interval,
     student_interval,
 )
-from holodeck_action.decide.statistics import MANY_ENOUGH
+from holodeck_action.decide.statistics import MIN_SAMPLE
 
 PAGE = DOCS / "statistics.md"
 COMMAND = "make statistics"
@@ -76,9 +76,9 @@ def _draw_case(random: Random, chance: float, trials: Trials) -> tuple[float, fl
     return (float(all(passed)) if trials.all_pass else sum(passed) / len(passed)), score
 
 
-def _draw_run(random: Random, cases: int, trials: Trials, change: float) -> tuple[Values, Values]:
+def _draw_run(random: Random, cases: int, trials: Trials, change: float) -> tuple[PairedValues, PairedValues]:
     """Return the pass rates and the scores of both sides in a random comparison."""
-    passed, scored = Values(), Values()
+    passed, scored = PairedValues(), PairedValues()
     for _ in range(cases):
         chance = random.betavariate(_A, _B)
         base, head = _draw_case(random, chance, trials), _draw_case(random, chance * (1 + change / _RATE), trials)
@@ -195,7 +195,7 @@ SIZES_HEADS = (
 def size_rows() -> Iterator[tuple[str, ...]]:
     steady, noisy = [(0.0, 1.0)] * 100, [(-1.0, 1.0)] * 5 + [(1.0, 1.0)] * 5 + [(0.0, 1.0)] * 90
     for margin in (0.2, 0.1, 0.05, 0.02):
-        ruling_out = next(n for n in count(MANY_ENOUGH) if score_interval(0, 0, n)[0] > -margin)
+        ruling_out = next(n for n in count(MIN_SAMPLE) if score_interval(0, 0, n)[0] > -margin)
         seeing = (cases_to_detect(margin, differences) for differences in (steady, noisy))
         yield f"{100 * margin:g} points", str(ruling_out), *map(str, seeing)
 

@@ -1,6 +1,6 @@
 """Evaluate agent suites and decide whether a change may be merged.
 
-The public names of `holodeck_action.api`, imported when they are used.
+The package has the public names of `holodeck_action.api`; each is imported when it is first used.
 """
 
 __version__ = "0.1.0"

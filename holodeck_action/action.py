@@ -1,4 +1,4 @@
-"""The step of a workflow: runs it with the variables and streams of the process, and exits with its code."""
+"""Runs the step of a workflow with the variables and streams of the process, and exits with the step's code."""
 
 from __future__ import annotations
 
@@ -70,9 +70,9 @@ def main(
         cwd: absolute path of the current folder; used as the workspace unless the runner names another one.
         stdin: the standard input.
         stdout: the log is written to it.
-        stderr: not used, since the runner shows lines of two streams in no fixed order.
+        stderr: not used: the runner does not keep the order of lines from two streams.
         pause: function that waits for a number of seconds, between requests to GitHub.
-        signals: signals that end a run in an orderly way, and are ignored while publishing.
+        signals: signals that end a run in an orderly way; they are ignored while results are published.
 
     Raises:
         RestartError: packages were installed, and the program must start again with them.

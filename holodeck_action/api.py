@@ -66,8 +66,8 @@ __all__ = [
 
 T = TypeVar("T")
 AnyPath = str | os.PathLike[str]
-_ONE = "only one can be loaded"
-_ALLOWED = {item.setting: item.kind for item in INPUTS}
+_ONE_SUITE = "only one can be loaded"
+_INPUT_KINDS = {item.setting: item.kind for item in INPUTS}
 
 
 def load_suite(suite: AnyPath = "agent.yaml", *, environ: Mapping[str, str] | None = None) -> Suite:
@@ -185,12 +185,14 @@ def score(
         retrieval_context: the retrieved texts; None if they are unknown.
         retrieved_chunks: the retrieved chunks in rank order, each `{"id": ..., "text": ..., "score": ...}`; None if
             they are unknown.
-        ground_truth_chunk_ids: the ids of the relevant chunks, or the gain of each by id.
+        ground_truth_chunk_ids: the ids of the relevant chunks, or the gain of each by id; None if none are expected.
         tool_invocations: the tool calls in order, each `{"name": ..., "args": ..., "result": ..., "error": ...}`;
             None if they are unknown.
-        expected_tools: the expected tool calls, as `expected_tools` in agent.yaml.
-        expected_trajectory: the expected calls of the conversation, as `expected_trajectory` in the policy file.
-        model: the judge, if the metric names none; for `Similar` any model of the embedding model's provider.
+        expected_tools: the expected tool calls, as `expected_tools` in agent.yaml; None if calls are not checked.
+        expected_trajectory: the expected calls of the conversation, as `expected_trajectory` in the policy file; None
+            if the calls are not checked.
+        model: the judge, if the metric names none; for `Similar` any model of the embedding model's provider. None if
+            the metric names its model or calls none.
         environ: environment variables with keys and URLs of models; None to use those of this process.
 
     Returns:
@@ -199,7 +201,7 @@ def score(
     Raises:
         ValueError: an argument cannot be used; the message names it.
     """
-    asked = {
+    turn_values = {
         "input": input,
         "ground_truth": ground_truth,
         "ground_truth_chunk_ids": ground_truth_chunk_ids,
@@ -212,7 +214,9 @@ def score(
         "retrieved_chunks": retrieved_chunks,
         "tool_invocations": tool_invocations,
     }
-    work = partial(asyncio.run, score_answer(metric, asked, reply, model, os.environ if environ is None else environ))
+    work = partial(
+        asyncio.run, score_answer(metric, turn_values, reply, model, os.environ if environ is None else environ)
+    )
     return _run_outside_loop(work)
 
 
@@ -225,7 +229,7 @@ def verdict_of(record: Evaluation) -> MetricVerdict: ...
 
 
 def verdict_of(record: Record | Evaluation, *, base: Record | None = None) -> Verdict | MetricVerdict:
-    """Return the verdict of a record, by the gates of its run, or of one evaluation, by its threshold.
+    """Return the verdict of a run's record, by the run's gates, or of one evaluation, by the metric's threshold.
 
     Args:
         record: the record of a run, or an evaluation from `score`.
@@ -268,7 +272,10 @@ def read_record(results: AnyPath) -> Record:
 
 
 def _run_outside_loop(work: Callable[[], T]) -> T:
-    """Call a function that runs an event loop, also if this thread runs one already, and return its result."""
+    """Call a function that runs its own event loop, and return its result.
+
+    If this thread already runs an event loop, the function is called in another thread.
+    """
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -305,14 +312,14 @@ def _invalid_inputs(given: Mapping[str, Any]) -> Iterable[tuple[str, Any, str]]:
         if value is None or isinstance(value, str | tuple | CallableTarget):
             continue
         try:
-            _ALLOWED[name].read(str(value))
+            _INPUT_KINDS[name].read(str(value))
         except ValueError:
-            yield name.removesuffix("_s"), value, _ALLOWED[name].allowed
+            yield name.removesuffix("_s"), value, _INPUT_KINDS[name].allowed
 
 
 def _load(suite: AnyPath | Suite, caller: Caller) -> LoadedSuite:
     path = suite.folder / suite.file if isinstance(suite, Suite) else suite
-    return load_one_suite(os.fspath(path), caller.surroundings(None), _ONE)
+    return load_one_suite(os.fspath(path), caller.suite_context(None), _ONE_SUITE)
 
 
 def _run_suite(suite: AnyPath | Suite, given: Mapping[str, Any], caller: Caller) -> Record:
@@ -325,11 +332,13 @@ def _run_suite(suite: AnyPath | Suite, given: Mapping[str, Any], caller: Caller)
             if isinstance(suite, Suite) and loaded.suite != suite:
                 place = suite.folder / suite.file
                 raise ConfigurationError([f"{place}: differs from what load_suite returned; load it again"])
-            around = caller.surroundings(None)
-            prepared = prepare_suites([loaded], request.flags, around)
-            output = replace(Output.for_caller(caller, request, None, caller.progress_display()), conclude=found.append)
+            context = caller.suite_context(None)
+            prepared = prepare_suites([loaded], request.flags, context)
+            output = replace(
+                Output.for_caller(caller, request, None, caller.progress_display()), on_conclusion=found.append
+            )
             with caller.job() as job:
-                done = run_suites(prepared, request, output, claims, around, job)
+                done = run_suites(prepared, request, output, claims, context, job)
     except FolderError as error:
         raise ConfigurationError([str(error)]) from None
     if not done.suites[0].written:

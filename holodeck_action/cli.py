@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from holodeck_action.commands.door import ExportCommand, InitCommand, Program, SchemaCommand
+from holodeck_action.commands.command_classes import ExportCommand, InitCommand, Program, SchemaCommand
 from holodeck_action.commands.program import (
     collect_garbage_rarely,
     current_folder,
@@ -27,16 +27,16 @@ from holodeck_action.commands.program import (
 from holodeck_action.decide.exit_codes import ExitCode
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.error_reports import report_error
-from holodeck_action.run.options.action_inputs import CHANGES
+from holodeck_action.run.options.action_inputs import COMPARISON
 from holodeck_action.run.options.flags import (
-    CALLS,
+    ACCESS,
     EPILOG,
     GATES,
     JUDGES_ONLY,
+    MODEL_CALLS,
     PATH,
     PUBLISH,
     PUBLISH_EPILOG,
-    REACH,
     RUN,
     SUITES,
     VERSION,
@@ -79,7 +79,7 @@ def run(caller: Caller, /, **given: Any) -> int:
 
 @cli.command()
 @SUITES
-@settings("allow-empty", "env-file", "requirements", *REACH)
+@settings("allow-empty", "env-file", "requirements", *ACCESS)
 @click.pass_obj
 def validate(caller: Caller, /, **given: Any) -> int:
     """Check SUITEs (default: agent.yaml) with everything they refer to, and report all errors at once.
@@ -94,7 +94,7 @@ def validate(caller: Caller, /, **given: Any) -> int:
 @cli.command(epilog=EPILOG)
 @click.argument("results", type=PATH, required=False)
 @click.option("--policy", type=PATH, help="Take the gates from this policy file.")
-@settings(*GATES, *CHANGES, "output-dir", helps={"output-dir": "Write verdict.json here."})
+@settings(*GATES, *COMPARISON, "output-dir", helps={"output-dir": "Write verdict.json here."})
 @click.pass_obj
 def decide(caller: Caller, /, **given: Any) -> int:
     """Judge RESULTS (a results.json) again, without running anything, by the gates it was run with or new ones.
@@ -111,7 +111,7 @@ def decide(caller: Caller, /, **given: Any) -> int:
 @click.argument("base", type=PATH)
 @click.argument("head", type=PATH, required=False)
 @click.option("--history", type=PATH, metavar="DIR", help="Folder of a history. BASE and HEAD may name its runs.")
-@settings("policy", *CHANGES, "format", "output")
+@settings("policy", *COMPARISON, "format", "output")
 @click.pass_obj
 def compare(caller: Caller, /, **given: Any) -> int:
     """Compare the run HEAD with the run BASE (each a results.json, or a folder with one), without running anything.
@@ -139,8 +139,8 @@ def compare(caller: Caller, /, **given: Any) -> int:
 def merge(caller: Caller, /, folders: tuple[GivenPath, ...], **given: Any) -> int:
     """Put the results of all shards of a run together, and judge them as one run, without running anything.
 
-    FOLDERs are the output folders of `run --shard`, or folders of such. Shards that are missing, doubled, or of
-    different runs are named, and nothing is written.
+    FOLDERs are the output folders of `run --shard`, or folders that contain them. If shards are missing, doubled or of
+    different runs, they are named, and nothing is written.
 
     \b
     Examples:
@@ -157,7 +157,7 @@ def merge(caller: Caller, /, folders: tuple[GivenPath, ...], **given: Any) -> in
 @click.argument("suite", default="agent.yaml", metavar="[SUITE]")
 @settings(
     *("output-dir", "concurrency", "run-timeout", "max-cost-usd", "max-tokens", *GATES, "resume"),
-    *(*CALLS, "template", "html", "fail-on"),
+    *(*MODEL_CALLS, "template", "html", "fail-on"),
     helps={
         **JUDGES_ONLY,
         "concurrency": "Maximum number of conversations judged concurrently [default: 10].",
@@ -268,7 +268,7 @@ def publish(caller: Caller, /, results: tuple[str, ...], **given: Any) -> int:
     type=click.Choice(["github", "gitlab"]),
     default="github",
     show_default=True,
-    help="Whose workflow to write.",
+    help="CI service whose workflow file is written.",
 )
 @click.pass_obj
 def init(caller: Caller, folder: GivenPath, ci: str, framework: str | None = None) -> int:
@@ -293,8 +293,7 @@ def init(caller: Caller, folder: GivenPath, ci: str, framework: str | None = Non
 def schema(caller: Caller, document: str) -> int:
     """Print the JSON Schema of a DOCUMENT.
 
-    That is agent.yaml, the policy file, what an agent is asked with (request) and answers (reply), or a file that a
-    command writes.
+    Documents are agent.yaml, the policy file, the request to an agent and its reply, and the files that commands write.
     """
     from holodeck_action.commands.schema import print_schema
 
@@ -334,7 +333,7 @@ def main(
     pause: Callable[[float], None] = time.sleep,
     signals: Sequence[signal.Signals] = (),
 ) -> int:
-    """Run one command of the command line; errors are sentences, never tracebacks.
+    """Run one command of the command line; an error is printed as a sentence, never as a traceback.
 
     Args:
         argv: the command-line arguments, without the program's name.

@@ -30,12 +30,12 @@ _OWN: Mapping[str, Mapping[str, str]] = {
         "GraderResult": "holodeck_action.workers.grading:GraderResult",
     },
 }
-"""The names that graders import, each as `module:name`, by module; no manifest is read for them."""
+"""Our objects (`module:name`) for the names that graders import, by module and name; they need no manifest."""
 
 
 @cache
 def served_names() -> Mapping[str, Mapping[str, str]]:
-    """Return all served names, including those of extensions: by module and name, our object as `module:name`."""
+    """Return our object (`module:name`) for each served name, by module and name, including those of extensions."""
     from holodeck_action.seam import registry
 
     found = {module: dict(names) for module, names in _OWN.items()}
@@ -67,7 +67,7 @@ class _Finder:
             return None
         folders: list[str] = []
         if name == root:
-            other = self._other_root(root)
+            other = self._find_installed(root)
             if other is not None and other.origin is not None:
                 return None
             if other is not None:
@@ -83,17 +83,18 @@ class _Finder:
 
     @staticmethod
     def _refuse_unknown(name: str, package: ModuleType | None) -> None:
-        """Raise an error that explains why a package that is served here lacks a module.
+        """Refuse an unknown module of a package that is served here, unless a folder may contain the module.
 
         Raises:
-            ModuleNotFoundError: the module belongs to a package that is served here.
+            ModuleNotFoundError: no extension of this installation has the module.
         """
         if isinstance(getattr(package, "__loader__", None), _Loader) and not getattr(package, "__path__", ()):
             from holodeck_action.seam import registry
 
             raise ModuleNotFoundError(f"No module named {name!r}: it {registry.unknown_phrase()}", name=name)
 
-    def _other_root(self, root: str) -> ModuleSpec | None:
+    def _find_installed(self, root: str) -> ModuleSpec | None:
+        """Return the spec of a package that other finders know; None if they know no such package."""
         for finder in sys.meta_path:
             if finder is not self:
                 found = finder.find_spec(root, None)
@@ -121,6 +122,8 @@ class _Loader:
 
 
 def _attribute_reader(module: ModuleType, names: Mapping[str, str]) -> Callable[[str], Any]:
+    """Return the `__getattr__` of a served module, which imports the object for a name."""
+
     def read_attribute(name: str) -> Any:
         if name not in names:
             raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")

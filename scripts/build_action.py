@@ -95,8 +95,8 @@ def _type_text(item: Input) -> str:
     kind, type_ = item.kind, "string"
     if kind.many:
         return " *lines"
-    if kind.span is not None:
-        type_ = "integer" if kind.span.whole else "float"
+    if kind.numbers is not None:
+        type_ = "integer" if kind.numbers.integer else "float"
     elif kind is FLAG:
         type_ = "boolean"
     elif kind.choices:

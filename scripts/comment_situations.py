@@ -42,7 +42,7 @@ from holodeck_action.record.record import (
     Usage,
 )
 from holodeck_action.reports.comment.changes import state_of
-from holodeck_action.reports.comment.places import Place
+from holodeck_action.reports.comment.places import LinkContext
 from holodeck_action.reports.comment.pull_request import render_comment, render_problem
 from holodeck_action.reports.report_building import build_report
 from holodeck_action.reports.report_views import Report
@@ -53,7 +53,7 @@ from holodeck_action.text.terminal import Terminal
 from scripts.render_comment_picture import WIDTH, PictureError, comment_page, find_browser, photograph
 
 _HEAD, _BASE = "a1b2c3d4" * 5, "0f1e2d3c" * 5
-_AT = Place("https://github.com", "octo/shop", _HEAD, "https://github.com/octo/shop/actions/runs/77")
+_AT = LinkContext("https://github.com", "octo/shop", _HEAD, "https://github.com/octo/shop/actions/runs/77")
 _MARKER = "<!-- holodeck-action:report:ci -->"
 _TOPICS = (
     "Return window",
@@ -83,8 +83,8 @@ class Answer:
     judged: bool = False
 
 
-def comments() -> Mapping[str, tuple[str, str]]:
-    """Return each situation's comment and the title of its first failing case (empty if none failed), by name."""
+def comments() -> Mapping[str, tuple[tuple[str, ...], str]]:
+    """Return each situation's comments and the title of its first failing case (empty if none failed), by name."""
     good = [_right_answer(number) for number in range(49)]
     fifty, hundreds = [*good, _wrong_tool_answer("LF-20731")], [_right_answer(number) for number in range(200)]
     one = [*good, _wrong_tool_answer("LF-20713")]
@@ -98,24 +98,31 @@ def comments() -> Mapping[str, tuple[str, str]]:
     refused = [replace(each, error=_REFUSED) if number % 4 == 1 else each for number, each in enumerate(asked)]
     broken = _validation_problems()
     return {
-        "green": (_comment(_report(_record(fifty, _HEAD), _record(fifty, _BASE))), ""),
-        "one-of-fifty": (_comment(_report(_record(one, _HEAD), _record(fifty, _BASE))), "Return of a milk jug"),
+        "green": ((_comment(_report(_record(fifty, _HEAD), _record(fifty, _BASE))),), ""),
+        "one-of-fifty": ((_comment(_report(_record(one, _HEAD), _record(fifty, _BASE))),), "Return of a milk jug"),
         "forty-of-two-hundred": (
-            _comment(_report(_record(_with_many_failures(hundreds), _HEAD), _record(_base_answers(hundreds), _BASE))),
+            (
+                _comment(
+                    _report(_record(_with_many_failures(hundreds), _HEAD), _record(_base_answers(hundreds), _BASE))
+                ),
+            ),
             "Return window 1",
         ),
-        "errors": (_comment(_report(_record(refused, _HEAD), _record(asked, _BASE))), "13 cases with the same error"),
+        "errors": (
+            (_comment(_report(_record(refused, _HEAD), _record(asked, _BASE))),),
+            "13 cases with the same error",
+        ),
         "configuration": (
-            render_problem(broken, _MARKER, _AT, state_of((), 2, _HEAD, "77/1", broken)),
+            (render_problem(broken, _MARKER, _AT, state_of((), 2, _HEAD, "77/1", broken)),),
             "unknown key",
         ),
-        "several-suites": (_comment(*suites), "Return of a milk jug"),
+        "several-suites": ((_comment(*suites),), "Return of a milk jug"),
         "red-without-regression": (
-            _comment(_report(_record(one[-4:], _HEAD), _record(one[-4:], _BASE))),
+            (_comment(_report(_record(one[-4:], _HEAD), _record(one[-4:], _BASE))),),
             "Return of a milk jug",
         ),
         "matrix": (
-            "\n".join(
+            tuple(
                 _comment(
                     _report(_record(answers, _HEAD), _record(fifty, _BASE)), at=structs.replace(_AT, comment_id=leg)
                 )
@@ -123,7 +130,7 @@ def comments() -> Mapping[str, tuple[str, str]]:
             ),
             "Return of a milk jug",
         ),
-        "fork": (_comment(_report(_record(fork, _HEAD), None)), "Greeting"),
+        "fork": ((_comment(_report(_without_base(_record(fork, _HEAD)), None)),), "Greeting"),
     }
 
 
@@ -200,6 +207,14 @@ def _validation_problems() -> tuple[str, ...]:
         finished = subprocess.run(command, cwd=name, env=environ, capture_output=True, text=True, check=False)
     said = finished.stderr.splitlines()
     return tuple(line.removeprefix("error: ") for line in said if line.startswith("error: "))
+
+
+def _without_base(record: Record) -> Record:
+    missing = (
+        "no artifact holodeck-results of a completed run on main has results of this suite for commit 0f1e2d3c0f1e or "
+        "the 20 before it: merge a workflow that evaluates pushes to main and uploads its results"
+    )
+    return structs.replace(record, baseline=RecordedBaseline(Baseline(source="artifact"), None, missing))
 
 
 def _record(answers: list[Answer], commit: str, name: str = "support") -> Record:
@@ -291,7 +306,7 @@ def _report(head: Record, base: Record | None) -> Report:
     return build_report(made, decide(made, Terms(base=base)), f"agents/{head.suite.name}")
 
 
-def _comment(*reports: Report, at: Place = _AT) -> str:
+def _comment(*reports: Report, at: LinkContext = _AT) -> str:
     code = max(report.exit_code for report in reports)
     now = state_of(reports, code, _HEAD, "77/1")
     return render_comment(reports, _MARKER, at, now, None, None, lambda _: None)
@@ -326,17 +341,17 @@ pre {{ margin: 0; font: 13px/1.4 "Liberation Mono", "DejaVu Sans Mono", monospac
 def main(folder: Path, only: str | None) -> None:
     if only in (None, CONSOLE):
         photograph(console_page(), folder / f"{CONSOLE}.png", find_browser(os.environ), 720)
-    for name, (text, title) in comments().items():
+    for name, (texts, title) in comments().items():
         if only not in (None, name):
             continue
         output = folder / f"comment-{name}.png"
         try:
-            taken = photograph(comment_page(text, title), output, find_browser(os.environ), WIDTH)
+            taken = photograph(comment_page(*texts, title=title), output, find_browser(os.environ), WIDTH)
         except PictureError as error:
             raise click.ClickException(f"{name}: {error}") from error
         first = "no failing case" if taken.first is None else f"the first failing case begins at {taken.first} px"
         size = output.stat().st_size
-        click.echo(f"{name}: {first}, {taken.height} px high, {len(text):,} characters, {size:,} bytes")
+        click.echo(f"{name}: {first}, {taken.height} px high, {sum(map(len, texts)):,} characters, {size:,} bytes")
 
 
 if __name__ == "__main__":

@@ -45,7 +45,7 @@ _STYLE = """
 * { box-sizing: border-box }
 body { margin: 0; padding: 16px; background: #fff; color: #1f2328;
        font: 14px/1.5 "Liberation Sans", Arial, "Noto Color Emoji", sans-serif }
-main { display: flex; gap: 16px; align-items: flex-start }
+.entry { display: flex; gap: 16px; align-items: flex-start } .entry + .entry { margin-top: 16px }
 .avatar { flex: none; width: 40px; height: 40px; border-radius: 50%; background: #24292f; color: #fff;
           display: grid; place-items: center }
 .comment { flex: 1; min-width: 0; border: 1px solid #d0d7de; border-radius: 6px; position: relative }
@@ -97,6 +97,19 @@ document.body.dataset.height = Math.ceil(document.querySelector("main").getBound
 """
 _ALERT = re.compile(r"<blockquote>\n<p>\[!(CAUTION|WARNING)\]\n(.*?)</p>\n</blockquote>", re.DOTALL)
 
+_COMMENT = """<div class="entry">
+<div class="avatar">
+<svg width="22" height="22" viewBox="0 0 22 22" fill="none" stroke="currentColor" stroke-width="2">
+<rect x="3" y="7" width="16" height="11" rx="3"/><path d="M11 7V3M8 12v2M14 12v2"/></svg>
+</div>
+<section class="comment">
+<header><b>github-actions</b> <span class="label">bot</span> commented now</header>
+<article>
+{comment}
+</article>
+</section>
+</div>
+"""
 _PAGE = """<!doctype html>
 <html lang="en">
 <head>
@@ -109,16 +122,7 @@ _PAGE = """<!doctype html>
 </head>
 <body data-title="{title}">
 <main>
-<div class="avatar">
-<svg width="22" height="22" viewBox="0 0 22 22" fill="none" stroke="currentColor" stroke-width="2">
-<rect x="3" y="7" width="16" height="11" rx="3"/><path d="M11 7V3M8 12v2M14 12v2"/></svg>
-</div>
-<section class="comment">
-<header><b>github-actions</b> <span class="label">bot</span> commented now</header>
-<article>
-{comment}
-</article>
-</section>
+{comments}
 </main>
 <script nonce="picture">{measure}</script>
 </body>
@@ -130,17 +134,23 @@ class PictureError(Exception):
     """No picture could be taken; the message is a sentence that says what to do."""
 
 
-def comment_page(markdown: str, title: str = "") -> str:
-    """Return an HTML page that shows a comment, without external resources and without running scripts of the comment.
+def comment_page(*comments: str, title: str = "") -> str:
+    """Return an HTML page that shows comments, without external resources and without running scripts of the comments.
 
-    `title` is the text whose distance from the top of the comment is to be measured.
+    Args:
+        comments: the comments as Markdown.
+        title: the text whose distance from the top of the first comment is to be measured.
     """
+    shown = "".join(_COMMENT.format(comment=_comment_html(markdown)) for markdown in comments)
+    return _PAGE.format(style=_STYLE, comments=shown, measure=_MEASURE, title=escape(title, quote=True))
+
+
+def _comment_html(markdown: str) -> str:
     shown = MarkdownIt("gfm-like", {"html": True}).render(markdown)
-    shown = _ALERT.sub(
+    return _ALERT.sub(
         lambda found: f'<div class="alert {found[1]}"><p class="kind">{found[1].title()}</p><p>{found[2]}</p></div>',
         shown,
     )
-    return _PAGE.format(style=_STYLE, comment=shown, measure=_MEASURE, title=escape(title, quote=True))
 
 
 def find_browser(environ: Mapping[str, str]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from holodeck_action.commands.output import Output
-from holodeck_action.record.base_results import results_of
+from holodeck_action.record.base_results import make_base_results
 from holodeck_action.record.disk import write_atomically
 from holodeck_action.record.result_files import BaseResults
 from holodeck_action.reports.conclusion import Conclusion
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 def check_blessing(prepared: Sequence[PreparedSuite], request: Request) -> None:
-    """Check that the run has a single suite, so that one agent can win, and that the file can be written.
+    """Check that the run has a single suite, and that the file's folder exists; without `--bless`, do nothing.
 
     Raises:
-        ConfigurationError: several suites are to run, or the file cannot be written.
+        ConfigurationError: several suites are to run, the file's folder does not exist, or the path is a folder.
     """
     file = request.bless
     if file is None or request.dry_run:
@@ -55,7 +55,7 @@ def bless(file: GivenPath, concluded: Conclusion, base: BaseResults | None, outp
     recorded = concluded.record.baseline
     assert recorded is not None
     assert recorded.base is not None
-    content = results_of(concluded.record).content if found.side == "head" else base.content
+    content = make_base_results(concluded.record).content if found.side == "head" else base.content
     name = "this run" if found.side == "head" else f"the base, {recorded.base.name},"
     try:
         write_atomically(file.path, content, disk=output.disk)

@@ -14,7 +14,7 @@ from holodeck_action.decide.compare.comparing import NO_DIGESTS, Digests, compar
 from holodeck_action.decide.compare.comparison_report import ComparisonReport, report_comparison
 from holodeck_action.decide.survey import judge_cases
 from holodeck_action.github.job import page_links
-from holodeck_action.record.base_results import results_in
+from holodeck_action.record.base_results import parse_base_results
 from holodeck_action.record.canonical import record_digest
 from holodeck_action.record.disk import DISK
 from holodeck_action.record.record import BaseRun, Record
@@ -66,11 +66,11 @@ class CompareOptions(Struct, frozen=True):
 
 
 def options_of_step(read: StepInputs, settings: Mapping[str, Any], workspace: Path) -> CompareOptions:
-    """Return the options of the comparison of the records that the lines of `args` name, BASE and HEAD.
+    """Return the options of a step that compares BASE and HEAD, the records in the lines of `args`.
 
     Raises:
-        ConfigurationError: there is no BASE, or there are more than two records, or the history is a branch, or a page
-            has no file.
+        ConfigurationError: BASE is missing, there are more than two records, the history is a branch, or an HTML page
+            has no output file.
     """
     if not 1 <= len(read.records) <= 2:
         raise ConfigurationError(
@@ -88,11 +88,11 @@ def options_of_step(read: StepInputs, settings: Mapping[str, Any], workspace: Pa
     return CompareOptions.from_values({**settings, "base": base, "head": head})
 
 
-def compare_runs(asked: CompareOptions, caller: Caller) -> ComparisonReport:
+def compare_runs(options: CompareOptions, caller: Caller) -> ComparisonReport:
     """Compare two runs.
 
     Args:
-        asked: the options.
+        options: the options.
         caller: the report goes to its standard output.
 
     Returns:
@@ -102,20 +102,20 @@ def compare_runs(asked: CompareOptions, caller: Caller) -> ComparisonReport:
         ConfigurationError: a file is not a record, the history lacks a run, settings contradict each other, or the
             report cannot be written.
     """
-    before, after = _read_runs(asked, caller)
+    before, after = _read_runs(options, caller)
     base, head = before.record, after.record
     recorded = None if head.baseline is None else head.baseline.settings
     baseline, gates = recorded or Baseline(), head.gates
-    if asked.policy is not None:
-        policy = load_policy_file(asked.policy, caller.surroundings(None))
+    if options.policy is not None:
+        policy = load_policy_file(options.policy, caller.suite_context(None))
         baseline, gates = policy.baseline, policy.gates
-    settings, gates = merge_baseline(baseline, asked.flags), asked.flags.override("gates", gates)
+    settings, gates = merge_baseline(baseline, options.flags), options.flags.override("gates", gates)
     problem = baseline_problem(settings, gates, compared=True)
     if problem is not None:
         raise ConfigurationError([" ".join(problem)])
-    against = BaseRun(str(asked.base), base.provenance.commit)
+    against = BaseRun(str(options.base), base.provenance.commit)
     # Of all formats only JSON shows them.
-    digests = Digests(_digest_of(before), _digest_of(after)) if asked.format == "json" else NO_DIGESTS
+    digests = Digests(_digest_of(before), _digest_of(after)) if options.format == "json" else NO_DIGESTS
     comparison = compare(base, head, settings, against=against, judged=judge_cases(head), digests=digests, gates=gates)
     report = report_comparison(
         comparison,
@@ -124,16 +124,16 @@ def compare_runs(asked: CompareOptions, caller: Caller) -> ComparisonReport:
         suite=head.suite.name,
         folder=head.provenance.folder or "",
     )
-    if asked.format == "html":
-        write_pieces(render_page(_comparison_page(base, head, report, asked, caller)), asked.file, caller.stdout)
+    if options.format == "html":
+        write_pieces(render_page(_comparison_page(base, head, report, options, caller)), options.file, caller.stdout)
     else:
-        pieces = (piece.encode("utf-8", "replace") for piece in render_comparison(report, asked.format))
-        write_pieces(pieces, asked.file, caller.stdout)
+        pieces = (piece.encode("utf-8", "replace") for piece in render_comparison(report, options.format))
+        write_pieces(pieces, options.file, caller.stdout)
     return report
 
 
 def _comparison_page(
-    base: Record, head: Record, compared: ComparisonReport, asked: CompareOptions, caller: Caller
+    base: Record, head: Record, compared: ComparisonReport, options: CompareOptions, caller: Caller
 ) -> View:
     """Return the viewer's page of the head, with the outcome of the comparison instead of the head's verdict."""
     concluded = conclude(head)
@@ -148,7 +148,7 @@ def _comparison_page(
         base_missing=None,
     )
     suite = ViewedSuite(replace(concluded, report=report), base)
-    results = str(asked.head or LAST_RESULTS)
+    results = str(options.head or LAST_RESULTS)
     return View([suite], compared.exit_code, results=results, links=page_links(caller.environ))
 
 
@@ -156,18 +156,18 @@ def _digest_of(results: Results) -> str:
     return results.record_digest or record_digest(results.record)
 
 
-def _read_runs(asked: CompareOptions, caller: Caller) -> tuple[Results, Results]:
-    """Read both runs; a run from the history must be of the same suite as the other run."""
+def _read_runs(options: CompareOptions, caller: Caller) -> tuple[Results, Results]:
+    """Read both runs; raise ConfigurationError if a file is not a record, or the history lacks a run of the suite."""
     found: dict[GivenPath, Results] = {}
-    head = asked.head or results_or_last(None, caller)
-    named = [path for path in (asked.base, head) if asked.history is not None and not path.path.exists()]
-    for path in (asked.base, head):
+    head = options.head or results_or_last(None, caller)
+    named = [path for path in (options.base, head) if options.history is not None and not path.path.exists()]
+    for path in (options.base, head):
         if path not in named:
             found[path] = read_results(path)
-    if named and asked.history is not None:
-        history = open_history(asked.history, caller.pause, caller.disk or DISK)
+    if named and options.history is not None:
+        history = open_history(options.history, caller.pause, caller.disk or DISK)
         caller.note(*history.notices)
         for path in named:
             other = next((results.record for results in found.values()), None)
-            found[path] = results_in(history.results(str(path), other), f"{asked.history}: {path}").results
-    return found[asked.base], found[head]
+            found[path] = parse_base_results(history.results(str(path), other), f"{options.history}: {path}").results
+    return found[options.base], found[head]

@@ -22,7 +22,7 @@ from holodeck_action.run.caller import Caller
 from holodeck_action.run.loading import ensure_writable, load_policy_file
 from holodeck_action.run.options.action_inputs import policy_values
 from holodeck_action.run.options.settings import Flags, baseline_problem, merge_baseline
-from holodeck_action.run.past import earlier_runs_beside
+from holodeck_action.run.past import stored_earlier_runs
 from holodeck_action.suite.checks import wrong_bounds
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.model.policy import Baseline, GatedCases, Gates, Policy, fails_on_loss, why_no_gate_fails
@@ -52,11 +52,11 @@ class DecideOptions(Struct, frozen=True):
         return cls(flags=Flags(policy=policy_values(given)), **{name: given[name] for name in own})
 
 
-def decide_again(asked: DecideOptions, caller: Caller) -> int:
+def decide_again(options: DecideOptions, caller: Caller) -> int:
     """Decide the verdict of a record again, and print the report.
 
     Args:
-        asked: the options.
+        options: the options.
         caller: the report goes to its standard output.
 
     Returns:
@@ -67,22 +67,22 @@ def decide_again(asked: DecideOptions, caller: Caller) -> int:
             be written.
         FolderError: another run is writing to the folder.
     """
-    results, folder = results_or_last(asked.results, caller), asked.output_dir
-    given = None if asked.policy is None else load_policy_file(asked.policy, caller.surroundings(None))
+    results, folder = results_or_last(options.results, caller), options.output_dir
+    given = None if options.policy is None else load_policy_file(options.policy, caller.suite_context(None))
     stored = read_results(results)
     record = stored.record
-    gates = asked.flags.override("gates", given.gates if given is not None else record.gates)
+    gates = options.flags.override("gates", given.gates if given is not None else record.gates)
     base = read_base(results, record)
-    terms = replace(Terms.against(base), gates=gates, baseline=_baseline_settings(record, given, asked, results))
+    terms = replace(Terms.against(base), gates=gates, baseline=_baseline_settings(record, given, options, results))
     surveyed = Survey(record, stored.record_digest)
-    _check_names(surveyed, gates, results)
+    _check_metric_gates(surveyed, gates, results)
     _check_gates(surveyed, terms, gates, results)
     with Claims() as claims:
         if folder is not None:
             ensure_writable(folder)
             claims.claim(folder)
         concluded = conclude(
-            record, terms, results_digest=stored.digest, surveyed=surveyed, earlier=earlier_runs_beside(results)
+            record, terms, results_digest=stored.digest, surveyed=surveyed, earlier=stored_earlier_runs(results)
         )
         print_report(concluded.report, caller.stdout, terminal_of(caller.stdout, caller.environ))
         if folder is not None:
@@ -94,7 +94,7 @@ def decide_again(asked: DecideOptions, caller: Caller) -> int:
 
 
 def _baseline_settings(
-    record: Record, given: Policy | None, asked: DecideOptions, results: GivenPath
+    record: Record, given: Policy | None, options: DecideOptions, results: GivenPath
 ) -> Baseline | None:
     """Return the `baseline` settings; None if the record has no base to compare with.
 
@@ -102,12 +102,12 @@ def _baseline_settings(
         ConfigurationError: a setting would have no effect.
     """
     before = None if record.baseline is None else record.baseline.settings
-    settings = merge_baseline(given.baseline if given is not None else before or Baseline(), asked.flags)
+    settings = merge_baseline(given.baseline if given is not None else before or Baseline(), options.flags)
     if before is None:
         settings = settings.model_copy(update={"source": None})
     elif settings.source is None:
         settings = settings.model_copy(update={"source": before.source})
-    gates = asked.flags.override("gates", given.gates if given is not None else Gates())
+    gates = options.flags.override("gates", given.gates if given is not None else Gates())
     problem = baseline_problem(settings, gates, compared=before is not None)
     if problem is not None:
         reason = problem[1] if before is not None else "needs results that are compared with a base; use `compare`"
@@ -129,10 +129,10 @@ def _check_gates(surveyed: Survey, terms: Terms, gates: Gates, results: GivenPat
         raise ConfigurationError([f"{results}: {reason}"])
 
 
-def _check_names(surveyed: Survey, gates: Gates, results: GivenPath) -> None:
-    """Raise ConfigurationError for gates on metrics that the record lacks, or with bounds that no score can violate."""
+def _check_metric_gates(surveyed: Survey, gates: Gates, results: GivenPath) -> None:
+    """Raise ConfigurationError if a gate's metric is not in the record, or if no score can violate a gate's bound."""
     known, minimized = surveyed.names, surveyed.inputs.minimized
-    asked = {*gates.metrics, *((gates.summary.weights if gates.summary else None) or {})}
+    named = {*gates.metrics, *((gates.summary.weights if gates.summary else None) or {})}
     wrong = [
         f"{results}: gates.metrics.{name}.{key}: {problem}"
         for name, bounds in sorted(gates.metrics.items())
@@ -141,7 +141,7 @@ def _check_names(surveyed: Survey, gates: Gates, results: GivenPath) -> None:
     ]
     if wrong:
         raise ConfigurationError(wrong)
-    unknown = sorted(asked - known)
+    unknown = sorted(named - known)
     if unknown and known:
         raise ConfigurationError(
             [f"{results}: there is no metric {name!r} (there are: {', '.join(sorted(known))})" for name in unknown]

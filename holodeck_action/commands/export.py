@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from holodeck_action.commands.door import format_options
+from holodeck_action.commands.command_classes import format_options
 from holodeck_action.decide.exit_codes import ExitCode
 from holodeck_action.record.canonical import record_digest
 from holodeck_action.record.result_files import read_results, sealed_record
@@ -16,29 +16,31 @@ from holodeck_action.seam import registry
 from holodeck_action.suite.configuration_errors import ConfigurationError
 
 
-def export_record(form: str, given: Mapping[str, Any], caller: Caller) -> int:
+def export_record(format_name: str, given: Mapping[str, Any], caller: Caller) -> int:
     """Write a record in a format.
 
     Args:
-        form: name of the format.
+        format_name: name of the format.
         given: the command line's values by parameter name.
         caller: gets the document on its standard output if no file is named.
 
     Raises:
-        ConfigurationError: the record cannot be used, an option belongs to another format, or the
-            document cannot be written.
+        ConfigurationError: the record cannot be used, an option belongs to another format, or the document cannot be
+            written.
     """
-    made = registry.formats().get(form)
-    own = {option.name for option in format_options(form)}
+    made = registry.formats().get(format_name)
+    own = {option.name for option in format_options(format_name)}
     others = [option for name in registry.formats() for option in format_options(name) if option.name not in own]
     useless = [option.opts[0] for option in others if given[str(option.name)]]
     if useless:
-        raise ConfigurationError([f"--format {form} writes only the record; leave out {', '.join(useless)}"])
-    asked = ExportOptions(given["results"], given["file"], {str(name): given[str(name)] for name in own})
+        raise ConfigurationError(
+            [f"--format {format_name} does not take options of other formats; leave out {', '.join(useless)}"]
+        )
+    options = ExportOptions(given["results"], given["file"], {str(name): given[str(name)] for name in own})
     if made is not None:
-        code: int = registry.resolve(made.write)(asked, caller)
+        code: int = registry.resolve(made.write)(options, caller)
         return code
-    stored = read_results(asked.results)
+    stored = read_results(options.results)
     digest = stored.record_digest or record_digest(stored.record)
-    write_pieces(sealed_record(stored.record, digest), asked.file, caller.stdout)
+    write_pieces(sealed_record(stored.record, digest), options.file, caller.stdout)
     return ExitCode.PASSED

@@ -29,12 +29,12 @@ CREW = "ask_crew.py"
 WORKFLOW = ".github/workflows/evaluate.yml"
 PIPELINE = ".gitlab-ci.yml"
 CI = {"github": (WORKFLOW, "evaluate.yml"), "gitlab": (PIPELINE, "gitlab-ci.yml")}
-"""Services that can evaluate a suite: the file that each reads, and the shipped file that it is made from."""
+"""CI services by name: the workflow file that the service reads, and the shipped file that it is copied from."""
 DOCUMENTS: Mapping[str, Literal["agent", "policy"]] = {SUITE: "agent", POLICY: "policy"}
-"""Files whose JSON Schema an editor can use."""
+"""Files that get a comment line with their JSON Schema for editors, and the names of the schemas."""
 _USES = "uses: holodeck-action/holodeck-action@"
 _KEYS = ("        # env:\n", "        #   OPENAI_API_KEY:")
-"""Lines of the workflow that give the agent its keys."""
+"""Beginnings of the workflow's commented-out lines that pass API keys to the agent."""
 
 
 def start_suite(folder: GivenPath, framework: str | None, caller: Caller, *, ci: str = "github") -> int:
@@ -44,19 +44,19 @@ def start_suite(folder: GivenPath, framework: str | None, caller: Caller, *, ci:
 
     Args:
         folder: root of the repository; created if it does not exist.
-        framework: name of the framework of the repository's agent; None if it uses none that is supported.
+        framework: name of the repository's agent framework; None if the user names none.
         caller: the report goes to its standard output; at a terminal the user is prompted for the target.
         ci: name in `CI` of the service that evaluates the suite.
 
     Raises:
-        ConfigurationError: a file cannot be written, or a question was not answered.
+        ConfigurationError: a file cannot be written, or three answers in a row were invalid.
     """
     kept = _existing_parts(folder.path)
     wanted = {name: _read_starter(source) for name, source in _missing_parts(kept, framework, ci).items()}
     notes: list[str] = []
     if framework is not None:
-        asked, notes = _framework_files(framework, folder.path, wanted, caller)
-        wanted |= asked
+        files, notes = _framework_files(framework, folder.path, wanted, caller)
+        wanted |= files
         if POLICY in kept:
             notes.append(f"{kept[POLICY]} already existed; check that it names this target")
     elif POLICY in wanted and AGENT not in wanted and (target := ask_target(caller)) is not None:
@@ -93,7 +93,7 @@ def _read_starter(name: str) -> bytes:
 def _framework_files(
     framework: str, folder: Path, wanted: Mapping[str, bytes], caller: Caller
 ) -> tuple[Mapping[str, bytes], list[str]]:
-    """Return the files that depend on a framework's agent, by name, and notes about the agent."""
+    """Return the contents, by name, of the files that depend on a framework's agent, and notes about the agent."""
     about = registry.frameworks()[framework]
     spanned = not about.adapter
     agent, others = framework_agent(folder, about, caller)
@@ -102,10 +102,10 @@ def _framework_files(
     # The line that names the agent.
     line = f"the import in {CREW}" if spanned else "the line `target:`"
     if agent is None:
-        notes = [f"{others[0]}: write MODULE:NAME of yours into {line} in place of {reference}"]
+        notes = [f"{others[0]}: write your agent's MODULE:NAME into {line} in place of {reference}"]
     else:
-        notes = [f"{target} {f'asks {reference}' if spanned else 'answers'}, from {agent.place}"]
-        notes += [f"{other}: change {line} for one of them" for other in others]
+        notes = [f"{target} {f'calls {reference}' if spanned else 'answers'}, from {agent.place}"]
+        notes += [f"{other}; to use one of them, change {line}" for other in others]
     environment = packages_environment(folder)
     packages = (
         f"{{{environment.given_key}: {getattr(environment, environment.given_key)}}}"
@@ -173,7 +173,7 @@ def _write(path: GivenPath, content: bytes) -> None:
 
 
 def _existing_parts(folder: Path) -> Mapping[str, str]:
-    """Return the path of each part (suite, policy file, workflow) that exists; a dangling link counts as existing."""
+    """Return the paths of existing parts (suite, workflow, …) by default name; a dangling link counts as existing."""
     kept = {
         name: name
         for name in (SUITE, POLICY, AGENT, CREW, WORKFLOW, PIPELINE, IGNORE_FILE)

@@ -22,7 +22,7 @@ from holodeck_action.text.plain import one_line
 T = TypeVar("T")
 
 _ATTEMPTS = 3
-_MOST_SHOWN = 20
+_MAX_NAMES = 20
 
 
 class FoundAgent(Protocol):
@@ -60,12 +60,12 @@ def ask_target(caller: Caller) -> str | None:
 
 
 def framework_agent(folder: Path, about: Framework, caller: Caller) -> tuple[FoundAgent | None, list[str]]:
-    """Return the agent of a framework in a repository, and notes on other agents found.
+    """Return the agent of a framework in a repository, and notes.
 
     If there are several agents, the user chooses one at a terminal; without a terminal the first is taken.
 
     Returns:
-        The agent (None if none was found), and the notes, each one sentence.
+        The agent, and notes on the other agents; if no agent was found, None and a note that says so.
 
     Raises:
         ConfigurationError: three answers in a row were not the number of an agent.
@@ -74,12 +74,12 @@ def framework_agent(folder: Path, about: Framework, caller: Caller) -> tuple[Fou
     if not found:
         function = ", and no function that returns one without an argument," if about.adapter else ""
         return None, [f"found no name that holds {about.agent}{function} at the top level of a Python file"]
-    chosen = (_ask_which(found, about.agent, caller) if len(found) > 1 else None) or found[0]
+    chosen = (_choose_agent(found, about.agent, caller) if len(found) > 1 else None) or found[0]
     others = [agent.reference for agent in found if agent is not chosen]
-    return chosen, [f"others are {_join_names(others)}"] if others else []
+    return chosen, [f"other agents were found: {_join_names(others)}"] if others else []
 
 
-def _ask_which(found: Sequence[FoundAgent], what: str, caller: Caller) -> FoundAgent | None:
+def _choose_agent(found: Sequence[FoundAgent], kind: str, caller: Caller) -> FoundAgent | None:
     caller.stderr.writelines(
         f"{number:4}  {agent.reference}  {agent.place}\n" for number, agent in enumerate(found, start=1)
     )
@@ -90,11 +90,11 @@ def _ask_which(found: Sequence[FoundAgent], what: str, caller: Caller) -> FoundA
         caller.stderr.write(f"{one_line(answer, 200)}: must be a number from 1 to {len(found)}\n")
         return None
 
-    return _ask(caller, f"Each is {what}. Which one answers the cases? Its number; empty for 1: ", parse, "agent")
+    return _ask(caller, f"Each is {kind}. Which one answers the cases? Its number; empty for 1: ", parse, "agent")
 
 
 def _ask(caller: Caller, question: str, parse: Callable[[str], T | None], what: str) -> T | None:
-    """Ask up to three times and return the first valid answer; None if it is empty or there is no terminal."""
+    """Ask up to three times, and return the first valid answer; None if an answer is empty or there is no terminal."""
     if not caller.stdin.isatty():
         return None
     for _ in range(_ATTEMPTS):
@@ -127,20 +127,20 @@ def _has_dependencies(file: Path) -> bool:
     return isinstance(project, dict) and bool(project.get("dependencies"))
 
 
-def edit_policy(policy: bytes, lines: Mapping[str, str | None], without: Collection[str] = ()) -> bytes:
+def edit_policy(policy: bytes, lines: Mapping[str, str | None], removed_keys: Collection[str] = ()) -> bytes:
     """Return a shipped policy file with other values for its top-level keys.
 
     Args:
         policy: the file's text, in which each top-level key begins a line, perhaps in a comment.
         lines: new values as one-line YAML, by key; None comments the key out. A comment after the value stays.
-        without: keys whose lines are left out.
+        removed_keys: keys whose lines are left out.
     """
-    return "".join(_edit_line(line, lines, without) for line in policy.decode().splitlines(keepends=True)).encode()
+    return "".join(_edit_line(line, lines, removed_keys) for line in policy.decode().splitlines(keepends=True)).encode()
 
 
-def _edit_line(line: str, lines: Mapping[str, str | None], without: Collection[str]) -> str:
+def _edit_line(line: str, lines: Mapping[str, str | None], removed_keys: Collection[str]) -> str:
     key, _, rest = line.removeprefix("# ").partition(": ")
-    if key in without:
+    if key in removed_keys:
         return ""
     if key not in lines:
         return line
@@ -155,5 +155,5 @@ def quote(value: str) -> str:
 
 
 def _join_names(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _MOST_SHOWN} more" if len(names) > _MOST_SHOWN else ""
-    return ", ".join(names[:_MOST_SHOWN]) + more
+    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+    return ", ".join(names[:_MAX_NAMES]) + more

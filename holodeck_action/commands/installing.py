@@ -1,6 +1,6 @@
-"""Installs the extras that suites need, where a step runs on the runner itself, and has the program start again.
+"""Installs the extras that suites need if a step runs on the runner itself, and has the program started again.
 
-`runner/start.py` starts the program with the base alone, and names itself in `INSTALLER`.
+`runner/start.py` starts the program without extras, and names itself in `INSTALLER`.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from holodeck_action.workers.environment import job_environment
 from holodeck_action.workers.permission import NO_CODE
 
 INSTALLER = "HOLODECK_ACTION_INSTALLER"
-"""Variable with two lines: a Python, and the installer, a script that takes extras and prints the Python with them."""
+"""Variable with two lines: a Python, and the installer, a script that takes extras and prints a Python with them."""
 INSTALLED = "HOLODECK_ACTION_EXTRAS"
 """Variable with the extras that the program's Python has, separated by commas."""
-_LONGEST_S = 1800.0
-_MOST = 1 << 20
-"""Most bytes of the installer's output."""
-_WORDS = 1000
+_TIMEOUT_S = 1800.0
+_MAX_OUTPUT_BYTES = 1 << 20
+"""Maximum bytes of the installer's output."""
+_MAX_ERROR_CHARACTERS = 1000
 
 
 class RestartError(Exception):
@@ -38,7 +38,7 @@ class RestartError(Exception):
 
 
 class RunnerExtras:
-    """The extras of a program on the runner; elsewhere nothing is installed."""
+    """Installs extras for a program on the runner itself; elsewhere it installs nothing."""
 
     def __init__(self, environ: Mapping[str, str], log: TextIO) -> None:
         self._environ = environ
@@ -54,11 +54,11 @@ class RunnerExtras:
         return bool(self._command)
 
     def install(self, needs: Sequence[Need]) -> None:
-        """Install extras that are missing.
+        """Install missing extras; return if none is missing or nothing can be installed here.
 
         Raises:
-            RestartError: they are installed.
-            ConfigurationError: they cannot be installed.
+            RestartError: extras were installed; the program must start again.
+            ConfigurationError: extras cannot be installed.
         """
         missing = [need for need in needs if need.extra not in self._installed]
         if not missing or not self._command:
@@ -72,14 +72,14 @@ class RunnerExtras:
                 (self._command[0], "-I", *self._command[1:], *extras),
                 job_environment(self._environ),
                 code=NO_CODE,
-                seconds=_LONGEST_S,
-                most=_MOST,
+                seconds=_TIMEOUT_S,
+                most=_MAX_OUTPUT_BYTES,
             )
             code, said = ended.code, ended.output.text().strip()
         except ProgramError as error:
             code, said = 1, f"the installer {error}"
         if code:
             hidden = Redactor({*environment_secrets(self._environ), *credentials_in(said)})
-            words = cut_start(hidden.text(" ".join(said.split())), _WORDS)
+            words = cut_start(hidden.text(" ".join(said.split())), _MAX_ERROR_CHARACTERS)
             raise ConfigurationError([f"the extras {', '.join(extras)} cannot be installed: {words}"])
         raise RestartError(said.splitlines()[-1], {INSTALLED: ",".join(extras), **self.variables})

@@ -17,13 +17,13 @@ from holodeck_action.text.plain import one_line
 
 IGNORE_FILE = ".holodeck/.gitignore"
 IGNORED = b"last/\n"
-"""Content of `IGNORE_FILE`: results are not to be committed."""
+"""Content of `IGNORE_FILE`, so that results are not committed."""
 
 
 def choose_results_folder(caller: Caller, claims: Claims) -> tuple[GivenPath | None, str]:
-    """Return the folder for results if the user named no output folder, and a note about it.
+    """Return the default folder for results, and a note about it.
 
-    The folder is None if it cannot be written; the run then writes no results.
+    The folder is None if it cannot be written or another run uses it; the run then writes no results.
     """
     folder = GivenPath(LAST_RESULTS.parent, caller.cwd)
     try:

@@ -32,8 +32,8 @@ from holodeck_action.run.options.request import request_from, template_of
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
 
-_Suite = tuple[str, str, str]
-"""A suite's folder (in the shard's output, else in the repository), its file name, and its name."""
+_SuiteKey = tuple[str, str, str]
+"""A suite's folder (in the shard's output, or else in the repository), its file name, and its name."""
 
 
 def merge_runs(folders: Sequence[GivenPath], given: Mapping[str, Any], caller: Caller) -> int:
@@ -42,7 +42,7 @@ def merge_runs(folders: Sequence[GivenPath], given: Mapping[str, Any], caller: C
     Args:
         folders: output folders of shards, or folders that contain them.
         given: the command line's values for the settings `output_dir`, `template` and `fail_on`.
-        caller: the outside world.
+        caller: environment, folder and streams of the command.
 
     Returns:
         The exit code of the run, adjusted by `fail_on`.
@@ -61,7 +61,7 @@ def merge_folders(folders: Sequence[GivenPath], output: Output, claims: Claims) 
 
     Args:
         folders: output folders of shards, or folders that contain them.
-        output: the outputs of the whole run.
+        output: the outputs of the merged run.
         claims: claims on output folders, which keep other runs from writing to them.
 
     Raises:
@@ -92,13 +92,13 @@ def merge_folders(folders: Sequence[GivenPath], output: Output, claims: Claims) 
     return FinishedRun(code, tuple(done))
 
 
-def _read_results(folders: Sequence[GivenPath], into: GivenPath | None) -> dict[_Suite, list[ShardResults]]:
+def _read_results(folders: Sequence[GivenPath], into: GivenPath | None) -> dict[_SuiteKey, list[ShardResults]]:
     """Read all results below folders, by suite.
 
     Raises:
         ConfigurationError: there are no results, some cannot be used or would be overwritten, or a shard has not ended.
     """
-    found: dict[_Suite, list[ShardResults]] = {}
+    found: dict[_SuiteKey, list[ShardResults]] = {}
     problems: list[str] = []
     files = list(dict.fromkeys(file for folder in folders for file in _results_files(folder)))
     # All of them are in memory at once.
@@ -108,7 +108,9 @@ def _read_results(folders: Sequence[GivenPath], into: GivenPath | None) -> dict[
             problems.append(f"{file}: the shard has not ended; run it again with --resume")
             continue
         if is_inside(file, into):
-            problems.append(f"{file}: is in the output folder, which would replace it; give another --output-dir")
+            problems.append(
+                f"{file}: is in the output folder, where the merged results would replace it; give another --output-dir"
+            )
             continue
         try:
             record = read_results(file, share).record
@@ -142,6 +144,6 @@ def _results_files(folder: GivenPath) -> Iterator[GivenPath]:
         folders[:] = [each for each in folders if each != TABLES_FOLDER]
         if name is not None:
             there = True
-            yield folder.below(os.path.join(where, name))
+            yield folder.written_path(os.path.join(where, name))
     if not there:
         raise ConfigurationError([f"{folder}: holds no {RESULTS_FILE}; give the output folders of all shards"])

@@ -38,8 +38,8 @@ class Output(Struct, frozen=True):
 
     `request` has the options. `template` renders report.md; None to use the built-in template. `reports` tells whether
     reports are written in addition to the results. `disk` writes the files. `signals` stop the run in an orderly way.
-    `progress` shows the progress, `terminal` describes the abilities of `stdout`. `environ` has the environment
-    variables. `conclude` is called with the conclusion of each suite.
+    `progress` shows the progress, `terminal` describes the capabilities of `stdout`. `environ` has the environment
+    variables. `on_conclusion` is called with the conclusion of each suite.
     """
 
     stdout: TextIO
@@ -52,7 +52,7 @@ class Output(Struct, frozen=True):
     reports: bool = True
     disk: Disk = DISK
     signals: Sequence[Signals] = ()
-    conclude: Callable[[Conclusion], None] = lambda concluded: None
+    on_conclusion: Callable[[Conclusion], None] = lambda concluded: None
 
     @classmethod
     def for_caller(
@@ -89,7 +89,7 @@ class Output(Struct, frozen=True):
         return page_links(self.environ)
 
     def note(self, sentence: str) -> None:
-        """Write a note to standard error, one sentence; it changes no verdict."""
+        """Write a note of one sentence to standard error."""
         self.stderr.write(f"note: {one_line(sentence, 1000)}\n")
 
 
@@ -110,7 +110,7 @@ class FinishedSuite(Struct, frozen=True):
 class FinishedRun(Struct, frozen=True):
     """A run that has ended: its exit code, the suites that ran, and the paths of the suites that did not run.
 
-    `plan` is the text of the plan if only the plan was requested.
+    `plan` is the text of the plan if only a plan was requested, and else empty.
     """
 
     exit_code: int
@@ -120,7 +120,7 @@ class FinishedRun(Struct, frozen=True):
 
 
 def clear_suite_folders(claims: Claims, root: GivenPath | None, suites: Sequence[Path], cwd: Path) -> None:
-    """Move an earlier run's files in the suites' folders out of the way, before anything is loaded.
+    """Move an earlier run's files away from the suites' output folders, before anything is loaded.
 
     Raises:
         FolderError: another run is writing to one of the folders.
@@ -133,7 +133,7 @@ def report_suite(
     concluded: Conclusion,
     folder: GivenPath | None,
     output: Output,
-    beside: RelatedFiles,
+    related: RelatedFiles,
     *,
     journaled: bool,
 ) -> FinishedSuite:
@@ -143,11 +143,11 @@ def report_suite(
         concluded: the suite's record, verdict and report.
         folder: the folder for the suite's files; None to write no files.
         output: the outputs of the run.
-        beside: further data to write to the folder with the results.
+        related: further data to write to the folder with the results.
         journaled: whether a journal exists from which the run can be resumed.
     """
     report = concluded.report
-    output.conclude(concluded)
+    output.on_conclusion(concluded)
     if output.request.verbose:
         from holodeck_action.reports.terminal.every_case import every_case_lines
 
@@ -155,17 +155,17 @@ def report_suite(
         output.stdout.writelines(f"{line}\n" for line in lines)
     print_report(report, output.stdout, output.terminal)
     with output.progress.phase("writing results"):
-        return _write_suite(concluded, folder, output, beside, journaled=journaled)
+        return _write_suite(concluded, folder, output, related, journaled=journaled)
 
 
 def _write_suite(
-    concluded: Conclusion, folder: GivenPath | None, output: Output, beside: RelatedFiles, *, journaled: bool
+    concluded: Conclusion, folder: GivenPath | None, output: Output, related: RelatedFiles, *, journaled: bool
 ) -> FinishedSuite:
     record, verdict, report = concluded.record, concluded.verdict, concluded.report
     code = verdict.exit_code
-    results = None if folder is None else _write_results(folder, concluded, output, beside, journaled=journaled)
+    results = None if folder is None else _write_results(folder, concluded, output, related, journaled=journaled)
     written = folder is None or results is not None
-    base = None if beside.base is None else beside.base.results.record
+    base = None if related.base is None else related.base.results.record
     viewed: ViewedSuite | None = None
     if folder is not None and written and output.writes_page:
         from holodeck_action.reports.page.viewer_index import ViewedSuite
@@ -207,7 +207,7 @@ def _report_writers(
 
 
 def report_together(done: Sequence[FinishedSuite], not_run: Sequence[str], output: Output) -> int:
-    """Print and write the combined report of several suites; return the combined exit code."""
+    """Print and write the combined verdict of several suites; return the exit code of all suites, one or several."""
     verdicts = [item.verdict for item in done]
     if len(verdicts) + len(not_run) == 1:
         return verdicts[0].exit_code
@@ -236,24 +236,24 @@ def report_together(done: Sequence[FinishedSuite], not_run: Sequence[str], outpu
 
 
 def _write_results(
-    folder: GivenPath, concluded: Conclusion, output: Output, beside: RelatedFiles, *, journaled: bool
+    folder: GivenPath, concluded: Conclusion, output: Output, related: RelatedFiles, *, journaled: bool
 ) -> GivenPath | None:
-    """Write a suite's results; return the path of the record, or None if it cannot be written."""
+    """Write a suite's results; return the path of the record, or None if the results cannot be written."""
     verdict = concluded.verdict
     try:
-        written = write_results(folder.path, concluded.record, verdict, output.disk, beside)
+        written = write_results(folder.path, concluded.record, verdict, output.disk, related)
     except OSError as error:
         kept = " and the journal is kept for --resume" if journaled else ""
         output.stderr.write(
             f"error: {folder}: results could not be written: {error.strerror}; the verdict above stands{kept}\n"
         )
-        _write_without_results(folder, verdict, output)
+        _write_verdict_only(folder, verdict, output)
         return None
     return folder / written.name
 
 
-def _write_without_results(folder: GivenPath, verdict: Verdict, output: Output) -> None:
-    """Write at least the verdict if the results cannot be written; it is then never a pass."""
+def _write_verdict_only(folder: GivenPath, verdict: Verdict, output: Output) -> None:
+    """Write the verdict of a run whose results cannot be written; a pass becomes incomplete."""
     if verdict.exit_code == ExitCode.PASSED:
         reason = f"{RESULTS_FILE} could not be written"
         verdict = replace(verdict, outcome="incomplete", exit_code=ExitCode.INCOMPLETE, reason=reason)

@@ -8,12 +8,9 @@ import io
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from holodeck_action.workers.environment import WITHHELD, hide_variables
-
-if TYPE_CHECKING:
-    pass
 
 
 class _LastingFile(io.FileIO):
@@ -77,20 +74,20 @@ def disable_pydantic_plugins() -> None:
     os.environ["PYDANTIC_DISABLE_PLUGINS"] = "__all__"
 
 
-_YOUNG = 200_000
+_GC_THRESHOLD = 200_000
 """Number of new objects that triggers a garbage collection."""
 
 
 def collect_garbage_rarely() -> None:
-    """Collect garbage less often than by default: most objects of a run, such as its modules, live to its end."""
-    gc.set_threshold(_YOUNG, 20, 50)
+    """Collect garbage less often than by default: most objects of a run, such as modules, exist until it ends."""
+    gc.set_threshold(_GC_THRESHOLD, 20, 50)
 
 
 def hide_tokens() -> str | None:
-    """Overwrite the job's tokens in this process's environment as the system shows it to other processes.
+    """Overwrite the job's tokens in this process's environment, which other processes could read.
 
     Returns:
-        A warning if they can still be read; else None.
+        A warning if they can still read the tokens; else None.
     """
     return hide_variables(WITHHELD)
 
@@ -106,7 +103,7 @@ def current_folder() -> Path:
 def exit_process(code: int) -> NoReturn:
     """End the process like `sys.exit`, with exit handlers but without tearing down modules.
 
-    Teardown would take a sixth of a short run. Python's development mode keeps it, to report what was left open.
+    Teardown would take a sixth of a short run. In Python's development mode it takes place, to report open resources.
     """
     if sys.flags.dev_mode:
         sys.exit(code)

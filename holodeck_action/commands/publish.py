@@ -19,11 +19,11 @@ from holodeck_action.commands.output import FinishedRun, FinishedSuite
 from holodeck_action.decide.decision import Terms
 from holodeck_action.decide.exit_codes import ExitCode, worst_exit_code
 from holodeck_action.decide.verdict import SuiteVerdict
+from holodeck_action.github.channel_options import channel_options_from
 from holodeck_action.github.channels import channel_lines
 from holodeck_action.github.event import Target, named_target
 from holodeck_action.github.publisher import Findings, open_publisher
 from holodeck_action.github.rest.payload import is_hash, is_repository
-from holodeck_action.github.surfaces import surfaces_from
 from holodeck_action.record.base_results import read_base
 from holodeck_action.record.folder import PREVIOUS_FOLDER
 from holodeck_action.record.record import Record
@@ -36,7 +36,7 @@ from holodeck_action.run.caller import Caller
 from holodeck_action.run.journal import JOURNAL_FILE
 from holodeck_action.run.options.input_values import anchor_paths, read_inputs
 from holodeck_action.run.options.request import request_from, template_of
-from holodeck_action.run.past import earlier_runs_beside
+from holodeck_action.run.past import stored_earlier_runs
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.plain import one_line
@@ -49,14 +49,14 @@ MOST_BYTES = 64 * 1024 * 1024
 """Maximum bytes of all results files together: about 20,000 cases with long answers."""
 _MOST_ENTRIES = 10_000
 """Maximum number of files and folders to search."""
-_SHOWN = 1000
-"""Maximum characters of a sentence about an artifact's content."""
-_PATH_SHOWN = 300
+_MAX_SENTENCE = 1000
+"""Maximum characters of a sentence on an artifact's content."""
+_MAX_PATH = 300
 """Maximum characters of a path in messages."""
 
 
 def publish_runs(paths: Sequence[str], flags: Mapping[str, Any], caller: Caller) -> int:
-    """Publish finished runs to the target of the event, or to the caller's, and print the result.
+    """Publish finished runs to the commit and pull request of the event or the command line, and print the result.
 
     Args:
         paths: results files, or folders to search for them.
@@ -75,9 +75,9 @@ def publish_runs(paths: Sequence[str], flags: Mapping[str, Any], caller: Caller)
     request = request_from({name: given.get(name) for name in ("template", "fail_on")})
     template = template_of(request.template)
     target = _target(given, environ)
-    surfaces = surfaces_from(given, paths, environ)
-    publisher = open_publisher(surfaces, environ, caller.pause, evaluates=False, target=target)
-    done = read_runs(paths, caller.cwd, Redactor(environment_secrets(environ) | {surfaces.token}))
+    channel_options = channel_options_from(given, paths, environ)
+    publisher = open_publisher(channel_options, environ, caller.pause, evaluates=False, target=target)
+    done = read_runs(paths, caller.cwd, Redactor(environment_secrets(environ) | {channel_options.token}))
     publisher.begin([suite.report.provenance.commit for suite in done.suites] if target is not None else None)
     reports = tuple(suite.report for suite in done.suites)
     findings = Findings(done.exit_code, reports, (), template, lambda text: _write_line(caller.stderr, f"note: {text}"))
@@ -88,7 +88,7 @@ def publish_runs(paths: Sequence[str], flags: Mapping[str, Any], caller: Caller)
         _write_line(caller.stdout, f"not run: {', '.join(done.not_run)}")
     for line in channel_lines(published.channels):
         _write_line(caller.stdout, line)
-    return surfaces.process_exit_code(request.process_exit_code(done.exit_code), published.channels)
+    return channel_options.process_exit_code(request.process_exit_code(done.exit_code), published.channels)
 
 
 def _settings(flags: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def _settings(flags: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
 
 
 def _target(given: Mapping[str, Any], environ: Mapping[str, str]) -> Target | None:
-    """Return the commit and pull request that the caller names; None if the event decides."""
+    """Return the commit and pull request that the caller names; None to use those of the event."""
     pull, sha = given.get("pull_request"), given.get("sha")
     repository = given.get("repository") or environ.get("GITHUB_REPOSITORY", "")
     if pull is None and sha is None:
@@ -126,12 +126,12 @@ def read_runs(paths: Sequence[str], start: Path, redactor: Redactor) -> Finished
 
     Args:
         paths: results files, or folders to search for them.
-        start: the folder in which relative paths start.
+        start: the folder that relative paths are relative to.
         redactor: masks secrets of this job, in case a record contains one.
 
     Returns:
-        The same value as from a run of these suites. A folder with a journal but no results belongs to a suite whose
-        run has not ended: the suite counts as not run, so that the run as a whole does not pass.
+        The finished run, as if these suites had run now. A folder with a journal but no results belongs to a suite
+        whose run has not ended: the suite counts as not run, so that the run as a whole does not pass.
 
     Raises:
         ConfigurationError: a path contains no results, too many or too large results, a link, or a file that is not a
@@ -156,10 +156,10 @@ def read_runs(paths: Sequence[str], start: Path, redactor: Redactor) -> Finished
         try:
             suites.append(_judge_results(file, start, redactor))
         except RecordError as error:
-            problems.append(f"publish: {one_line(redactor.text(str(error)), _SHOWN)}")
+            problems.append(f"publish: {one_line(redactor.text(str(error)), _MAX_SENTENCE)}")
     if problems:
         raise ConfigurationError(problems)
-    not_run = tuple(one_line(redactor.text(os.path.relpath(file.parent, start)), _SHOWN) for file in journals)
+    not_run = tuple(one_line(redactor.text(os.path.relpath(file.parent, start)), _MAX_SENTENCE) for file in journals)
     codes = [suite.verdict.exit_code for suite in suites] + [ExitCode.STOPPED for _ in not_run]
     return FinishedRun(worst_exit_code(codes), tuple(suites), not_run)
 
@@ -168,9 +168,9 @@ def _judge_results(file: Path, start: Path, redactor: Redactor) -> FinishedSuite
     given = GivenPath(Path(os.path.relpath(file, start)), start)
     try:
         stored = read_record(given)
-        record, beside = _redact_record(stored, redactor), read_base(given, stored)
-        base = None if beside is None else _redact_record(beside.record, redactor)
-        earlier = redactor.value(earlier_runs_beside(given))
+        record, stored_base = _redact_record(stored, redactor), read_base(given, stored)
+        base = None if stored_base is None else _redact_record(stored_base.record, redactor)
+        earlier = redactor.value(stored_earlier_runs(given))
         concluded = conclude(
             record,
             Terms(base=base),
@@ -201,7 +201,7 @@ def _results_files(start: Path, given: str) -> Iterator[Path]:
 
     Links are refused, since links in an artifact could lead to private files of the runner.
     """
-    path, given = start / given, one_line(given, _PATH_SHOWN)
+    path, given = start / given, one_line(given, _MAX_PATH)
     if not os.path.lexists(path):
         raise ConfigurationError(
             [f"publish: {given}: there is no such file or folder; download the artifact of the run into it first"]
@@ -211,7 +211,7 @@ def _results_files(start: Path, given: str) -> Iterator[Path]:
         raise ConfigurationError([f"publish: {given}: is a symbolic link or is inside one; name its target"])
     if not path.is_dir() or path.name == TABLES_FOLDER:
         if path.name == JOURNAL_FILE:
-            raise ConfigurationError([f"publish: {given}: is no {RESULTS_FILE}; the run has not written it yet"])
+            raise ConfigurationError([f"publish: {given}: is a journal, not a {RESULTS_FILE}; the run has not ended"])
         yield _regular_file(path, given)
         return
     found = entries = 0

@@ -16,7 +16,7 @@ from holodeck_action.run.caller import Caller
 from holodeck_action.run.case_choice import check_bounds_attainable
 from holodeck_action.run.loading import (
     LoadedSuite,
-    Surroundings,
+    SuiteContext,
     display_folder,
     display_path,
     load_one_suite,
@@ -43,7 +43,7 @@ def rejudge_record(results: GivenPath, suite: str, given: Mapping[str, Any], cal
         results: a results.json.
         suite: file, folder or glob of the suite whose metrics and judges grade; it must match one suite.
         given: the command line's values by setting name.
-        caller: the outside world.
+        caller: environment, folder and streams of the command.
 
     Returns:
         The exit code of the run, adjusted by `fail_on`.
@@ -55,15 +55,15 @@ def rejudge_record(results: GivenPath, suite: str, given: Mapping[str, Any], cal
     template = template_of(request.template)
     progress = caller.progress_display()
     caller = replace(caller, stderr=progress.stream)
-    around = caller.surroundings(request.env_file, request.allowed, request.requirements)
+    context = caller.suite_context(request.env_file, request.allowed, request.requirements)
     with Claims() as claims:
         try:
             with progress.phase("loading suite and results"):
-                loaded = load_one_suite(suite, around, "a record holds the answers of one suite")
-                prepared = [prepare_stored(results, loaded, request.flags, around, request.output_dir)]
+                loaded = load_one_suite(suite, context, "a record holds the answers of one suite")
+                prepared = [prepare_stored(results, loaded, request.flags, context, request.output_dir)]
             output = Output.for_caller(caller, request, template, progress)
             with caller.job() as job:
-                done = evaluate(prepared, request, output, claims, around, job)
+                done = evaluate(prepared, request, output, claims, context, job)
         except ConfigurationError:
             if not request.dry_run and not is_inside(results, request.output_dir):
                 claims.clear(request.output_dir)
@@ -72,7 +72,7 @@ def rejudge_record(results: GivenPath, suite: str, given: Mapping[str, Any], cal
 
 
 def prepare_stored(
-    results: GivenPath, loaded: LoadedSuite, flags: Flags, around: Surroundings, output_dir: GivenPath | None
+    results: GivenPath, loaded: LoadedSuite, flags: Flags, context: SuiteContext, output_dir: GivenPath | None
 ) -> PreparedSuite:
     """Prepare a suite to grade the answers of a record again; the suite's target is ignored.
 
@@ -80,15 +80,15 @@ def prepare_stored(
         results: a results.json.
         loaded: the suite whose metrics, judges, gates and budget apply.
         flags: the command line.
-        around: the outside world.
+        context: environment, folders and permissions of suites.
         output_dir: folder for the new record; None to write no files.
 
     Raises:
-        ConfigurationError: the file is not a record, its cases differ from the suite's, no gate can fail with them, no
-            model can grade them, or the new record would overwrite the file.
+        ConfigurationError: the file is not a record, its cases differ from the suite's, no gate or metric can fail with
+            these cases, a judge cannot be used, or the new record would overwrite the file.
     """
     suite = loaded.suite
-    place, shown = display_path(suite, around.cwd), display_folder(suite.folder, around.cwd)
+    place, shown = display_path(suite, context.cwd), display_folder(suite.folder, context.cwd)
     if output_dir is not None and output_dir.path.resolve() == results_path(results).path.parent.resolve():
         raise ConfigurationError(
             [f"--output-dir {output_dir}: the new record would replace {results}; give another folder"]
@@ -121,7 +121,7 @@ def prepare_stored(
         settings=structs.replace(settings, stop_when_decided=stored.record.stop_when_decided),
         cases=stored.cases,
         target=RecordedTarget(path=str(answers)),
-        target_files=Checkout.unbounded(around.cwd),
+        target_files=Checkout.unbounded(context.cwd),
         base_files=suite.checkout,
         stored=stored,
         cards=loaded.cards,

@@ -47,58 +47,57 @@ class ReportOptions(Struct, frozen=True):
     case_globs: tuple[str, ...] = ()
 
 
-def show_record(showing: ReportOptions, caller: Caller) -> int:
+def show_record(options: ReportOptions, caller: Caller) -> int:
     """Write a record in the requested format.
 
     Args:
-        showing: the options.
+        options: the options.
         caller: gets the report on standard output, and notes about a template on standard error.
 
     Raises:
-        ConfigurationError: the file is not a record, a template cannot be read or the format is not Markdown, cases are
-            selected but do not exist or the format is not HTML, several runs cannot be one page or the format is not
-            HTML, or the report cannot be written.
+        ConfigurationError: a file is not a record, the template cannot be read, an option does not apply to the format,
+            a glob matches no case, the runs cannot share a page, or the report cannot be written.
     """
     stdout = caller.stdout
 
     def note(sentence: str) -> None:
         caller.stderr.write(f"note: {sentence}\n")
 
-    if showing.template is not None and showing.format != "markdown":
-        raise ConfigurationError([f"--template renders Markdown and cannot be combined with --format {showing.format}"])
-    if showing.case_globs and showing.format != "html":
+    if options.template is not None and options.format != "markdown":
+        raise ConfigurationError([f"--template renders Markdown and cannot be combined with --format {options.format}"])
+    if options.case_globs and options.format != "html":
         raise ConfigurationError(
-            [f"--case selects the cases of an HTML page and cannot be combined with --format {showing.format}"]
+            [f"--case selects the cases of an HTML page and cannot be combined with --format {options.format}"]
         )
-    if len(showing.results) > 1 and showing.format != "html":
+    if len(options.results) > 1 and options.format != "html":
         raise ConfigurationError(["several RESULTS are columns of one HTML page: add --format html, or give one"])
-    template = template_of(showing.template)
-    results, *others = [results_or_last(given, caller) for given in showing.results or (None,)]
+    template = template_of(options.template)
+    results, *others = [results_or_last(given, caller) for given in options.results or (None,)]
     viewed = read_viewed_suite(results)
     concluded = viewed.concluded
     report = concluded.report
-    if showing.canonical:
+    if options.canonical:
         report = canonical_report(report)
-    if showing.format == "console" and showing.file is None:
+    if options.format == "console" and options.file is None:
         print_report(report, stdout, terminal_of(stdout, caller.environ))
         return ExitCode.PASSED
-    if showing.format == "html":
+    if options.format == "html":
         view = View(
             [replace(viewed, concluded=replace(concluded, report=report))],
             report.exit_code,
             results=str(results),
             links=page_links(caller.environ),
-            chosen=_case_filter(showing.case_globs, report),
-            canonical=showing.canonical,
+            chosen=_case_filter(options.case_globs, report),
+            canonical=options.canonical,
             runs=_run_columns(results, concluded, others),
         )
-        write_pieces(render_page(view), showing.file, stdout)
+        write_pieces(render_page(view), options.file, stdout)
         return ExitCode.PASSED
-    if showing.format == "markdown":
-        write_text(markdown_report(report, template, note), showing.file, stdout)
+    if options.format == "markdown":
+        write_text(markdown_report(report, template, note), options.file, stdout)
     else:
-        write_pieces(render(report, showing.format), showing.file, stdout)
-    if showing.format == "csv":
+        write_pieces(render(report, options.format), options.file, stdout)
+    if options.format == "csv":
         # A table has no columns for them.
         note(f"the table holds outcomes, scores and reasons; inputs and answers are in {results}")
     return ExitCode.PASSED

@@ -27,7 +27,7 @@ def run_suites(given: Mapping[str, Any], caller: Caller) -> int:
 
     Args:
         given: the command line's values by setting name; they override inputs.
-        caller: the outside world.
+        caller: environment, folder and streams of the command.
 
     Returns:
         The exit code of the run, adjusted by `fail_on`.
@@ -40,28 +40,28 @@ def run_suites(given: Mapping[str, Any], caller: Caller) -> int:
     with Claims(caller.disk or DISK) as claims:
         request = _read_request(given, caller, claims)
         template = template_of(request.template)
-        around = caller.surroundings(request.env_file, request.allowed, request.requirements)
+        context = caller.suite_context(request.env_file, request.allowed, request.requirements)
 
         def clear_folders(suites: Sequence[Path]) -> None:
             if not request.dry_run:
                 clear_suite_folders(claims, request.output_dir, suites, caller.cwd)
 
         with progress.phase("loading suites"):
-            loaded = load_suites(request.suites, around, allow_empty=request.allow_empty, on_found=clear_folders)
-            prepared = prepare_suites(loaded, request.flags, around)
+            loaded = load_suites(request.suites, context, allow_empty=request.allow_empty, on_found=clear_folders)
+            prepared = prepare_suites(loaded, request.flags, context)
         output, kept = Output.for_caller(caller, request, template, progress), ""
         if output.folder is None and not request.dry_run:
             folder, kept = choose_results_folder(caller, claims)
             output = structs.replace(output, folder=folder, reports=False)
         with caller.job() as job:
-            done = evaluate(prepared, request, output, claims, around, job)
+            done = evaluate(prepared, request, output, claims, context, job)
         if kept:
             output.note(kept)
     return request.process_exit_code(done.exit_code)
 
 
 def _read_request(given: Mapping[str, Any], caller: Caller, claims: Claims) -> Request:
-    """Clear the output folder of an earlier run's results, even if this run cannot start, and return the request."""
+    """Return the request; remove earlier results from the output folder, even if ConfigurationError is raised."""
     try:
         # `--failed-from` may read results in the output folder.
         request = request_from(given, anchor_paths(read_inputs(caller.environ), caller.cwd))

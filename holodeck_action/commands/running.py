@@ -1,4 +1,4 @@
-"""Runs one suite, and its base beside it, in one event loop."""
+"""Runs one suite and its base concurrently, in one event loop."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from holodeck_action.targets.factory import describe_target
 
 
 class Side(Struct, frozen=True):
-    """A suite to run, and the journal of its trials (None if the suite has no folder for files)."""
+    """A suite or its base, ready to run, and the journal of its trials (None if there is no folder for files)."""
 
     ready: OpenSuite
     journal: Journal | None
@@ -39,7 +39,8 @@ class Side(Struct, frozen=True):
 # Without repr: asyncio formats its main task when it ends, with the task's result.
 @dataclass(frozen=True, slots=True, repr=False)
 class RunResult:
-    """The result of a suite: its record, the base's record (None if no base ran), and whether it was interrupted."""
+    """The result of a suite: its record, the base's record (None if no base ran), and whether a signal or the deadline
+    stopped the run."""
 
     record: Record
     base: Record | None
@@ -49,7 +50,7 @@ class RunResult:
 async def run_sides(
     sides: Sequence[Side], flags: Flags, output: Output, deadline: float | None, executor: Executor | None
 ) -> RunResult:
-    """Run a suite and its base at the same time, under common limits, deadline and stop signal, and close both.
+    """Run a suite and its base at the same time, with shared limits, deadline and stop signal, and close both.
 
     Args:
         sides: the suite, and its base if one runs.
@@ -67,9 +68,9 @@ async def run_sides(
     pool = grading_pool(head)
     for side in sides:
         if side.journal is not None:
-            side.ready.imported.notify(side.journal.append_code)
-    told = _write_notices(sides, frozenset(), output)
-    stop, slots = Stop(), Slots(settings.concurrency if executor is None else executor.trials)
+            side.ready.imported.notify(side.journal.append_imports)
+    written = _write_notices(sides, frozenset(), output)
+    stop, slots = Stop(), Slots(settings.concurrency if executor is None else executor.max_trials)
     held = AsyncExitStack()
     totals = [len(side.ready.item.own_cases) for side in sides]
     with ExitStack() as scope:
@@ -103,7 +104,7 @@ async def run_sides(
             await held.aclose()
             await head.close()
             await pool.close()
-    _write_notices(sides, told, output)
+    _write_notices(sides, written, output)
     stopped = next((record.ended_early for record in records[1:] if record.ended_early is not None), None)
     if stopped is not None and records[0].ended_early is None:
         # A case that the base lacks may have got worse.
@@ -118,15 +119,15 @@ async def _show_waiting(shown: CaseDisplay) -> None:
         shown.waiting()
 
 
-def _write_notices(sides: Sequence[Side], told: frozenset[str], output: Output) -> frozenset[str]:
-    """Write the notices that are not in `told`; return all notices written so far."""
+def _write_notices(sides: Sequence[Side], written: frozenset[str], output: Output) -> frozenset[str]:
+    """Write the notices that are not in `written`; return all notices written so far."""
     for side in sides:
         for notice in side.ready.notices:
-            if notice not in told:
-                told |= {notice}
-                place = "" if side.ready.beside is None else f"{side.ready.item.place}: "
+            if notice not in written:
+                written |= {notice}
+                place = "" if side.ready.as_base is None else f"{side.ready.item.place}: "
                 output.note(side.ready.redactor.text(place + notice))
-    return told
+    return written
 
 
 async def _run_side(side: Side, flags: Flags, trials: Trials, lane: Lane, stop: Stop, shown: CaseDisplay) -> Record:
@@ -139,7 +140,7 @@ async def _run_side(side: Side, flags: Flags, trials: Trials, lane: Lane, stop: 
         stop=stop,
         journal=side.journal,
         resumed=resumable_trials(ready.item.cases, ready.resumed.trials, ready.redactor),
-        on_case=partial(_show_case, shown, beside=ready.beside is not None),
+        on_case=partial(_show_case, shown, is_base=ready.as_base is not None),
     )
     shard = record.run.shard
     if shard is None:
@@ -147,10 +148,10 @@ async def _run_side(side: Side, flags: Flags, trials: Trials, lane: Lane, stop: 
     return replace(record, run=replace(record.run, shard=replace(shard, depends=ready.dependency_digests)))
 
 
-def _show_case(shown: CaseDisplay, case: CaseRecord, *, beside: bool) -> None:
+def _show_case(shown: CaseDisplay, case: CaseRecord, *, is_base: bool) -> None:
     # Cases of other shards, and cases that only the base has, have no trials here.
     if case.trials:
-        shown.done(case, beside=beside)
+        shown.done(case, of_base=is_base)
 
 
 def _plan(ready: OpenSuite, flags: Flags) -> RunPlan:
@@ -164,15 +165,15 @@ def _plan(ready: OpenSuite, flags: Flags) -> RunPlan:
         filters=filters_of(flags) if stored is None else stored.record.provenance.filters,
         commit=evaluated_commit(item),
         folder=folder_of(item),
-        asker=workflow_job(item.environ),
+        workflow_job=workflow_job(item.environ),
     )
     if item.part is not None:
         own = frozenset((case.id, index) for case in item.own_cases for index in range(case.repeat))
         plan = replace(plan, available=own, shard=item.part.shard)
-    if ready.beside is not None:
-        beside = ready.beside
-        cases = (*item.cases, *beside.unpaired)
-        return replace(plan, cases=cases, commit=beside.run.commit, folder=beside.folder, available=beside.trials)
+    if ready.as_base is not None:
+        base = ready.as_base
+        cases = (*item.cases, *base.unpaired)
+        return replace(plan, cases=cases, commit=base.run.commit, folder=base.folder, available=base.trials)
     if stored is not None:
         return replace(
             plan,

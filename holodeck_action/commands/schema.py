@@ -14,13 +14,13 @@ from holodeck_action.targets.reply import reply_schema
 from holodeck_action.targets.request import request_schema
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
-_OF_TARGETS = {"reply": reply_schema, "request": request_schema}
+_TARGET_SCHEMAS = {"reply": reply_schema, "request": request_schema}
 
 
 def print_schema(document: str, caller: Caller) -> int:
-    """Write the JSON Schema of a document to standard output; `document` is its name on the command line."""
-    if document in _OF_TARGETS:
-        made = {"$schema": _DIALECT, "title": document, **_OF_TARGETS[document]()}
+    """Write the JSON Schema of a document, by its name on the command line, to standard output."""
+    if document in _TARGET_SCHEMAS:
+        made = {"$schema": _DIALECT, "title": document, **_TARGET_SCHEMAS[document]()}
     elif document in ("agent", "policy"):
         made = suite_schema(document, installed_metrics())
     elif document in registry.documents():

@@ -1,4 +1,4 @@
-"""The step of a workflow: it reads inputs, runs or compares, writes log, outputs and job summary, and then fails."""
+"""The step of a workflow: reads inputs, runs or compares, publishes results, and returns the exit code."""
 
 from __future__ import annotations
 
@@ -30,9 +30,17 @@ from holodeck_action.commands.step_end import (
 from holodeck_action.commands.suites import evaluate
 from holodeck_action.decide.exit_codes import ExitCode
 from holodeck_action.github.annotations import annotate_problems, unannotated_reasons
+from holodeck_action.github.channel_options import ChannelOptions, channel_options_from
 from holodeck_action.github.channels import channel_lines
 from holodeck_action.github.job import page_links
-from holodeck_action.github.publisher import BEGUN, Findings, Publication, Publisher, empty_publication, open_publisher
+from holodeck_action.github.publisher import (
+    CHECK_RUN_VARIABLE,
+    Findings,
+    Publication,
+    Publisher,
+    empty_publication,
+    open_publisher,
+)
 from holodeck_action.github.runner import (
     ChannelError,
     annotation_commands,
@@ -43,14 +51,13 @@ from holodeck_action.github.runner import (
     stop_commands,
     summary_room,
 )
-from holodeck_action.github.surfaces import Surfaces, surfaces_from
 from holodeck_action.record.folder import Claims
 from holodeck_action.reports.custom import CustomTemplate
 from holodeck_action.reports.page.viewer import PAGE_FILE
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.environments.extras import needed_extras
 from holodeck_action.run.error_reports import explain_error
-from holodeck_action.run.loading import LoadedSuite, Surroundings, load_suites, require_permission
+from holodeck_action.run.loading import LoadedSuite, SuiteContext, load_suites, require_permission
 from holodeck_action.run.options.action_inputs import COMMAND
 from holodeck_action.run.options.input_values import anchor_paths, github_token, output_dir_of
 from holodeck_action.run.options.request import Request, request_from, template_of
@@ -70,12 +77,12 @@ from holodeck_action.workers.permission import CodeAllowed
 T = TypeVar("T")
 
 
-class _StepRequest(Struct, frozen=True):
-    """The settings of the step, read from its inputs and validated."""
+class _StepSettings(Struct, frozen=True):
+    """The validated settings of the step, from its inputs."""
 
     request: Request
     template: CustomTemplate | None
-    surfaces: Surfaces
+    channel_options: ChannelOptions
     publish: tuple[str, ...]
     merge: tuple[GivenPath, ...]
     summary: bool
@@ -104,7 +111,7 @@ def run_step(caller: Caller) -> int:
 
 
 class _Step:
-    """One execution of the step, which reports and ends properly even if parts of it fail."""
+    """One execution of the step; it reports results even if a part fails."""
 
     def __init__(self, caller: Caller, claims: Claims) -> None:
         self._caller, self._claims = caller, claims
@@ -115,38 +122,38 @@ class _Step:
         self._permission: Callable[[], CodeAllowed] | None = None
 
     def run(self) -> int:
-        asked = self._attempt(self._read_inputs)
-        if isinstance(asked, StepEnd) and not self._compares and not self._environ.get("INPUT_PUBLISH", "").strip():
+        settings = self._attempt(self._read_inputs)
+        if isinstance(settings, StepEnd) and not self._compares and not self._environ.get("INPUT_PUBLISH", "").strip():
             self._attempt(self._clear_output)
         publisher: Publisher | None = None
         ready: tuple[LoadedSuite, ...] | FinishedRun | StepEnd
-        if isinstance(asked, StepEnd):
-            ready = asked
-        elif asked.compare is not None:
+        if isinstance(settings, StepEnd):
+            ready = settings
+        elif settings.compare is not None:
             ready = ()
         else:
-            opened = self._attempt(lambda: self._open_publisher(asked))
+            opened = self._attempt(lambda: self._open_publisher(settings))
             if isinstance(opened, StepEnd):
                 ready = opened
             else:
                 publisher = opened
-                ready = self._attempt(lambda: self._load_suites(asked, opened))
+                ready = self._attempt(lambda: self._load_suites(settings, opened))
         with stop_commands(self._log, lambda: secrets.token_hex(16)) as stopped:
             self._caller = replace(self._caller, group=stopped.fold_lines)
-            ended = self._conclude(asked, ready)
-            self._log.write(ended.shown)
+            ended = self._conclude(settings, ready)
+            self._log.write(ended.log_text)
             folders = (
                 tuple(item.suite.folder for item in ready)
                 if isinstance(ready, tuple)
                 else tuple(problem.folder for problem in ended.located)
             )
             with _ignore_signals(self._caller.signals):
-                published = self._publish(asked, ended, publisher, folders)
+                published = self._publish(settings, ended, publisher, folders)
         code = ended.exit_code
-        if isinstance(asked, _StepRequest):
+        if isinstance(settings, _StepSettings):
             judged = ended.done is not None or ended.compared is not None
-            code = asked.request.process_exit_code(code) if judged else code
-            code = asked.surfaces.process_exit_code(code, published.channels)
+            code = settings.request.process_exit_code(code) if judged else code
+            code = settings.channel_options.process_exit_code(code, published.channels)
         for command in annotation_commands(published.annotations, reserved=1 if code else 0):
             self._log.write(command + "\n")
         if code:
@@ -163,10 +170,10 @@ class _Step:
             found = explain_error(error, self._environ)
             located = error.located if isinstance(error, ConfigurationError) else ()
             shown = found.to_text(terminal_of(self._log, self._environ))
-            return StepEnd(found.code, problems=tuple(map(str, found.problems)), located=located, shown=shown)
+            return StepEnd(found.code, problems=tuple(map(str, found.problems)), located=located, log_text=shown)
 
-    def _read_inputs(self) -> _StepRequest:
-        """Read the inputs; secrets are masked before anything else is written to the log."""
+    def _read_inputs(self) -> _StepSettings:
+        """Read and validate the inputs; secrets are masked before anything else is written to the log."""
         # The runner hides the job's own tokens itself.
         _mask(environment_secrets(job_environment(self._environ)), self._log)
         known = environment_secrets(self._environ) | {github_token(self._environ)}
@@ -179,31 +186,33 @@ class _Step:
         _check_inside(request.output_dir, "output-dir", workspace)
         _check_inside(request.history if isinstance(request.history, GivenPath) else None, "history", workspace)
         paths = inputs.get("publish", ())
-        surfaces = surfaces_from(inputs, paths or request.suites, self._environ)
+        channel_options = channel_options_from(inputs, paths or request.suites, self._environ)
         if request.dry_run or request.flags.shard is not None:
             # Nothing or a part is evaluated: a check run or a comment would say more than is known.
-            surfaces = structs.replace(surfaces, comment="off", check=False, review="off")
+            channel_options = structs.replace(channel_options, comment="off", check=False, review="off")
         compare = options_of_step(read, settings, workspace) if read.command == "compare" else None
         template, merge = template_of(request.template), settings.get("merge", ())
-        return _StepRequest(request, template, surfaces, paths, merge, inputs["summary"], workspace, compare)
+        return _StepSettings(request, template, channel_options, paths, merge, inputs["summary"], workspace, compare)
 
     def _clear_output(self) -> None:
         self._claims.clear(output_dir_of(self._environ, _workspace(self._caller), default=True))
 
-    def _open_publisher(self, asked: _StepRequest) -> Publisher:
-        return open_publisher(asked.surfaces, self._environ, self._caller.pause, evaluates=not asked.publish)
+    def _open_publisher(self, settings: _StepSettings) -> Publisher:
+        return open_publisher(
+            settings.channel_options, self._environ, self._caller.pause, evaluates=not settings.publish
+        )
 
-    def _load_suites(self, asked: _StepRequest, publisher: Publisher) -> tuple[LoadedSuite, ...] | FinishedRun:
+    def _load_suites(self, settings: _StepSettings, publisher: Publisher) -> tuple[LoadedSuite, ...] | FinishedRun:
         """Load the suites, or read the runs to publish, and show on GitHub that the step is in progress.
 
         Shards to merge are read later, after the runner's command processing has been stopped.
         """
-        request = asked.request
-        if asked.publish:
+        request = settings.request
+        if settings.publish:
             publisher.begin(None)
-            redactor = Redactor(environment_secrets(self._environ) | {asked.surfaces.token})
-            return read_runs(asked.publish, asked.workspace, redactor)
-        if asked.merge:
+            redactor = Redactor(environment_secrets(self._environ) | {settings.channel_options.token})
+            return read_runs(settings.publish, settings.workspace, redactor)
+        if settings.merge:
             publisher.begin(None)
             return ()
         if not request.dry_run:
@@ -219,19 +228,19 @@ class _Step:
                 return
             begun = True
             # A required check that never appears would hold up the merge without a reason.
-            publisher.begin([head_commit(suite.parent) for suite in there] or [head_commit(asked.workspace)])
-            self._runner.variables[BEGUN] = publisher.begun
+            publisher.begin([head_commit(suite.parent) for suite in there] or [head_commit(settings.workspace)])
+            self._runner.variables[CHECK_RUN_VARIABLE] = publisher.external_id
             if not request.dry_run:
-                clear_suite_folders(self._claims, request.output_dir, there, asked.workspace)
+                clear_suite_folders(self._claims, request.output_dir, there, settings.workspace)
 
         def note_suites(suites: Sequence[Path]) -> None:
             there.extend(suites)
             if not self._runner.installs:
                 begin_publishing()
 
-        around = self._surroundings(asked)
+        context = self._suite_context(settings)
         try:
-            loaded = load_suites(request.suites, around, allow_empty=request.allow_empty, on_found=note_suites)
+            loaded = load_suites(request.suites, context, allow_empty=request.allow_empty, on_found=note_suites)
             # Before the check run begins: the program starts again with what it installs.
             self._runner.install(
                 [need for item in loaded for need in needed_extras(item.suite, item.environ, request.flags)]
@@ -244,42 +253,42 @@ class _Step:
         return loaded
 
     def _conclude(
-        self, asked: _StepRequest | StepEnd, ready: tuple[LoadedSuite, ...] | FinishedRun | StepEnd
+        self, settings: _StepSettings | StepEnd, ready: tuple[LoadedSuite, ...] | FinishedRun | StepEnd
     ) -> StepEnd:
-        if isinstance(asked, StepEnd):
-            return asked
+        if isinstance(settings, StepEnd):
+            return settings
         if isinstance(ready, StepEnd):
             return ready
-        if asked.compare is not None:
-            options, caller = asked.compare, asked.in_workspace(self._caller)
+        if settings.compare is not None:
+            options, caller = settings.compare, settings.in_workspace(self._caller)
             compared = self._attempt(lambda: compare_runs(options, caller))
             return compared if isinstance(compared, StepEnd) else StepEnd(compared.exit_code, compared=compared)
-        done = ready if isinstance(ready, FinishedRun) else self._attempt(lambda: self._evaluate(asked, ready))
+        done = ready if isinstance(ready, FinishedRun) else self._attempt(lambda: self._evaluate(settings, ready))
         if isinstance(done, StepEnd):
             return done
         return StepEnd(ExitCode.PASSED, plan=done.plan) if done.plan else StepEnd(done.exit_code, done)
 
-    def _surroundings(self, asked: _StepRequest) -> Surroundings:
-        """Return the surroundings of the suites."""
-        request = asked.request
-        caller = asked.in_workspace(self._caller)
-        around = caller.surroundings(
+    def _suite_context(self, settings: _StepSettings) -> SuiteContext:
+        """Return the environment, folders and permissions of the suites."""
+        request = settings.request
+        caller = settings.in_workspace(self._caller)
+        context = caller.suite_context(
             request.env_file, request.allowed, request.requirements, permission=self._permission
         )
-        return structs.replace(around, install=self._runner.install)
+        return structs.replace(context, install=self._runner.install)
 
-    def _evaluate(self, asked: _StepRequest, loaded: tuple[LoadedSuite, ...]) -> FinishedRun:
-        caller, request = asked.in_workspace(self._caller), asked.request
-        output = Output.for_caller(caller, request, asked.template, caller.progress_display())
-        if asked.merge:
-            return merge_folders(asked.merge, output, self._claims)
-        around = self._surroundings(asked)
-        prepared = prepare_suites(loaded, request.flags, around)
+    def _evaluate(self, settings: _StepSettings, loaded: tuple[LoadedSuite, ...]) -> FinishedRun:
+        caller, request = settings.in_workspace(self._caller), settings.request
+        output = Output.for_caller(caller, request, settings.template, caller.progress_display())
+        if settings.merge:
+            return merge_folders(settings.merge, output, self._claims)
+        context = self._suite_context(settings)
+        prepared = prepare_suites(loaded, request.flags, context)
         with caller.job() as job:
-            return evaluate(prepared, request, output, self._claims, around, job)
+            return evaluate(prepared, request, output, self._claims, context, job)
 
     def _publish(
-        self, asked: _StepRequest | StepEnd, ended: StepEnd, publisher: Publisher | None, folders: Sequence[Path]
+        self, settings: _StepSettings | StepEnd, ended: StepEnd, publisher: Publisher | None, folders: Sequence[Path]
     ) -> Publication:
         """Publish the results; a failed channel is reported in the log and the summary and changes no verdict."""
         environ, log = self._environ, self._log
@@ -289,27 +298,27 @@ class _Step:
 
         outdates = publisher is None and not self._compares
         published = empty_publication(environ) if outdates else Publication((), ())
-        if isinstance(asked, _StepRequest) and publisher is not None:
+        if isinstance(settings, _StepSettings) and publisher is not None:
             reports = tuple(suite.report for suite in ended.done.suites) if ended.done is not None else ()
             findings = Findings(
                 exit_code=ended.exit_code,
                 reports=reports,
                 problems=ended.problems,
-                template=asked.template,
+                template=settings.template,
                 note=note,
-                marks=annotate_problems(ended.located, environ),
-                unplaced=unannotated_reasons(folders, environ),
+                annotations=annotate_problems(ended.located, environ),
+                unannotated=unannotated_reasons(folders, environ),
                 pages=ended.done is not None and any(suite.viewed is not None for suite in ended.done.suites),
             )
             published = publisher.finish(findings)
             log.write("".join(f"{line}\n" for line in channel_lines(published.channels)))
         file, channels = environ.get("GITHUB_STEP_SUMMARY"), published.channels
-        publishes = isinstance(asked, _StepRequest) and bool(asked.publish)
-        sharded = isinstance(asked, _StepRequest) and asked.request.flags.shard is not None
+        publishes = isinstance(settings, _StepSettings) and bool(settings.publish)
+        sharded = isinstance(settings, _StepSettings) and settings.request.flags.shard is not None
         # A run that is only published has no verdict.json of this step.
-        compare = asked.compare if isinstance(asked, _StepRequest) else None
-        folder = asked.request.output_dir if isinstance(asked, _StepRequest) and not publishes else None
-        template = asked.template if isinstance(asked, _StepRequest) else None
+        compare = settings.compare if isinstance(settings, _StepSettings) else None
+        folder = settings.request.output_dir if isinstance(settings, _StepSettings) and not publishes else None
+        template = settings.template if isinstance(settings, _StepSettings) else None
         writers: list[Callable[[], None]] = [
             lambda: append_outputs(
                 environ.get("GITHUB_OUTPUT"),
@@ -317,7 +326,7 @@ class _Step:
                 | comparison_path(compare, ended),
             )
         ]
-        if isinstance(asked, StepEnd) or asked.summary:
+        if isinstance(settings, StepEnd) or settings.summary:
             # The page of a run that is only published is in another run's artifact.
             suites = () if ended.done is None or publishes else ended.done.suites
             run = page_links(environ).run if any(path_if_written(suite.folder, PAGE_FILE) for suite in suites) else None
@@ -342,7 +351,7 @@ def _mask(values: Iterable[str], log: TextIO) -> None:
 
 
 def _workspace(caller: Caller) -> Path:
-    """Return the workspace with links resolved; paths in inputs, suites and outputs are relative to it."""
+    """Return the folder that paths are relative to, without links; raise ConfigurationError if it cannot be entered."""
     given = caller.environ.get("GITHUB_WORKSPACE") or "."
     try:
         # `.` exists only in a folder that can be entered.
@@ -353,7 +362,7 @@ def _workspace(caller: Caller) -> Path:
 
 
 def _check_inside(folder: GivenPath | None, name: str, workspace: Path) -> None:
-    """Raise an error for a folder outside the workspace, which is lost when the container ends."""
+    """Raise ConfigurationError if a folder is outside the workspace: it would be lost when the container ends."""
     if folder is not None and not folder.path.resolve().is_relative_to(workspace):
         raise ConfigurationError(
             [f"input {name}: {str(folder)!r} is outside the workspace, where later steps cannot read it"]

@@ -28,23 +28,23 @@ from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.plain import one_line
 
 TITLE = "holodeck-action"
-_PROBLEMS_SHOWN = 50_000
-"""Characters of configuration errors in the job summary, which take at most four bytes each."""
-_NOT_RUN_BYTES = 8000
-"""Room in the job summary for 1,000 escaped characters that name suites."""
+_MAX_PROBLEM_CHARACTERS = 50_000
+"""Maximum characters of configuration errors in the job summary; a character takes at most four bytes."""
+_NOT_RUN_RESERVE = 8000
+"""Bytes of the job summary reserved for the names of suites that did not run: 1,000 escaped characters."""
 
 
 class StepEnd(Struct, frozen=True):
-    """The result of the step: the suites that ran, the problems that prevented a run, only the plan, or a comparison.
+    """The result of the step: the suites that ran, the problems that prevented a run, a plan, or a comparison.
 
-    `shown` is the text of the problems, for the log.
+    `log_text` is the text of the problems, for the log.
     """
 
     exit_code: int
     done: FinishedRun | None = None
     problems: tuple[str, ...] = ()
     located: tuple[Located, ...] = ()
-    shown: str = ""
+    log_text: str = ""
     plan: str = ""
     compared: ComparisonReport | None = None
 
@@ -59,7 +59,7 @@ def outputs(
         folder: the folder with verdict.json; None if there is no such folder.
         channels: results of publishing, one for each channel.
         reports_made: whether this step made the reports; reports in another run's artifact are not trusted.
-        judged: whether the run has a verdict; a shard has no verdict.
+        judged: whether the run has a verdict; a shard has none.
     """
     done = ended.done.suites if ended.done is not None else ()
     suites = [
@@ -81,19 +81,19 @@ def outputs(
 
 
 def _results_path(folder: GivenPath | None) -> str | None:
-    """Return the path of this run's record as the workflow sees it; None if it was not written."""
+    """Return the path of this run's record relative to the workspace; None if the record was not written."""
     found = folder if folder is None else results_path(folder)
     return None if found is None or found == folder else os.path.relpath(found, found.start)
 
 
 def path_if_written(folder: GivenPath | None, name: str) -> str | None:
-    """Return the path of a file of this run as the workflow sees it; None if it was not written."""
+    """Return the path of this run's file `name` relative to the workspace; None if the file was not written."""
     path = None if folder is None else folder / name
     return os.path.relpath(path, path.start) if path is not None and path.path.is_file() else None
 
 
 def comparison_path(options: CompareOptions | None, ended: StepEnd) -> dict[str, str]:
-    """Return the output with the path of the comparison's report, if one was written."""
+    """Return the step's output with the path of the comparison's report; empty if no report was written."""
     if options is None or options.file is None or ended.compared is None:
         return {}
     name = "html-path" if options.format == "html" else "report-path"
@@ -105,22 +105,23 @@ def job_summary(
 ) -> str:
     """Return the job summary, at most `room` bytes: each suite's report, or why it is missing, and the channels.
 
-    It begins with notices about outdated comments and, if there are several suites, about gates less strict than their
-    bases'. `run` is the URL of the run whose artifacts may contain the viewer's page; None if no page was written.
+    The summary begins with notices about outdated comments and, if there are several suites, about gates that are less
+    strict than those of the base. `run` is the URL of the run whose artifacts may contain the viewer's page; None if no
+    page was written.
     """
     pages = f"\n[All cases]({run}#artifacts): `{PAGE_FILE}`, where the output folder is uploaded\n" if run else ""
     where = pages + channel_table(published.channels)
-    room -= len((published.first + where).encode())
+    room -= len((published.stale_notice + where).encode())
     if ended.compared is not None:
         text, limit = "".join(render_comparison(ended.compared, "markdown")), SizeLimit(room, room)
         fits = limit.holds(len(text), len(text.encode()))
         return text if fits else cut(text, limit, "the whole comparison is in the log of the step")
     if ended.done is None:
-        problems = fence("\n".join(ended.problems) or ended.plan, _PROBLEMS_SHOWN)
-        return f"{published.first}### {TITLE}: nothing was evaluated{problems}{where}"
+        problems = fence("\n".join(ended.problems) or ended.plan, _MAX_PROBLEM_CHARACTERS)
+        return f"{published.stale_notice}### {TITLE}: nothing was evaluated{problems}{where}"
     if ended.done.not_run:
         where = f"\n⏹️ Not run: {cell(', '.join(ended.done.not_run), 1000)}\n{where}"
-        room -= _NOT_RUN_BYTES
+        room -= _NOT_RUN_RESERVE
     reports = [suite.report for suite in ended.done.suites]
     # The report of a single suite begins with them itself.
     texts = [f"{notice}\n\n" for notice in first_notices(reports)] if len(reports) > 1 else []
@@ -131,7 +132,7 @@ def job_summary(
         text = markdown_report(suite.report, template, lambda _: None, SizeLimit(share, share))
         texts.append(text + "\n")
         room -= len(texts[-1].encode())
-    return "".join([published.first, *texts, where])
+    return "".join([published.stale_notice, *texts, where])
 
 
 def failure_reasons(ended: StepEnd, channels: Sequence[Channel]) -> str:

@@ -15,7 +15,7 @@ from holodeck_action.commands.running import RunResult, Side, run_sides
 from holodeck_action.decide.decision import Terms
 from holodeck_action.decide.exit_codes import ExitCode, worst_exit_code
 from holodeck_action.decide.written_results import RelatedFiles
-from holodeck_action.record.base_results import results_of
+from holodeck_action.record.base_results import make_base_results
 from holodeck_action.record.folder import Claims, suite_folders
 from holodeck_action.record.record import Record
 from holodeck_action.record.result_files import BASE_FOLDER
@@ -24,7 +24,7 @@ from holodeck_action.reports.history import NO_RUNS
 from holodeck_action.run.bases.base_suites import BaseSuite, load_base_suites
 from holodeck_action.run.bases.baselines import Base, FoundBase, MissingBase, attach_base, find_bases
 from holodeck_action.run.journal import JOURNAL_FILE, Journal, set_aside_journal
-from holodeck_action.run.loading import Surroundings, ensure_writable
+from holodeck_action.run.loading import SuiteContext, ensure_writable
 from holodeck_action.run.model_calls import make_budget
 from holodeck_action.run.open_suites import BaseToRun, OpenSuite, close_all, open_all
 from holodeck_action.run.options.request import Request
@@ -33,7 +33,7 @@ from holodeck_action.run.past import histories_of
 from holodeck_action.run.preflight import PreparedSuite
 from holodeck_action.run.shards import choose_part, durations_of
 from holodeck_action.run.signals import raise_on_signals
-from holodeck_action.run.stages import Stages, Voice, enter_all, executor_of, stages_of
+from holodeck_action.run.stages import Stages, UserOutput, enter_all, executor_of, stages_of
 from holodeck_action.run.suite_run import resumable_trials
 from holodeck_action.run.trials import SYSTEM_CLOCK
 from holodeck_action.suite.configuration_errors import ConfigurationError
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 def evaluate(
-    prepared: Sequence[PreparedSuite], request: Request, output: Output, claims: Claims, around: Surroundings, job: Job
+    prepared: Sequence[PreparedSuite], request: Request, output: Output, claims: Claims, context: SuiteContext, job: Job
 ) -> FinishedRun:
     """Run suites one after the other and report each; with `--dry-run`, only print the plan.
 
@@ -60,7 +60,7 @@ def evaluate(
         request: the options of the command.
         output: the outputs of the run.
         claims: claims on output folders, which keep other runs from writing to them.
-        around: the outside world.
+        context: environment, folders and permissions of suites.
         job: finds and downloads the results to compare with.
 
     Raises:
@@ -70,7 +70,7 @@ def evaluate(
     """
     check_blessing(prepared, request)
     with ExitStack() as scope:
-        besides: Sequence[BaseToRun] = load_base_suites(prepared, request.flags, around)
+        bases_to_run: Sequence[BaseToRun] = load_base_suites(prepared, request.flags, context)
         if any(item.settings.baseline.source == MERGE_BASE for item in prepared):
             from holodeck_action.run.bases.commit_trees import CommitTrees
             from holodeck_action.run.bases.merge_base_suites import suites_at_merge_base
@@ -79,13 +79,13 @@ def evaluate(
             scope.enter_context(raise_on_signals(output.signals))
             trees = scope.enter_context(CommitTrees(job))
             with output.progress.phase("loading the merge base"):
-                besides = suites_at_merge_base(prepared, request.flags, around, job, trees)
-        return _run_all(prepared, besides, request, output, claims, job)
+                bases_to_run = suites_at_merge_base(prepared, request.flags, context, job, trees)
+        return _run_all(prepared, bases_to_run, request, output, claims, job)
 
 
 def _run_all(
     prepared: Sequence[PreparedSuite],
-    besides: Sequence[BaseToRun],
+    bases_to_run: Sequence[BaseToRun],
     request: Request,
     output: Output,
     claims: Claims,
@@ -93,7 +93,7 @@ def _run_all(
 ) -> FinishedRun:
     flags = request.flags
     if request.dry_run:
-        return _print_plan(prepared, besides, flags, output)
+        return _print_plan(prepared, bases_to_run, flags, output)
     folders = suite_folders([(item.shown, item.suite.file) for item in prepared], output.folder)
     with output.progress.phase("looking for the base and the history"):
         bases = find_bases(prepared, job)
@@ -101,14 +101,14 @@ def _run_all(
         sharded = flags.shard is not None
         histories = histories_of(request.history, job, output.disk, output.note)
         earlier = [None if sharded or histories is None else histories.of(item) for item in prepared]
-    _make_folders(folders, besides, output)
+    _make_folders(folders, bases_to_run, output)
     shared = make_budget(flags.max_cost_usd, flags.max_tokens, prepared[0].shards)
     with output.progress.phase("preparing targets and judges"):
-        suites = open_all(prepared, folders, shared, resume=request.resume, besides=besides)
+        suites = open_all(prepared, folders, shared, resume=request.resume, bases_to_run=bases_to_run)
     stages = stages_of([item.suite for item in prepared], flags)
-    for ready in suites if not any(stage.ELSEWHERE for stage in stages) else ():
+    for ready in suites if not any(stage.GRADES_ELSEWHERE for stage in stages) else ():
         # Started first: it imports in parallel.
-        ready.begin_judging()
+        ready.start_judging_process()
     started = _start_journals(suites, folders, output, claims)
     _announce_costs(suites, flags, output)
     deadline = None if flags.run_timeout_s is None else SYSTEM_CLOCK.monotonic() + flags.run_timeout_s
@@ -118,11 +118,11 @@ def _run_all(
     for sides, base, past in zip(started, bases, earlier, strict=True):
         head = sides[0]
         done = _run(sides, request, output, deadline, stages)
-        record, results = attach_base(done.record, head.ready.item, _base_beside(head.ready, done.base) or base)
+        record, results = attach_base(done.record, head.ready.item, _concurrent_base(head.ready, done.base) or base)
         terms = Terms.against(None if results is None else results.results)
         concluded = conclude(record, terms, folder=head.ready.item.shown, earlier=past or NO_RUNS)
-        beside = RelatedFiles(results, () if past is None else past.saved_lines)
-        reported = report_suite(concluded, head.ready.folder, output, beside, journaled=head.journal is not None)
+        related = RelatedFiles(results, () if past is None else past.saved_lines)
+        reported = report_suite(concluded, head.ready.folder, output, related, journaled=head.journal is not None)
         finished.append(reported)
         if reported.written and not sharded:
             kept.append((head.ready.item, concluded))
@@ -151,7 +151,7 @@ def _run_all(
 
 
 def _balance_shard(item: PreparedSuite, base: Base | None) -> PreparedSuite:
-    """Return a suite whose shard is chosen by the durations of the base's cases, if they are known."""
+    """Return the suite with its shard chosen by the durations of the base's cases; unchanged without shard or base."""
     if item.part is None or not isinstance(base, FoundBase):
         return item
     shard = item.part.shard
@@ -160,12 +160,12 @@ def _balance_shard(item: PreparedSuite, base: Base | None) -> PreparedSuite:
 
 
 def _print_plan(
-    prepared: Sequence[PreparedSuite], besides: Sequence[BaseToRun], flags: Flags, output: Output
+    prepared: Sequence[PreparedSuite], bases_to_run: Sequence[BaseToRun], flags: Flags, output: Output
 ) -> FinishedRun:
-    for missing in besides:
+    for missing in bases_to_run:
         if isinstance(missing, MissingBase):
             output.note(missing.reason)
-    plan = _plan_run(prepared, besides, flags)
+    plan = _plan_run(prepared, bases_to_run, flags)
     output.stdout.write(plan)
     output.stdout.flush()
     return FinishedRun(ExitCode.PASSED, plan=plan)
@@ -177,7 +177,7 @@ def _start_journals(
     """Clear the folders of results, and start the journals of suites and bases.
 
     Raises:
-        ConfigurationError: a file is in the way.
+        ConfigurationError: an existing journal cannot be replaced.
         FolderError: another run is writing to a folder.
     """
     try:
@@ -189,7 +189,7 @@ def _start_journals(
         raise
 
 
-def _make_folders(folders: Sequence[GivenPath | None], besides: Sequence[BaseToRun], output: Output) -> None:
+def _make_folders(folders: Sequence[GivenPath | None], bases_to_run: Sequence[BaseToRun], output: Output) -> None:
     """Create the folders of suites and bases.
 
     Raises:
@@ -198,7 +198,7 @@ def _make_folders(folders: Sequence[GivenPath | None], besides: Sequence[BaseToR
     for folder in (output.folder, *folders):
         if folder is not None:
             ensure_writable(folder)
-    for folder, other in zip(folders, besides, strict=True):
+    for folder, other in zip(folders, bases_to_run, strict=True):
         if folder is not None and isinstance(other, BaseSuite):
             ensure_writable(folder / BASE_FOLDER)
 
@@ -209,14 +209,14 @@ def _run(
     """Run a suite and its base, and close their journals."""
     ready = sides[0].ready
     own = [folder.path for folder in (output.folder, ready.folder) if folder is not None]
-    voice = Voice(output.note, output.stderr)
+    user_output = UserOutput(output.note, output.stderr)
     try:
         try:
-            executor = executor_of(stages, ready, request, own, voice)
+            executor = executor_of(stages, ready, request, own, user_output)
         except ConfigurationError:
             asyncio.run(ready.close())
             raise
-        with enter_all(stages, ready, voice):
+        with enter_all(stages, ready, user_output):
             return asyncio.run(run_sides(sides, request.flags, output, deadline, executor))
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
@@ -227,13 +227,13 @@ def _run(
                 output.stderr.write(f"note: {side.journal.error}\n")
 
 
-def _base_beside(ready: OpenSuite, record: Record | None) -> Base:
-    """Return the results of a suite's base, or the reason why it did not run; None if no base was requested."""
+def _concurrent_base(ready: OpenSuite, record: Record | None) -> Base:
+    """Return the results of the base that ran with a suite, or why it did not run; None if no base was requested."""
     if not isinstance(ready.base, OpenSuite):
         return ready.base
     assert record is not None
-    assert ready.base.beside is not None
-    return FoundBase(results_of(record), ready.base.beside.run)
+    assert ready.base.as_base is not None
+    return FoundBase(make_base_results(record), ready.base.as_base.run)
 
 
 def _close_journals(sides: Sequence[Side]) -> None:
@@ -243,7 +243,7 @@ def _close_journals(sides: Sequence[Side]) -> None:
 
 
 def _remove_journal(side: Side) -> None:
-    """Delete the journal of a complete run, unless it has trials of cases that this run did not choose."""
+    """Delete the journal of a complete run, unless it has trials of cases that this run did not select."""
     ready, journaled = side.ready, side.ready.resumed.trials
     if side.journal is not None and len(resumable_trials(ready.item.cases, journaled, ready.redactor)) == len(
         journaled
@@ -251,14 +251,14 @@ def _remove_journal(side: Side) -> None:
         side.journal.remove()
 
 
-def _plan_run(prepared: Sequence[PreparedSuite], besides: Sequence[BaseToRun], flags: Flags) -> str:
+def _plan_run(prepared: Sequence[PreparedSuite], bases_to_run: Sequence[BaseToRun], flags: Flags) -> str:
     """Return the plan of a run as text, without calling a model or writing a file.
 
     Raises:
         ConfigurationError: a target cannot be used.
     """
     shared = make_budget(flags.max_cost_usd, flags.max_tokens, prepared[0].shards)
-    suites = open_all(prepared, [None] * len(prepared), shared, resume=False, besides=besides)
+    suites = open_all(prepared, [None] * len(prepared), shared, resume=False, bases_to_run=bases_to_run)
     try:
         return _plan_text(suites, flags)
     finally:
@@ -266,7 +266,7 @@ def _plan_run(prepared: Sequence[PreparedSuite], besides: Sequence[BaseToRun], f
 
 
 def _announce_costs(suites: Sequence[OpenSuite], flags: Flags, output: Output) -> None:
-    """Print the number of model calls and their possible cost, if a model is called over the network."""
+    """Print the plan if models are called over the network, and notes on calls that the budget does not limit."""
     if any(ready.wire is not None and ready.item.settings.calls.mode != "replay" for ready in suites):
         output.stderr.write(_plan_text(suites, flags))
         output.stderr.flush()
@@ -285,18 +285,18 @@ def _plan_text(suites: Sequence[OpenSuite], flags: Flags) -> str:
 
     sides = [side for suite in suites for side in suite.sides]
 
-    def searching(at: int) -> Sequence[PlannedCalls]:
+    def plan_searches(at: int) -> Sequence[PlannedCalls]:
         own = sides[at].own
         return () if own is None or not own.calls_models else asyncio.run(own.plan_calls())
 
-    return "".join(f"{line}\n" for line in plan_lines([side.item for side in sides], flags, searching))
+    return "".join(f"{line}\n" for line in plan_lines([side.item for side in sides], flags, plan_searches))
 
 
 def _start_journal(ready: OpenSuite, output: Output) -> Journal | None:
     """Start the journal of a suite; None if it has no folder.
 
     Raises:
-        ConfigurationError: a file is in the way.
+        ConfigurationError: an existing journal cannot be replaced.
     """
     folder, resumed = ready.folder, ready.resumed
     if folder is None:
@@ -307,7 +307,7 @@ def _start_journal(ready: OpenSuite, output: Output) -> Journal | None:
             output.note(notice)
         return Journal(path, ready.identity, resumed.keep_bytes, output.disk, len(ready.item.cases))
     except OSError as error:
-        place = folder.below(error.filename)
+        place = folder.written_path(error.filename)
         raise ConfigurationError(
             [f"{place}: cannot be replaced: {error.strerror}; remove it or give another --output-dir"]
         ) from error

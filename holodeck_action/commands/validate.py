@@ -10,40 +10,40 @@ from holodeck_action.decide.number_texts import count_phrase
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.environments.extras import describe_needs, needed_extras
 from holodeck_action.run.loading import display_path, load_suites
-from holodeck_action.run.options.request import allowed_by
+from holodeck_action.run.options.request import permissions_from
 from holodeck_action.run.preflight import check_targets
 from holodeck_action.suite.yaml.garbage_collection import pause_garbage_collection
 from holodeck_action.text.plain import one_line
 
-_SHOWN = 1000
-"""Maximum characters of a printed line."""
+_MAX_LINE = 1000
+"""Maximum characters of a path or sentence in a printed line."""
 
 
 def validate_suites(given: Mapping[str, Any], caller: Caller) -> int:
     """Check suites, and print notes about requirements of a run that are missing here, such as API keys.
 
     Args:
-        given: `suites`, `allow_empty`, `env_file`, `requirements` and the permissions (see `allowed_by`) of the command
-            line.
+        given: `suites`, `allow_empty`, `env_file`, `requirements` and the permissions of the command line (see
+            `permissions_from`).
         caller: gets a line for each suite on standard output, and notes on standard error.
 
     Raises:
         ConfigurationError: suites are invalid; the error lists the problems of all of them.
     """
-    around = caller.surroundings(given["env_file"], allowed_by(given), given["requirements"])
+    context = caller.suite_context(given["env_file"], permissions_from(given), given["requirements"])
     # All cases stay in memory until they are checked.
     with pause_garbage_collection():
-        suites = load_suites(given["suites"] or ("agent.yaml",), around, allow_empty=given["allow_empty"])
-        missing = check_targets(suites, around)
+        suites = load_suites(given["suites"] or ("agent.yaml",), context, allow_empty=given["allow_empty"])
+        missing = check_targets(suites, context)
     for loaded, notes in zip(suites, missing, strict=True):
         suite = loaded.suite
-        place = one_line(display_path(suite, around.cwd), _SHOWN)
+        place = one_line(display_path(suite, context.cwd), _MAX_LINE)
         turns = sum(len(case.turns) for case in suite.cases)
         caller.stdout.write(
             f"{place}: valid: {count_phrase(len(suite.cases), 'case')}, {count_phrase(turns, 'turn')}\n"
         )
         if needs := needed_extras(suite, loaded.environ):
-            caller.stdout.write(f"{place}: {one_line(loaded.redactor.text(describe_needs(needs)), _SHOWN)}\n")
+            caller.stdout.write(f"{place}: {one_line(loaded.redactor.text(describe_needs(needs)), _MAX_LINE)}\n")
         for notice in (*suite.notices, *notes):
-            caller.stderr.write(f"note: {one_line(loaded.redactor.text(notice), _SHOWN)}\n")
+            caller.stderr.write(f"note: {one_line(loaded.redactor.text(notice), _MAX_LINE)}\n")
     return ExitCode.PASSED

@@ -16,9 +16,9 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from holodeck_action.decide.statistics import MANY_ENOUGH, Z_95, quantile, wilson_lower_bound
+from holodeck_action.decide.statistics import MIN_SAMPLE, Z_95, quantile, wilson_lower_bound
 from holodeck_action.decide.verdict import CaseVerdict, PanelSummary
-from holodeck_action.record.judge_card import NOTHING, Confusion, Estimate
+from holodeck_action.record.judge_card import NO_ESTIMATE, Confusion, Estimate
 from holodeck_action.record.record import CaseRecord
 
 RESAMPLES = 2000
@@ -31,7 +31,7 @@ Pair = tuple[float, float]
 
 _NO_VARIATION = 1e-12
 """Variation of scores at or below this is a rounding error."""
-_DEEPEST = 4
+_MAX_NESTING = 4
 """Nesting depth of metrics: a composite contains an agent preset, which contains a generation preset with metrics."""
 
 
@@ -46,7 +46,7 @@ def krippendorff_alpha(units: Iterable[Sequence[float | None]]) -> float | None:
 
     Returns:
         At most 1; below 0 if judges disagree more than by chance. None if no unit has two scores, or if all values are
-        equal, since agreement then cannot be distinguished from indifference.
+        equal, since Dₑ is then 0.
     """
     pairable = [found for unit in units if len(found := [value for value in unit if value is not None]) > 1]
     values = [value for unit in pairable for value in unit]
@@ -61,7 +61,7 @@ def krippendorff_alpha(units: Iterable[Sequence[float | None]]) -> float | None:
 
 
 def _sum_of_squares(values: Sequence[float]) -> float:
-    """Return Σ(v − v̄)². Times m, it is half the sum of (vᵢ − vⱼ)² over all ordered pairs of m values."""
+    """Return Σ(v − v̄)². Multiplied by m, this is half the sum of (vᵢ − vⱼ)² over all ordered pairs of m values."""
     mean = math.fsum(values) / len(values)
     return math.fsum((value - mean) ** 2 for value in values)
 
@@ -105,9 +105,9 @@ class _Tally(Struct):
 
 
 class PanelTally:
-    """The agreement of judges in panels over the counted trials, added up case by case.
+    """The agreement of the judges in panels, over the counted trials, added up case by case.
 
-    Every evaluated answer is a unit. Panels without enough verdicts count, too. The metrics of a preset or a composite
+    Every evaluated answer is a unit, even if its panel gave too few verdicts. The metrics of a preset or a composite
     have their own panels, listed under both names: `generation: completeness`.
     """
 
@@ -125,13 +125,13 @@ class PanelTally:
         return tuple(self._tallies[name].summary(name) for name in sorted(self._tallies))
 
 
-_PLAIN = frozenset({float, int, str, bool, type(None)})
+_PLAIN_TYPES = frozenset({float, int, str, bool, type(None)})
 _Verdicts = Sequence[Mapping[str, Any]]
-_Found = tuple[str, Mapping[str, Any], _Verdicts]
+_FoundPanel = tuple[str, Mapping[str, Any], _Verdicts]
 """The name of a metric, its panel, and the panel's verdicts."""
 
 
-def _panels(case: CaseRecord, verdict: CaseVerdict) -> Iterator[_Found]:
+def _panels(case: CaseRecord, verdict: CaseVerdict) -> Iterator[_FoundPanel]:
     counted = {trial.index for trial in verdict.trials}
     for trial in case.trials:
         if trial.index not in counted:
@@ -139,28 +139,29 @@ def _panels(case: CaseRecord, verdict: CaseVerdict) -> Iterator[_Found]:
         for turn in trial.turns:
             for evaluation in turn.evaluations:
                 found = evaluation.metadata if evaluation.error is None else evaluation.error.context
-                if _PLAIN.issuperset(map(type, found.values())):
+                if _PLAIN_TYPES.issuperset(map(type, found.values())):
                     # Most metrics have no panel.
                     continue
-                yield from _nested_panels(evaluation.evaluator_name, found, _DEEPEST)
+                yield from _nested_panels(evaluation.evaluator_name, found, _MAX_NESTING)
 
 
-def _nested_panels(name: str, found: Mapping[str, Any], deepest: int) -> Iterator[_Found]:
-    """Yield the panel in the metadata of a metric or of its error, else the panels of its nested metrics."""
-    panel = found.get("panel")
+def _nested_panels(name: str, metadata: Mapping[str, Any], levels: int) -> Iterator[_FoundPanel]:
+    """Yield the panel in the metadata of a metric (or of its error), else the panels of its nested metrics."""
+    panel = metadata.get("panel")
     if isinstance(panel, Mapping) and (verdicts := _verdicts(panel.get("verdicts"))) is not None:
         yield name, panel, verdicts
-    elif (verdicts := _verdicts(found.get("verdicts"))) is not None:
+    elif (verdicts := _verdicts(metadata.get("verdicts"))) is not None:
         yield name, {}, verdicts
-    elif deepest:
-        parts = found.get("metrics")
-        for part, of_part in (parts if isinstance(parts, Mapping) else found).items():
+    elif levels:
+        parts = metadata.get("metrics")
+        for part, of_part in (parts if isinstance(parts, Mapping) else metadata).items():
             if isinstance(of_part, Mapping) and "explanation" in of_part:
-                yield from _nested_panels(f"{name}: {part}", of_part, deepest - 1)
+                yield from _nested_panels(f"{name}: {part}", of_part, levels - 1)
 
 
 def _verdicts(value: Any) -> _Verdicts | None:
-    """Return `value` if it is a list of judges' verdicts, else None: user-supplied graders may use the same key."""
+    """Return `value` if it is a list of judges' verdicts, else None, since user-supplied graders may use the same
+    key."""
     if not isinstance(value, Sequence) or isinstance(value, str) or not value:
         return None
     return value if all(isinstance(each, Mapping) and _is_verdict(each) for each in value) else None
@@ -188,9 +189,9 @@ def count_confusion(verdicts: Iterable[tuple[bool, bool]]) -> Confusion:
 
 
 def wilson(successes: int, n: int) -> Estimate:
-    """Return a rate with its Wilson score interval; `NOTHING` for n = 0. Source: Wilson 1927."""
+    """Return a rate with its Wilson score interval; `NO_ESTIMATE` for n = 0. Source: Wilson 1927."""
     if not n:
-        return NOTHING
+        return NO_ESTIMATE
     rate = successes / n
     return Estimate(rate, wilson_lower_bound(rate, n), 1 - wilson_lower_bound(1 - rate, n))
 
@@ -205,22 +206,22 @@ def cohen_kappa(table: Confusion) -> Estimate:
     standard error alone in 54 to 95 %.)
 
     Returns:
-        κ, at most 1, with the interval clamped to −1..1. `NOTHING` if both raters give all answers the same verdict,
-        since chance explains such agreement. No interval below `MANY_ENOUGH` answers.
+        κ, at most 1, with the interval clamped to −1..1. `NO_ESTIMATE` if both raters give all answers the same
+        verdict, since chance explains such agreement. No interval if there are fewer than `MIN_SAMPLE` answers.
     """
     n = table.n
     if not n:
-        return NOTHING
+        return NO_ESTIMATE
     human, judge = table.human_passes / n, table.judge_passes / n
     by_chance = human * judge + (1 - human) * (1 - judge)
     if by_chance == 1:
-        return NOTHING
+        return NO_ESTIMATE
     agreed = wilson(table.agreed, n)
     assert agreed.value is not None
     assert agreed.low is not None
     assert agreed.high is not None
     kappa = (agreed.value - by_chance) / (1 - by_chance)
-    if n < MANY_ENOUGH:
+    if n < MIN_SAMPLE:
         return Estimate(kappa)
     margin = Z_95 * _kappa_error(table, kappa, by_chance)
     low = min(kappa - margin, (agreed.low - by_chance) / (1 - by_chance))
@@ -247,7 +248,7 @@ def _kappa_error(table: Confusion, kappa: float, by_chance: float) -> float:
 def alpha_of_pairs(pairs: Sequence[Pair], groups: Sequence[Hashable] | None = None) -> Estimate:
     """Return Krippendorff's α of two raters with a percentile bootstrap interval (Efron & Tibshirani 1993, §13.3).
 
-    For the verdicts 0 and 1, α for interval data equals α for nominal data, so the function serves verdicts and scores.
+    For the verdicts 0 and 1, α for interval data equals α for nominal data, so the values can be verdicts or scores.
     Whole groups are resampled, since the turns of one conversation are not independent.
 
     Args:
@@ -255,7 +256,7 @@ def alpha_of_pairs(pairs: Sequence[Pair], groups: Sequence[Hashable] | None = No
         groups: the group of each answer; None to treat each answer as its own group.
 
     Returns:
-        α; its value is None if all values are equal. No interval if there are fewer than `MANY_ENOUGH` groups, or if
+        α; its value is None if all values are equal. No interval if there are fewer than `MIN_SAMPLE` groups, or if
         all pairs agree, since every resample would agree, too.
     """
     value = krippendorff_alpha(pairs)
@@ -264,7 +265,7 @@ def alpha_of_pairs(pairs: Sequence[Pair], groups: Sequence[Hashable] | None = No
         found = sums.setdefault(at if groups is None else groups[at], [0.0, 0.0, 0.0, 0.0])
         for term, more in enumerate((1.0, (one - other) ** 2, one + other, one * one + other * other)):
             found[term] += more
-    if value is None or len(sums) < MANY_ENOUGH or not any(found[1] for found in sums.values()):
+    if value is None or len(sums) < MIN_SAMPLE or not any(found[1] for found in sums.values()):
         return Estimate(value)
     chance, parts = random.Random(SEED), list(sums.values())
     drawn = (_alpha_of_sums(chance.choices(parts, k=len(parts))) for _ in range(RESAMPLES))
@@ -288,10 +289,10 @@ def _alpha_of_sums(parts: Sequence[Sequence[float]]) -> float | None:
 def corrected_rate(passes: int, n: int, table: Confusion) -> Estimate:
     """Estimate the pass rate by human labels from the judge's pass rate p: (p + sp − 1)/(se + sp − 1), clamped to 0..1.
 
-    Source: Rogan & Gladen 1978. The interval follows Lang & Reiczigel 2014, who add z²/2 passes and fails to the
-    judge's verdicts and one of each to the samples of sensitivity and specificity, and shift the centre by
-    2z²·[π·se(1−se)/nₛₑ − (1−π)·sp(1−sp)/nₛₚ]. The interval assumes that the three rates are independent, so only a
-    small part of the judged answers should be labelled.
+    Source: Rogan & Gladen 1978. The interval follows Lang & Reiczigel 2014, who add z²/2 passes and z²/2 fails to
+    the judge's verdicts, add one right and one wrong verdict to each of the samples of sensitivity and specificity, and
+    shift the corrected rate π by 2z²·[π·se(1−se)/nₛₑ − (1−π)·sp(1−sp)/nₛₚ]. The interval assumes that the three rates
+    are independent, so only a small part of the judged answers should be labelled.
 
     Args:
         passes: number of answers that the judge passed.
@@ -299,15 +300,15 @@ def corrected_rate(passes: int, n: int, table: Confusion) -> Estimate:
         table: the judge's verdicts on labelled answers.
 
     Returns:
-        The rate; `NOTHING` if no answer is labelled as passing, if none is labelled as failing, or if se + sp ≤ 1,
-        since the judge is then no better than chance.
+        The rate; `NO_ESTIMATE` if the judge graded no answer, if no answer is labelled as passing or none as failing,
+        or if se + sp ≤ 1, since the judge is then no better than chance.
     """
     if not (n and table.human_passes and table.human_fails):
-        return NOTHING
+        return NO_ESTIMATE
     sensitivity, specificity = table.true_pass / table.human_passes, table.true_fail / table.human_fails
     better = sensitivity + specificity - 1
     if better <= 0:
-        return NOTHING
+        return NO_ESTIMATE
     value = _clamp((passes / n + specificity - 1) / better)
     good, bad, all_judged = table.human_passes + 2, table.human_fails + 2, n + Z_95 * Z_95
     se, sp, p = (table.true_pass + 1) / good, (table.true_fail + 1) / bad, (passes + Z_95 * Z_95 / 2) / all_judged
@@ -327,30 +328,29 @@ def _clamp(value: float) -> float:
 
 
 def pearson(pairs: Sequence[Pair]) -> float | None:
-    """Return Pearson's correlation Σ(x−x̄)(y−ȳ)/√(Σ(x−x̄)²·Σ(y−ȳ)²); None if x or y does not vary."""
+    """Return Pearson's correlation Σ(x−x̄)(y−ȳ)/√(Σ(x−x̄)²·Σ(y−ȳ)²); None if x or y is constant."""
     return correlation(*(Centred(side) for side in zip(*pairs, strict=True))) if len(pairs) > 1 else None
 
 
 class Centred:
-    """A sample for `correlation`: the differences of numbers from their mean, and the sum of the squared
-    differences."""
+    """A sample for `correlation`: the differences from the mean, and the sum of their squares."""
 
     def __init__(self, numbers: Sequence[float]) -> None:
         mean = math.fsum(numbers) / len(numbers)
-        self.distances = array("d", (number - mean for number in numbers))
-        self.squares = math.fsum(distance**2 for distance in self.distances)
+        self.differences = array("d", (number - mean for number in numbers))
+        self.squares = math.fsum(distance**2 for distance in self.differences)
 
 
 def correlation(one: Centred, other: Centred) -> float | None:
-    """Return Pearson's correlation of two centred samples; None if one of them does not vary."""
+    """Return Pearson's correlation of two centred samples; None if one of them is constant."""
     if one.squares <= 1e-12 or other.squares <= 1e-12:
         return None
-    product = math.fsum(map(mul, one.distances, other.distances))
+    product = math.fsum(map(mul, one.differences, other.differences))
     return max(-1.0, min(1.0, product / math.sqrt(one.squares * other.squares)))
 
 
 def spearman(pairs: Sequence[Pair]) -> float | None:
-    """Return Spearman's rank correlation; equal values share their mean rank. None if one side does not vary."""
+    """Return Spearman's rank correlation; equal values share their mean rank. None if x or y is constant."""
     if len(pairs) < 2:
         return None
     ranked = [_ranks(side) for side in zip(*pairs, strict=True)]

@@ -15,9 +15,9 @@ from holodeck_action.record.record import CaseRecord, TrialRecord, TurnRecord
 def judge_evaluation(evaluation: Evaluation) -> MetricVerdict:
     """Judge one evaluation by its criteria.
 
-    A boolean passes if true, a category if it is one of `pass_values`, a number by the evaluator's own verdict
-    (`metadata["passed"]`) or the threshold. Without a score, or if the metric asserts nothing, the verdict is
-    informational.
+    The evaluator's own verdict (`metadata["passed"]`) decides, if there is one. Otherwise a boolean passes if true, a
+    category if it is one of `pass_values`, a number if it meets the threshold (without a threshold, if it is not 0).
+    Without a score or `pass_values` for a category, or if the metric does not assert, the verdict is informational.
     """
     outcome, reason = _outcome_of(evaluation)
     criteria, score = evaluation.criteria, evaluation.score
@@ -87,8 +87,10 @@ def _meets_threshold(score: float, threshold: float, *, minimize: bool) -> bool:
 
 
 def judge_turn(turn: TurnRecord) -> TurnVerdict:
-    """Judge one turn: it passes if no metric that asserts fails, all tool assertions hold, and at least one of them
-    passes."""
+    """Judge one turn: it passes if at least one metric or tool assertion passes and none fails.
+
+    An error of the agent or an unknown input prevents a pass; an error of a metric fails the turn with `fail_on_error`.
+    """
     metrics = tuple(map(judge_evaluation, turn.evaluations))
     broken = [assertion for assertion in turn.tool_assertions if assertion.matched is False]
     unknown = [assertion.problem for assertion in turn.tool_assertions if assertion.matched is None]
@@ -133,7 +135,8 @@ def judge_turn(turn: TurnRecord) -> TurnVerdict:
 
 
 def judge_trial(trial: TrialRecord) -> TrialVerdict:
-    """Judge one trial: it passes if at least one turn passes and no turn failed, is in error or was skipped."""
+    """Judge one trial: it passes if it has no error, at least one turn passes, and no turn failed, is in error or was
+    skipped."""
     turns = tuple(map(judge_turn, trial.turns))
     outcome, reason = _combine(turns, multi_turn=len(turns) > 1)
     if outcome != "failed" and trial.error is not None:
@@ -155,7 +158,7 @@ def _combine(turns: tuple[TurnVerdict, ...], *, multi_turn: bool) -> tuple[Outco
 def judge_case(case: CaseRecord, *, stop_when_decided: bool, quarantine_reason: str | None = None) -> CaseVerdict:
     """Judge one case: it passes if at least `min_pass` of `repeat` trials pass, and fails once that is impossible.
 
-    With `stop_when_decided`, only the shortest sequence of first trials that decides the case counts (docs/verdict.md).
+    With `stop_when_decided`, only the first trials up to the one that decides the case count (docs/verdict.md).
     """
     trials = tuple(map(judge_trial, sorted(case.trials, key=lambda trial: trial.index)))
     if stop_when_decided:
@@ -209,7 +212,7 @@ def _judge_trials(
 
 
 def deciding_prefix(outcomes: list[Outcome], repeat: int, min_pass: int) -> int:
-    """Return the number of first trials that decide the case; the number of all outcomes if it stays undecided."""
+    """Return the smallest number of first trials that decide the case; the number of all trials if none do."""
     passes = failures = 0
     for position, outcome in enumerate(outcomes, start=1):
         passes += outcome == "passed"
@@ -220,9 +223,9 @@ def deciding_prefix(outcomes: list[Outcome], repeat: int, min_pass: int) -> int:
 
 
 def trials_surely_needed(outcomes: list[Outcome], repeat: int, min_pass: int) -> int:
-    """Return the least number of further trials that can decide the case; 0 if it is decided or no trial is left.
+    """Return the smallest number of further trials that can decide the case; 0 if it is decided or no trial is left.
 
-    This many trials can run concurrently without a risk that one of them is superfluous.
+    This many trials can run concurrently, since each of them is needed.
     """
     passes = sum(outcome == "passed" for outcome in outcomes)
     failures = sum(outcome == "failed" for outcome in outcomes)

@@ -23,8 +23,8 @@ _JUDGED_KINDS = (
     *("quality", "factual_accuracy", "toxicity", "relevance"),
 )
 _COMPUTED_KINDS = ("code", "length", "retrieval", "tool_correctness", "deepeval_tool_correctness", "trajectory")
-_OF_AZURE = ("groundedness", "relevance", "coherence", "fluency", "similarity")
-_UNKNOWN = Usage()
+_AZURE_JUDGED = ("groundedness", "relevance", "coherence", "fluency", "similarity")
+_UNKNOWN_USAGE = Usage()
 
 
 class Total(Struct, frozen=True):
@@ -47,9 +47,9 @@ class Latencies(Struct, frozen=True):
     missing: int
     unreported: int = 0
 
-    def quantile(self, share: float) -> float | None:
+    def quantile(self, probability: float) -> float | None:
         """Return a quantile of the latencies, such as 0.95 for p95; None if a latency is unknown."""
-        return None if self.unreported else equal_quantile(self.answered, share)
+        return None if self.unreported else equal_quantile(self.answered, probability)
 
 
 class Spend(Struct, frozen=True, omit_defaults=True):
@@ -69,8 +69,10 @@ class Spend(Struct, frozen=True, omit_defaults=True):
 
 
 class Amounts:
-    """A sum of amounts that is exact in any order and needs eight bytes per amount; unknown amounts are counted
-    separately."""
+    """A sum of amounts that does not depend on their order; unknown amounts are counted separately.
+
+    It needs eight bytes per amount.
+    """
 
     def __init__(self) -> None:
         self._known = array("d")
@@ -113,7 +115,7 @@ class Consumption:
         """Add the usage of a turn and its judges."""
         if turn.skipped is None:
             # A failed turn has an unknown usage, too.
-            self._add(turn.usage or _UNKNOWN)
+            self._add(turn.usage or _UNKNOWN_USAGE)
         usage = turn.usage
         if usage is not None:
             if usage.cost_usd is not None:
@@ -170,7 +172,7 @@ class Consumption:
 
 
 def turn_costs(turns: Iterable[TurnRecord]) -> Amounts:
-    """Return the costs of the agent and the judges in US dollars, one amount for each answer."""
+    """Return the costs of agent and judges over several turns, in US dollars, one amount for each answer or verdict."""
     costs = Amounts()
     for turn in turns:
         add_costs(costs, turn)
@@ -178,7 +180,7 @@ def turn_costs(turns: Iterable[TurnRecord]) -> Amounts:
 
 
 def add_costs(costs: Amounts, turn: TurnRecord) -> None:
-    """Add the costs of a turn's agent and judges in US dollars, one amount for each answer."""
+    """Add the costs of a turn's agent and judges in US dollars, one amount for the answer and for each verdict."""
     if turn.skipped is None:
         costs.add(None if turn.usage is None else turn.usage.cost_usd)
     for evaluation in turn.evaluations:
@@ -186,7 +188,7 @@ def add_costs(costs: Amounts, turn: TurnRecord) -> None:
             costs.add(evaluation.cost_usd)
 
 
-def count_reused(cases: Iterable[CaseRecord]) -> int:
+def count_reused_verdicts(cases: Iterable[CaseRecord]) -> int:
     """Return the number of judges' verdicts that were reused from an earlier run."""
     return sum(evaluation.cached for case in cases for turn in case.turns for evaluation in turn.evaluations)
 
@@ -223,7 +225,7 @@ def _model_usage(model: str | None, usage: Usage) -> ModelUsage:
 class Timings:
     """The latencies of answers, gathered turn by turn.
 
-    The latency of an answer is the working time of the models, without waiting, if it is known (only for the suite's
+    The latency of an answer is the working time of the models, without waiting, if that is known (only for the suite's
     own model), else the time from the question to the answer.
     """
 
@@ -277,7 +279,7 @@ def _judge_usage(evaluation: Evaluation) -> Usage | None:
 def _has_judge(evaluation: Evaluation) -> bool:
     criteria = evaluation.criteria
     if criteria.kind == "standard":
-        return criteria.metric in _OF_AZURE
+        return criteria.metric in _AZURE_JUDGED
     if criteria.kind in _COMPUTED_KINDS:
         return False
     # A metric of another package has a judge if it has usage.

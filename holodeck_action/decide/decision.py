@@ -6,9 +6,9 @@ from msgspec import Struct
 
 from holodeck_action.decide.compare.comparison import Comparison
 from holodeck_action.decide.compare.regressions import BaselineVerdict, judge_comparison
-from holodeck_action.decide.exam_gate import add_exam_gate
 from holodeck_action.decide.exit_codes import ExitCode, worst_exit_code
 from holodeck_action.decide.gates import gate_sentence, judge_gates
+from holodeck_action.decide.loosened_gate import add_loosened_gate
 from holodeck_action.decide.survey import Survey
 from holodeck_action.decide.verdict import GateVerdict, Verdict, VerdictOutcome
 from holodeck_action.record.canonical import record_digest
@@ -41,7 +41,7 @@ class Terms(Struct, frozen=True):
 
     @classmethod
     def against(cls, base: Results | None) -> Terms:
-        """Return the record's own terms, with the results of a base; None if there is no base."""
+        """Return the record's own terms with the results of `base`; None for `base` means that there is no base."""
         return OWN_TERMS if base is None else cls(base=base.record, base_digest=base.record_digest)
 
 
@@ -54,7 +54,7 @@ def decide(record: Record, terms: Terms = OWN_TERMS, surveyed: Survey | None = N
     Args:
         record: the record of a run.
         terms: the terms of the decision.
-        surveyed: the totals of its cases; None to compute them.
+        surveyed: the totals of the record's cases; None to compute them.
 
     Returns:
         The verdict. Its exit code: 1 for a definite violation, else 4 for a stopped run, else 3 for an incomplete
@@ -84,9 +84,9 @@ def decide(record: Record, terms: Terms = OWN_TERMS, surveyed: Survey | None = N
 
 
 def _compare_with_base(
-    record: Record, terms: Terms, gates: Gates, found: Survey
+    record: Record, terms: Terms, gates: Gates, survey: Survey
 ) -> tuple[Comparison | None, BaselineVerdict]:
-    """Compare with the base, if there is one, and judge the changes. Return the comparison and the verdict on it."""
+    """Compare with the base and judge the changes. Return the comparison (None if there is no base) and the verdict."""
     recorded = record.baseline
     if recorded is None:
         return None, BaselineVerdict((), ())
@@ -96,18 +96,18 @@ def _compare_with_base(
         # numpy takes longer to import than most of a start-up.
         from holodeck_action.decide.compare.comparing import Digests, compare
 
-        digests = Digests(terms.base_digest or record_digest(terms.base), found.digest)
+        digests = Digests(terms.base_digest or record_digest(terms.base), survey.digest)
         comparison = compare(
             terms.base,
             record,
             settings,
             against=recorded.base,
-            judged=found.verdicts,
+            judged=survey.verdicts,
             digests=digests,
             gates=gates,
         )
     judged = judge_comparison(comparison, recorded.missing, settings, gates.max_regressions)
-    return comparison, add_exam_gate(judged, comparison, recorded.missing, settings)
+    return comparison, add_loosened_gate(judged, comparison, recorded.missing, settings)
 
 
 EVERY_GATE_HOLDS = "every gate holds"

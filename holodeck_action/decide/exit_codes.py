@@ -18,13 +18,13 @@ class ExitCode(IntEnum):
     INCOMPLETE = 3
     """The agent, an evaluation or the program itself could not be run to its end."""
     STOPPED = 4
-    """Deadline, budget or signal; the results so far were written."""
+    """A deadline, a budget or a signal stopped the run; the results so far were written."""
     UNPUBLISHED = 5
     """The run passed, but publishing its results failed."""
 
 
 TOLERABLE = frozenset((ExitCode.VIOLATED, ExitCode.INCOMPLETE, ExitCode.STOPPED))
-"""Verdicts that `fail-on: never` tolerates; configuration errors always fail."""
+"""Exit codes that `fail-on: never` tolerates; a configuration error always fails."""
 
 OUTCOMES: Mapping[int, str] = {
     ExitCode.PASSED: "passed",
@@ -47,10 +47,11 @@ _ORDER = (
 
 
 def severity(code: int) -> int:
-    """Return the precedence of a code: 0 is the lowest; an unknown code has the highest."""
+    """Return the severity of an exit code, its rank in the order of precedence: 0 is the lowest. An unknown code has
+    the highest."""
     return len(_ORDER) - 1 - _ORDER.index(ExitCode(code)) if code in _ORDER else len(_ORDER)
 
 
 def worst_exit_code(codes: Iterable[int]) -> ExitCode:
-    """Return the decisive one of several exit codes; `PASSED` if there are none."""
+    """Return the exit code with the highest severity; `PASSED` if there are none."""
     return ExitCode(max(codes, key=severity, default=ExitCode.PASSED))

@@ -34,8 +34,8 @@ class Fault(Struct, frozen=True):
     message: str
 
 
-def fault_of(error: ErrorInfo, metric: str | None) -> Fault:
-    """Classify an error of the agent (`metric` is None) or of the named metric."""
+def classify_error(error: ErrorInfo, metric: str | None) -> Fault:
+    """Classify an error of a metric, or of the agent if `metric` is None."""
     cause = error.context.get("cause")
     code = cause if isinstance(cause, str) else error.code
     # An HTTP target is the agent itself; only the suite's own model has a provider.

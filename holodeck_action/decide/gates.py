@@ -1,7 +1,7 @@
 """Gates of the suite: requirements on the whole run (docs/verdict.md).
 
 Each gate is passed, failed, or undetermined while missing evaluations could still change the result. Missing
-evaluations that `min_completeness` tolerates are left out of the numbers. Each function decorated with a gate's key
+evaluations that `min_completeness` tolerates are left out of the numbers. A function decorated with the key of a gate
 judges that gate.
 
 A gate on one metric checks the mean of its scores, one end of the mean's 95 % confidence interval, or the 10 % quantile
@@ -19,7 +19,7 @@ from msgspec import Struct, field
 from holodeck_action.decide.consumption import Latencies, Total
 from holodeck_action.decide.number_texts import count_phrase, decisive_numbers, decisive_percentages
 from holodeck_action.decide.statistics import (
-    MANY_ENOUGH,
+    MIN_SAMPLE,
     effective_sample_size,
     equal_quantile,
     exact_fraction,
@@ -34,14 +34,15 @@ from holodeck_action.decide.verdict import GateState, GateVerdict, MetricSummary
 from holodeck_action.record.record import CustomSummary
 from holodeck_action.suite.model.policy import BOUNDS_OF_METRICS, GateMetric, Gates, active_gates
 
-LOST_SHOWN = 3
-"""Largest number of missing evaluations in passing cases that a gate names."""
+MIN_PASS_RATE = "min_pass_rate"  # noqa: S105
+MAX_LOST_NAMED = 3
+"""Maximum number of missing evaluations that the reason of a gate names."""
 _P95 = 0.95
-_NOTHING = Total(0.0, 0)
-_NO_TURN = Latencies((), 0)
+_ZERO = Total(0.0, 0)
+_NO_LATENCIES = Latencies((), 0)
 _TENTH = 0.10
 TOLERANCE = 1e-12
-"""Slack for sums of floats, so that a mean of 0.9 reaches a gate of 0.9."""
+"""Tolerance for rounding errors of sums, so that a mean of 0.9 reaches a gate of 0.9."""
 
 Scores = Sequence[tuple[float, float]]
 """The score of each case with its weight."""
@@ -52,10 +53,11 @@ class GateInputs(Struct, frozen=True):
 
     `passed`, `failed` and `missing` are the case weights by outcome (missing: in error or not run). `lost` is the
     number of missing evaluations of passing cases, `lost_first` names the first of them. `scores` holds the score of
-    each case with its weight, by metric. `tokens` and `cost_usd` include all cases; `unrun` counts all cases that were
-    not run. `unreported` counts evaluations with an unknown input, which no gate tolerates. `unseen` counts cases that
-    could prove flaky in trials that were not run because the case was decided, `undecided` those that could in trials
-    that could not be judged. If `asserting` is false, no case can pass or fail, so gates on the pass rate do not apply.
+    each case with its weight, by metric. `tokens` and `cost_usd` include all cases; `unrun` counts all cases that the
+    run did not finish. `unreported` counts evaluations with an unknown input, which no gate tolerates. `unseen` counts
+    cases that could be flaky in trials that were not run because the case was decided; `undecided` counts other cases
+    that could be flaky in trials without a verdict. If `asserting` is false, no case can pass or fail, so gates on the
+    pass rate do not apply.
     """
 
     passed: Sequence[float]
@@ -70,10 +72,10 @@ class GateInputs(Struct, frozen=True):
     lost: int = 0
     lost_first: tuple[str, ...] = ()
     scores: Mapping[str, Scores] = field(default_factory=dict)
-    tokens: Total = _NOTHING
-    cost_usd: Total = _NOTHING
-    latencies: Latencies = _NO_TURN
-    first_tokens: Latencies = _NO_TURN
+    tokens: Total = _ZERO
+    cost_usd: Total = _ZERO
+    latencies: Latencies = _NO_LATENCIES
+    first_tokens: Latencies = _NO_LATENCIES
     unrun: int = 0
     unreported: int = 0
     unseen: int = 0
@@ -101,19 +103,19 @@ class GateInputs(Struct, frozen=True):
         return math.nextafter(1.0, 0.0) if rate == 1.0 and self.failed else rate
 
 
-Found = tuple[GateState, float | None, str]
+GateResult = tuple[GateState, float | None, str]
 """The state of a gate, the measured number (None if unknown), and a sentence with both numbers."""
-Judge = Callable[[float, GateInputs, bool], Found]
-"""Judges a gate; arguments: its limit, the inputs, and whether missing evaluations are tolerated."""
-_JUDGES: dict[str, Judge] = {}
+GateFunction = Callable[[float, GateInputs, bool], GateResult]
+"""A function that judges a gate from its limit, the inputs, and whether missing evaluations are tolerated."""
+_GATE_FUNCTIONS: dict[str, GateFunction] = {}
 
 
-def _register_judge(name: str) -> Callable[[Judge], Judge]:
-    """Return a decorator that registers a function as the judge of the gate `name`, a key of `Gates`."""
+def _register_gate(name: str) -> Callable[[GateFunction], GateFunction]:
+    """Return a decorator that registers the function that judges the gate `name`, a key of `Gates`."""
 
-    def register(judge: Judge) -> Judge:
-        _JUDGES[name] = judge
-        return judge
+    def register(function: GateFunction) -> GateFunction:
+        _GATE_FUNCTIONS[name] = function
+        return function
 
     return register
 
@@ -124,35 +126,35 @@ def judge_gates(gates: Gates, inputs: GateInputs) -> tuple[GateVerdict, ...]:
 
 
 def _judge_all(gates: Gates, inputs: GateInputs) -> Iterator[GateVerdict]:
-    complete = _is_complete(gates.min_completeness, inputs)
+    complete = _tolerates_missing(gates.min_completeness, inputs)
     for name, gate, limit in active_gates(gates):
         if gate.looks_at != "base" and (inputs.asserting or gate.looks_at != "answers"):
-            state, actual, reason = _JUDGES[name](limit, inputs, complete)
+            state, actual, reason = _GATE_FUNCTIONS[name](limit, inputs, complete)
             yield GateVerdict(name, state, actual, limit, reason)
     for name in sorted(gates.metrics):
         summary = inputs.metrics.get(name)
         missing = 0 if summary is None or complete else summary.errors
-        yield from metric_gates(gates.metrics[name], Measured(name, inputs.scores.get(name, ()), summary, missing))
+        yield from metric_gates(gates.metrics[name], MetricResults(name, inputs.scores.get(name, ()), summary, missing))
     if gates.summary is not None:
         yield _judge_summary(gates, inputs, tolerated=complete)
 
 
 def _missing_clause(inputs: GateInputs) -> str:
-    """Return a clause that names the first missing evaluations of passing cases; an empty string if none is missing."""
+    """Return a clause with the first missing evaluations of passing cases; an empty string if none is missing."""
     if not inputs.lost:
         return ""
-    more = f"; and {inputs.lost - LOST_SHOWN} more" if inputs.lost > LOST_SHOWN else ""
+    more = f"; and {inputs.lost - MAX_LOST_NAMED} more" if inputs.lost > MAX_LOST_NAMED else ""
     return f"; missing in passing cases: {'; '.join(inputs.lost_first)}{more}"
 
 
-def _unknown_facts_clause(inputs: GateInputs) -> str:
-    verb = "lacks" if inputs.unreported == 1 else "lack"
+def _unknown_inputs_clause(inputs: GateInputs) -> str:
+    verb = "has" if inputs.unreported == 1 else "have"
     what = count_phrase(inputs.unreported, "evaluation")
-    return f"; {what} {verb} a fact, which no gate tolerates" if inputs.unreported else ""
+    return f"; {what} {verb} an unknown input, which no gate tolerates" if inputs.unreported else ""
 
 
-def _is_complete(required: float | None, inputs: GateInputs) -> bool:
-    """Return whether missing evaluations are tolerated and left out of the numbers."""
+def _tolerates_missing(required: float | None, inputs: GateInputs) -> bool:
+    """Return whether missing evaluations are tolerated; None for `required` tolerates them, but not unknown inputs."""
     if inputs.unreported:
         return False
     if required is None:
@@ -161,8 +163,8 @@ def _is_complete(required: float | None, inputs: GateInputs) -> bool:
     return reaches(inputs.completeness, required) and not (everything and inputs.missing)
 
 
-@_register_judge("min_pass_rate")
-def _judge_pass_rate(required: float, inputs: GateInputs, tolerated: bool) -> Found:
+@_register_gate(MIN_PASS_RATE)
+def _judge_pass_rate(required: float, inputs: GateInputs, tolerated: bool) -> GateResult:
     passed, failed, missing = map(total_weight, (inputs.passed, inputs.failed, inputs.missing))
     rate, bound = inputs.pass_rate, exact_fraction(required)
     total = passed + failed + missing
@@ -182,11 +184,11 @@ def _judge_pass_rate(required: float, inputs: GateInputs, tolerated: bool) -> Fo
     return state, rate, reason
 
 
-@_register_judge("min_completeness")
-def _judge_completeness(required: float, inputs: GateInputs, tolerated: bool) -> Found:
+@_register_gate("min_completeness")
+def _judge_completeness(required: float, inputs: GateInputs, tolerated: bool) -> GateResult:
     reason = f"{inputs.completed} of {inputs.planned} evaluations were completed"
     reason += _share_clause(inputs.completeness, required, "are required", holds=tolerated)
-    reason += _unjudged_clause(inputs) + _missing_clause(inputs) + _unknown_facts_clause(inputs)
+    reason += _unjudged_clause(inputs) + _missing_clause(inputs) + _unknown_inputs_clause(inputs)
     return "passed" if tolerated else "undetermined", inputs.completeness, reason
 
 
@@ -202,8 +204,8 @@ def _unjudged_clause(inputs: GateInputs) -> str:
     return f"; {count_phrase(len(inputs.missing), 'case')} could not be judged" if inputs.missing else ""
 
 
-@_register_judge("min_pass_rate_lower_bound")
-def _judge_lower_bound(required: float, inputs: GateInputs, tolerated: bool) -> Found:
+@_register_gate("min_pass_rate_lower_bound")
+def _judge_lower_bound(required: float, inputs: GateInputs, tolerated: bool) -> GateResult:
     rate = inputs.pass_rate
     if rate is None:
         return "undetermined", None, "no case could be judged"
@@ -224,19 +226,19 @@ def _judge_lower_bound(required: float, inputs: GateInputs, tolerated: bool) -> 
     return state, bound, reason + _unjudged_clause(inputs)
 
 
-def _judge_count(actual: int, limit: float, found: str) -> Found:
-    """Judge a count by its limit; `found` is the count as a phrase."""
+def _judge_count(actual: int, limit: float, phrase: str) -> GateResult:
+    """Judge a count by its limit; `phrase` is the count as a phrase."""
     allowed = "none is" if limit == 0 else f"at most {limit:,} {'is' if limit == 1 else 'are'}"
-    return "passed" if actual <= limit else "failed", actual, f"{found}; {allowed} allowed"
+    return "passed" if actual <= limit else "failed", actual, f"{phrase}; {allowed} allowed"
 
 
-@_register_judge("max_errors")
-def _judge_errors(limit: float, inputs: GateInputs, tolerated: bool) -> Found:
+@_register_gate("max_errors")
+def _judge_errors(limit: float, inputs: GateInputs, tolerated: bool) -> GateResult:
     return _judge_count(inputs.errors, limit, f"{count_phrase(inputs.errors, 'case')} in error")
 
 
-@_register_judge("max_flaky")
-def _judge_flaky(limit: float, inputs: GateInputs, tolerated: bool) -> Found:
+@_register_gate("max_flaky")
+def _judge_flaky(limit: float, inputs: GateInputs, tolerated: bool) -> GateResult:
     """Judge the number of flaky cases; trials without a verdict could make further cases flaky."""
     state, actual, reason = _judge_count(inputs.flaky, limit, count_phrase(inputs.flaky, "flaky case"))
     missing = inputs.unseen + (0 if tolerated else inputs.undecided)
@@ -246,23 +248,27 @@ def _judge_flaky(limit: float, inputs: GateInputs, tolerated: bool) -> Found:
     return "undetermined", actual, f"{reason}; {more}"
 
 
-@_register_judge("max_cost_usd")
-def _judge_cost(limit: float, inputs: GateInputs, tolerated: bool) -> Found:
-    return _judge_spending(limit, inputs.cost_usd, inputs.unrun, places=4, said="${} spent; at most ${} is allowed")
+@_register_gate("max_cost_usd")
+def _judge_cost(limit: float, inputs: GateInputs, tolerated: bool) -> GateResult:
+    return _judge_spending(limit, inputs.cost_usd, inputs.unrun, places=4, template="${} spent; at most ${} is allowed")
 
 
-@_register_judge("max_total_tokens")
-def _judge_tokens(limit: float, inputs: GateInputs, tolerated: bool) -> Found:
-    return _judge_spending(limit, inputs.tokens, inputs.unrun, places=0, said="{} tokens used; at most {} are allowed")
+@_register_gate("max_total_tokens")
+def _judge_tokens(limit: float, inputs: GateInputs, tolerated: bool) -> GateResult:
+    return _judge_spending(
+        limit, inputs.tokens, inputs.unrun, places=0, template="{} tokens used; at most {} are allowed"
+    )
 
 
-def _judge_spending(limit: float, total: Total, unrun: int, *, places: int, said: str) -> Found:
+def _judge_spending(limit: float, total: Total, unrun: int, *, places: int, template: str) -> GateResult:
     """Judge tokens or dollars; unknown amounts and cases that were not run could still exceed the limit."""
     holds = reaches(limit, total.known)
     state: GateState = "failed" if not holds else "undetermined" if total.unknown or unrun else "passed"
     # A part of a sum is never shown as the sum.
     at_least = "≥ " if total.unknown else ""
-    reason = at_least + said.format(*decisive_numbers(total.known, limit, minimize=True, holds=holds, places=places))
+    reason = at_least + template.format(
+        *decisive_numbers(total.known, limit, minimize=True, holds=holds, places=places)
+    )
     if total.unknown:
         reason += f"; the usage of {total.unknown:,} turns and evaluations is unknown"
     if unrun:
@@ -270,20 +276,24 @@ def _judge_spending(limit: float, total: Total, unrun: int, *, places: int, said
     return state, None if state != "failed" and total.unknown else total.known, reason
 
 
-@_register_judge("p95_latency_ms")
-def _judge_latency(limit: float, inputs: GateInputs, tolerated: bool) -> Found:
+@_register_gate("p95_latency_ms")
+def _judge_latency(limit: float, inputs: GateInputs, tolerated: bool) -> GateResult:
     return _judge_time(limit, inputs.latencies, inputs.unrun, ("an answer", "came"), tolerated=tolerated)
 
 
-@_register_judge("p95_first_token_ms")
-def _judge_first_token(limit: float, inputs: GateInputs, tolerated: bool) -> Found:
+@_register_gate("p95_first_token_ms")
+def _judge_first_token(limit: float, inputs: GateInputs, tolerated: bool) -> GateResult:
     return _judge_time(limit, inputs.first_tokens, inputs.unrun, ("a first token", "began"), tolerated=tolerated)
 
 
-def _judge_time(limit: float, found: Latencies, unrun: int, words: tuple[str, str], *, tolerated: bool) -> Found:
+def _judge_time(
+    limit: float, latencies: Latencies, unrun: int, words: tuple[str, str], *, tolerated: bool
+) -> GateResult:
     # An unknown time is not a missing evaluation that `min_completeness` could tolerate.
-    answered, missing = found.answered, found.unreported + (0 if tolerated else found.missing)
-    unreported = f"; {count_phrase(found.unreported, 'answer')} did not report it" if found.unreported else ""
+    answered, missing = latencies.answered, latencies.unreported + (0 if tolerated else latencies.missing)
+    unreported = (
+        f"; {count_phrase(latencies.unreported, 'answer')} did not report this time" if latencies.unreported else ""
+    )
     actual = equal_quantile(answered, _P95)
     if actual is None:
         return "undetermined", None, f"no turn reports the time to {words[0]}{unreported}"
@@ -295,8 +305,8 @@ def _judge_time(limit: float, found: Latencies, unrun: int, words: tuple[str, st
     reason = (
         f"95 % of {count_phrase(len(answered), 'answer')} {words[1]} within {shown} ms; at most {allowed} ms is allowed"
     )
-    if missing > found.unreported:
-        reason += f"; {count_phrase(found.missing, 'turn')} unanswered"
+    if missing > latencies.unreported:
+        reason += f"; {count_phrase(latencies.missing, 'turn')} unanswered"
     reason += unreported
     if not reaches(limit, fast):
         return "failed", actual, reason
@@ -334,7 +344,7 @@ def gate_sentence(gate: GateVerdict) -> str:
     return f"{gate.reason} (cannot be decided)" if gate.state == "undetermined" else gate.reason
 
 
-class Measured(Struct, frozen=True):
+class MetricResults(Struct, frozen=True):
     """The results of a metric over the cases that gates count.
 
     Attributes:
@@ -362,7 +372,7 @@ class _Bound(Struct, frozen=True):
         return reaches(actual, self.required) if self.best else reaches(self.required, actual)
 
 
-def metric_gates(bounds: GateMetric, found: Measured) -> Iterator[GateVerdict]:
+def metric_gates(bounds: GateMetric, results: MetricResults) -> Iterator[GateVerdict]:
     """Judge the bounds on a metric; yield a verdict for each."""
     for kind, (low, high) in zip(
         (_judge_mean, _judge_interval_end, _judge_worst_tenth), BOUNDS_OF_METRICS, strict=True
@@ -370,39 +380,39 @@ def metric_gates(bounds: GateMetric, found: Measured) -> Iterator[GateVerdict]:
         for key, best in ((low, 1.0), (high, 0.0)):
             required = getattr(bounds, key)
             if required is not None:
-                yield kind(_Bound(key, required, best), found)
+                yield kind(_Bound(key, required, best), results)
 
 
-def _judge_mean(bound: _Bound, found: Measured) -> GateVerdict:
-    summary = found.summary
+def _judge_mean(bound: _Bound, results: MetricResults) -> GateVerdict:
+    summary = results.summary
     if summary is None or summary.mean is None:
-        return _unevaluated_gate(bound, found)
-    reason = f"mean {found.name} {{}} over {count_phrase(summary.cases, 'case')}, {{}}"
-    return _judge_bound(bound, found, summary.mean, _best_mean(bound, summary, found.missing), reason)
+        return _unevaluated_gate(bound, results)
+    reason = f"mean {results.name} {{}} over {count_phrase(summary.cases, 'case')}, {{}}"
+    return _judge_bound(bound, results, summary.mean, _best_mean(bound, summary, results.missing), reason)
 
 
-def _judge_interval_end(bound: _Bound, found: Measured) -> GateVerdict:
-    end = (mean_lower_bound if bound.best else mean_upper_bound)(found.scores)
-    cases = len(found.scores)
-    if end is None or cases < MANY_ENOUGH or found.summary is None:
-        reason = f"too few cases: {cases} have a score of {found.name}; at least {MANY_ENOUGH} are needed"
-        return GateVerdict(_gate_name(bound, found), "undetermined", None, bound.required, reason)
+def _judge_interval_end(bound: _Bound, results: MetricResults) -> GateVerdict:
+    end = (mean_lower_bound if bound.best else mean_upper_bound)(results.scores)
+    cases = len(results.scores)
+    if end is None or cases < MIN_SAMPLE or results.summary is None:
+        reason = f"too few cases: {cases} have a score of {results.name}; at least {MIN_SAMPLE} are needed"
+        return GateVerdict(_gate_name(bound, results), "undetermined", None, bound.required, reason)
     side = "lower" if bound.best else "upper"
-    reason = f"{side} end of the 95 % interval of mean {found.name} {{}} over {count_phrase(cases, 'case')}, {{}}"
+    reason = f"{side} end of the 95 % interval of mean {results.name} {{}} over {count_phrase(cases, 'case')}, {{}}"
     # The interval's end cannot exceed the mean, which can still reach this value.
-    return _judge_bound(bound, found, end, _best_mean(bound, found.summary, found.missing), reason)
+    return _judge_bound(bound, results, end, _best_mean(bound, results.summary, results.missing), reason)
 
 
-def _judge_worst_tenth(bound: _Bound, found: Measured) -> GateVerdict:
-    actual = _worst_tenth_score(found.scores, bound)
+def _judge_worst_tenth(bound: _Bound, results: MetricResults) -> GateVerdict:
+    actual = _worst_tenth_score(results.scores, bound)
     if actual is None:
-        return _unevaluated_gate(bound, found)
-    heaviest = max(weight for _, weight in found.scores)
-    best = _worst_tenth_score([*found.scores, *([(bound.best, heaviest)] * found.missing)], bound)
+        return _unevaluated_gate(bound, results)
+    heaviest = max(weight for _, weight in results.scores)
+    best = _worst_tenth_score([*results.scores, *([(bound.best, heaviest)] * results.missing)], bound)
     assert best is not None
     side = "no more" if bound.best else "no less"
-    reason = f"a tenth of {count_phrase(len(found.scores), 'case')} scores {side} than {found.name} {{}}, {{}}"
-    return _judge_bound(bound, found, actual, best, reason)
+    reason = f"a tenth of {count_phrase(len(results.scores), 'case')} scores {side} than {results.name} {{}}, {{}}"
+    return _judge_bound(bound, results, actual, best, reason)
 
 
 def _worst_tenth_score(scores: Sequence[tuple[float, float]], bound: _Bound) -> float | None:
@@ -418,28 +428,28 @@ def _best_mean(bound: _Bound, summary: MetricSummary, missing: int) -> float:
     return (summary.cases * summary.mean + missing * bound.best) / (summary.cases + missing)
 
 
-def _judge_bound(bound: _Bound, found: Measured, actual: float, best: float, reason: str) -> GateVerdict:
+def _judge_bound(bound: _Bound, results: MetricResults, actual: float, best: float, reason: str) -> GateVerdict:
     """Judge a measured number; `best` is the best number that missing scores still allow, and `reason` is a template
     with two `{}` for the number and the bound."""
     shown, needed = decisive_numbers(actual, bound.required, minimize=not bound.best, holds=bound.holds(actual))
     # The name of a metric may have braces.
     before, middle, after = reason.rsplit("{}", 2)
     reason = f"{before}{shown}{middle}{'needs' if bound.best else 'at most'} {needed}{after}"
-    if found.missing:
-        reason += f"; {count_phrase(found.missing, 'evaluation')} missing"
+    if results.missing:
+        reason += f"; {count_phrase(results.missing, 'evaluation')} missing"
         state: GateState = "undetermined" if bound.holds(best) else "failed"
     else:
         state = "passed" if bound.holds(actual) else "failed"
-    return GateVerdict(_gate_name(bound, found), state, actual, bound.required, reason)
+    return GateVerdict(_gate_name(bound, results), state, actual, bound.required, reason)
 
 
-def _unevaluated_gate(bound: _Bound, found: Measured) -> GateVerdict:
-    reason = f"{found.name} was evaluated on no case"
-    return GateVerdict(_gate_name(bound, found), "undetermined", None, bound.required, reason)
+def _unevaluated_gate(bound: _Bound, results: MetricResults) -> GateVerdict:
+    reason = f"{results.name} was evaluated on no case"
+    return GateVerdict(_gate_name(bound, results), "undetermined", None, bound.required, reason)
 
 
-def _gate_name(bound: _Bound, found: Measured) -> str:
-    return f"metrics.{found.name}.{bound.key}"
+def _gate_name(bound: _Bound, results: MetricResults) -> str:
+    return f"metrics.{results.name}.{bound.key}"
 
 
 def reaches(actual: float, required: float) -> bool:

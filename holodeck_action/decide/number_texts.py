@@ -7,7 +7,7 @@ from functools import lru_cache
 from holodeck_action.decide.verdict import GateVerdict
 from holodeck_action.suite.model.policy import GATES
 
-_MOST_DIGITS = 14
+_MAX_DECIMALS = 14
 
 
 def decisive_numbers(
@@ -22,11 +22,11 @@ def decisive_numbers(
         required: the bound.
         minimize: whether the bound is an upper bound.
         holds: whether the number satisfies the bound.
-        places: minimum number of decimals, for the bound at most 2; whole numbers have no decimals.
+        places: minimum number of decimals (for the bound 2 if it is higher); whole numbers have no decimals.
     """
     bound, limit = _format_bound(required, min(places, 2))
     shown = ""
-    for more in range(places, _MOST_DIGITS):
+    for more in range(places, _MAX_DECIMALS):
         shown = _format_number(actual, more)
         found = _parse_number(shown)
         if (found <= limit if minimize else found >= limit) == holds:
@@ -40,9 +40,9 @@ def decisive_percentages(actual: float, required: float, *, holds: bool) -> tupl
     return f"{found.removesuffix('.0')} %", f"{bound.removesuffix('.0')} %"
 
 
-def count_phrase(number: int, what: str) -> str:
-    """Return a count with its noun, such as `no case`, `1 case` or `2 cases`; `what` is the singular."""
-    return f"no {what}" if number == 0 else f"{number:,} {what}{'' if number == 1 else 's'}"
+def count_phrase(number: int, noun: str) -> str:
+    """Return a count with its noun, such as `no case`, `1 case` or `2 cases`; `noun` is the singular."""
+    return f"no {noun}" if number == 0 else f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 # A run compares thousands of scores with a handful of thresholds.
@@ -61,7 +61,9 @@ def _digits_needed(value: float, places: int) -> int:
     """Return the number of decimals with which a bound was written, at least `places`."""
     # 0.225 − 0.0001 is not quite 0.2249.
     near = 1e-12 * max(1.0, abs(value))
-    return next((more for more in range(places, _MOST_DIGITS) if abs(round(value, more) - value) < near), _MOST_DIGITS)
+    return next(
+        (more for more in range(places, _MAX_DECIMALS) if abs(round(value, more) - value) < near), _MAX_DECIMALS
+    )
 
 
 def _format_number(value: float, places: int) -> str:
@@ -80,7 +82,7 @@ def is_upper_limit(name: str) -> bool:
 
 
 def gate_numbers(gate: GateVerdict, *, places: int | None = None) -> tuple[str, str]:
-    """Format a gate's measured number and its required number for a table; an unknown measured number is `unknown`.
+    """Format the measured and the required number of a gate for a table; an unknown measured number is `unknown`.
 
     Both get enough digits that a violated gate does not look satisfied.
 
@@ -90,7 +92,7 @@ def gate_numbers(gate: GateVerdict, *, places: int | None = None) -> tuple[str, 
     """
     if gate.actual is None:
         return "unknown", format_number(gate.required)
-    for more in range(_MOST_DIGITS):
+    for more in range(_MAX_DECIMALS):
         actual = format_number(gate.actual, more) if places is None else f"{gate.actual:.{places + more}f}"
         required = format_number(gate.required, more)
         if gate.state != "failed" or _looks_violated(gate.name, actual, required):
@@ -103,6 +105,6 @@ def _looks_violated(name: str, actual: str, required: str) -> bool:
     return found > bound if is_upper_limit(name) else found < bound
 
 
-def format_number(value: float, more: int = 0) -> str:
-    """Format a number with four significant digits, or as a whole number from 1,000; `more` adds digits."""
-    return f"{value:,.{more}f}" if abs(value) >= 1000 else f"{value:.{4 + more}g}"
+def format_number(value: float, extra_digits: int = 0) -> str:
+    """Format a number with four significant digits, or as a whole number from 1,000; `extra_digits` adds digits."""
+    return f"{value:,.{extra_digits}f}" if abs(value) >= 1000 else f"{value:.{4 + extra_digits}g}"

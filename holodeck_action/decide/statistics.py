@@ -13,14 +13,14 @@ from typing import overload
 
 Z_95 = 1.959963984540054
 """97.5 % quantile of the normal distribution, for two-sided 95 % intervals."""
-MANY_ENOUGH = 10
+MIN_SAMPLE = 10
 """Minimum number of cases for an interval of a mean (docs/verdict.md)."""
 _ROUNDING = 1e-14
 _SUM_ROUNDING = 1e-12
-_MOST_STEPS = 10_000
+_MAX_STEPS = 10_000
 
 
-class Weighted(Sequence[tuple[float, float]]):
+class WeightedValues(Sequence[tuple[float, float]]):
     """(value, weight) pairs, stored in 16 bytes each; pairs can only be appended."""
 
     def __init__(self) -> None:
@@ -49,18 +49,22 @@ class Weighted(Sequence[tuple[float, float]]):
         return zip(self._values, self._weights, strict=True)
 
     @property
-    def sides(self) -> tuple[Sequence[float], Sequence[float]]:
-        """All values, and all weights."""
+    def columns(self) -> tuple[Sequence[float], Sequence[float]]:
+        """All values and all weights, as two sequences."""
         return self._values, self._weights
 
 
 def _split_pairs(pairs: Sequence[tuple[float, float]]) -> tuple[Sequence[float], Sequence[float]]:
     """Return all values and all weights of the pairs."""
-    return pairs.sides if isinstance(pairs, Weighted) else ([each for each, _ in pairs], [each for _, each in pairs])
+    return (
+        pairs.columns
+        if isinstance(pairs, WeightedValues)
+        else ([each for each, _ in pairs], [each for _, each in pairs])
+    )
 
 
 def exact_fraction(value: float) -> Fraction:
-    """Return the exact value of a float's decimal notation: 1/10 for 0.1, which no float equals."""
+    """Return a float's decimal notation as an exact fraction: 1/10 for 0.1."""
     return Fraction(repr(value))
 
 
@@ -70,7 +74,7 @@ def total_weight(weights: Iterable[float]) -> Fraction:
 
 
 def weighted_mean(values: Sequence[tuple[float, float]]) -> float | None:
-    """Return Σ wᵢxᵢ / Σ wᵢ of (value, weight) pairs, independent of their order; None if there are none."""
+    """Return Σ wᵢxᵢ / Σ wᵢ of (value, weight) pairs, independent of their order; None if there are no pairs."""
     if not values:
         return None
     numbers, weights = _split_pairs(values)
@@ -117,17 +121,19 @@ def mean_lower_bound(values: Sequence[tuple[float, float]]) -> float | None:
 
 
 def mean_upper_bound(values: Sequence[tuple[float, float]]) -> float | None:
-    """Return the upper end of the interval of `mean_lower_bound`, as the mirror image: 1 − the lower end of the mean of
-    1 − x."""
-    mirrored = Weighted()
+    """Return the upper end of the interval of `mean_lower_bound`: 1 − the lower end for the scores 1 − x.
+
+    None if there are fewer than two scores.
+    """
+    mirrored = WeightedValues()
     for value, weight in values:
         mirrored.add(1.0 - value, weight)
     low = mean_lower_bound(mirrored)
     return None if low is None else 1.0 - low
 
 
-def quantile(values: Sequence[tuple[float, float]], share: float) -> float | None:
-    """Return the weighted quantile of (value, weight) pairs for the probability `share`; None if there are no pairs.
+def quantile(values: Sequence[tuple[float, float]], probability: float) -> float | None:
+    """Return the weighted quantile of (value, weight) pairs for a `probability`; None if there are no pairs.
 
     It is always one of the values: the inverse of the empirical distribution, type 1 of Hyndman & Fan 1996.
     """
@@ -135,35 +141,35 @@ def quantile(values: Sequence[tuple[float, float]], share: float) -> float | Non
     below = 0.0
     for value, weight in sorted(values):
         below += weight
-        if below >= share * total * (1 - _SUM_ROUNDING):
+        if below >= probability * total * (1 - _SUM_ROUNDING):
             return value
     return None
 
 
-def equal_quantile(values: Sequence[float], share: float) -> float | None:
+def equal_quantile(values: Sequence[float], probability: float) -> float | None:
     """Return the `quantile` of values with equal weights; None if there are no values."""
     if not values:
         return None
     # `nlargest` keeps memory small: a sorted copy would be larger than all other data of a large run.
-    below = max(1, math.ceil(share * len(values) * (1 - _SUM_ROUNDING))) - 1
+    below = max(1, math.ceil(probability * len(values) * (1 - _SUM_ROUNDING))) - 1
     return nlargest(len(values) - below, values)[-1]
 
 
-def student_t_quantile(share: float, freedom: float) -> float:
+def student_t_quantile(probability: float, freedom: float) -> float:
     """Return the quantile of Student's t-distribution for a probability above 0.5, by bisection.
 
     Args:
-        share: probability, above 0.5 and below 1.
+        probability: probability, above 0.5 and below 1.
         freedom: degrees of freedom, above 0.
     """
     low, high = 0.0, 1.0
-    while _t_tail(high, freedom) > 1 - share:
+    while _t_tail(high, freedom) > 1 - probability:
         low, high = high, 2 * high
     while high - low > _ROUNDING * high:
         middle = (low + high) / 2
         if middle in (low, high):
             break
-        low, high = (middle, high) if _t_tail(middle, freedom) > 1 - share else (low, middle)
+        low, high = (middle, high) if _t_tail(middle, freedom) > 1 - probability else (low, middle)
     return (low + high) / 2
 
 
@@ -181,7 +187,7 @@ def _beta(x: float, a: float, b: float) -> float:
     front = math.exp(math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)) / a
     c, d = 1.0, 1 / (1 - (a + b) * x / (a + 1))
     fraction = d
-    for step in range(1, _MOST_STEPS):
+    for step in range(1, _MAX_STEPS):
         for term in (
             step * (b - step) * x / ((a + 2 * step - 1) * (a + 2 * step)),
             -(a + step) * (a + b + step) * x / ((a + 2 * step) * (a + 2 * step + 1)),

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from holodeck_action.decide.agreement import Centred, correlation
 from holodeck_action.decide.consumption import Total
-from holodeck_action.decide.statistics import MANY_ENOUGH, Weighted, equal_quantile, weighted_mean
+from holodeck_action.decide.statistics import MIN_SAMPLE, WeightedValues, equal_quantile, weighted_mean
 from holodeck_action.decide.verdict import CaseVerdict, MetricSummary, MetricVerdict, Outcome
 from holodeck_action.record.evaluation import Polarity
 from holodeck_action.record.record import TurnRecord
@@ -61,7 +61,7 @@ class Correlation(Struct, frozen=True):
 
 
 class ConfidenceDistribution(Struct, frozen=True):
-    """Confidence stated by evaluators: the number of evaluations that state it, and the proportion of each level.
+    """The confidence that evaluations state: the number of these evaluations, and the proportion of each level.
 
     A confidence is high from 0.8, medium from 0.5, else low. Proportions are None if no evaluation states a confidence.
     """
@@ -76,11 +76,11 @@ class EvaluationQuality(Struct, frozen=True):
     """Agreement between the metrics.
 
     Attributes:
-        agreement: mean over cases of the proportion of pairs of metrics that agree: both pass or both fail the same
-            answer. None if fewer than 10 cases have a pair of metrics with verdicts.
+        agreement: the proportion of metric pairs that agree (both pass or both fail the same answer), averaged over
+            cases. None if fewer than 10 cases have a pair of metrics with verdicts.
         agreement_cases: number of cases that have such a pair.
         correlations: correlations of pairs of metrics with at least 10 common cases, sorted by name.
-        confidence: confidence stated by evaluators.
+        confidence: the confidence that evaluations state.
     """
 
     agreement: float | None
@@ -146,7 +146,7 @@ class EvaluationTally:
                 total_cost_usd=None if judging_cost.unknown else judging_cost.known,
             ),
             quality=EvaluationQuality(
-                agreement=math.fsum(shares) / len(shares) if len(shares) >= MANY_ENOUGH else None,
+                agreement=math.fsum(shares) / len(shares) if len(shares) >= MIN_SAMPLE else None,
                 agreement_cases=len(shares),
                 correlations=tuple(self._correlations()),
                 confidence=self._confidence(),
@@ -155,7 +155,7 @@ class EvaluationTally:
 
     def _correlations(self) -> Iterator[Correlation]:
         # A suite with a check for each case has many metrics that score one case.
-        frequent = {name: found for name, found in self._means.items() if len(found[0]) >= MANY_ENOUGH}
+        frequent = {name: found for name, found in self._means.items() if len(found[0]) >= MIN_SAMPLE}
         # Most other metrics score every case, so their columns are centred only once.
         whole = {name: Centred(column) for name, (_, column) in frequent.items() if len(column) == self._cases}
         for names in combinations(sorted(frequent), 2):
@@ -166,7 +166,7 @@ class EvaluationTally:
                 means = dict(zip(*first, strict=True))
                 pairs = [(means[at], mean) for at, mean in zip(*second, strict=True) if at in means]
                 cases, sides = len(pairs), [Centred(side) for side in zip(*pairs, strict=True)]
-            if cases >= MANY_ENOUGH:
+            if cases >= MIN_SAMPLE:
                 yield Correlation(names, cases, correlation(*sides))
 
     def _confidence(self) -> ConfidenceDistribution:
@@ -177,8 +177,8 @@ class EvaluationTally:
 
 
 def _agreement_share(case: CaseVerdict) -> float | None:
-    """Return the proportion of agreeing pairs of a case's metrics, over its counted trials and turns; None if it has no
-    pairs."""
+    """Return the proportion of a case's metric pairs that agree, over its counted trials and turns; None if it has no
+    pair."""
     agreed = pairs = 0
     for turn in case.turns:
         outcomes = [metric.outcome for metric in turn.metrics]
@@ -191,12 +191,12 @@ def _agreement_share(case: CaseVerdict) -> float | None:
 class MetricTally:
     """The totals of every metric over the cases that are not quarantined, added up case by case.
 
-    The score of a case is its mean over counted trials and turns, so that trials are never pooled as cases. The suite's
-    score is the mean over cases, weighted by case weight. Zeros count. docs/verdict.md has the formulas.
+    The score of a case is its mean over counted trials and turns, so that trials do not count as cases. The suite's
+    score is the mean over cases, weighted by case weight. Scores of 0 count. docs/verdict.md has the formulas.
     """
 
     def __init__(self) -> None:
-        self.scores: dict[str, Weighted] = {}
+        self.scores: dict[str, WeightedValues] = {}
         """For each metric, score and weight of every case with a score."""
         self._seen: Counter[tuple[str, Outcome, Polarity, float | None]] = Counter()
 
@@ -207,12 +207,12 @@ class MetricTally:
         for name, mean in means.items():
             scores = self.scores.get(name)
             if scores is None:
-                scores = self.scores[name] = Weighted()
+                scores = self.scores[name] = WeightedValues()
             scores.add(mean, weight)
 
     @property
     def summaries(self) -> dict[str, MetricSummary]:
-        """The summary of each metric, by name, sorted."""
+        """The summary of each metric, sorted by name."""
         return {name: self._summary(name) for name in sorted({name for name, *_ in self._seen})}
 
     def _summary(self, name: str) -> MetricSummary:
@@ -240,7 +240,8 @@ class MetricTally:
 
 
 def case_means(metrics: Iterable[MetricVerdict]) -> dict[str, float]:
-    """Return the mean score of each metric of a case over its counted trials and turns."""
+    """Return the mean of each metric of a case over its counted trials and turns, without metrics that have no
+    score."""
     scores: dict[str, list[float]] = defaultdict(list)
     for metric in metrics:
         if metric.score is not None and metric.outcome not in ("skipped", "error"):
@@ -251,7 +252,7 @@ def case_means(metrics: Iterable[MetricVerdict]) -> dict[str, float]:
 def summary_score(
     method: str, weights: Mapping[str, float], means: Mapping[str, float], minimized: frozenset[str]
 ) -> float | None:
-    """Aggregate metric means into one number; None if a needed mean is missing.
+    """Combine the means of metrics into one number; None if a needed mean is missing or there is no metric.
 
     Args:
         method: `simple_average`, `weighted_average` (weights normalised) or `minimum`.

@@ -1,6 +1,6 @@
-"""One pass over the cases of a record, which computes all totals for the verdict and the reports.
+"""Computes all totals for the verdict and the reports in one pass over the cases of a record.
 
-Reading a case is slower than counting it, so all totals are computed together, and no case is kept in memory.
+Reading a case is slower than counting it, so all totals are computed together. No case is kept in memory.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from datetime import date
 from holodeck_action.decide.agreement import PanelTally
 from holodeck_action.decide.case_verdicts import judge_case
 from holodeck_action.decide.consumption import Consumption, Timings
-from holodeck_action.decide.gates import LOST_SHOWN, GateInputs
+from holodeck_action.decide.gates import MAX_LOST_NAMED, GateInputs
 from holodeck_action.decide.summaries import EvaluationTally, MetricTally, case_means
 from holodeck_action.decide.trials import TrialTally
 from holodeck_action.decide.verdict import CaseVerdict, Counts, Outcome
@@ -41,7 +41,7 @@ class Survey:
         evaluations: totals of all evaluations.
         trials: totals of the cases with several trials.
         names: names of the metrics.
-        asserting: number of cases with at least one assertion.
+        asserting: number of cases with an assertion.
         repeated: number of cases with several trials.
         skipped: number of evaluations that did not apply, by metric and reason.
     """
@@ -51,7 +51,8 @@ class Survey:
 
         Args:
             record: the record of a run.
-            digest: digest of its canonical form; None to compute it, which takes as long as all else.
+            digest: digest of the canonical record; None to compute it, which takes as long as all other totals
+                together.
         """
         self.metrics, self.consumption = MetricTally(), Consumption()
         self.panels, self.evaluations = PanelTally(), EvaluationTally()
@@ -127,13 +128,13 @@ class Survey:
             for metric in verdict.metrics:
                 if metric.outcome == "error":
                     self._losses += 1
-                    if len(self._lost) < LOST_SHOWN:
+                    if len(self._lost) < MAX_LOST_NAMED:
                         self._lost.append(f"{case.name or case.id} ({case.source}): {metric.reason[:200]}")
 
     def _count_evaluations(self, case: CaseRecord, verdict: CaseVerdict) -> None:
         """Count planned and completed evaluations over the trials that count.
 
-        A metric that proved not applicable does not count as planned. All metrics of a trial that never ran do.
+        A metric that was not applicable does not count as planned. All metrics of a trial that was not run count.
         """
         decided = self._record.stop_when_decided and verdict.judged in ("passed", "failed")
         if not decided:
@@ -181,7 +182,8 @@ def judged_cases(record: Record) -> Iterator[tuple[CaseRecord, CaseVerdict]]:
 
 
 def judge_cases(record: Record) -> Sequence[CaseVerdict]:
-    """Return the verdicts on the cases of a record, in order; if cases are read on demand, so are their verdicts."""
+    """Return the verdicts on the cases of a record, in order; if cases are read on demand, verdicts are computed on
+    demand."""
     cases, quarantine, stop = record.cases, _active_entries(record), record.stop_when_decided
     if isinstance(cases, tuple):
         return tuple(verdict for _, verdict in judged_cases(record))

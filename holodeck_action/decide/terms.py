@@ -1,4 +1,4 @@
-"""Declares which value of each term of a run is stricter, for each field in which a record stores its terms.
+"""Declares, for each field in which a record stores its terms, which values are stricter.
 
 `DECLARED` names every field of these types. A test fails for a field without a declaration.
 """
@@ -25,26 +25,26 @@ from holodeck_action.suite.model.policy import (
     Reaction,
 )
 
-Way = Literal["laxer", "stricter", "changed"]
+Direction = Literal["laxer", "stricter", "changed"]
 """The direction of a term's change; `changed` if it is unclear."""
 
 
 class Higher(Struct, frozen=True):
-    """A number for which higher is stricter. None switches the term off, or means `absent`."""
+    """A number for which higher is stricter. None means `absent`, or that the term is off if `absent` is None."""
 
     absent: float | None = None
 
-    def compare(self, before: Any, now: Any) -> Way | None:
+    def compare(self, before: Any, now: Any) -> Direction | None:
         """Return the direction of the change; None if the value is unchanged."""
         return _compare_numbers(before, now, self.absent, higher=True)
 
 
 class Lower(Struct, frozen=True):
-    """A number for which lower is stricter. None switches the term off, or means `absent`."""
+    """A number for which lower is stricter. None means `absent`, or that the term is off if `absent` is None."""
 
     absent: float | None = None
 
-    def compare(self, before: Any, now: Any) -> Way | None:
+    def compare(self, before: Any, now: Any) -> Direction | None:
         """Return the direction of the change; None if the value is unchanged."""
         return _compare_numbers(before, now, self.absent, higher=False)
 
@@ -54,7 +54,7 @@ class Ordered(Struct, frozen=True):
 
     values: tuple[Any, ...]
 
-    def compare(self, before: Any, now: Any) -> Way | None:
+    def compare(self, before: Any, now: Any) -> Direction | None:
         """Return the direction of the change; None if the value is unchanged."""
         if before == now:
             return None
@@ -64,7 +64,7 @@ class Ordered(Struct, frozen=True):
 class Fewer(Struct, frozen=True):
     """A set that is stricter with fewer members; a change from or to None has no clear direction."""
 
-    def compare(self, before: Collection[Any] | None, now: Collection[Any] | None) -> Way | None:
+    def compare(self, before: Collection[Any] | None, now: Collection[Any] | None) -> Direction | None:
         """Return the direction of the change; None if the set is unchanged."""
         if before is None or now is None:
             return None if before is now else "changed"
@@ -77,7 +77,7 @@ class Fewer(Struct, frozen=True):
 class Given(Struct, frozen=True):
     """A term that is stricter with a value than without; values are not compared."""
 
-    def compare(self, before: Any, now: Any) -> Way | None:
+    def compare(self, before: Any, now: Any) -> Direction | None:
         """Return the direction of the change; None if both or neither have a value."""
         if (before is None) == (now is None):
             return None
@@ -87,7 +87,7 @@ class Given(Struct, frozen=True):
 class Other(Struct, frozen=True):
     """A term whose change has no clear direction."""
 
-    def compare(self, before: Any, now: Any) -> Way | None:
+    def compare(self, before: Any, now: Any) -> Direction | None:
         """Return `changed`, or None if the value is unchanged."""
         return None if before == now else "changed"
 
@@ -97,21 +97,21 @@ class Parts(Struct, frozen=True):
 
 
 class Joint(Struct, frozen=True):
-    """A term that `holodeck_action.decide.exam_cases` compares together with other fields; `why` is the reason."""
+    """A term that is compared together with other fields, by separate code; `why` is the reason."""
 
     why: str
 
 
-class Aside(Struct, frozen=True):
+class NoTerm(Struct, frozen=True):
     """A field that is not a term; `why` is the reason."""
 
     why: str
 
 
-Term = Higher | Lower | Ordered | Fewer | Given | Other | Parts | Joint | Aside
+Term = Higher | Lower | Ordered | Fewer | Given | Other | Parts | Joint | NoTerm
 Compared = Higher | Lower | Ordered | Fewer | Given | Other
 EXPIRES = Lower()
-"""The last day of a quarantine: an earlier day is stricter."""
+"""The last day of a quarantine, for which earlier is stricter."""
 REACTIONS = Ordered(tuple(reversed(get_args(Reaction))))
 """`fail` is stricter than `warn`, which is stricter than `ignore`."""
 
@@ -124,16 +124,16 @@ DECLARED: Mapping[type, Mapping[str, Term]] = {
         "stop_when_decided": Ordered((True, False)),
         "baseline": Given(),
         "own": Joint("terms that take the place of these"),
-        "marks": Aside("places of terms"),
-        "schema_version": Aside("how the file is written"),
-        "suite": Aside("which suite it is"),
+        "marks": NoTerm("places of terms"),
+        "schema_version": NoTerm("how the file is written"),
+        "suite": NoTerm("which suite it is"),
         "provenance": Joint("filters leave out cases"),
         "chosen": Joint("which cases there are"),
-        "run": Aside("when and how long"),
-        "stopped": Aside("what happened"),
-        "notices": Aside("what happened"),
-        "summary": Aside("what was scored; which function it is, `gates.summary` says"),
-        "cards": Aside("what judges were measured to be worth"),
+        "run": NoTerm("when and how long"),
+        "stopped": NoTerm("what happened"),
+        "notices": NoTerm("what happened"),
+        "summary": NoTerm("a result; `gates.summary` names the function"),
+        "cards": NoTerm("measured agreement of judges with labels"),
     },
     Gates: {
         **{
@@ -149,7 +149,7 @@ DECLARED: Mapping[type, Mapping[str, Term]] = {
     },
     GateSummary: {"method": Other(), "weights": Other(), "function": Other(), "min": Higher()},
     Baseline: {
-        "source": Aside("where results come from; whether they are compared at all, the record says"),
+        "source": NoTerm("where results come from; `Record.baseline` says whether they are compared"),
         "on_missing": Ordered(("warn", "fail")),
         "margin": Lower(),
         "on_regressed": REACTIONS,
@@ -158,38 +158,38 @@ DECLARED: Mapping[type, Mapping[str, Term]] = {
         "on_loosened": REACTIONS,
     },
     QuarantineEntry: {
-        "case": Aside("which case it is"),
-        "reason": Aside("for readers"),
-        "owner": Aside("for readers"),
+        "case": NoTerm("which case it is"),
+        "reason": NoTerm("for readers"),
+        "owner": NoTerm("for readers"),
         "expires": EXPIRES,
     },
     CaseRecord: {
-        "id": Aside("which case it is"),
-        "name": Aside("for readers"),
+        "id": NoTerm("which case it is"),
+        "name": NoTerm("for readers"),
         "content_hash": Joint("questions and expectations"),
-        "source": Aside("a place"),
-        "last": Aside("a place"),
-        "multi_turn": Aside("a part of `content_hash`"),
+        "source": NoTerm("a place"),
+        "last": NoTerm("a place"),
+        "multi_turn": NoTerm("a part of `content_hash`"),
         "repeat": Joint("trials: how many must pass, and how many may fail"),
         "min_pass": Joint("trials: how many must pass, and how many may fail"),
-        "planned_evaluations": Aside("follows from the metrics"),
-        "not_applicable": Aside("follows from the metrics"),
+        "planned_evaluations": NoTerm("follows from the metrics"),
+        "not_applicable": NoTerm("follows from the metrics"),
         "asserting": Ordered((False, True)),
-        "tags": Aside("they only choose cases"),
+        "tags": NoTerm("they only choose cases"),
         "weight": Other(),
         "trials": Joint("criteria of the metrics on each turn"),
     },
     Criteria: {
         "kind": Other(),
         "metric": Other(),
-        "threshold": Joint("`polarity` says which way it is stricter"),
+        "threshold": Joint("`polarity` determines which way is stricter"),
         "asserts": Ordered((False, True)),
         "polarity": Other(),
         "fail_on_error": Ordered((False, True)),
         "settings": Other(),
         "pass_values": Fewer(),
-        "source": Aside("a place"),
-        "title": Aside("for readers"),
+        "source": NoTerm("a place"),
+        "title": NoTerm("for readers"),
     },
     Configuration: {
         "judges": Other(),
@@ -200,19 +200,20 @@ DECLARED: Mapping[type, Mapping[str, Term]] = {
         "version": Other(),
     },
 }
-"""The kind of term of each field in which a record stores its terms."""
+"""For each type in which a record stores its terms, how each field is compared."""
 
 
 @cache
 def compared_fields(kind: type) -> Sequence[tuple[str, Compared]]:
     """Return the fields of a type that are compared one by one, with their terms, in the order of `DECLARED`."""
-    return [(name, term) for name, term in DECLARED[kind].items() if not isinstance(term, Parts | Joint | Aside)]
+    return [(name, term) for name, term in DECLARED[kind].items() if not isinstance(term, Parts | Joint | NoTerm)]
 
 
-def compare_trials(before: tuple[int, int], now: tuple[int, int]) -> Way | None:
+def compare_trials(before: tuple[int, int], now: tuple[int, int]) -> Direction | None:
     """Return the direction of the change of a case's trials (repeat, min_pass); None if it is unchanged.
 
-    Fewer required passes are laxer, and so are more allowed failures (repeat − min_pass), whatever the agent.
+    Fewer required passes are laxer, and so are more allowed failures (repeat − min_pass). If both numbers rise or both
+    fall, the change is `changed`.
     """
     if before == now:
         return None
@@ -222,7 +223,7 @@ def compare_trials(before: tuple[int, int], now: tuple[int, int]) -> Way | None:
     return "stricter" if needed > 0 or allowed < 0 else "laxer"
 
 
-def compare_thresholds(before: Criteria, now: Criteria) -> Way | None:
+def compare_thresholds(before: Criteria, now: Criteria) -> Direction | None:
     """Return the direction of the change of an asserting metric's threshold; None if it is unchanged."""
     if before.threshold == now.threshold:
         return None
@@ -235,7 +236,7 @@ def compare_thresholds(before: Criteria, now: Criteria) -> Way | None:
     return term.compare(before.threshold, now.threshold)
 
 
-def _compare_numbers(before: Any, now: Any, absent: float | None, *, higher: bool) -> Way | None:
+def _compare_numbers(before: Any, now: Any, absent: float | None, *, higher: bool) -> Direction | None:
     before, now = (absent if value is None else value for value in (before, now))
     if before == now:
         return None

@@ -1,7 +1,7 @@
 """Results of cases over their trials: pass@k and pass^k.
 
-Trials without a result, because their case was decided before or because of an error, could have passed or failed. A
-number that depends on them is given as an interval.
+A trial has no result if its case was decided earlier or if it was in error. It could have passed or failed, so a number
+that depends on it is given as an interval.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from holodeck_action.decide.statistics import weighted_mean
 from holodeck_action.decide.verdict import CaseVerdict
 from holodeck_action.record.record import CaseRecord
 
-_EACH_UP_TO = 10
+_MAX_LISTED_K = 10
 
 
 def pass_at_k(n: int, c: int, k: int) -> float:
@@ -50,8 +50,8 @@ class Ends(Struct, frozen=True):
 
 
 class PassRates(Struct, frozen=True):
-    """The probabilities that of k trials at least one passes (`pass_at_k`), or that all of them pass (`pass_hat_k`,
-    pass^k)."""
+    """The probabilities that at least one of k trials passes (`pass_at_k`), and that all of them pass
+    (`pass_hat_k`)."""
 
     k: int
     pass_at_k: Ends
@@ -85,7 +85,7 @@ class SuiteTrials(Struct, frozen=True):
 
     Attributes:
         cases: number of these cases.
-        repeat: the smallest `repeat` of these cases, which is the largest k available for all of them.
+        repeat: the smallest `repeat` of these cases, which is the largest k that all of them have.
         trials: number of trials that passed or failed.
         missing: number of trials in error or not run.
         rate: weighted mean of the cases' `rate`.
@@ -157,7 +157,7 @@ def _is_truncated(case: CaseRecord, verdict: CaseVerdict, *, stop_when_decided: 
 
 
 def _reported_ks(repeat: int) -> Sequence[int]:
-    return (*range(1, min(repeat - 1, _EACH_UP_TO) + 1), repeat)
+    return (*range(1, min(repeat - 1, _MAX_LISTED_K) + 1), repeat)
 
 
 @cache

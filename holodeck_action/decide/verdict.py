@@ -19,10 +19,10 @@ GateState = Literal["passed", "failed", "undetermined", "skipped"]
 
 
 class MetricVerdict(Struct, frozen=True, omit_defaults=True):
-    """The verdict on one metric of one turn; `score` is a number or None, `category` is the score if it is a word.
+    """The verdict on one metric of one turn; `score` is a numeric score, `category` a score that is a word, else None.
 
     For a failed metric or an error, `reason` is a complete message that names the metric. `title` is the metric's name
-    in this message, if it is not `name`.
+    in this message; None if it is `name`.
     """
 
     name: str
@@ -97,7 +97,7 @@ class GateVerdict(Struct, frozen=True):
     """The verdict on one gate.
 
     `state` is `undetermined` if missing evaluations could still change it, and `skipped` if the gate does not apply for
-    a reason that the settings accept, such as a missing base.
+    a reason that the settings accept, such as a missing base. `actual` is None if the number is unknown.
     """
 
     name: str
@@ -112,7 +112,7 @@ class MetricSummary(Struct, frozen=True):
 
     `mean` is the weighted mean over cases of the case's mean over turns and trials, zeros included; None if there is no
     numeric score. `cases` is the number of cases with a score; the other counts are numbers of evaluations. `threshold`
-    is None if the metric has no threshold or several; `polarity` is `neutral` if its evaluations differ in it.
+    is None if the metric has no threshold or several; `polarity` is `neutral` if evaluations have different polarities.
     """
 
     mean: float | None
@@ -154,7 +154,7 @@ class PanelSummary(Struct, frozen=True):
 
 
 class Counts(Struct, frozen=True):
-    """Numbers of cases by outcome, and of planned and completed evaluations without quarantined cases."""
+    """Numbers of cases by outcome, and of planned and completed evaluations of the cases that are not quarantined."""
 
     passed: int
     failed: int
@@ -169,9 +169,9 @@ class Counts(Struct, frozen=True):
 class Verdict(Struct, frozen=True):
     """The verdict on a whole run.
 
-    `record_digest` is the sha256 of the canonical record, `results_digest` the digest of its file, or None if it is not
-    written. `comparison` is None if there is no base. `warnings` are about changes for which the settings only warn,
-    one sentence each.
+    `record_digest` is the sha256 of the canonical record. `results_digest` is the digest of the record's file; None if
+    there is no file. `comparison` is None if there is no base. `warnings` are about changes for which the settings only
+    warn, one sentence each.
     """
 
     outcome: VerdictOutcome
@@ -191,7 +191,8 @@ class Verdict(Struct, frozen=True):
 
 
 class SuiteVerdict(Struct, frozen=True):
-    """One suite's entry in the combined verdict of several suites; `folder` contains the suite's results."""
+    """One suite's entry in the combined verdict of several suites; `folder` is the subfolder with its results, or
+    None."""
 
     suite: str
     folder: str | None

@@ -1,7 +1,7 @@
 """`verdict.json`: the verdict on a run, without the data of `results.json`.
 
-Scores, thresholds, positions, and the explanations of passing metrics are in the record. Each reason is written once: a
-turn with the same reason as its trial does not repeat it, for example.
+Scores, thresholds, positions, and the explanations of passing metrics are only in the record. Each reason is written
+once: for example, a turn does not repeat the reason of its trial.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from holodeck_action.decide.verdict import (
 from holodeck_action.record.serialization import to_plain
 
 VERDICT_VERSION: Literal[2] = 2
-"""Files without a version are of the first version, which repeated every metric of the record."""
+"""Version of the file's format. Files of the first version have no version and repeat every metric of the record."""
 
-_TOLD: frozenset[Outcome] = frozenset({"failed", "error", "skipped", "quarantined"})
+_EXPLAINED: frozenset[Outcome] = frozenset({"failed", "error", "skipped", "quarantined"})
 """Outcomes with an actionable reason."""
 
 
@@ -114,7 +114,7 @@ def verdict_head(verdict: Verdict) -> dict[str, Any]:
 
 
 def written_cases(cases: Iterable[CaseVerdict]) -> Iterator[WrittenCase]:
-    """Convert the cases to the form in which the file contains them."""
+    """Convert the verdicts on cases to their form in the file."""
     return map(_written_case, cases)
 
 
@@ -156,9 +156,9 @@ def _new_reason(
     part: CaseVerdict | TrialVerdict | TurnVerdict | MetricVerdict,
     whole: CaseVerdict | TrialVerdict | TurnVerdict | None = None,
 ) -> str | None:
-    """Return the reason of a case, trial, turn or metric; None if it passed or if the enclosing `whole` has the same
-    reason."""
-    if part.outcome not in _TOLD:
+    """Return the reason of a case, trial, turn or metric; None if it passed, is informational, or has the same reason
+    as the enclosing `whole`."""
+    if part.outcome not in _EXPLAINED:
         return None
-    told = whole is not None and whole.outcome in _TOLD and whole.reason == part.reason
+    told = whole is not None and whole.outcome in _EXPLAINED and whole.reason == part.reason
     return None if told else part.reason

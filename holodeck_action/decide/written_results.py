@@ -1,4 +1,4 @@
-"""Writes the folder of a run: its record, its verdict and related files, each replaced atomically."""
+"""Writes the results of a run to a folder: record, verdict and related files, each replaced atomically."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ NO_RELATED_FILES = RelatedFiles()
 def write_results(
     folder: Path, record: Record, verdict: Verdict, disk: Disk = DISK, related: RelatedFiles = NO_RELATED_FILES
 ) -> Path:
-    """Write a record, its verdict and related files into a folder; the verdict names the record's digest.
+    """Write a record, its verdict and related files to a folder; the verdict contains the digest of the record's file.
 
-    The verdict is moved to its path last, so that an existing verdict always has its results.
+    The verdict is moved to its path last, so that a new verdict always has its results.
 
     Args:
         folder: the folder.
         record: the record of a run.
-        verdict: the verdict on it.
+        verdict: the verdict on the record.
         disk: the disk operations.
         related: the related files.
 
@@ -54,7 +54,7 @@ def write_results(
         The path of the record.
 
     Raises:
-        OSError: a file cannot be written; no file was replaced, or only the verdict is missing.
+        OSError: a file cannot be written; the files before it may have been replaced, the verdict comes last.
     """
     base, earlier = related.base, related.earlier
     if base is not None:

@@ -21,7 +21,7 @@ from holodeck_action.suite.configuration_errors import Located
 from holodeck_action.suite.errors import SourceMark
 from holodeck_action.text.plain import one_line
 
-_HEADS = ("pull_request.head.repo.full_name", "workflow_run.head_repository.full_name")
+_HEAD_REPOSITORY_FIELDS = ("pull_request.head.repo.full_name", "workflow_run.head_repository.full_name")
 
 
 class FolderPlace(Struct, frozen=True):
@@ -66,7 +66,7 @@ def _head_repositories(environ: Mapping[str, str]) -> list[str]:
         event = Payload(*read_event(environ))
     except EventError:
         return []
-    return [name for name in map(event.get, _HEADS) if isinstance(name, str)]
+    return [name for name in map(event.get, _HEAD_REPOSITORY_FIELDS) if isinstance(name, str)]
 
 
 def _foreign_reason(why: str, here: str) -> str:
@@ -81,7 +81,7 @@ _NO_REPOSITORY = (
 
 Level = Literal["failure", "warning", "notice"]
 
-MOST = 1000
+MOST_ANNOTATIONS = 1000
 """Maximum number of annotations of a check run (20 requests of 50), and of annotations that have `details`."""
 
 TITLE_LIMIT = 255

@@ -18,7 +18,7 @@ from holodeck_action.decide.verdict import MetricVerdict, TurnVerdict, explainin
 from holodeck_action.github.annotations import (
     DETAILS_LIMIT,
     MESSAGE_LIMIT,
-    MOST,
+    MOST_ANNOTATIONS,
     TITLE_LIMIT,
     Annotation,
     Level,
@@ -33,7 +33,7 @@ from holodeck_action.text.plain import lines_of, one_line, short_line
 
 _RANKS = {"failed": 0, "error": 1, "skipped": 2, "quarantined": 3}
 _LEVELS: Mapping[str, Level] = {"failed": "failure", "error": "warning", "skipped": "warning", "quarantined": "notice"}
-_WORDS = {"failed": "FAILED", "error": "IN ERROR", "skipped": "NOT RUN", "quarantined": "QUARANTINED"}
+_TITLE_WORDS = {"failed": "FAILED", "error": "IN ERROR", "skipped": "NOT RUN", "quarantined": "QUARANTINED"}
 _SHOWN_PROBLEMS = 5
 _SHOWN_CASES = 5
 
@@ -78,10 +78,10 @@ def annotate(reports: Sequence[Report]) -> tuple[Annotation, ...]:
     # A finding keeps its case in memory: only those with details are kept.
     kept: list[tuple[_Order, _Finding]] = []
     rest: list[tuple[_Order, Annotation]] = []
-    for number, finding in enumerate(finding for report in reports for finding in _Suite(report).findings()):
+    for number, finding in enumerate(finding for report in reports for finding in _SuiteAnnotator(report).findings()):
         # The heap begins with the last finding of the order.
         order = (-_RANKS[finding.outcome], _distance(finding), -number)
-        if len(kept) < MOST:
+        if len(kept) < MOST_ANNOTATIONS:
             heappush(kept, (order, finding))
         else:
             last, worst = heappushpop(kept, (order, finding))
@@ -95,24 +95,24 @@ def passing_keys(reports: Sequence[Report]) -> frozenset[str]:
 
     Turns in error, not run or quarantined are not included, as their outcome is unknown.
     """
-    return frozenset(key for report in reports for key in _Suite(report).passing_keys())
+    return frozenset(key for report in reports for key in _SuiteAnnotator(report).passing_keys())
 
 
-class _Parts(Struct, frozen=True):
-    """A turn's problems: each metric in `apart` gets an annotation at its own line, the turn's annotation reports all
-    other problems."""
+class _SplitProblems(Struct, frozen=True):
+    """A turn's problems. Each metric in `separate` gets an annotation at its own line; the turn's annotation reports
+    all other problems."""
 
-    apart: tuple[tuple[MetricVerdict, int, SourceMark, str], ...]
+    separate: tuple[tuple[MetricVerdict, int, SourceMark, str], ...]
     rest: tuple[MetricVerdict, ...]
     others: tuple[str, ...]
 
     @property
     def is_covered(self) -> bool:
         """Whether the annotations of single metrics cover all problems, so that the turn needs none."""
-        return bool(self.apart) and not self.rest and not self.others
+        return bool(self.separate) and not self.rest and not self.others
 
 
-class _Suite:
+class _SuiteAnnotator:
     """A suite's report with the positions of its cases, to find out whether a metric is configured on a case itself.
 
     Such a metric is between the case's first line and last value; if the latter is unknown, before the next case.
@@ -140,7 +140,7 @@ class _Suite:
             if case.outcome in ("failed", "error") or (
                 case.outcome == "quarantined" and case.judged in ("failed", "error")
             ):
-                yield from self._without_errors(case, errors)
+                yield from self._findings_without_errors(case, errors)
             elif case.outcome == "skipped":
                 skipped += 1
                 if first is None and (path := self._path(case.source)) is not None:
@@ -151,7 +151,7 @@ class _Suite:
             key = self._key(case, None)
             yield _Finding(self._report, case, None, "skipped", case.source, path, (), (case.reason,), key, skipped)
 
-    def _without_errors(self, case: CaseView, errors: dict[tuple[str, ...], _Finding]) -> Iterator[_Finding]:
+    def _findings_without_errors(self, case: CaseView, errors: dict[tuple[str, ...], _Finding]) -> Iterator[_Finding]:
         """Yield the findings of a case that are not errors; add the errors to `errors`, by their cause."""
         causes: set[tuple[str, ...]] = set()
         for finding in self._case_findings(case):
@@ -194,7 +194,7 @@ class _Suite:
         self, case: CaseView, turn: TurnView, verdict: TurnVerdict, source: SourceMark, path: str | None
     ) -> Iterator[_Finding]:
         parts = self._split_turn(case, turn, verdict)
-        for metric, number, at, metric_path in parts.apart:
+        for metric, number, at, metric_path in parts.separate:
             key = self._key(case, turn.index, metric.name, number)
             yield _Finding(
                 self._report, case, turn, _shown_outcome(case, "failed"), at, metric_path, (metric,), (), key
@@ -202,20 +202,20 @@ class _Suite:
         if path is None or parts.is_covered:
             return
         # Failed metrics have their own annotations; the rest could not be evaluated.
-        soft = parts.apart and not parts.others and all(metric.outcome == "error" for metric in parts.rest)
+        soft = parts.separate and not parts.others and all(metric.outcome == "error" for metric in parts.rest)
         outcome, key = _shown_outcome(case, "error" if soft else turn.outcome), self._key(case, turn.index)
         others = parts.others if parts.others or parts.rest else (verdict.reason,)
         yield _Finding(self._report, case, turn, outcome, source, path, parts.rest, others, key)
 
-    def _split_turn(self, case: CaseView, turn: TurnView, verdict: TurnVerdict) -> _Parts:
+    def _split_turn(self, case: CaseView, turn: TurnView, verdict: TurnVerdict) -> _SplitProblems:
         named = [
             (metric, number) for metric, number in _number_metrics(verdict) if metric.outcome in ("failed", "error")
         ]
         problems = tuple(metric.reason for metric, _ in named)
         # The view lists metrics last, and none for a turn without an answer.
         if not problems or turn.problems[-len(problems) :] != problems:
-            return _Parts((), (), turn.problems)
-        apart: list[tuple[MetricVerdict, int, SourceMark, str]] = []
+            return _SplitProblems((), (), turn.problems)
+        separate: list[tuple[MetricVerdict, int, SourceMark, str]] = []
         rest: list[MetricVerdict] = []
         for metric, number in named:
             at = metric.source
@@ -223,8 +223,8 @@ class _Suite:
             if metric.outcome != "failed" or at is None or path is None:
                 rest.append(metric)
             else:
-                apart.append((metric, number, at, path))
-        return _Parts(tuple(apart), tuple(rest), turn.problems[: -len(problems)])
+                separate.append((metric, number, at, path))
+        return _SplitProblems(tuple(separate), tuple(rest), turn.problems[: -len(problems)])
 
     def _passing_keys_in(self, case: CaseView) -> Iterator[str]:
         """Yield the keys of the turns and metrics that pass in a failed case."""
@@ -303,7 +303,7 @@ def _annotation(finding: _Finding, *, detailed: bool) -> Annotation:
 
 
 def _title(finding: _Finding) -> str:
-    word = _WORDS[finding.outcome]
+    word = _TITLE_WORDS[finding.outcome]
     if finding.outcome == "skipped":
         cases = "1 case" if finding.cases == 1 else f"{finding.cases:,} cases"
         return f"{word} {cases} of {one_line(finding.report.suite, 120)}"

@@ -17,7 +17,7 @@ from holodeck_action.github.rest.objects import ApiError, Comment, Ownership
 from holodeck_action.text.code_spans import cell
 from holodeck_action.text.plain import one_line
 
-LOOKS_S = (1.0, 4.0)
+POLL_PAUSES_S = (1.0, 4.0)
 """Seconds to wait before each check of whether an unconfirmed write took effect; GitHub may show it late."""
 TRIES = 2
 """Maximum number of attempts to write: one retry if GitHub gave no answer and does not show the first write."""
@@ -50,12 +50,12 @@ class Skipped(Struct, frozen=True):
 
     Attributes:
         reason: one sentence; for a missing permission, it includes the line of the workflow that grants it.
-        asked: whether publishing was requested but impossible, so that `require-publish` fails; False if there was
+        requested: whether publishing was requested but impossible, so that `require-publish` fails; False if there was
             nothing to publish, such as after a passed run if only failures are published.
     """
 
     reason: str
-    asked: bool
+    requested: bool
 
 
 class Failed(Struct, frozen=True):
@@ -93,13 +93,13 @@ class Access(Struct, frozen=True):
 
     Attributes:
         api: the client for GitHub's API.
-        why: one sentence on why the token probably cannot write; empty if it probably can.
+        read_only_reason: one sentence on why the token probably cannot write; empty if it probably can.
         app: whether the token belongs to the job or a GitHub App, so that a bot is the author of comments.
         pause: waits for a number of seconds.
     """
 
     api: Api
-    why: str = ""
+    read_only_reason: str = ""
     app: bool = True
     pause: Callable[[float], None] = time.sleep
 
@@ -165,12 +165,12 @@ class Access(Struct, frozen=True):
                     raise
 
     def poll(self, look: Callable[[], T], enough: Callable[[T], bool]) -> T:
-        """Call `look` after each pause of `LOOKS_S` until `enough` accepts its result; return the last result.
+        """Call `look` after each pause of `POLL_PAUSES_S` until `enough` accepts its result; return the last result.
 
         Raises:
             ApiError: GitHub gave no answer.
         """
-        for seconds in LOOKS_S:
+        for seconds in POLL_PAUSES_S:
             self.pause(seconds)
             seen = look()
             if enough(seen):
@@ -202,11 +202,11 @@ class Access(Struct, frozen=True):
         """
         reason = f"{what}: {error_clause(error)}"
         if error.status == 401:
-            return Skipped(f"{reason}; give `github-token` a token that is valid", asked=True)
-        because = f"{self.why.rstrip('.')}; " if self.why else ""
+            return Skipped(f"{reason}; give `github-token` a token that is valid", requested=True)
+        because = f"{self.read_only_reason.rstrip('.')}; " if self.read_only_reason else ""
         if error.kind == "denied":
             hint = f"add `{permission}` to the `permissions:` of the job{also}"
-            return Skipped(f"{because}{reason}; {hint}", asked=True)
+            return Skipped(f"{because}{reason}; {hint}", requested=True)
         return Failed(f"{because}{reason}{missing if error.status == 404 else ''}")
 
 
@@ -224,7 +224,9 @@ def channel_lines(channels: Sequence[Channel]) -> tuple[str, ...]:
 def any_unpublished(channels: Sequence[Channel]) -> bool:
     """Return whether a requested channel was not published."""
     outcomes = [channel.outcome for channel in channels]
-    return any(isinstance(outcome, Failed) or (isinstance(outcome, Skipped) and outcome.asked) for outcome in outcomes)
+    return any(
+        isinstance(outcome, Failed) or (isinstance(outcome, Skipped) and outcome.requested) for outcome in outcomes
+    )
 
 
 def _result(outcome: Outcome) -> str:

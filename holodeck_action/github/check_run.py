@@ -12,7 +12,7 @@ from typing import Any, Literal
 from msgspec.structs import replace
 
 from holodeck_action.decide.exit_codes import TOLERABLE, ExitCode
-from holodeck_action.github.channels import LOOKS_S, Access, Failed, Outcome, Published, Skipped, error_clause
+from holodeck_action.github.channels import POLL_PAUSES_S, Access, Failed, Outcome, Published, Skipped, error_clause
 from holodeck_action.github.rest.objects import ApiError, CheckRun, CheckState
 
 Conclusion = Literal["success", "failure", "neutral", "cancelled"]
@@ -24,16 +24,16 @@ NAME_LIMIT = 100
 TITLE_LIMIT = 255
 """Maximum characters of a title (GitHub's description of the Checks API)."""
 
-_TRIES = 3
-_STARTED = "The evaluation is running"
-_RUNNING = "The result will appear here."
-_PERSONAL = re.compile(r"gh[pou]_|github_pat_|[0-9a-f]{40}\Z")
+_MOST_TRIES = 3
+_RUNNING_TITLE = "The evaluation is running"
+_RUNNING_SUMMARY = "The result will appear here."
+_USER_TOKEN = re.compile(r"gh[pou]_|github_pat_|[0-9a-f]{40}\Z")
 """Matches tokens of users: classic, OAuth, user-to-server, fine-grained, and classic tokens from before 2021."""
 
 
 def token_can_check(token: str) -> str | None:
     """Return the reason why a token cannot write check runs, in one sentence; None if it can."""
-    if _PERSONAL.match(token):
+    if _USER_TOKEN.match(token):
         return (
             "a check run can only be written by the job's own token or a GitHub App's, not by a personal access token: "
             "leave `github-token` to its default, or switch the check off with `check: false`"
@@ -75,10 +75,10 @@ def start_check(
     Returns:
         The check run for `conclude`; if it was not created, the outcome of the channel.
     """
-    state = CheckState("in_progress", title=_STARTED, summary=_RUNNING, details_url=details_url)
+    state = CheckState("in_progress", title=_RUNNING_TITLE, summary=_RUNNING_SUMMARY, details_url=details_url)
     short = _one_line(name, NAME_LIMIT)
     reason = ""
-    for _ in range(_TRIES - 1):
+    for _ in range(_MOST_TRIES - 1):
         try:
             return github.api.create_check(sha, short, external_id, state)
         except ApiError as error:
@@ -103,13 +103,14 @@ def find_started(github: Access, sha: str, name: str, external_id: str) -> Check
         made = _find_made(github, sha, _one_line(name, NAME_LIMIT), external_id)
     except ApiError as error:
         return Failed(f"{stopped}, which may stay in progress: {error_clause(error)}")
-    return made if made is not None else Skipped(f"{stopped}, and GitHub shows no check run", asked=True)
+    return made if made is not None else Skipped(f"{stopped}, and GitHub shows no check run", requested=True)
 
 
 def end_state(conclusion: Conclusion, title: str, summary: str, now: datetime) -> CheckState:
     """Return the state of a concluded check run.
 
-    The title is cut to `TITLE_LIMIT`, the summary must be within `reports.size_limit.CHECK`, `now` has a time zone.
+    The title is cut to `TITLE_LIMIT`. The summary must be within `reports.comment.size_limit.CHECK`. `now` must have a
+    time zone.
     """
     return CheckState(
         status="completed",
@@ -186,7 +187,7 @@ def _annotate(
         batch = annotations[added : added + BATCH]
         last = added + len(batch) >= len(annotations)
         more = CheckState(
-            status="in_progress", title="The annotations are being added", summary=_RUNNING, annotations=batch
+            status="in_progress", title="The annotations are being added", summary=_RUNNING_SUMMARY, annotations=batch
         )
         try:
             github.api.update_check(run.id, replace(end, annotations=batch) if last else more)
@@ -202,7 +203,7 @@ def _annotate(
                 return added, error
             if count > added:
                 added, tries = min(count, len(annotations)), 0
-            elif count < added or tries == _TRIES:
+            elif count < added or tries == _MOST_TRIES:
                 # The count is implausible, or the request fails repeatedly.
                 return added, error
         else:
@@ -214,7 +215,7 @@ def _annotate(
 
 def _write_end(github: Access, run: CheckRun, end: CheckState) -> None:
     """Write the end state without annotations; this request can safely be repeated."""
-    for seconds in (LOOKS_S[0], None):
+    for seconds in (POLL_PAUSES_S[0], None):
         try:
             github.api.update_check(run.id, end)
             return

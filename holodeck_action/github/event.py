@@ -20,7 +20,7 @@ from holodeck_action.text.plain import one_line
 from holodeck_action.workers.permission import FORKS, Origin, is_foreign, origin_of
 
 _DEPENDABOT = "dependabot[bot]"
-_DEPENDABOT_READS = frozenset(
+_DEPENDABOT_READ_ONLY = frozenset(
     {"create", "deployment", "deployment_status", "pull_request", "pull_request_review", "pull_request_review_comment"}
     | {"push"}
 )
@@ -68,11 +68,11 @@ class Target(Struct, frozen=True):
         sha: the commit of the check run; None if it must be read from the pull request.
         lookup: the way to find the pull requests.
         comments: whether to write the comment; false for a merge queue, which must not change the pull request's.
-        standing_for: commits other than `sha` whose evaluation counts for it, such as the test merge commit.
+        equivalent_commits: commits other than `sha` whose evaluation counts for it, such as the test merge commit.
         checks_out_head: whether a workflow checks out `sha` by default. If not, the evaluated commit must be compared
             with `sha` before results are published for the pull request.
-        why: one sentence on why the token probably cannot write, with a remedy; empty if it probably can. Writing is
-            attempted anyway.
+        read_only_reason: one sentence on why the token probably cannot write, with a remedy; empty if it probably can.
+            Writing is attempted anyway.
         fork: whether the code at `sha` is a fork's; None if this must be read from the pull request.
         privileged: whether the job has secrets and a token that can write, although `sha` may be untrusted code.
         pull: the pull request in the event; None if GitHub must be called.
@@ -83,9 +83,9 @@ class Target(Struct, frozen=True):
     sha: str | None
     lookup: Lookup
     comments: bool = True
-    standing_for: frozenset[str] = frozenset()
+    equivalent_commits: frozenset[str] = frozenset()
     checks_out_head: bool = True
-    why: str = ""
+    read_only_reason: str = ""
     fork: bool | None = False
     privileged: bool = False
     pull: Pull | None = None
@@ -177,15 +177,15 @@ class _Event(Struct, frozen=True):
     def read_only_reason(self) -> str:
         """One sentence if the token is read-only because Dependabot started the run; else an empty string."""
         actor = self.environ.get("GITHUB_ACTOR") or self.payload.get("sender.login")
-        if actor != _DEPENDABOT or self.name not in _DEPENDABOT_READS:
+        if actor != _DEPENDABOT or self.name not in _DEPENDABOT_READ_ONLY:
             return ""
         return (
             f"the token of a {self.name} run that Dependabot caused is read-only: publish from a second workflow, "
             f"as for forks ({FORKS})"
         )
 
-    def target(self, sha: str | None, lookup: Lookup, why: str = "") -> Target:
-        return Target(self.name, self.repository, sha, lookup, why=why)
+    def target(self, sha: str | None, lookup: Lookup, read_only_reason: str = "") -> Target:
+        return Target(self.name, self.repository, sha, lookup, read_only_reason=read_only_reason)
 
 
 def _pull_request_target(event: _Event) -> Target:
@@ -205,12 +205,14 @@ def _pull_request_target(event: _Event) -> Target:
     state = "open" if payload.get("pull_request.state") == "open" else "closed"
     pull = Pull(number, state, sha, head, base, merge_sha)
     target_event = event.name == "pull_request_target"
-    why = event.read_only_reason
+    read_only_reason = event.read_only_reason
     if is_fork(pull) and not target_event:
-        why = f"the token of a {event.name} run for a fork is read-only: publish from a second workflow ({FORKS})"
+        read_only_reason = (
+            f"the token of a {event.name} run for a fork is read-only: publish from a second workflow ({FORKS})"
+        )
     return replace(
-        event.target(sha, ByNumber(number), why),
-        standing_for=frozenset({merge_sha} if merge_sha is not None and merge_sha != sha else ()),
+        event.target(sha, ByNumber(number), read_only_reason),
+        equivalent_commits=frozenset({merge_sha} if merge_sha is not None and merge_sha != sha else ()),
         # A run for a merged pull request checks out the base branch, which may have newer commits.
         checks_out_head=not target_event and not merged,
         pull=pull,
@@ -221,15 +223,17 @@ def _push_target(event: _Event) -> Target:
     payload = event.payload
     ref = payload.get("ref")
     shown = one_line(ref, 100) if isinstance(ref, str) else "a reference"
-    why = event.read_only_reason
+    read_only_reason = event.read_only_reason
     if payload.get("deleted") is True:
         # The run then belongs to the default branch.
-        return event.target(event.sha, NoPull(f"the push deleted {shown}: it belongs to no pull request"), why)
+        return event.target(
+            event.sha, NoPull(f"the push deleted {shown}: it belongs to no pull request"), read_only_reason
+        )
     # For an annotated tag, `after` is the tag object, not its commit.
     sha = event.sha or (payload.hash("head_commit.id") if payload.optional("head_commit") else payload.hash("after"))
     if isinstance(ref, str) and ref.startswith("refs/tags/"):
-        return event.target(sha, NoPull(f"{shown} is a tag, which belongs to no pull request"), why)
-    return event.target(sha, ByCommit(sha), why)
+        return event.target(sha, NoPull(f"{shown} is a tag, which belongs to no pull request"), read_only_reason)
+    return event.target(sha, ByCommit(sha), read_only_reason)
 
 
 def _merge_group_target(event: _Event) -> Target:
@@ -306,7 +310,7 @@ def _dispatch_target(event: _Event) -> Target:
 
 
 def _parse_number(value: object) -> int | None:
-    """Return an input, which is a string or (if the workflow declares so) a number, as a number; None if invalid."""
+    """Parse an input, which is a string, or a number if the workflow declares this type; None if it is invalid."""
     if isinstance(value, str) and _NUMBER.fullmatch(value.strip()):
         value = int(value)
     return value if isinstance(value, int) and is_number(value) else None

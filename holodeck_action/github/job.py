@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from holodeck_action.github.rest.stored_objects import TreeEntry
     from holodeck_action.reports.page.viewer_index import Links
 
-_PUBLIC = "https://api.github.com"
+_PUBLIC_API_URL = "https://api.github.com"
 _NO_TOKEN = "there is no token: leave the input github-token to its default, or set GITHUB_TOKEN"  # noqa: S105
 
 
@@ -90,7 +90,7 @@ class Job:
                 raise ApiError(_NO_TOKEN, "invalid", None)
             if not is_repository(repository):
                 raise ApiError("the repository is unknown: set GITHUB_REPOSITORY", "invalid", None)
-            address = self.environ.get("GITHUB_API_URL") or _PUBLIC
+            address = self.environ.get("GITHUB_API_URL") or _PUBLIC_API_URL
             self._apis[repository] = connect(self.token, address, repository, pause=self.pause)
         return self._apis[repository]
 

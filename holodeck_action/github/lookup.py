@@ -51,7 +51,7 @@ def find_pulls(target: Target, api: Api) -> FoundPulls:
             return _pulls_at_head(_open_pulls(api.pulls_of_head(owner, branch), target.repository), sha)
 
 
-def evaluation_permission(target: Target, look: Callable[[], FoundPulls] | None, *, accepted: bool) -> CodeAllowed:
+def evaluation_permission(target: Target, fetch: Callable[[], FoundPulls] | None, *, accepted: bool) -> CodeAllowed:
     """Return the permission to evaluate the code of a target.
 
     An agent.yaml is code: its tools run, and its prompts can make a model reveal keys. Publishing a record evaluates
@@ -59,7 +59,7 @@ def evaluation_permission(target: Target, look: Callable[[], FoundPulls] | None,
 
     Args:
         target: the target of the event.
-        look: returns the target's pull requests from GitHub; None if GitHub cannot be called, so that code of unknown
+        fetch: returns the target's pull requests from GitHub; None if GitHub cannot be called, so that code of unknown
             origin is refused.
         accepted: whether the workflow's author accepts the risk (option `allow-unsafe-forks`).
 
@@ -67,9 +67,9 @@ def evaluation_permission(target: Target, look: Callable[[], FoundPulls] | None,
         CodeRefusedError: the code must not be evaluated here.
     """
     origin = target.origin
-    if look is not None and origin.privileged and origin.fork is None:
+    if fetch is not None and origin.privileged and origin.fork is None:
         try:
-            pulls = look().pulls
+            pulls = fetch().pulls
         except ApiError:
             pulls = ()
         if pulls:
@@ -90,7 +90,7 @@ def check_evaluated(target: Target, found: FoundPulls, commit: str | None) -> st
     if target.checks_out_head:
         return None
     merged = {pull.merge_sha for pull in found.pulls} - {None}
-    if found.sha is not None and commit is not None and commit in {found.sha, *merged, *target.standing_for}:
+    if found.sha is not None and commit is not None and commit in {found.sha, *merged, *target.equivalent_commits}:
         return None
     evaluated = f"commit {commit[:12]} was evaluated" if commit else "the evaluated commit is unknown"
     numbers = ", ".join(f"#{pull.number}" for pull in found.pulls)

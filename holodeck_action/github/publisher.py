@@ -13,22 +13,22 @@ from msgspec.structs import replace
 
 from holodeck_action.decide.exit_codes import ExitCode
 from holodeck_action.github import check_run
-from holodeck_action.github.annotations import MOST, Annotation, as_check_annotation
+from holodeck_action.github.annotations import MOST_ANNOTATIONS, Annotation, as_check_annotation
 from holodeck_action.github.case_annotations import annotate
+from holodeck_action.github.channel_options import ChannelOptions
 from holodeck_action.github.channels import Access, Channel, Failed, Outcome, Published, Skipped
 from holodeck_action.github.event import Target, event_target
-from holodeck_action.github.exam_annotations import annotate_exam
 from holodeck_action.github.lookup import FoundPulls, check_evaluated, evaluation_permission, find_pulls
 from holodeck_action.github.rest.api import connect
 from holodeck_action.github.rest.objects import ApiError, CheckRun, Pull
 from holodeck_action.github.rest.payload import EventError, read_event
 from holodeck_action.github.review import publish_review
-from holodeck_action.github.stale_comments import first_lines, unpublished_first_lines
-from holodeck_action.github.sticky_comment import CommentRequest, CommentResult, Earlier, marker, publish_comment
-from holodeck_action.github.surfaces import Surfaces
+from holodeck_action.github.stale_comments import stale_notice, unpublished_notice
+from holodeck_action.github.sticky_comment import CommentRequest, CommentResult, EarlierComment, marker, publish_comment
+from holodeck_action.github.terms_annotations import annotate_terms
 from holodeck_action.reports.comment.changes import State, is_same_result, is_same_run, is_worse, state_of
-from holodeck_action.reports.comment.check_summary import Mark, render_check
-from holodeck_action.reports.comment.places import Place
+from holodeck_action.reports.comment.check_summary import AnnotatedLine, render_check
+from holodeck_action.reports.comment.places import LinkContext
 from holodeck_action.reports.comment.pull_request import render_comment, render_problem
 from holodeck_action.reports.custom import CustomTemplate
 from holodeck_action.reports.report_views import Report
@@ -46,8 +46,8 @@ class Findings(Struct, frozen=True):
         problems: the problems, one sentence each.
         template: the user's template; None to use the built-in one.
         note: called with each message about the template.
-        marks: annotations of the problems.
-        unplaced: reasons why lines of some suites cannot be annotated, one sentence each.
+        annotations: annotations of the problems.
+        unannotated: reasons why lines of some suites cannot be annotated, one sentence each.
         pages: whether the viewer's page was written next to the results.
     """
 
@@ -56,25 +56,25 @@ class Findings(Struct, frozen=True):
     problems: tuple[str, ...]
     template: CustomTemplate | None
     note: Callable[[str], None]
-    marks: tuple[Annotation, ...] = ()
-    unplaced: tuple[str, ...] = ()
+    annotations: tuple[Annotation, ...] = ()
+    unannotated: tuple[str, ...] = ()
     pages: bool = False
 
 
-BEGUN = "HOLODECK_ACTION_CHECK"
-"""Environment variable that passes on `Publisher.begun` if the program restarts itself within a step."""
+CHECK_RUN_VARIABLE = "HOLODECK_ACTION_CHECK"
+"""Environment variable that passes on `Publisher.external_id` if the program restarts itself within a step."""
 
 
 class Publication(Struct, frozen=True):
     """The result of publishing: the channels, and the annotations that the step itself must show.
 
-    The step shows annotations that no check run shows, and annotations of problems. `first` is Markdown for the start
-    of the job summary: notices of outdated comments.
+    The step shows annotations that no check run shows, and annotations of problems. `stale_notice` is Markdown for
+    the start of the job summary: notices of outdated comments.
     """
 
     channels: tuple[Channel, ...]
     annotations: tuple[Annotation, ...]
-    first: str = ""
+    stale_notice: str = ""
 
 
 class Connection(Struct, frozen=True):
@@ -95,28 +95,34 @@ class Publisher:
     """Publishes the results of one run: `begin` is called before the run, `finish` after it, also after errors."""
 
     def __init__(
-        self, target: Target, connection: Connection, surfaces: Surfaces, place: Place, run: str, earlier: str = ""
+        self,
+        target: Target,
+        connection: Connection,
+        channel_options: ChannelOptions,
+        place: LinkContext,
+        run: str,
+        earlier: str = "",
     ) -> None:
         """Store the arguments, without calling GitHub.
 
-        `run` is `ID/ATTEMPT` of the workflow run; empty outside of a workflow. `earlier` is `begun` of this step before
-        the program started again; empty if it did not.
+        `run` is `ID/ATTEMPT` of the workflow run; empty outside of a workflow. `earlier` is `external_id` of the
+        program that restarted itself as this one; empty if it did not restart.
         """
         self._target = target
         self._connection = connection
-        self._surfaces = surfaces
+        self._options = channel_options
         self._place = place
         self._run = run
         self._found: FoundPulls | None = None
         self._commits: tuple[str | None, ...] = ()
         self._check: CheckRun | Outcome = (
-            Skipped("the run ended before the check run was begun", asked=True)
-            if surfaces.is_requested("check")
+            Skipped("the run ended before the check run was begun", requested=True)
+            if channel_options.is_requested("check")
             else _skipped_by_input("check")
         )
         self._starting: tuple[str, str] | None = None
         self._earlier = earlier
-        self.begun = ""
+        self.external_id = ""
         """External id of the check run that `begin` created; empty if there is none."""
 
     def permission(self) -> CodeAllowed:
@@ -126,8 +132,8 @@ class Publisher:
             CodeRefusedError: the code must not run here.
         """
         access = self._connection.access
-        look = None if access is None else partial(self._find_pulls, access)
-        return evaluation_permission(self._target, look, accepted=self._surfaces.allow_unsafe_forks)
+        fetch = None if access is None else partial(self._find_pulls, access)
+        return evaluation_permission(self._target, fetch, accepted=self._options.allow_unsafe_forks)
 
     def begin(self, commits: Sequence[str | None] | None) -> None:
         """Show on GitHub that a run is in progress.
@@ -138,7 +144,7 @@ class Publisher:
         """
         if commits is not None and not self._target.checks_out_head:
             self._commits = tuple(commits)
-        if self._surfaces.is_requested("check"):
+        if self._options.is_requested("check"):
             self._check = self._call_guarded(self._start_check)
 
     def finish(self, findings: Findings) -> Publication:
@@ -150,8 +156,8 @@ class Publisher:
                 self._connection.access.api.close()
 
     def _publish_all(self, findings: Findings) -> Publication:
-        wrong = findings.marks + annotate(findings.reports)
-        marks = (*annotate_exam(findings.reports), *wrong)
+        wrong = findings.annotations + annotate(findings.reports)
+        marks = (*annotate_terms(findings.reports), *wrong)
         begun = self._started_check()
         check = self._conclude(begun, findings, marks)
         comments, first = self._write_comments(findings)
@@ -162,34 +168,36 @@ class Publisher:
             "review", lambda github, pull: self._write_review(github, pull, findings, wrong)
         ):
             channels.append(Channel("review", outcome))
-        channels += [Channel("annotations", Skipped(reason, asked=False)) for reason in _unannotated_reasons(findings)]
-        return Publication(tuple(channels), findings.marks if isinstance(check, Published) else marks, first)
+        channels += [
+            Channel("annotations", Skipped(reason, requested=False)) for reason in _unannotated_reasons(findings)
+        ]
+        return Publication(tuple(channels), findings.annotations if isinstance(check, Published) else marks, first)
 
     def _start_check(self, github: Access) -> CheckRun | Outcome:
         foreign = self._mismatch_reason(github)
         if foreign is not None:
-            return Skipped(foreign, asked=True)
+            return Skipped(foreign, requested=True)
         if self._connection.no_check is not None:
-            return Skipped(self._connection.no_check, asked=True)
+            return Skipped(self._connection.no_check, requested=True)
         sha = self._target.sha or self._find_pulls(github).sha
         if sha is None:
-            return Skipped(self._find_pulls(github).reason, asked=False)
+            return Skipped(self._find_pulls(github).reason, requested=False)
         if self._earlier:
-            self.begun = self._earlier
-            return check_run.find_started(github, sha, self._surfaces.check_name, self._earlier)
-        self.begun = external_id = f"{self._run}/{secrets.token_hex(8)}"
+            self.external_id = self._earlier
+            return check_run.find_started(github, sha, self._options.check_name, self._earlier)
+        self.external_id = external_id = f"{self._run}/{secrets.token_hex(8)}"
         self._starting = sha, external_id
-        begun = check_run.start_check(github, sha, self._surfaces.check_name, external_id, self._place.run_url)
+        begun = check_run.start_check(github, sha, self._options.check_name, external_id, self._place.run_url)
         self._starting = None
         return begun
 
     def _started_check(self) -> CheckRun | Outcome:
-        """Return the check run, even if a signal interrupted `begin` while GitHub created it."""
+        """Return the check run, or the channel's outcome, even if a signal interrupted `begin` during the creation."""
         if self._starting is None:
             return self._check
         sha, external_id = self._starting
         return self._call_guarded(
-            lambda github: check_run.find_started(github, sha, self._surfaces.check_name, external_id)
+            lambda github: check_run.find_started(github, sha, self._options.check_name, external_id)
         )
 
     def _conclude(
@@ -200,10 +208,10 @@ class Publisher:
         first: str = "",
         before: Outcome | None = None,
     ) -> Outcome:
-        """Conclude the check run; if that is done (`before` is its outcome), only put `first` before its summary."""
+        """Conclude the check run; if it already is, with the outcome `before`, only prepend `first` to its summary."""
         if not isinstance(begun, CheckRun):
             return begun
-        shown = marks[:MOST]
+        shown = marks[:MOST_ANNOTATIONS]
 
         def write(github: Access) -> Outcome:
             title, summary = render_check(
@@ -213,13 +221,13 @@ class Publisher:
                 findings.template,
                 # Problems of the template are reported once.
                 findings.note if before is None else lambda _: None,
-                [Mark(mark.path, mark.line, mark.level) for mark in shown],
+                [AnnotatedLine(mark.path, mark.line, mark.level) for mark in shown],
                 len(marks) - len(shown),
                 exit_code=findings.exit_code,
                 first=first,
             )
             ending = check_run.end_state(
-                check_run.conclusion_of(findings.exit_code, self._surfaces.check_fail_on),
+                check_run.conclusion_of(findings.exit_code, self._options.check_fail_on),
                 title,
                 summary,
                 datetime.now(UTC),
@@ -232,7 +240,7 @@ class Publisher:
 
     def _write_comments(self, findings: Findings) -> tuple[tuple[Outcome, ...], str]:
         """Write the comments. Return their outcomes, and a notice of comments that are outdated, as Markdown."""
-        earlier: dict[int, Earlier | None] = {}
+        earlier: dict[int, EarlierComment | None] = {}
 
         def write(github: Access, pull: Pull) -> Outcome:
             written = self._write_comment(github, pull, findings)
@@ -240,12 +248,12 @@ class Publisher:
             return written.outcome
 
         ended = self._each_pull("comment", write)
-        return tuple(outcome for _, outcome in ended), first_lines(
+        return tuple(outcome for _, outcome in ended), stale_notice(
             self._target, self._place_with_commit(), ended, earlier
         )
 
     def _write_comment(self, github: Access, pull: Pull, findings: Findings) -> CommentResult:
-        first_line = marker(self._surfaces.comment_id)
+        first_line = marker(self._options.comment_id)
         now = state_of(findings.reports, findings.exit_code, pull.head_sha, self._run, findings.problems)
 
         def render(previous: str | None) -> str:
@@ -263,7 +271,7 @@ class Publisher:
             )
 
         wanted = CommentRequest(
-            mode=self._surfaces.comment,
+            mode=self._options.comment,
             failed=findings.exit_code != ExitCode.PASSED,
             render=render,
             changed=lambda body: not is_same_result(State.read(body), now),
@@ -273,22 +281,22 @@ class Publisher:
         return publish_comment(github, pull.number, first_line, wanted)
 
     def _write_review(self, github: Access, pull: Pull, findings: Findings, marks: Sequence[Annotation]) -> Outcome:
-        return publish_review(github, pull.number, pull.head_sha, self._surfaces.comment_id, findings.reports, marks)
+        return publish_review(github, pull.number, pull.head_sha, self._options.comment_id, findings.reports, marks)
 
     def _each_pull(
         self, name: str, publish: Callable[[Access, Pull], Outcome]
     ) -> tuple[tuple[int | None, Outcome], ...]:
         """Return (number, outcome) of a channel for each pull request; the number is None if no pull request was
         found."""
-        if not self._surfaces.is_requested(name):
+        if not self._options.is_requested(name):
             return ((None, _skipped_by_input(name)),)
 
         def find_pulls_to_write(github: Access) -> FoundPulls | Outcome:
             foreign = self._mismatch_reason(github)
             if foreign is not None:
-                return Skipped(foreign, asked=True)
+                return Skipped(foreign, requested=True)
             found = self._find_pulls(github)
-            return found if found.pulls else Skipped(found.reason, asked=False)
+            return found if found.pulls else Skipped(found.reason, requested=False)
 
         found = self._call_guarded(find_pulls_to_write)
         if not isinstance(found, FoundPulls):
@@ -299,8 +307,7 @@ class Publisher:
         return self._call_guarded(lambda github: self._skip_if_outdated(github, pull) or publish(github, pull))
 
     def _mismatch_reason(self, github: Access) -> str | None:
-        """Return the reason if the run did not evaluate the target's commit, else None. Each channel calls it, as calls
-        may fail."""
+        """Return the reason if the run did not evaluate the target's commit; None if it did, or if unchecked."""
         if not self._commits:
             return None
         found = self._find_pulls(github)
@@ -318,11 +325,11 @@ class Publisher:
         if head == pull.head_sha:
             return None
         return Skipped(
-            f"pull request #{pull.number} has a newer commit; the run of that commit reports it", asked=False
+            f"pull request #{pull.number} has a newer commit; the run of that commit reports it", requested=False
         )
 
-    def _place_with_commit(self) -> Place:
-        """Return the links' `Place` with the commit, which for some events comes from the pull request."""
+    def _place_with_commit(self) -> LinkContext:
+        """Return the links' `LinkContext` with the commit, which for some events comes from the pull request."""
         known = self._target.sha or (self._found.sha if self._found is not None else None)
         return replace(self._place, sha=known)
 
@@ -337,7 +344,7 @@ class Publisher:
         run."""
         github = self._connection.access
         if github is None:
-            return Skipped(self._connection.unavailable, asked=True)
+            return Skipped(self._connection.unavailable, requested=True)
         try:
             return call(github)
         except ApiError as error:
@@ -351,17 +358,17 @@ def _unannotated_reasons(findings: Findings) -> tuple[str, ...]:
     if findings.exit_code == ExitCode.PASSED:
         # There is nothing to annotate.
         return ()
-    if findings.unplaced or all(report.provenance.folder is not None for report in findings.reports):
-        return findings.unplaced
+    if findings.unannotated or all(report.provenance.folder is not None for report in findings.reports):
+        return findings.unannotated
     return ("no lines are annotated for a suite whose record names no folder of this repository",)
 
 
 def _skipped_by_input(name: str) -> Skipped:
-    return Skipped(f"the input {name} is off", asked=False)
+    return Skipped(f"the input {name} is off", requested=False)
 
 
 def open_publisher(
-    surfaces: Surfaces,
+    channel_options: ChannelOptions,
     environ: Mapping[str, str],
     pause: Callable[[float], None],
     *,
@@ -371,7 +378,7 @@ def open_publisher(
     """Return a publisher, without calling GitHub.
 
     Args:
-        surfaces: the options of the command.
+        channel_options: the options of the channels.
         environ: the environment variables of the step.
         pause: waits for a number of seconds.
         evaluates: whether this run evaluates; if not, it publishes another run's record, and links lead to that run.
@@ -381,41 +388,43 @@ def open_publisher(
     if target is None and not known.event:
         connection = Connection(None, "GITHUB_EVENT_NAME is not set: this is not a step of a workflow")
     else:
-        connection = _connect(surfaces, known, environ, pause)
-    at = replace(_place(known, environ, evaluates=evaluates), comment_id=surfaces.subject)
-    return Publisher(known, connection, surfaces, at, _run_attempt(environ), environ.get(BEGUN, ""))
+        connection = _connect(channel_options, known, environ, pause)
+    at = replace(_place(known, environ, evaluates=evaluates), comment_id=channel_options.subject)
+    return Publisher(known, connection, channel_options, at, _run_attempt(environ), environ.get(CHECK_RUN_VARIABLE, ""))
 
 
 def empty_publication(environ: Mapping[str, str]) -> Publication:
     """Return the publication of a step with invalid inputs: only a notice that an earlier comment may be outdated."""
     target = event_target(environ)
     off = environ.get("INPUT_COMMENT", "").strip() == "off"
-    return Publication((), (), "" if off else unpublished_first_lines(target, _place(target, environ, evaluates=True)))
+    return Publication((), (), "" if off else unpublished_notice(target, _place(target, environ, evaluates=True)))
 
 
 def _connect(
-    surfaces: Surfaces, target: Target, environ: Mapping[str, str], pause: Callable[[float], None]
+    channel_options: ChannelOptions, target: Target, environ: Mapping[str, str], pause: Callable[[float], None]
 ) -> Connection:
-    if not surfaces.calls_github and not (target.privileged and target.fork is None):
+    if not channel_options.calls_github and not (target.privileged and target.fork is None):
         return Connection(None, "every output is switched off")
-    if not surfaces.token:
+    if not channel_options.token:
         return Connection(None, "there is no token: leave the input github-token to its default, or set GITHUB_TOKEN")
     if not target.repository:
         return Connection(None, "GITHUB_REPOSITORY is not set, so the repository to publish to is unknown")
     api_url = environ.get("GITHUB_API_URL") or "https://api.github.com"
     try:
-        api = connect(surfaces.token, api_url, target.repository, pause=pause)
+        api = connect(channel_options.token, api_url, target.repository, pause=pause)
     except ApiError as error:
         return Connection(None, str(error))
-    personal = check_run.token_can_check(surfaces.token)
-    return Connection(Access(api, target.why, personal is None, pause), no_check=personal)
+    personal = check_run.token_can_check(channel_options.token)
+    return Connection(Access(api, target.read_only_reason, personal is None, pause), no_check=personal)
 
 
-def _place(target: Target, environ: Mapping[str, str], *, evaluates: bool) -> Place:
+def _place(target: Target, environ: Mapping[str, str], *, evaluates: bool) -> LinkContext:
     server = (environ.get("GITHUB_SERVER_URL") or "https://github.com").rstrip("/")
     run_id = environ.get("GITHUB_RUN_ID", "") if evaluates else _evaluated_run(environ)
     home = f"{server}/{target.repository}"
-    return Place(server, target.repository, target.sha, f"{home}/actions/runs/{run_id}" if run_id.isdecimal() else None)
+    return LinkContext(
+        server, target.repository, target.sha, f"{home}/actions/runs/{run_id}" if run_id.isdecimal() else None
+    )
 
 
 def _evaluated_run(environ: Mapping[str, str]) -> str:

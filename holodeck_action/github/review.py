@@ -32,7 +32,7 @@ from holodeck_action.reports.report_views import Report
 from holodeck_action.text.code_spans import fence, inline_code
 
 _KEY = re.compile(r"[0-9a-f]{16}")
-_PASSES = "✅ passes now"
+_PASSES_TEXT = "✅ passes now"
 _ROOM_FOR_END = 500
 """Bytes reserved for the paragraphs after the list of failures."""
 
@@ -51,7 +51,7 @@ class Markers:
         return f"{self._case}{key} -->"
 
     def key_of(self, body: str) -> str | None:
-        """Return the annotation's key in an inline comment; None for comments of another id."""
+        """Return the annotation's key in the body of an inline comment; None if the body has no marker of this id."""
         first = first_line(body)
         key = first.removeprefix(self._case).removesuffix(" -->")
         return key if _KEY.fullmatch(key) and first == self.case(key) else None
@@ -69,12 +69,12 @@ def failing_text(markers: Markers, annotation: Annotation) -> str:
 
 def passing_text(markers: Markers, key: str, sha: str) -> str:
     """Return the body of the inline comment about an earlier failure that passes now."""
-    return f"{markers.case(key)}\n{_PASSES} (commit {inline_code(sha[:7])})"
+    return f"{markers.case(key)}\n{_PASSES_TEXT} (commit {inline_code(sha[:7])})"
 
 
 def is_passing_text(body: str) -> bool:
     """Return whether the body of one of our inline comments already reports a pass."""
-    return second_line(body).startswith(_PASSES)
+    return second_line(body).startswith(_PASSES_TEXT)
 
 
 def review_text(
@@ -127,10 +127,10 @@ def _list_failures(rest: Sequence[Annotation], room: int) -> str:
 MOST_INLINE = 20
 """Maximum number of inline comments about failures on a pull request."""
 
-_ASKED = 1000
+_MOST_CHECKED = 1000
 """Maximum number of comments to check for ownership: anyone can write our marker, but ours are among the newest."""
 _HUNK = re.compile(r"@@ -([0-9]{1,9})(?:,([0-9]{1,9}))? \+([0-9]{1,9})(?:,([0-9]{1,9}))? @@(?: .*)?", re.DOTALL)
-_UNKNOWN = "whether the review was {} is unknown, so it was not sent again; the next run brings it up to date"
+_UNCONFIRMED = "whether the review was {} is unknown, so it was not sent again; the next run brings it up to date"
 
 
 def publish_review(
@@ -145,7 +145,7 @@ def publish_review(
     `sha` is the evaluated head; `marks` are the annotations of the reports, worst first.
     """
     if not reports:
-        return Skipped("nothing was evaluated, so the review stays as it is", asked=False)
+        return Skipped("nothing was evaluated, so the review stays as it is", requested=False)
     try:
         return _ReviewChannel(github, pull_number, sha, Markers(review_id)).publish(reports, marks)
     except Stopped as stopped:
@@ -186,7 +186,7 @@ class _ReviewChannel(Struct, frozen=True):
             raise Stopped(self._refusal("the review could not be read", "read", error)) from error
         if not plan.new and not ours and newest is None:
             return Skipped(
-                "no failing case is on a line of the diff; the annotations show the failing cases", asked=False
+                "no failing case is on a line of the diff; the annotations show the failing cases", requested=False
             )
         updated, passing = self._edit_comments(plan.edits)
         body = review_text(self.markers, reports, (*plan.shown, *plan.new), plan.rest, plan.elsewhere)
@@ -228,14 +228,14 @@ class _ReviewChannel(Struct, frozen=True):
     def _edit_comments(self, edits: Sequence[tuple[Comment, str, bool]]) -> tuple[int, int]:
         """Edit inline comments; return the number of edits that report a failure, and of edits that report a pass."""
         done = [0, 0]
-        for comment, body, holds in edits:
+        for comment, body, passes in edits:
             try:
                 self.github.edit(
                     partial(self.github.api.update_review_comment, comment.id, body),
                     lambda: self.github.api.review_comments(self.number),
                     comment,
                     body,
-                    _UNKNOWN.format("updated"),
+                    _UNCONFIRMED.format("updated"),
                 )
             except ApiError as error:
                 # A user has deleted it since it was listed.
@@ -245,7 +245,7 @@ class _ReviewChannel(Struct, frozen=True):
                 if sum(done):
                     what += f" ({sum(done)} of {len(edits)} were)"
                 raise Stopped(self._refusal(what, "write", error)) from error
-            done[holds] += 1
+            done[passes] += 1
         return done[0], done[1]
 
     def _create_review(self, new: Sequence[Annotation], body: str) -> str:
@@ -260,11 +260,11 @@ class _ReviewChannel(Struct, frozen=True):
                 if not unclear.accepted:
                     raise Stopped(self._refusal("the review could not be created", "write", unclear)) from unclear
                 error = unclear
-            found = self.github.poll_or_stop(lambda: self._newest_about(keys), bool, _UNKNOWN.format("made"))
+            found = self.github.poll_or_stop(lambda: self._newest_about(keys), bool, _UNCONFIRMED.format("made"))
             if found is not None:
                 return found.url
         assert error is not None
-        raise Stopped(Failed(f"{error_clause(error)}; {_UNKNOWN.format('made')}"))
+        raise Stopped(Failed(f"{error_clause(error)}; {_UNCONFIRMED.format('made')}"))
 
     def _newest_about(self, keys: set[str]) -> Comment | None:
         """Return the newest of our inline comments about any of the keys; None if there is no such comment."""
@@ -278,7 +278,7 @@ class _ReviewChannel(Struct, frozen=True):
                 lambda: self.github.api.reviews(self.number),
                 review,
                 body,
-                _UNKNOWN.format("updated"),
+                _UNCONFIRMED.format("updated"),
             ).url
         except ApiError as error:
             raise Stopped(self._refusal("the review could not be updated", "write", error)) from error
@@ -296,7 +296,7 @@ class _ReviewChannel(Struct, frozen=True):
         return max(self._own_comments(marked), key=_age, default=None)
 
     def _own_comments(self, marked: Iterable[Comment]) -> list[Comment]:
-        newest = sorted(marked, key=_age, reverse=True)[:_ASKED]
+        newest = sorted(marked, key=_age, reverse=True)[:_MOST_CHECKED]
         return [item for item, _ in self.github.own_items(newest, "inline comments with our marker are")]
 
     def _refusal(self, what: str, permission: str, error: ApiError) -> Outcome:

@@ -25,10 +25,10 @@ from holodeck_action.record.disk import append
 
 MESSAGE_LIMIT = 4096
 """Maximum characters of an annotation (`ExecutionContext._maxIssueMessageLength` of the runner)."""
-PER_LEVEL = 10
+MOST_PER_LEVEL = 10
 """Maximum number of annotations per step and level (`ExecutionContext._maxCountPerIssueType` of the runner)."""
 
-_NAMES: dict[Level, str] = {"failure": "error", "warning": "warning", "notice": "notice"}
+_COMMAND_NAMES: dict[Level, str] = {"failure": "error", "warning": "warning", "notice": "notice"}
 SUMMARY_LIMIT = 1024 * 1024
 """Maximum bytes of a step's summary (`CreateStepSummaryCommand.AttachmentSizeLimit`); larger ones are not shown."""
 
@@ -39,16 +39,16 @@ def error_command(title: str, message: str) -> str:
 
 
 def annotation_commands(annotations: Sequence[Annotation], *, reserved: int) -> tuple[str, ...]:
-    """Return the workflow commands that annotate lines if there is no check run: at most `PER_LEVEL` of each level.
+    """Return workflow commands that annotate lines, used without a check run: at most `MOST_PER_LEVEL` of each level.
 
     Args:
         annotations: the annotations, worst first; if some do not fit, the level's last command gives their number.
         reserved: number of error annotations to leave free for the step's own errors.
     """
     commands: list[str] = []
-    for level, name in _NAMES.items():
+    for level, name in _COMMAND_NAMES.items():
         wanted = [annotation for annotation in annotations if annotation.level == level]
-        room = max(0, PER_LEVEL - reserved) if level == "failure" else PER_LEVEL
+        room = max(0, MOST_PER_LEVEL - reserved) if level == "failure" else MOST_PER_LEVEL
         shown = wanted if len(wanted) <= room else wanted[: max(0, room - 1)]
         commands += [_annotation_command(name, annotation) for annotation in shown]
         hidden = len(wanted) - len(shown)
@@ -160,7 +160,7 @@ def append_outputs(file: str | None, outputs: Mapping[str, str]) -> None:
 
 
 def summary_room(file: str | None) -> int:
-    """Return the number of bytes that still fit into the job summary, the file in `GITHUB_STEP_SUMMARY`."""
+    """Return the number of bytes that still fit into the job summary `file`; 0 if `file` is None or empty."""
     try:
         return max(0, SUMMARY_LIMIT - os.stat(file).st_size) if file else 0
     except OSError:

@@ -6,16 +6,19 @@ from collections.abc import Mapping, Sequence
 
 from holodeck_action.github.channels import Channel, Outcome, any_unpublished
 from holodeck_action.github.event import ByNumber, NoPull, Target
-from holodeck_action.github.sticky_comment import UNREAD, Earlier
+from holodeck_action.github.sticky_comment import UNREAD_COMMENT, EarlierComment
 from holodeck_action.reports.comment.changes import State
-from holodeck_action.reports.comment.places import Place
+from holodeck_action.reports.comment.places import LinkContext
 from holodeck_action.reports.stale_comment import StaleComment, stale_lines
 
 
-def first_lines(
-    target: Target, at: Place, ended: Sequence[tuple[int | None, Outcome]], earlier: Mapping[int, Earlier | None]
+def stale_notice(
+    target: Target,
+    at: LinkContext,
+    ended: Sequence[tuple[int | None, Outcome]],
+    earlier: Mapping[int, EarlierComment | None],
 ) -> str:
-    """Return the notice at the start of check run and job summary; empty if no comment is outdated.
+    """Return the notice for the start of the check run and the job summary; empty if no comment is outdated.
 
     Args:
         target: the target of the run.
@@ -27,18 +30,18 @@ def first_lines(
         return ""
     stale = []
     for number, outcome in ended:
-        found = UNREAD if number is None else earlier.get(number, UNREAD)
+        found = UNREAD_COMMENT if number is None else earlier.get(number, UNREAD_COMMENT)
         if found is not None and any_unpublished([Channel("comment", outcome)]):
             stale.append(_stale_comment(_pull_number(target) if number is None else number, found))
     return stale_lines(stale, at, several=len(ended) > 1)
 
 
-def unpublished_first_lines(target: Target, at: Place) -> str:
+def unpublished_notice(target: Target, at: LinkContext) -> str:
     """Return the notice at the start of the job summary if nothing could be published; empty if the event has no pull
     request."""
     number = _pull_number(target)
     known = number is not None and _may_have_comment(target)
-    return stale_lines([_stale_comment(number, UNREAD)], at, several=False) if known else ""
+    return stale_lines([_stale_comment(number, UNREAD_COMMENT)], at, several=False) if known else ""
 
 
 def _may_have_comment(target: Target) -> bool:
@@ -52,6 +55,6 @@ def _pull_number(target: Target) -> int | None:
     return target.lookup.number if isinstance(target.lookup, ByNumber) else None
 
 
-def _stale_comment(number: int | None, earlier: Earlier) -> StaleComment:
+def _stale_comment(number: int | None, earlier: EarlierComment) -> StaleComment:
     state = None if earlier.body is None else State.read(earlier.body)
     return StaleComment(number, earlier.body is not None, None if state is None else state.sha, earlier.certain)

@@ -27,9 +27,9 @@ from holodeck_action.github.rest.objects import ApiError, Comment
 Mode = Literal["always", "changes", "failures", "off"]
 
 _ID_LIMIT = 200
-_ASKED_AT_ONCE = 100
+_IDS_PER_QUERY = 100
 """Maximum node ids of one GraphQL query (`nodes`)."""
-_UNKNOWN = "whether the comment was {} is unknown, so it was not sent again; the next run brings it up to date"
+_UNCONFIRMED = "whether the comment was {} is unknown, so it was not sent again; the next run brings it up to date"
 
 
 def marker(comment_id: str) -> str:
@@ -70,7 +70,7 @@ class CommentRequest(Struct, frozen=True):
     worse: Callable[[str], bool]
 
 
-class Earlier(Struct, frozen=True):
+class EarlierComment(Struct, frozen=True):
     """A comment of an earlier run that was not replaced, or may not have been.
 
     Attributes:
@@ -82,14 +82,15 @@ class Earlier(Struct, frozen=True):
     certain: bool
 
 
-UNREAD = Earlier(None, certain=False)
+UNREAD_COMMENT = EarlierComment(None, certain=False)
+"""The earlier comment if comments could not be read."""
 
 
 class CommentResult(Struct, frozen=True):
     """The outcome of the comment, and an earlier comment that may not have been replaced; None if there is none."""
 
     outcome: Outcome
-    earlier: Earlier | None = None
+    earlier: EarlierComment | None = None
 
 
 def publish_comment(github: Access, pull_number: int, first_line: str, wanted: CommentRequest) -> CommentResult:
@@ -99,7 +100,7 @@ def publish_comment(github: Access, pull_number: int, first_line: str, wanted: C
     first line, a `marker`.
     """
     if wanted.mode == "off":
-        return CommentResult(Skipped("the comment is switched off", asked=False))
+        return CommentResult(Skipped("the comment is switched off", requested=False))
     return _Sticky(github, pull_number, first_line, wanted).publish()
 
 
@@ -113,22 +114,22 @@ class _Sticky(Struct, frozen=True):
         try:
             ours = self._own_comments()
         except ApiError as error:
-            return CommentResult(self._unread_outcome(error), UNREAD)
+            return CommentResult(self._read_failure_outcome(error), UNREAD_COMMENT)
         except Stopped as stopped:
-            return CommentResult(stopped.outcome, UNREAD)
+            return CommentResult(stopped.outcome, UNREAD_COMMENT)
         text = None
         for index, comment in enumerate(ours):
             text = self._render(comment.body)
             try:
                 outcome = self._replace(comment, text)
             except Stopped as stopped:
-                return CommentResult(stopped.outcome, Earlier(comment.body, certain=not stopped.unclear))
+                return CommentResult(stopped.outcome, EarlierComment(comment.body, certain=not stopped.unclear))
             if outcome is not None:
                 # A failure that did not stop is a clash with another step of this run.
                 return CommentResult(_mention_others(outcome, len(ours) - index))
         if text is None:
             if self.wanted.mode == "failures" and not self.wanted.failed:
-                return CommentResult(Skipped("nothing failed, and the comment is for failures only", asked=False))
+                return CommentResult(Skipped("nothing failed, and the comment is for failures only", requested=False))
             text = self._render(None)
         try:
             return CommentResult(self._create(text))
@@ -161,12 +162,12 @@ class _Sticky(Struct, frozen=True):
                 lambda: self.github.api.comments(self.number),
                 comment,
                 text,
-                _UNKNOWN.format("written"),
+                _UNCONFIRMED.format("written"),
             )
         except ApiError as error:
             if error.kind == "not_found" and not self._is_listed(comment):
                 return None
-            raise Stopped(self._unwritten_outcome(error)) from error
+            raise Stopped(self._write_failure_outcome(error)) from error
         return self._clash_outcome(written) if clash else Published("updated", written.url)
 
     def _is_listed(self, comment: Comment) -> bool:
@@ -183,12 +184,12 @@ class _Sticky(Struct, frozen=True):
                 return Published("created", self.github.api.create_comment(self.number, text).url)
             except ApiError as unclear:
                 if not unclear.accepted:
-                    raise Stopped(self._unwritten_outcome(unclear)) from unclear
+                    raise Stopped(self._write_failure_outcome(unclear)) from unclear
                 error = unclear
             found = self.github.poll_or_stop(
                 lambda: self._find_comment(text),
                 lambda found: found is not None and same_body(found.body, text),
-                _UNKNOWN.format("made"),
+                _UNCONFIRMED.format("made"),
             )
             if found is not None:
                 if same_body(found.body, text):
@@ -198,7 +199,7 @@ class _Sticky(Struct, frozen=True):
                 if outcome is not None:
                     return outcome
         assert error is not None
-        return Failed(f"{error_clause(error)}; {_UNKNOWN.format('made')}")
+        return Failed(f"{error_clause(error)}; {_UNCONFIRMED.format('made')}")
 
     def _find_comment(self, text: str) -> Comment | None:
         """Return our comment, preferably one with this text; None if there is no comment of ours."""
@@ -211,8 +212,8 @@ class _Sticky(Struct, frozen=True):
         marked = [comment for comment in listed if first_line(comment.body) == self.first_line]
         marked.sort(key=lambda comment: comment.id, reverse=True)
         # Anyone can write the marker any number of times: the search ends at the newest ones of ours.
-        for start in range(0, len(marked), _ASKED_AT_ONCE):
-            some = marked[start : start + _ASKED_AT_ONCE]
+        for start in range(0, len(marked), _IDS_PER_QUERY):
+            some = marked[start : start + _IDS_PER_QUERY]
             owned = self.github.own_items(some, "a comment with our marker is")
             if ours := [comment for comment, found in owned if not found.minimized]:
                 return ours
@@ -225,12 +226,12 @@ class _Sticky(Struct, frozen=True):
             "check run per name"
         )
 
-    def _unread_outcome(self, error: ApiError) -> Outcome:
+    def _read_failure_outcome(self, error: ApiError) -> Outcome:
         also = " (`pull-requests: write` to write the comment)"
         what = "the comments could not be read"
         return self.github.refusal_outcome(what, "pull-requests: read", error, also, missing=NO_PULL)
 
-    def _unwritten_outcome(self, error: ApiError) -> Outcome:
+    def _write_failure_outcome(self, error: ApiError) -> Outcome:
         return self.github.refusal_outcome(
             "the comment could not be written", "pull-requests: write", error, missing=NO_PULL
         )

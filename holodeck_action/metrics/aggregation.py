@@ -49,13 +49,12 @@ def aggregate_success(parts: Sequence[Part]) -> bool | None:
 
 
 def aggregate_score(parts: Sequence[Part]) -> float | None:
-    """Return the mean quality of the parts, 0..1: score if high is good, 1 − score if low is good.
+    """Return the mean quality of the parts, 0..1; the quality is the score, or 1 − score if low scores are good.
 
     Neutral parts and parts without score are not counted.
 
     Returns:
-        The mean. None if no part is counted, or if a part is missing, since the mean of the others would be a different
-        number.
+        The mean. None if no part is counted, or if a part is missing.
     """
     if any(part.is_missing for part in parts):
         return None

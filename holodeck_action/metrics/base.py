@@ -55,7 +55,7 @@ __all__ = [
 ]
 
 # A retry does not help if a file is missing or access is denied.
-_LASTING = (FileNotFoundError, FileExistsError, PermissionError, IsADirectoryError, NotADirectoryError)
+_PERMANENT = (FileNotFoundError, FileExistsError, PermissionError, IsADirectoryError, NotADirectoryError)
 
 
 class RetryConfig(BaseModel):
@@ -94,8 +94,8 @@ class BaseEvaluator(ABC):
     Attributes:
         timeout: maximum seconds of one `evaluate`, including retries; None if there is no limit.
         retry_config: retries of transient failures.
-        PARAM_SPEC: parameters of the evaluator, in either naming convention.
-        VERSION: version of the scoring; it must change whenever the same input may get another score.
+        PARAM_SPEC: parameters of the evaluator, named by one of the two conventions.
+        VERSION: version of the scoring; it must change whenever the score of an input may change.
     """
 
     PARAM_SPEC: ParamSpec = ParamSpec()
@@ -161,8 +161,8 @@ class BaseEvaluator(ABC):
 
     @staticmethod
     def can_evaluate_any(metrics: Iterable[BaseEvaluator], data: Mapping[str, Any]) -> bool:
-        """Return whether at least one of the evaluators has all its required inputs in `data`; each input may have
-        either of its names.
+        """Return whether `data` has all required inputs of at least one evaluator; each input may have either of its
+        names.
         """
         given = {name for name, value in data.items() if value is not None}
         return any(
@@ -195,7 +195,7 @@ class BaseEvaluator(ABC):
 
     def is_transient(self, error: Exception) -> bool:
         """Return whether a retry may help: by default after connection errors and timeouts inside the evaluator."""
-        return isinstance(error, OSError) and not isinstance(error, _LASTING)
+        return isinstance(error, OSError) and not isinstance(error, _PERMANENT)
 
     def resolve(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Rename parameters to the names that `PARAM_SPEC` declares; other names are kept.
@@ -299,15 +299,15 @@ class BaseEvaluator(ABC):
     def _missing_error(self, param: EvalParam) -> EvaluationError:
         other = OTHER_NAME.get(param)
         also = f" (or {other.value})" if other else ""
-        way_out = f": {REPORT_CALLS}" if param is EvalParam.TOOL_INVOCATIONS else ""
+        hint = f": {REPORT_CALLS}" if param is EvalParam.TOOL_INVOCATIONS else ""
         return EvaluationError(
-            f"{self.name} needs {param.value}{also}, which was not given{way_out}",
+            f"{self.name} needs {param.value}{also}, which was not given{hint}",
             code="missing_input",
             context={"parameter": param.value},
         )
 
 
-OfJudge = Callable[["JudgeModel | None", dict[str, Any]], BaseEvaluator]
+JudgeEvaluatorFactory = Callable[["JudgeModel | None", dict[str, Any]], BaseEvaluator]
 """Creates the evaluator for one judge. The second argument contains the evaluator's `timeout` and `retry_config` and,
 if the judge is None, the configuration of the judge model.
 """
@@ -318,7 +318,7 @@ class BuildContext(Struct, frozen=True):
 
     Attributes:
         options: arguments `timeout` and `retry_config` of the evaluator.
-        judged: creates the evaluator of a metric, or of a part of a metric, that a single judge or a panel grades.
+        judged: creates the evaluator of a judged metric, or of a judged part; a single judge or a panel grades.
         member: creates the evaluator of a composite's member; its second argument is the member's cut-off rank or None.
         k: cut-off rank of the metric; None if it has no cut-off.
         pool: workers that run the suite's own code.
@@ -327,7 +327,7 @@ class BuildContext(Struct, frozen=True):
     """
 
     options: Mapping[str, Any]
-    judged: Callable[[Metric, OfJudge], BaseEvaluator]
+    judged: Callable[[Metric, JudgeEvaluatorFactory], BaseEvaluator]
     member: Callable[[Metric, int | None], BaseEvaluator]
     k: int | None = None
     pool: WorkerPool | None = None
@@ -345,7 +345,7 @@ class BuildContext(Struct, frozen=True):
 class DeterministicEvaluator(BaseEvaluator):
     """An evaluator without model calls: a subclass implements `compute`, which needs no event loop.
 
-    `QUICK_ON_SHORT_TEXTS` is True if it takes only milliseconds when all inputs are short strings.
+    `QUICK_ON_SHORT_TEXTS` is True if `compute` takes only milliseconds when all inputs are short strings.
     """
 
     QUICK_ON_SHORT_TEXTS: ClassVar[bool] = False
@@ -362,7 +362,7 @@ class DeterministicEvaluator(BaseEvaluator):
         """
 
     def is_quick(self, arguments: Mapping[str, Any]) -> bool:
-        """Return whether `compute` takes only milliseconds: less than a thread with a time limit would cost."""
+        """Return whether `compute` takes only milliseconds, so that a thread with a time limit would cost more."""
         return self.QUICK_ON_SHORT_TEXTS and all(
             isinstance(value, str) and len(value) <= _SHORT for value in arguments.values()
         )
@@ -393,7 +393,7 @@ _PARAM_NAMES = frozenset(param.value for param in EvalParam)
 
 
 _SHORT = 4_000
-"""Maximum characters of a short string, which every metric compares in milliseconds."""
+"""Maximum characters of a short string; every computed metric takes only milliseconds for short strings."""
 
 
 _LONGEST_ERROR = 10_000
@@ -401,8 +401,8 @@ _LONGEST_ERROR = 10_000
 
 
 def describe(error: BaseException) -> str:
-    """Return type and message of an exception on one line. A huge message is replaced by its length, since a secret
-    that is cut could not be masked.
+    """Return type and message of an exception on one line. A huge message is replaced by its length, because a secret
+    that was cut could not be masked.
     """
     text = " ".join(line_or_length(str(error), _LONGEST_ERROR).split()).encode(errors="backslashreplace").decode()
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

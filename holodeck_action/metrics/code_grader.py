@@ -56,7 +56,7 @@ class CodeMetric(Metric):
     """`type: code`: a Python function of the repository."""
 
     PLACE = 4
-    TOLD_BY = "grader"
+    IDENTIFYING_KEY = "grader"
     TAKES_CASE = True
 
     type: Annotated[Literal["code"], Role.KIND] = "code"
@@ -89,7 +89,7 @@ class CodeMetric(Metric):
 
     @property
     def reads_turns(self) -> bool:
-        """Graders may look at the turns before theirs."""
+        """True, because graders may read earlier turns."""
         return True
 
     @property

@@ -10,11 +10,12 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from holodeck_action.metrics.base import BaseEvaluator, BuildContext, DeterministicEvaluator, EvaluationResult
+from holodeck_action.metrics.exchange import conversation_text
 from holodeck_action.metrics.metric_sets import Member, PresetEvaluator
-from holodeck_action.metrics.params import CONVERSATION, UNKNOWN
+from holodeck_action.metrics.params import CONVERSATION_CALLS, UNKNOWN_CALLS, EvalParam
 from holodeck_action.metrics.response_path import ResponsePathError, extract
 from holodeck_action.suite.model.base import Flag, UnitInterval
-from holodeck_action.suite.model.metric_base import NOTHING, JudgeCalls, Metric, Role
+from holodeck_action.suite.model.metric_base import NO_INPUTS, JudgeCalls, Metric, Role
 from holodeck_action.suite.model.metric_base import Member as MemberEntry
 from holodeck_action.suite.model.metric_types import MemberMetric
 from holodeck_action.text.foreign import Foreign
@@ -69,14 +70,14 @@ class CompositeMetric(Metric):
     @property
     def needs(self) -> frozenset[str]:
         """The inputs that its members need."""
-        return NOTHING.union(*(member.config.needs for member in self.members()))
+        return NO_INPUTS.union(*(member.config.needs for member in self.members()))
 
     def _can_fail(self) -> bool:
         return self.threshold is not None or any(member.config.asserts for member in self.members())
 
     @property
     def powerless_threshold(self) -> float | None:
-        """None, because an evaluation can fail under every threshold: the members' verdicts count too."""
+        """None, because the members' verdicts can fail an evaluation whatever the threshold."""
         return None
 
     @property
@@ -86,7 +87,7 @@ class CompositeMetric(Metric):
 
     @property
     def reads_turns(self) -> bool:
-        """Whether a member reads what was said in all turns."""
+        """Whether a member reads the messages of all turns."""
         return any(member.config.reads_turns for member in self.members())
 
     @property
@@ -135,18 +136,28 @@ class CompositeMetric(Metric):
         path = config.answer_path
         if path is not None and isinstance(evaluator, DeterministicEvaluator):
             evaluator = PathEvaluator(evaluator, path)
-        return Member(member.name, evaluator, asserts=config.asserts, of_conversation=config.OF_TOOL_CALLS)
+        return Member(
+            member.name,
+            evaluator,
+            asserts=config.asserts,
+            of_conversation=config.OF_TOOL_CALLS,
+            sees_conversation=config.sees_conversation,
+        )
 
 
 class CompositeEvaluator(PresetEvaluator):
     """Several metrics graded as one; the metadata contains their results by name in `metrics`."""
 
     def _inputs(self, member: Member, given: Mapping[str, Any]) -> Mapping[str, Any]:
-        calls = given.get(CONVERSATION)
-        known = {name: value for name, value in super()._inputs(member, given).items() if name != CONVERSATION}
+        calls = given.get(CONVERSATION_CALLS)
+        known = {name: value for name, value in super()._inputs(member, given).items() if name != CONVERSATION_CALLS}
         # An expected trajectory refers to the calls of the whole conversation.
         if member.of_conversation and calls is not None and given.get("expected_trajectory") is not None:
-            known["tool_invocations"] = None if calls == UNKNOWN else calls
+            known["tool_invocations"] = None if calls == UNKNOWN_CALLS else calls
+        if member.sees_conversation:
+            text = conversation_text(given[EvalParam.TURNS])
+            # The question has a name in each convention.
+            known |= {name: text for name in (EvalParam.QUERY, EvalParam.INPUT) if name in known}
         return known
 
     def knows_verdicts(self, given: Mapping[str, Any], trial: int) -> bool | None:
@@ -160,7 +171,7 @@ class CompositeEvaluator(PresetEvaluator):
 
 
 class DelegatingEvaluator(BaseEvaluator):
-    """An evaluator that passes its inputs to another evaluator and has the same names."""
+    """Base class of evaluators that pass their inputs to another evaluator and have its names."""
 
     _evaluator: BaseEvaluator
 

@@ -25,7 +25,7 @@ class ScoringMetric(Metric):
     PARAM_SPEC: ClassVar[ParamSpec] = ParamSpec()
     """The metric's inputs."""
     VERSION: ClassVar[str] = "1.0.0"
-    """Version of the scoring; it must change whenever the same input may get another score."""
+    """Version of the scoring; it must change whenever the score of an input may change."""
 
     @property
     def spec(self) -> ParamSpec:
@@ -91,7 +91,7 @@ class ComputedMetric(ScoringMetric):
         return ComputedEvaluator(self, **building.options)
 
 
-class OfMetric(BaseEvaluator, Generic[S]):
+class MetricEvaluator(BaseEvaluator, Generic[S]):
     """An evaluator that calls a method of its metric, and has the metric's names and version."""
 
     config: S
@@ -117,7 +117,7 @@ class OfMetric(BaseEvaluator, Generic[S]):
         return self.config.mark
 
 
-class ComputedEvaluator(OfMetric[ComputedMetric], DeterministicEvaluator):
+class ComputedEvaluator(MetricEvaluator[ComputedMetric], DeterministicEvaluator):
     """The evaluator of a `ComputedMetric`; the metric's settings and methods are available as its attributes."""
 
     def __init__(
@@ -142,15 +142,15 @@ class PythonEvaluator(ComputedEvaluator):
     """Base class of evaluators that programs create with a metric's settings as arguments.
 
     A subclass names the metric (`of`) and, in `takes`, its positional arguments: settings, and optionally `timeout`.
-    `timeout` and `retry_config` are added at the end if they are missing. Other class arguments are settings with fixed
-    values.
+    `timeout` and `retry_config` are added at the end if they are missing. Further class arguments are settings with
+    fixed values.
     """
 
     __signature__: ClassVar[Signature]
     METRIC: ClassVar[type[ComputedMetric]]
-    SETTLED: ClassVar[Mapping[str, Any]]
+    FIXED_SETTINGS: ClassVar[Mapping[str, Any]]
 
-    def __init_subclass__(cls, of: type[ComputedMetric] | None = None, takes: str = "", **settled: Any) -> None:
+    def __init_subclass__(cls, of: type[ComputedMetric] | None = None, takes: str = "", **fixed: Any) -> None:
         super().__init_subclass__()
         if of is None:
             return
@@ -158,7 +158,7 @@ class PythonEvaluator(ComputedEvaluator):
         defaults |= {"timeout": 60.0, "retry_config": None}
         names = dict.fromkeys((*takes.split(), "timeout", "retry_config"))
         kind = Parameter.POSITIONAL_OR_KEYWORD
-        cls.METRIC, cls.SETTLED, cls.PARAM_SPEC, cls.VERSION = of, settled, of.PARAM_SPEC, of.VERSION
+        cls.METRIC, cls.FIXED_SETTINGS, cls.PARAM_SPEC, cls.VERSION = of, fixed, of.PARAM_SPEC, of.VERSION
         cls.__signature__ = Signature([Parameter(name, kind, default=defaults[name]) for name in names])
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
@@ -171,7 +171,7 @@ class PythonEvaluator(ComputedEvaluator):
         given = type(self).__signature__.bind(*arguments, **options).arguments
         shared = {name: given.pop(name) for name in ("timeout", "retry_config") if name in given}
         written = {name: value for name, value in given.items() if value is not None}
-        config = self.METRIC(**{**self.SETTLED, **written})
+        config = self.METRIC(**{**self.FIXED_SETTINGS, **written})
         # Only Python code can remove a default threshold, with None.
         super().__init__(config.model_copy(update=dict.fromkeys(given.keys() - written)), **shared)
 

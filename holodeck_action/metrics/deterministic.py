@@ -48,7 +48,7 @@ class ComparisonMetric(StandardMetric, ComputedMetric):
         return self.compare_texts(given)[0]
 
     def compare_texts(self, given: Mapping[str, Any]) -> tuple[EvaluationResult, str | None]:
-        """Return the result of `compute`, and a clause with the reason why a text could not be parsed, or None."""
+        """Return the result of `compute`, and a clause why a text could not be parsed; None if both could be parsed."""
         response, expected = require_texts(self.evaluator_name, given, EvaluationError)
         error = None
         try:
@@ -155,7 +155,7 @@ class NumericMetric(ComparisonMetric):
         except ValueError:
             raise ValueError("is not a number") from None
         if not math.isfinite(number):
-            raise ValueError("is not a finite number, which equals nothing")
+            raise ValueError("is not a finite number, and equals no number")
         return number / 100 if percent else number
 
     def _compare(self, response: str, expected: str) -> tuple[bool, str]:
@@ -217,7 +217,7 @@ class EqualityEvaluator(
     metric="equality",
     takes="case_insensitive strip_whitespace strip_punctuation threshold",
 ):
-    """The evaluator of `EqualityMetric` for Python code."""
+    """The evaluator of `EqualityMetric`, for use from Python."""
 
 
 class NumericEvaluator(
@@ -226,4 +226,4 @@ class NumericEvaluator(
     metric="numeric",
     takes="absolute_tolerance relative_tolerance accept_percent accept_thousands_separators threshold",
 ):
-    """The evaluator of `NumericMetric` for Python code."""
+    """The evaluator of `NumericMetric`, for use from Python."""

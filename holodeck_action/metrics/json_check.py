@@ -17,7 +17,7 @@ from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.result import excerpt
 from holodeck_action.metrics.text_checks import EMPTY, AnswerCheck, check_pattern
 from holodeck_action.metrics.tools.matchers import (
-    PatternClock,
+    TimedPatterns,
     as_float,
     format_pattern,
     format_text,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 MOST_CHARACTERS = 4_000_000
 """Maximum characters of an answer; longer answers are not parsed."""
 _MOST_MATCHES = 10_000
-_MOST_MISFITS = 5
+_MOST_PROBLEMS = 5
 _CONDITIONS = ("equals", "regex", "min", "max", "exists")
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})[^\n`]*\n(.*?)^ {0,3}\1[`~]*[ \t]*$", re.MULTILINE | re.DOTALL)
 """Matches a fenced code block (CommonMark 0.31, section 4.5) that is closed."""
@@ -67,10 +67,10 @@ class JsonValue(FormatModel):
         if self.min is not None and self.max is not None and self.min > self.max:
             raise PydanticCustomError("json_bounds", "min must not be above max")
         if not self.exists and len(self.model_fields_set) > 1:
-            raise PydanticCustomError("json_exists", "nothing else can hold for a value that does not exist")
+            raise PydanticCustomError("json_exists", "exists: false cannot be combined with other conditions")
         return self
 
-    def problem(self, value: Any, clock: PatternClock) -> str | None:
+    def problem(self, value: Any, patterns: TimedPatterns) -> str | None:
         """Return the first condition that a value does not meet, as the end of a sentence; None if it meets all
         conditions.
 
@@ -79,7 +79,7 @@ class JsonValue(FormatModel):
         """
         if "equals" in self.model_fields_set and not literal_equal(self.equals, value):
             return f"expected {format_value(self.equals)}"
-        if self.regex is not None and (not isinstance(value, str) or clock.search(self.regex, value) is None):
+        if self.regex is not None and (not isinstance(value, str) or patterns.search(self.regex, value) is None):
             return f"expected a text that matches {format_pattern(self.regex)}"
         for bound, word, beyond in ((self.min, "at least", -1), (self.max, "at most", 1)):
             if bound is not None and (not is_number(value) or not (as_float(value) - bound) * beyond <= 0):
@@ -87,7 +87,7 @@ class JsonValue(FormatModel):
         return None
 
 
-def _condition(value: Any) -> Any:
+def _as_condition(value: Any) -> Any:
     """Return `{"equals": value}` for a plain value; return a condition unchanged."""
     if isinstance(value, JsonValue) or (isinstance(value, Mapping) and any(name in value for name in _CONDITIONS)):
         return value
@@ -95,10 +95,10 @@ def _condition(value: Any) -> Any:
 
 
 class _OrPlain:
-    """Annotation of a field with a condition: a plain JSON value is accepted too, and means equality with it."""
+    """Annotation of a field with a condition: a plain JSON value is also accepted and means `equals`."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return no_info_before_validator_function(_condition, schema=handler(source))
+        return no_info_before_validator_function(_as_condition, schema=handler(source))
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         return {"anyOf": [handler(schema), {"type": ["string", "number", "boolean", "array", "null"]}]}
@@ -117,9 +117,9 @@ class JsonMetric(AnswerCheck):
     schema itself. References to other documents are refused. Example: `order.schema.json`."""
     paths: dict[str, Annotated[JsonValue, _OrPlain()]] = Field(default_factory=dict)
     """Conditions by JSONPath (RFC 9535, without filters): `equals`, `regex`, `min`, `max`, `exists`. A plain value
-    stands for `equals`. Example: `{$.order.total: {min: 1}, $.order.status: shipped}`."""
+    means `equals`. Example: `{$.order.total: {min: 1}, $.order.status: shipped}`."""
     fenced: Flag = False
-    """The JSON may stand in a fenced code block, the only one of the answer."""
+    """The JSON may be in a fenced code block, if the answer has only one."""
 
     _schema: JsonSchema | None = PrivateAttr(None)
     _digest: str | None = PrivateAttr(None)
@@ -138,7 +138,7 @@ class JsonMetric(AnswerCheck):
         try:
             self._schema, self._digest = JsonSchema(schema, written=True), sha256(canonical_json(schema)).hexdigest()
         except ValueError as error:
-            raise PydanticCustomError("json_schema", "is no JSON Schema: {reason}", {"reason": str(error)}) from None
+            raise PydanticCustomError("json_schema", "is not a JSON Schema: {reason}", {"reason": str(error)}) from None
 
     def with_file(self, place: Callable[[str], str], read: Callable[[str], Foreign]) -> Self:
         """Return a copy of the metric with the schema loaded from the file that it names; see `Metric.with_file`."""
@@ -180,7 +180,7 @@ class JsonMetric(AnswerCheck):
             raise EvaluationError(f"the answer has more than {MOST_CHARACTERS:,} characters", code="too_large")
         text = self._json_text(response)
         if text is None:
-            return 0.0, "the answer has several fenced code blocks, so that which one counts is not known", {}
+            return 0.0, "the answer has several fenced code blocks, and it is unknown which one counts", {}
         if not text.strip():
             return 0.0, EMPTY, {}
         try:
@@ -192,7 +192,7 @@ class JsonMetric(AnswerCheck):
             return 0.0, f"the answer is not JSON: {error}{hint}; it is {excerpt(response)}", {}
         problems = [*self._schema_problems(value), *self._condition_problems(value)]
         if problems:
-            return 0.0, "; ".join(problems[:_MOST_MISFITS]), {"problems": problems[:_MOST_MISFITS]}
+            return 0.0, "; ".join(problems[:_MOST_PROBLEMS]), {"problems": problems[:_MOST_PROBLEMS]}
         return 1.0, "the answer is JSON" + (", as wanted" if self._schema is not None or self.paths else ""), {}
 
     def _json_text(self, response: str) -> str | None:
@@ -204,16 +204,16 @@ class JsonMetric(AnswerCheck):
         if self._schema is None:
             return []
         found = []
-        for misfit in self._schema.misfits(value, whole="the answer", most=_MOST_MISFITS):
-            if misfit.schema_path in ("pattern", "", "$ref"):
-                raise EvaluationError(f"the schema cannot be applied: {misfit.problem}", code="schema_failed")
-            wanted = f", expected {format_value(misfit.wanted)}" if misfit.schema_path.endswith("const") else ""
-            got = "" if isinstance(misfit.value, dict | list) else f", got {format_value(misfit.value)}"
-            found.append(f"{misfit.problem}{wanted}{got}")
+        for violation in self._schema.violations(value, whole="the answer", most=_MOST_PROBLEMS):
+            if violation.schema_path in ("pattern", "", "$ref"):
+                raise EvaluationError(f"the schema cannot be applied: {violation.problem}", code="schema_failed")
+            wanted = f", expected {format_value(violation.wanted)}" if violation.schema_path.endswith("const") else ""
+            got = "" if isinstance(violation.value, dict | list) else f", got {format_value(violation.value)}"
+            found.append(f"{violation.problem}{wanted}{got}")
         return found
 
     def _condition_problems(self, value: Any) -> list[str]:
-        found, clock = [], PatternClock()
+        found, patterns = [], TimedPatterns()
         for path, condition in self.paths.items():
             values = _find_values(_compile_path(path), value)
             shown = format_text(path)
@@ -222,7 +222,7 @@ class JsonMetric(AnswerCheck):
             elif not values:
                 found.append(f"{shown} is missing")
             else:
-                unmet = ((one, problem) for one in values if (problem := condition.problem(one, clock)) is not None)
+                unmet = ((one, problem) for one in values if (problem := condition.problem(one, patterns)) is not None)
                 found += [f"{shown} is {format_value(one)}, {problem}" for one, problem in islice(unmet, 1)]
         return found
 
@@ -252,7 +252,7 @@ def _compile_path(path: str) -> JSONPath:
     except (JSONPathError, RecursionError) as error:
         reason = str(error).partition("\n")[0] or "it is nested too deeply"
         raise PydanticCustomError(
-            "json_path", "{path} is no JSONPath: {reason}", {"path": excerpt(path, 80), "reason": reason}
+            "json_path", "{path} is not a JSONPath: {reason}", {"path": excerpt(path, 80), "reason": reason}
         ) from None
     plain = (IndexSelector, NameSelector, SliceSelector, WildcardSelector)
     if not isinstance(found, JSONPath) or not all(

@@ -29,8 +29,8 @@ from holodeck_action.metrics.result import check_threshold
 from holodeck_action.record.evaluation import MISSING_INPUT, Polarity
 
 _NAMES = frozenset(param.value for param in EvalParam)
-_INHERENT = frozenset(("criteria", "auto_generated_steps", "strict_mode", "error"))
-"""Keys of a part's metadata that are left out, because they do not describe the answer or repeat the explanation."""
+_OMITTED_METADATA = frozenset(("criteria", "auto_generated_steps", "strict_mode", "error"))
+"""Keys of a metric's metadata that are omitted, because they do not describe the answer or repeat the explanation."""
 
 
 class Member(Struct, frozen=True):
@@ -45,6 +45,7 @@ class Member(Struct, frozen=True):
         asserts: whether the metric is expected to give a verdict.
         of_conversation: whether the metric grades the tool calls of the whole conversation, if a trajectory is
             expected.
+        sees_conversation: whether the metric's judge sees the earlier turns beside the question.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Member(Struct, frozen=True):
     weight: float = 1.0
     asserts: bool = True
     of_conversation: bool = False
+    sees_conversation: bool = False
 
 
 class Outcome(Struct, frozen=True):
@@ -97,7 +99,7 @@ class Outcome(Struct, frozen=True):
             verdicts = self.error.context.get("verdicts") if isinstance(self.error, EvaluationError) else None
             return failed if verdicts is None else failed | {"verdicts": verdicts}
         result = self.result
-        told = {name: value for name, value in result.metadata.items() if name not in _INHERENT}
+        told = {name: value for name, value in result.metadata.items() if name not in _OMITTED_METADATA}
         told |= {
             "score": result.score,
             "polarity": "neutral" if self.member.neutral else result.polarity,
@@ -109,7 +111,7 @@ class Outcome(Struct, frozen=True):
 
 
 class PresetResult(EvaluationResult):
-    """The result of several metrics, which also has the keys `aggregate_score`, `aggregate_success` and
+    """The result of several metrics; it also has the keys `aggregate_score`, `aggregate_success` and
     `aggregate_explanation`.
     """
 
@@ -143,7 +145,7 @@ class PresetEvaluator(BaseEvaluator):
 
         Args:
             name: the evaluator's name.
-            members: the metrics; their evaluators retry on their own.
+            members: the metrics; each evaluator handles its own retries.
             parallel: whether to evaluate them concurrently, otherwise one after the other.
             threshold: lowest passing aggregate score; all metrics must pass as well.
             timeout: maximum seconds of one evaluation, all metrics together.
@@ -266,8 +268,8 @@ class PresetEvaluator(BaseEvaluator):
         if self._threshold is not None:
             enough = score is not None and score >= self._threshold
             if not enough:
-                figure = "there is no score" if score is None else f"the whole, {score:.4g},"
-                told = f"{figure} is below its threshold {self._threshold:.4g}. {told}"
+                found = "there is no score for" if score is None else f"the aggregate score {score:.4g} is below"
+                told = f"{found} the threshold {self._threshold:.4g}. {told}"
             passed = enough and passed is not False
         if passed is None and any(member.asserts for member in self._members if not member.neutral):
             # A number must not hide a missing verdict.

@@ -39,20 +39,20 @@ class EvalParam(StrEnum):
 REPORT_CALLS = "give tool_invocations with the reply, an empty list if no tool was called"
 UNREPORTED = f"the target does not report tool calls: {REPORT_CALLS}"
 """Message about expectations on tool calls that cannot be checked because the calls are unknown."""
-CONVERSATION = "conversation_invocations"
-"""Name of the parameter that gives composites the tool calls of the whole conversation, beside those of the turn."""
-UNKNOWN = "unknown"
+CONVERSATION_CALLS = "conversation_invocations"
+"""Name of the parameter of composites with the tool calls of the whole conversation, not only of the turn."""
+UNKNOWN_CALLS = "unknown"
 """Value of the parameter `conversation_invocations` if the target reported no tool calls in one of the turns."""
 
 DEEPEVAL_PARAMS = frozenset({EvalParam.INPUT, EvalParam.ACTUAL_OUTPUT, EvalParam.EXPECTED_OUTPUT})
 
-_SAME = {
+_DEEPEVAL = {
     EvalParam.RESPONSE: EvalParam.ACTUAL_OUTPUT,
     EvalParam.QUERY: EvalParam.INPUT,
     EvalParam.GROUND_TRUTH: EvalParam.EXPECTED_OUTPUT,
 }
-OTHER_NAME: Mapping[EvalParam, EvalParam] = _SAME | {deepeval: nlp for nlp, deepeval in _SAME.items()}
-"""The name of each parameter in the other convention."""
+OTHER_NAME: Mapping[EvalParam, EvalParam] = _DEEPEVAL | {deepeval: nlp for nlp, deepeval in _DEEPEVAL.items()}
+"""The name in the other convention of each parameter that has two names."""
 
 
 class ParamSpec(NamedTuple):
@@ -83,7 +83,7 @@ def aggregate_fields(required: Iterable[set[str]], mode: str) -> set[str]:
 
     Args:
         required: required field names per metric.
-        mode: `union` (needed by any), `intersection` (needed by all), or `any` (the empty set: nothing is checked).
+        mode: `union` (needed by any), `intersection` (needed by all), or `any` (an empty set: nothing is checked).
 
     Raises:
         ValueError: the mode is unknown.

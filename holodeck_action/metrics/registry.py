@@ -16,10 +16,10 @@ from holodeck_action.suite.model.metric_base import Metric
 from holodeck_action.suite.model.metric_types import MetricTypes
 from holodeck_action.text.foreign import read_file
 
-_ROOMS = ("", "judging", "tools")
-_MARK = b"Role.KIND] = "
-"""A string that the source of every module with a metric contains, so that these modules can be found without importing
-them; a test checks all modules.
+_PACKAGES = ("", "judging", "tools")
+_METRIC_MARKER = b"Role.KIND] = "
+"""A string in the source of every module with a metric, so that these modules can be found without an import; a test
+checks this.
 """
 
 
@@ -62,7 +62,7 @@ class _BuiltIn(Mapping[str, type[Metric]]):
 
     @cached_property
     def _all(self) -> Mapping[str, type[Metric]]:
-        own = [metric for name in _modules_containing(_MARK) for metric in _metrics_in(_import_module(name))]
+        own = [metric for name in _modules_containing(_METRIC_MARKER) for metric in _metrics_in(_import_module(name))]
         declared = [registry.resolve(metric.to) for metric in registry.metrics().values() if not metric.name]
         return order_metrics([*own, *declared]).classes
 
@@ -81,12 +81,12 @@ def metric_type(metric: type[Metric]) -> str:
 def _modules_containing(content: bytes) -> Iterator[str]:
     """Yield the names, relative to this package, of the modules whose source contains `content`."""
     root = os.path.dirname(__file__)
-    for room in _ROOMS:
-        folder = os.path.join(root, room)
+    for package in _PACKAGES:
+        folder = os.path.join(root, package)
         for file in sorted(os.listdir(folder)):
             name, ending = os.path.splitext(file)
             if ending == ".py" and content in _read_source(os.path.join(folder, file)):
-                yield f"{room}.{name}" if room else name
+                yield f"{package}.{name}" if package else name
 
 
 def _read_source(path: str) -> bytes:

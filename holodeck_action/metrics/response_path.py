@@ -19,7 +19,7 @@ _SHOWN_KEY = 40
 
 
 class ResponsePathError(EvaluationError):
-    """The answer has no scalar value at the path. Because this is the agent's fault, the answer scores 0."""
+    """The answer has no scalar value at the path. Such an answer scores 0, because the agent caused the error."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, code="response_path")

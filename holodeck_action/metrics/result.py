@@ -27,8 +27,8 @@ class EvaluationResult(dict[str, Any]):
         reasoning: the reason; never empty, because an empty reason is replaced by a default.
         metric_name: the metric's name, such as `bleu`; `result["bleu"]` is the score.
         threshold: the threshold that decides `passed`; None if there is no threshold.
-        raw_score: the score on its original scale, if this is not 0..1.
-        evaluation_steps: the steps that a judge followed.
+        raw_score: the score on its original scale; None if this is 0..1.
+        evaluation_steps: the steps that a judge followed; None if there are none.
         metadata: further scores and data, JSON values only; each is also an item such as `result["rouge1"]`.
         polarity: whether high or low scores are good.
         confidence: the judge's confidence from 0 to 1; None if not given.

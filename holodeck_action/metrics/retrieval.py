@@ -88,7 +88,7 @@ class RetrievalMetric(ComputedMetric):
         gains = relevant_gains(given["ground_truth_chunk_ids"])
         [k] = self.cut_offs()
         assert k is not None
-        score = METRICS[self.metric](ranked, gains, k)
+        score = FORMULAS[self.metric](ranked, gains, k)
         found = dict.fromkeys(chunk_id for chunk_id in ranked[:k] if chunk_id in gains)
         missed = [chunk_id for chunk_id in gains if chunk_id not in found]
         return self.result(
@@ -195,7 +195,7 @@ def _largest_gain(gains: Mapping[str, float]) -> float:
     return largest
 
 
-METRICS: Mapping[RetrievalName, RetrievalFormula] = {
+FORMULAS: Mapping[RetrievalName, RetrievalFormula] = {
     "precision_at_k": precision_at_k,
     "recall_at_k": recall_at_k,
     "hit_rate_at_k": hit_rate_at_k,

@@ -1,4 +1,4 @@
-"""`type: similar`: how near the answer is to an expected text, by the cosine of their embeddings."""
+"""`type: similar`: similarity of the answer to an expected text: the cosine of their embeddings."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, final
 
 from holodeck_action.metrics.base import BaseEvaluator, BuildContext, RetryConfig
-from holodeck_action.metrics.computed import OfMetric, ScoringMetric, require_texts
+from holodeck_action.metrics.computed import MetricEvaluator, ScoringMetric, require_texts
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.params import EvalParam, ParamSpec
 from holodeck_action.metrics.result import EvaluationResult
-from holodeck_action.metrics.text_checks import EMPTY, NAMED
+from holodeck_action.metrics.text_checks import EMPTY, LONGEST_NAME
 from holodeck_action.metrics.tools.matchers import format_text
 from holodeck_action.suite.model.base import MaybeText, NonBlank, UnitInterval
-from holodeck_action.suite.model.metric_base import GROUND_TRUTH, NOTHING, Embedding, JudgeCalls, Metric, Role
+from holodeck_action.suite.model.metric_base import GROUND_TRUTH, NO_INPUTS, Embedding, JudgeCalls, Metric, Role
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,7 +47,7 @@ class SimilarMetric(ScoringMetric):
     @property
     def needs(self) -> frozenset[str]:
         """`ground_truth`, unless a text is given."""
-        return GROUND_TRUTH if self.value is None else NOTHING
+        return GROUND_TRUTH if self.value is None else NO_INPUTS
 
     @property
     def embedding(self) -> Embedding:
@@ -64,7 +64,7 @@ class SimilarMetric(ScoringMetric):
 
     def base_name(self, k: int | None) -> str:
         """Return the type, and the text if one is given."""
-        return self.type if self.value is None else " ".join((self.type, format_text(f'"{self.value}"', NAMED)))
+        return self.type if self.value is None else " ".join((self.type, format_text(f'"{self.value}"', LONGEST_NAME)))
 
     def evaluator(self, building: BuildContext) -> BaseEvaluator:
         """Return the evaluator that calls the embedding model."""
@@ -73,7 +73,7 @@ class SimilarMetric(ScoringMetric):
         return SimilarEvaluator(self, building.embedder(self.embedding_model), **building.options)
 
 
-class SimilarEvaluator(OfMetric[SimilarMetric]):
+class SimilarEvaluator(MetricEvaluator[SimilarMetric]):
     """The evaluator of a `SimilarMetric`."""
 
     def __init__(

@@ -1,4 +1,4 @@
-"""`type: standard`: text comparison metrics, also as evaluators for Python code, and the legacy Azure AI metrics.
+"""`type: standard`: text comparison metrics, also as evaluators for use from Python, and the legacy Azure AI metrics.
 
 The formulas of BLEU, ROUGE, METEOR and token F1 are in `holodeck_action.metrics.text`. Source of names and defaults:
 HoloDeck evaluation API, Standard NLP Metrics.
@@ -59,7 +59,7 @@ class StandardMetric(JudgedMetric):
     """`type: standard`: text comparison without a model, or a legacy Azure AI metric."""
 
     PLACE = 1
-    TOLD_BY = "metric"
+    IDENTIFYING_KEY = "metric"
     SCHEMA_RULES = ({"if": with_values("scale"), "else": {"properties": {"threshold": {"maximum": 1}}}},)
     SCORE_IS_THRESHOLD_FREE = True
 
@@ -141,7 +141,7 @@ class StandardMetric(JudgedMetric):
 
     @property
     def pass_mark(self) -> float | None:
-        """The threshold on the 0..1 scale."""
+        """The threshold on the 0..1 scale; None if there is no threshold."""
         return None if self.threshold is None else self.threshold / (self.scale or 1)
 
     @property
@@ -151,7 +151,7 @@ class StandardMetric(JudgedMetric):
 
     @property
     def answer_path(self) -> str | None:
-        """The path of the compared part of a JSON answer."""
+        """The path of the compared part of a JSON answer; None if the whole answer is compared."""
         return self.response_path
 
     def judged_parts(self) -> Iterator[tuple[str, Metric]]:
@@ -168,8 +168,8 @@ class StandardMetric(JudgedMetric):
 class _TextMetric(StandardMetric, ComputedMetric):
     """Base class of metrics that compare the response with the reference text.
 
-    If there is no threshold, `passed` is None. `VERSION` names the library release that gives bit-identical scores, and
-    the settings that determine them (sacreBLEU calls this the signature).
+    If there is no threshold, `passed` is None. `VERSION` names the library release with bit-identical scores, and its
+    settings (the signature in sacreBLEU).
     """
 
     PARAM_SPEC = ParamSpec(required=frozenset({EvalParam.RESPONSE, EvalParam.GROUND_TRUTH}))
@@ -178,7 +178,7 @@ class _TextMetric(StandardMetric, ComputedMetric):
 
     @property
     def title(self) -> str | None:
-        """The metric's title for reports; None if the name is shown."""
+        """Name that messages show with the score and without an explanation."""
         return self.TITLE
 
     def compute(self, **given: Any) -> EvaluationResult:
@@ -277,12 +277,12 @@ class F1Metric(_TextMetric):
 
 
 class BLEUEvaluator(PythonEvaluator, of=BLEUMetric, metric="bleu", takes="threshold"):
-    """The evaluator of BLEU for Python code."""
+    """The evaluator of BLEU, for use from Python."""
 
 
 class ROUGEEvaluator(PythonEvaluator, of=ROUGEMetric, metric="rouge", takes="threshold variant timeout use_stemmer"):
-    """The evaluator of ROUGE for Python code."""
+    """The evaluator of ROUGE, for use from Python."""
 
 
 class METEOREvaluator(PythonEvaluator, of=METEORMetric, metric="meteor", takes="threshold"):
-    """The evaluator of METEOR for Python code."""
+    """The evaluator of METEOR, for use from Python."""

@@ -13,22 +13,22 @@ from holodeck_action.metrics.computed import ComputedMetric
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.params import EvalParam, ParamSpec
 from holodeck_action.metrics.result import EvaluationResult, excerpt
-from holodeck_action.metrics.tools.matchers import PatternClock, format_pattern, format_text
+from holodeck_action.metrics.tools.matchers import TimedPatterns, format_pattern, format_text
 from holodeck_action.suite.model.base import Flag, NonBlank, UnitInterval
 from holodeck_action.suite.model.metric_base import Role
 from holodeck_action.suite.model.patterns import pattern_problem
 
-NAMED = 40
+LONGEST_NAME = 40
 """Maximum characters of a value that the name of a check shows."""
 EMPTY = "the answer is empty"
 
 _CONTEXT = 20
 """Number of characters that a reason quotes before and after a part of the answer."""
-_SEARCHED = 4_000
-"""Number of characters of the answer that are searched for the part most similar to a missing string."""
-_COMPARED = 200
+_MOST_SEARCHED = 4_000
+"""Maximum characters of the answer that are searched for the part most similar to a missing string."""
+_MOST_COMPARED = 200
 """Maximum characters of a missing string that are compared with the answer, and of strings that a reason quotes."""
-_NEAR = 3
+_LEAST_COMMON = 3
 """Minimum length of the substring that the most similar part shares with the missing string."""
 
 
@@ -229,7 +229,7 @@ class EndsWithMetric(_OneText):
 
 
 def check_pattern(pattern: str) -> str:
-    """Return a regular expression that compiles.
+    """Return a regular expression after checking that it compiles.
 
     Raises:
         PydanticCustomError: it does not compile.
@@ -252,10 +252,10 @@ class _PatternCheck(AnswerCheck):
 
     def base_name(self, k: int | None) -> str:
         """Return the check's type with the pattern."""
-        return f"{self.type} /{format_text(self.pattern, NAMED)}/"
+        return f"{self.type} /{format_text(self.pattern, LONGEST_NAME)}/"
 
     def _find_match(self, response: str) -> tuple[int, int] | None:
-        return PatternClock().search(self.pattern, response)
+        return TimedPatterns().search(self.pattern, response)
 
 
 class RegexMetric(_PatternCheck):
@@ -274,7 +274,7 @@ class RegexMetric(_PatternCheck):
         """
         span = self._find_match(response)
         if span is None:
-            found = EMPTY if not response.strip() else f"it is {excerpt(response, _COMPARED)}"
+            found = EMPTY if not response.strip() else f"it is {excerpt(response, _MOST_COMPARED)}"
             return 0.0, f"{format_pattern(self.pattern)} matches nothing in the answer: {found}", {}
         return 1.0, f"{format_pattern(self.pattern)} matches {_quote_part(response, *span)}", {}
 
@@ -304,11 +304,11 @@ class NotRegexMetric(_PatternCheck):
 
 def _format_name(kind: str, *values: str) -> str:
     quoted = ", ".join(f'"{value}"' for value in values)
-    return f"{kind} {format_text(quoted, NAMED)}"
+    return f"{kind} {format_text(quoted, LONGEST_NAME)}"
 
 
 def _quote(text: str) -> str:
-    return excerpt(text, _COMPARED)
+    return excerpt(text, _MOST_COMPARED)
 
 
 def _quote_all(values: list[str]) -> str:
@@ -322,17 +322,17 @@ def _quote_part(text: str, start: int, end: int) -> str:
 
 
 def _describe_nearest(answer: str, wanted: str) -> str:
-    """Return the end of a sentence about a string missing from the answer: the answer's most similar part, or its
+    """Return the end of a sentence about a missing string: the most similar part of the answer, or the answer's
     beginning if no part is similar.
     """
     if not answer.strip():
         return f": {EMPTY}"
-    searched = answer[:_SEARCHED]
+    searched = answer[:_MOST_SEARCHED]
     # Lower case can be longer, and then places differ.
     low = searched.lower()
     low, wanted = (low, wanted.lower()) if len(low) == len(searched) else (searched, wanted)
-    match = SequenceMatcher(None, low, wanted[:_COMPARED], autojunk=False).find_longest_match()
-    if match.size < _NEAR:
+    match = SequenceMatcher(None, low, wanted[:_MOST_COMPARED], autojunk=False).find_longest_match()
+    if match.size < _LEAST_COMMON:
         return f": it is {excerpt(answer, 2 * _CONTEXT)}"
     start = max(0, match.a - match.b)
-    return f"; the nearest part is {_quote_part(searched, start, start + min(len(wanted), _COMPARED))}"
+    return f"; the nearest part is {_quote_part(searched, start, start + min(len(wanted), _MOST_COMPARED))}"

@@ -16,11 +16,11 @@ _SHOWN = 20
 
 def weak_assertions(suite: Suite) -> tuple[str, ...]:
     """Return sentences, each with file and line, about thresholds that no score fails, cases in which nothing can fail,
-    expected values that are not numbers, and cases that only say what an answer must not be.
+    expected values that are not numbers, and cases whose checks only forbid.
     """
     # If no case can fail, the suite relies on gates about the means of metrics.
     silent_cases = [case for case in suite.cases if not case_asserts(case)]
-    silent = (_silent_case_notice(case) for case in silent_cases if len(silent_cases) < len(suite.cases))
+    silent = (_no_assertion_notice(case) for case in silent_cases if len(silent_cases) < len(suite.cases))
     found = [*_powerless_threshold_notices(suite.cases), *_first_sentences(silent, "cases in which nothing can fail")]
     found += _first_sentences(_non_numeric_value_notices(suite.cases), "expected values that are not numbers")
     found += _first_sentences(_forbidding_case_notices(suite.cases), "cases that say only what an answer must not be")
@@ -34,7 +34,7 @@ def _first_sentences(sentences: Iterator[str], what: str) -> Iterator[str]:
         yield f"{left} more {what}"
 
 
-def _silent_case_notice(case: Case) -> str:
+def _no_assertion_notice(case: Case) -> str:
     reasons = {
         f"{spec.label}: {reason}"
         for turn in case.turns

@@ -23,8 +23,8 @@ from holodeck_action.record.stored_cases import INDEXED_FROM, RecordError, Store
 from holodeck_action.text.given_paths import GivenPath
 
 
-def results_of(record: Record) -> BaseResults:
-    """Return the results of a run together with the content of its results file, which need not exist yet."""
+def make_base_results(record: Record) -> BaseResults:
+    """Return a record as results that can be copied; its results file need not exist."""
     sealed = sealed_record(record, record_digest(record))
     if isinstance(record.cases, tuple):
         content = b"".join(sealed)
@@ -35,7 +35,7 @@ def results_of(record: Record) -> BaseResults:
     return BaseResults(sealed, Results(record, sealed.digest, sealed.record_digest))
 
 
-def results_at(path: Path | GivenPath) -> BaseResults:
+def read_results_file(path: Path | GivenPath) -> BaseResults:
     """Read a results file, or the results in a run's folder, in a form that can be copied.
 
     Raises:
@@ -43,11 +43,11 @@ def results_at(path: Path | GivenPath) -> BaseResults:
     """
     path = results_path(path)
     with open_results(path) as file:
-        return results_from(file, os.fspath(path))
+        return read_open_results(file, os.fspath(path))
 
 
-def results_from(file: BinaryIO, name: str) -> BaseResults:
-    """Read an open results file. The file may be closed, replaced and deleted afterwards.
+def read_open_results(file: BinaryIO, name: str) -> BaseResults:
+    """Read an open results file, which may be closed, replaced and deleted afterwards.
 
     Args:
         file: the file, positioned at its beginning.
@@ -66,7 +66,7 @@ def results_from(file: BinaryIO, name: str) -> BaseResults:
     return BaseResults((content,), parse_results(content, name))
 
 
-def results_in(content: bytes, name: str) -> BaseResults:
+def parse_base_results(content: bytes, name: str) -> BaseResults:
     """Parse the content of a results file; large content is kept in an anonymous temporary file.
 
     Raises:
@@ -77,7 +77,7 @@ def results_in(content: bytes, name: str) -> BaseResults:
     with tempfile.TemporaryFile() as file:
         file.write(content)
         file.seek(0)
-        return results_from(file, name)
+        return read_open_results(file, name)
 
 
 def read_base_results(path: Path | GivenPath, record: Record) -> BaseResults | None:
@@ -96,7 +96,7 @@ def read_base_results(path: Path | GivenPath, record: Record) -> BaseResults | N
     if record.baseline is None or record.baseline.base is None:
         return None
     name = Path(results_path(path)).parent / BASE_FOLDER / RESULTS_FILE
-    base = results_at(name)
+    base = read_results_file(name)
     if record.run.base_digest is None or base.results.digest != record.run.base_digest:
         raise RecordError(
             f"{name}: does not match the base that {path} was compared with; keep the folder of the run complete"
@@ -105,6 +105,6 @@ def read_base_results(path: Path | GivenPath, record: Record) -> BaseResults | N
 
 
 def read_base(path: Path | GivenPath, record: Record) -> Results | None:
-    """Read the record of the base of a run, see `read_base_results`."""
+    """Read the results of a run's base without the content of its file; see `read_base_results`."""
     base = read_base_results(path, record)
     return None if base is None else base.results

@@ -57,7 +57,7 @@ class RecordHash:
 
 
 def chosen_cases(ids: Iterable[str]) -> Chosen:
-    """Return the number and digest of the ids of the selected cases, by which a missing case is detected."""
+    """Return the number and digest of the ids of the selected cases, so that missing cases can be detected."""
     hashed = IdsHash()
     for each in ids:
         hashed.add(each)
@@ -65,7 +65,7 @@ def chosen_cases(ids: Iterable[str]) -> Chosen:
 
 
 class IdsHash:
-    """The SHA-256 of case ids, one a line, added one by one."""
+    """The SHA-256 of case ids, one per line, that are added one by one."""
 
     def __init__(self) -> None:
         self._hash, self._count = hashlib.sha256(), 0
@@ -81,10 +81,10 @@ class IdsHash:
         return Chosen(self._count, self._hash.hexdigest())
 
 
-def head_of(record: Record) -> dict[str, Any]:
+def fields_without_cases(record: Record) -> dict[str, Any]:
     """Return the record without its cases as JSON values; the fields about the base are omitted if there is no base.
 
-    Therefore records of runs without a base have the same bytes in every version.
+    So records of runs without a base have the same bytes in every version.
     """
     head: dict[str, Any] = to_plain(replace(record, cases=()))
     del head["cases"]
@@ -99,7 +99,7 @@ _BEGINNING = b'{"cases":['
 
 
 def _canonical_end(record: Record) -> bytes:
-    return b'],"head":' + _dumps(_drop_keys(head_of(record), VOLATILE_RECORD)) + b"}\n"
+    return b'],"head":' + _dumps(_drop_keys(fields_without_cases(record), VOLATILE_RECORD)) + b"}\n"
 
 
 def _canonical_case(case: CaseRecord) -> bytes:

@@ -14,7 +14,7 @@ from holodeck_action.text.foreign import open_descriptor, regular_file
 
 
 class Disk:
-    """The file system. Every change that can fail or be interrupted is one of these calls."""
+    """The file system. All changes that can fail or be interrupted are calls of its methods."""
 
     def write(self, file: BinaryIO, data: bytes) -> None:
         """Write all of `data` to an unbuffered file.
@@ -50,7 +50,7 @@ class Disk:
             self.sync_folder(folder)
 
     def remove(self, path: Path) -> None:
-        """Delete a file, if it is there."""
+        """Delete a file if it exists."""
         path.unlink(missing_ok=True)
 
     def remove_folder(self, path: Path) -> None:
@@ -76,7 +76,7 @@ class _Unsynced(Disk):
 
 DISK = Disk()
 UNSYNCED_DISK = _Unsynced()
-"""Does not wait for the disk: for data that can be restored."""
+"""A `Disk` that does not wait until data is written, for data that can be restored."""
 
 _BLOCK = 1 << 20
 
@@ -123,9 +123,9 @@ def write_new(path: Path, chunks: Iterable[bytes], disk: Disk = DISK) -> None:
         disk.sync(file)
 
 
-_KEPT = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_CONTINUE_FLAGS = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
-_APPENDED = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_APPEND_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 def open_new(path: Path) -> BinaryIO:
@@ -139,7 +139,7 @@ def open_new(path: Path) -> BinaryIO:
 
 
 def open_existing(path: Path, *, create: bool = False) -> BinaryIO:
-    """Open a file of an earlier run of this program, unbuffered, to continue writing it.
+    """Open a file that an earlier run wrote, unbuffered, to continue it.
 
     Args:
         path: the file.
@@ -149,7 +149,7 @@ def open_existing(path: Path, *, create: bool = False) -> BinaryIO:
         RefusedFileError: it is a link or not a regular file.
         OSError: it is missing, or cannot be opened.
     """
-    return regular_file(open_descriptor(path, _KEPT | (os.O_CREAT if create else 0)), None, write=True)
+    return regular_file(open_descriptor(path, _CONTINUE_FLAGS | (os.O_CREAT if create else 0)), None, write=True)
 
 
 def append(path: Path, data: bytes) -> None:
@@ -159,7 +159,7 @@ def append(path: Path, data: bytes) -> None:
         RefusedFileError: it is a pipe without a reader.
         OSError: it cannot be written.
     """
-    with os.fdopen(open_descriptor(path, _APPENDED), "ab") as file:
+    with os.fdopen(open_descriptor(path, _APPEND_FLAGS), "ab") as file:
         file.write(data)
 
 

@@ -40,7 +40,7 @@ class ErrorInfo(Struct, frozen=True):
 
 
 class Criteria(Struct, frozen=True, omit_defaults=True):
-    """The criteria of a metric: everything besides the score that decides whether it passes.
+    """The criteria of a metric: everything besides the score that decides whether the metric passes.
 
     Attributes:
         kind: `type` of the metric in the suite.
@@ -53,8 +53,8 @@ class Criteria(Struct, frozen=True, omit_defaults=True):
         settings: the settings that differ from their defaults.
         pass_values: passing categories of a categorical score.
         source: position of the metric in the suite.
-        title: name of the metric in sentences if its number says everything, such as `METEOR`; None if sentences use
-            the name and add the explanation.
+        title: name, such as `METEOR`, that messages show with the score and without the explanation; None if messages
+            show the name of the evaluator and the explanation.
     """
 
     kind: str
@@ -76,7 +76,7 @@ class Evaluation(Struct, frozen=True):
     apply, with the reason in `explanation`; `pending` that the planned evaluation did not run. `metadata["passed"]`
     holds the evaluator's own verdict if it has one (code graders, equality, numeric).
 
-    `cached` means that the verdict, duration and cost are from an earlier run on the same inputs, without a model call.
+    `cached` means that verdict, duration and cost are those of an earlier run on the same inputs.
 
     Volatile fields: see `holodeck_action.record.canonical`.
     """

@@ -43,7 +43,7 @@ class Nothing(_NoTruth, frozen=True):
 
 
 class Unknown(_NoTruth, frozen=True):
-    """Not known; `because` is the reason in one sentence, or empty."""
+    """Not known; `because` is the reason in one sentence, or empty if no reason is known."""
 
     because: str = ""
 
@@ -60,12 +60,12 @@ def within_bounds(number: Sum | None) -> Sum | None:
 
 
 def measured_fact(value: T | None, because: str = "") -> Measured[T]:
-    """Return a number of a record as a fact, in which None becomes unknown."""
+    """Return a number of a record as a fact; None becomes unknown."""
     return Unknown(because) if value is None else Known(value)
 
 
 def list_fact(items: tuple[Item, ...] | None, because: str = "") -> Fact[tuple[Item, ...]]:
-    """Return a list of a record as a fact, in which None becomes unknown and an empty list becomes `Nothing`."""
+    """Return a list of a record as a fact; None becomes unknown, and an empty list becomes `Nothing`."""
     if items is None:
         return Unknown(because)
     return Known(items) if items else Nothing()

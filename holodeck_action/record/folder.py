@@ -23,11 +23,11 @@ from holodeck_action.text.given_paths import GivenPath
 
 PREVIOUS_FOLDER = "previous"
 LOCK_FILE = ".lock"
-_LEFT = (VERDICT_FILE, RESULTS_FILE, TABLES_FOLDER, EARLIER_FILE, "junit.xml", "report.*")
-"""Files of runs and of `report`, in the order in which they are moved: the verdict first."""
-_WRITTEN = (VERDICT_FILE, RESULTS_FILE, EARLIER_FILE, "junit.xml", "report.md", "report.html")
-_CUT_SHORT = tuple(f".{name}.*" for name in _LEFT)
-"""Temporary files of a killed run."""
+_MOVED = (VERDICT_FILE, RESULTS_FILE, TABLES_FOLDER, EARLIER_FILE, "junit.xml", "report.*")
+"""Patterns of files to move to `previous`, in order: files of runs and of `report`, the verdict first."""
+_OUTPUT_FILES = (VERDICT_FILE, RESULTS_FILE, EARLIER_FILE, "junit.xml", "report.md", "report.html")
+_TEMPORARY = tuple(f".{name}.*" for name in _MOVED)
+"""Patterns of temporary files that a killed run leaves."""
 
 
 class FolderError(ConfigurationError):
@@ -73,7 +73,8 @@ class Claims:
         self._held.add(where)
 
     def clear(self, folder: GivenPath | None) -> None:
-        """Lock an existing folder, and move the files of an earlier run to `previous`. Later calls do nothing.
+        """Lock a folder, and move the files of an earlier run to `previous`. Do nothing if it is None, missing or
+        already cleared.
 
         The folders that an earlier run of several suites wrote are cleared, too. A journal stays, since it can be
         continued.
@@ -88,12 +89,12 @@ class Claims:
             for each in (*_suite_folders(folder.path), folder.path):
                 _move_to_previous(each, self._disk)
         except OSError as error:
-            raise _folder_error(folder.below(error.filename) if error.filename else folder, error) from error
+            raise _folder_error(folder.written_path(error.filename) if error.filename else folder, error) from error
         self._cleared.add(folder.path.resolve())
 
 
 def suite_folders(suites: Sequence[tuple[str, str]], root: GivenPath | None) -> list[GivenPath | None]:
-    """Return the output folder of each suite: the root if there is one suite, else a folder below it for each.
+    """Return the output folder of each suite: the root if there is one suite, else a separate subfolder for each.
 
     Args:
         suites: for each suite, its folder as the user would type it, and the name of its file.
@@ -114,23 +115,23 @@ def suite_folders(suites: Sequence[tuple[str, str]], root: GivenPath | None) -> 
 
 
 def is_inside(file: GivenPath, folder: GivenPath | None) -> bool:
-    """Return whether a file is in a folder or below it."""
+    """Return whether a file is in a folder or its subfolders; False if `folder` is None."""
     return folder is not None and file.path.resolve().is_relative_to(folder.path.resolve())
 
 
 def _move_to_previous(folder: Path, disk: Disk) -> None:
-    for pattern in _CUT_SHORT:
+    for pattern in _TEMPORARY:
         for file in folder.glob(pattern):
             _remove(file, disk)
     if not (folder / BASE_FOLDER).is_symlink() and (folder / BASE_FOLDER).is_dir():
         # The base of an earlier run is of no use without its results.
         disk.remove(folder / BASE_FOLDER / RESULTS_FILE)
-    for name in _WRITTEN:
+    for name in _OUTPUT_FILES:
         if (folder / name).is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(folder / name))
     # `listdir` includes broken links, which `Path.glob` skips.
     there = sorted(os.listdir(folder))
-    found = (folder / name for pattern in _LEFT for name in fnmatch.filter(there, pattern))
+    found = (folder / name for pattern in _MOVED for name in fnmatch.filter(there, pattern))
     files = [file for file in found if file.is_symlink() or not file.is_dir() or file.name == TABLES_FOLDER]
     if not files:
         return
@@ -138,7 +139,7 @@ def _move_to_previous(folder: Path, disk: Disk) -> None:
     if previous.is_symlink():
         raise NotADirectoryError(errno.ENOTDIR, "a symbolic link is in the way", str(previous))
     previous.mkdir(exist_ok=True)
-    for pattern in _LEFT:
+    for pattern in _MOVED:
         for file in previous.glob(pattern):
             _remove(file, disk)
     disk.replace(*((file, previous / file.name) for file in files))

@@ -1,4 +1,4 @@
-"""Writing JSON with long lists item by item, with the same bytes as if it were written at once."""
+"""Writing JSON with long lists item by item; the bytes are the same as if the document were written at once."""
 
 from __future__ import annotations
 

@@ -16,11 +16,11 @@ class Estimate(Struct, frozen=True):
     high: float | None = None
 
 
-NOTHING = Estimate(None)
+NO_ESTIMATE = Estimate(None)
 
 
 class Confusion(Struct, frozen=True):
-    """Numbers of answers by the verdicts of human labels and judge.
+    """Numbers of answers by human label and by verdict of the judge.
 
     Attributes:
         true_pass: labelled as passing, and the judge agrees.
@@ -70,7 +70,7 @@ class Configuration(Struct, frozen=True):
         judges: the models that grade, as `provider/name`; the panel in its order, then the fallback models.
         addresses: digest of the URLs and API versions of the models.
         model_settings: digest of the models' settings: temperature, limits, reasoning.
-        panel: digest of how several verdicts are combined.
+        panel: digest of the settings by which several verdicts are combined.
         metric: digest of the metric's own settings, its threshold excluded.
         version: version of the metric's formula, then of the package with the judges' prompts.
     """
@@ -94,7 +94,7 @@ class Agreement(Struct, frozen=True):
 
 
 class Scores(Struct, frozen=True):
-    """How the judge's scores agree with the humans': correlations, Krippendorff's interval α, mean absolute error."""
+    """How the judge's scores agree with human scores: correlations, Krippendorff's interval α, mean absolute error."""
 
     n: int
     pearson: float | None

@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holodeck_action.record.answer_notices import answer_notices
-from holodeck_action.record.base_results import results_of
+from holodeck_action.record.base_results import make_base_results
 from holodeck_action.record.record import CaseRecord, ModelCalls, Record, RunInfo, Shard
 from holodeck_action.record.result_files import BaseResults
 from holodeck_action.record.serialization import to_plain
@@ -20,8 +20,8 @@ from holodeck_action.record.stored_cases import LazyCases, case_id, case_line
 from holodeck_action.text.plain import one_line
 
 _SHOWN = 5
-_AGAIN = "run all shards of one run"
-_SILENT = "The shards do not record which code and files they were run with."
+_RUN_AGAIN = "run all shards of one run"
+_NO_INPUTS_RECORDED = "The shards do not record which code and files they were run with."
 
 
 class MergeError(Exception):
@@ -41,7 +41,7 @@ class ShardResults(Struct, frozen=True):
 
     @property
     def shard(self) -> Shard:
-        """The shard that the record holds; only for records of shards."""
+        """The shard that the record holds; the record must be that of a shard."""
         assert self.record.run.shard is not None
         return self.record.run.shard
 
@@ -59,17 +59,16 @@ def merge_shards(parts: Sequence[ShardResults]) -> tuple[Record, BaseResults | N
     Raises:
         MergeError: the results are not all shards of one run.
     """
-    _check_set(parts)
+    _check_shards(parts)
     ordered = sorted(parts, key=lambda part: part.shard.number)
-    record, base = _merge_records(ordered, all_run=True), _merge_bases(ordered)
+    record, base = _merge_records(ordered, complete=True), _merge_bases(ordered)
     if base is not None:
         record = replace(record, run=replace(record.run, base_digest=base.results.digest))
     return record, base
 
 
-def _check_set(parts: Sequence[ShardResults]) -> None:
-    """Refuse results that are not shards, and shards that are missing, duplicated, or of a run split into another
-    number.
+def _check_shards(parts: Sequence[ShardResults]) -> None:
+    """Check that the results are all shards of a run, each once, with the same number of shards.
 
     Raises:
         MergeError: with a sentence for each.
@@ -81,7 +80,7 @@ def _check_set(parts: Sequence[ShardResults]) -> None:
         raise MergeError(whole)
     count = parts[0].shard.count
     problems = [
-        f"{part.name}: is shard {part.shard}, but {parts[0].name} is {parts[0].shard}; {_AGAIN}"
+        f"{part.name}: is shard {part.shard}, but {parts[0].name} is {parts[0].shard}; {_RUN_AGAIN}"
         for part in parts
         if part.shard.count != count
     ]
@@ -102,7 +101,7 @@ def _check_set(parts: Sequence[ShardResults]) -> None:
         raise MergeError(problems)
 
 
-_SAME: tuple[tuple[str, Callable[[Record], Any]], ...] = (
+_SHARED_FACTS: tuple[tuple[str, Callable[[Record], Any]], ...] = (
     ("suite is", lambda record: record.suite.digest),
     ("version of holodeck-action is", lambda record: record.provenance.tool_version),
     ("schema version is", lambda record: record.schema_version),
@@ -128,7 +127,7 @@ def _base_identity(record: Record) -> Any:
 
 
 def _check_same(parts: Sequence[ShardResults]) -> None:
-    """Refuse shards that differ in a value that all shards of a run share.
+    """Check that the shards are equal in all values that the shards of a run share.
 
     Raises:
         MergeError: with a sentence for each difference from the first shard.
@@ -136,9 +135,9 @@ def _check_same(parts: Sequence[ShardResults]) -> None:
     first = parts[0]
     problems = [
         f"{part.name}: its {what} not {'those' if what.endswith('are') else 'that'} of {first.name}: "
-        f"{_difference(of(part.record), of(first.record))}; {_AGAIN}"
+        f"{_difference(of(part.record), of(first.record))}; {_RUN_AGAIN}"
         for part in parts[1:]
-        for what, of in _SAME
+        for what, of in _SHARED_FACTS
         if of(part.record) != of(first.record)
     ]
     problems = problems or [*_differing_judges(parts), *_differing_files(parts)]
@@ -147,7 +146,7 @@ def _check_same(parts: Sequence[ShardResults]) -> None:
 
 
 def _difference(found: Any, wanted: Any) -> str:
-    """Return a phrase with the differences of two values: `3, not 2`, or `max_flaky is 3, not none` for each part."""
+    """Return the differences of two values: `3, not 2`, or `max_flaky is 3, not none` for each differing part."""
     ours, theirs = dict(_leaves(to_plain(found))), dict(_leaves(to_plain(wanted)))
     places = [place for place in {**theirs, **ours} if ours.get(place) != theirs.get(place)]
     said = [
@@ -183,13 +182,15 @@ def _differing_files(parts: Sequence[ShardResults]) -> Iterator[str]:
     """Yield a sentence for each file or setting that differed between two shards."""
     silent = [part for part in parts if not part.shard.depends]
     if silent and len(silent) < len(parts):
-        yield f"{silent[0].name}: does not record which code and files it was run with, but other shards do; {_AGAIN}"
+        yield (
+            f"{silent[0].name}: does not record which code and files it was run with, but other shards do; {_RUN_AGAIN}"
+        )
     seen: dict[str, tuple[str, str]] = {}
     for part in parts:
         for what, digest in part.shard.depends.items():
             name, before = seen.setdefault(what, (part.name, digest))
             if before != digest:
-                yield f"{part.name}: {one_line(what, 120)} differed from when {name} was run; {_AGAIN}"
+                yield f"{part.name}: {one_line(what, 120)} differed from when {name} was run; {_RUN_AGAIN}"
 
 
 def _differing_judges(parts: Sequence[ShardResults]) -> Iterator[str]:
@@ -199,42 +200,41 @@ def _differing_judges(parts: Sequence[ShardResults]) -> Iterator[str]:
             before = seen.setdefault(metric, part)
             if before.record.configurations[metric] != found:
                 name = one_line(metric, 80)
-                yield f"{part.name}: judges or settings of {name} are not those of {before.name}; {_AGAIN}"
+                yield f"{part.name}: judges or settings of {name} are not those of {before.name}; {_RUN_AGAIN}"
 
 
-class _Winners:
-    """The merged cases, each taken from the shard that ran it. Iteration collects problems, which `cases` then
-    raises."""
+class _CaseMerger:
+    """Takes each case from the shard that ran it. Iteration collects problems, which `cases` then raises."""
 
-    def __init__(self, parts: Sequence[ShardResults], *, all_run: bool) -> None:
+    def __init__(self, parts: Sequence[ShardResults], *, complete: bool) -> None:
         self._parts = parts
-        self._all_run = all_run and all(part.shard.stopped is None for part in parts)
-        self._winners = array("H")
+        self._complete = complete and all(part.shard.stopped is None for part in parts)
+        self._sources = array("H")
         self._problems: list[str] = []
         self._differing = 0
 
     def __iter__(self) -> Iterator[CaseRecord]:
         """Yield the merged cases. Iterate only once."""
-        for place in range(len(self._parts[0].record.cases)):
-            column = _cases_at(self._parts, place)
-            winner = self._winner(column)
-            self._winners.append(winner)
-            yield column[winner]
+        for index in range(len(self._parts[0].record.cases)):
+            column = _cases_at(self._parts, index)
+            source = self._source_of(column)
+            self._sources.append(source)
+            yield column[source]
 
-    def _winner(self, column: Sequence[CaseRecord]) -> int:
+    def _source_of(self, column: Sequence[CaseRecord]) -> int:
         parts, first = self._parts, column[0]
         bare = replace(first, trials=())
         title = one_line(first.name or first.id, 80)
         for part, case in zip(parts[1:], column[1:], strict=True):
             if case is not first and (theirs := replace(case, trials=())) != bare:
                 how = _difference(theirs, bare)
-                self._add(f"{part.name}: the case {title} is not that of {parts[0].name}: {how}; {_AGAIN}")
+                self._add(f"{part.name}: the case {title} is not that of {parts[0].name}: {how}; {_RUN_AGAIN}")
         ran = [at for at, case in enumerate(column) if case.trials]
         if len(ran) > 1:
             one, other = (parts[at] for at in ran[:2])
-            self._add(f"{other.name}: the case {title} was run by shard {one.shard}, too; {_SPLIT}")
-        elif not ran and self._all_run:
-            self._add(f"the case {title} was run by no shard; {_SPLIT}")
+            self._add(f"{other.name}: the case {title} was run by shard {one.shard}, too; {_SPLIT_AGAIN}")
+        elif not ran and self._complete:
+            self._add(f"the case {title} was run by no shard; {_SPLIT_AGAIN}")
         return ran[0] if ran else 0
 
     def _add(self, problem: str) -> None:
@@ -252,62 +252,62 @@ class _Winners:
         if self._problems:
             more = self._differing - _SHOWN
             raise MergeError(self._problems + ([f"and {more} more cases differ"] if more > 0 else []))
-        merged = _MergedCases([part.record.cases for part in self._parts], self._winners)
+        merged = _MergedCases([part.record.cases for part in self._parts], self._sources)
         return tuple(merged) if all(isinstance(cases, tuple) for cases in merged.parts) else merged
 
 
 class _MergedCases(LazyCases):
     """The cases of a run, each taken from the shard that ran it."""
 
-    def __init__(self, parts: Sequence[Sequence[CaseRecord]], winners: Sequence[int]) -> None:
-        super().__init__(len(winners))
-        self.parts, self._winners = parts, winners
+    def __init__(self, parts: Sequence[Sequence[CaseRecord]], sources: Sequence[int]) -> None:
+        super().__init__(len(sources))
+        self.parts, self._sources = parts, sources
 
-    def make(self, place: int) -> CaseRecord:
-        return self.parts[self._winners[place]][place]
+    def make(self, index: int) -> CaseRecord:
+        return self.parts[self._sources[index]][index]
 
-    def id(self, place: int) -> str:
-        return case_id(self.parts[self._winners[place]], place)
+    def id(self, index: int) -> str:
+        return case_id(self.parts[self._sources[index]], index)
 
-    def line(self, place: int) -> bytes:
-        return case_line(self.parts[self._winners[place]], place)
+    def line(self, index: int) -> bytes:
+        return case_line(self.parts[self._sources[index]], index)
 
 
-def _cases_at(parts: Sequence[ShardResults], place: int) -> list[CaseRecord]:
-    """Return the case at a position in each shard; cases with equal lines are parsed once."""
+def _cases_at(parts: Sequence[ShardResults], index: int) -> list[CaseRecord]:
+    """Return the case at an index in each shard; cases with equal lines are parsed once."""
     known: dict[bytes, CaseRecord] = {}
     column = []
     for part in parts:
         cases = part.record.cases
         if isinstance(cases, LazyCases):
-            line = cases.line(place)
+            line = cases.line(index)
             if line not in known:
-                known[line] = cases[place]
+                known[line] = cases[index]
             column.append(known[line])
         else:
-            column.append(cases[place])
+            column.append(cases[index])
     return column
 
 
-_SPLIT = "the shards were cut differently, as their bases or versions differ; run all of them again"
+_SPLIT_AGAIN = "the cases were distributed differently, because bases or versions differ; run all shards again"
 
 
-def _merge_records(parts: Sequence[ShardResults], *, all_run: bool) -> Record:
+def _merge_records(parts: Sequence[ShardResults], *, complete: bool) -> Record:
     _check_same(parts)
-    records, winners = [part.record for part in parts], _Winners(parts, all_run=all_run)
+    records, merger = [part.record for part in parts], _CaseMerger(parts, complete=complete)
     first = min(records, key=lambda record: record.run.started_at)
     shard = first.run.shard
     assert shard is not None
-    answers = tuple(answer_notices(winners, shard.max_tokens))
+    answers = tuple(answer_notices(merger, shard.max_tokens))
     before, after = first.notices[: shard.conditions], first.notices[shard.conditions :]
     ended = [f"shard {record.run.shard}: {record.ended_early}" for record in records if record.ended_early is not None]
     found = {name: value for record in records for name, value in record.configurations.items()}
     return replace(
         first,
-        cases=winners.cases,
+        cases=merger.cases,
         run=_merge_runs([record.run for record in records], first.run),
         stopped="; ".join(ended) or None,
-        notices=(*before, *answers, *after, *([] if shard.depends else [_SILENT])),
+        notices=(*before, *answers, *after, *([] if shard.depends else [_NO_INPUTS_RECORDED])),
         configurations={name: found[name] for name in sorted(found)},
     )
 
@@ -351,11 +351,11 @@ def _merge_bases(parts: Sequence[ShardResults]) -> BaseResults | None:
         return None
     if len(bases) < len(parts):
         without = next(part.name for part in parts if part.base is None)
-        raise MergeError([f"{without}: was not compared, but {bases[0][0].name} was; {_AGAIN}"])
+        raise MergeError([f"{without}: was not compared, but {bases[0][0].name} was; {_RUN_AGAIN}"])
     if len({base.results.digest for _, base in bases}) == 1 and bases[0][1].results.record.run.shard is None:
         return bases[0][1]
     if any(base.results.record.run.shard is None for _, base in bases):
-        raise MergeError([f"{bases[1][0].name}: was compared with other results than {bases[0][0].name}; {_AGAIN}"])
+        raise MergeError([f"{bases[1][0].name}: was compared with other results than {bases[0][0].name}; {_RUN_AGAIN}"])
     run = [ShardResults(f"{part.name}, its base", base.results.record) for part, base in bases]
     # No shard runs cases that only the base has.
-    return results_of(_merge_records(run, all_run=False))
+    return make_base_results(_merge_records(run, complete=False))

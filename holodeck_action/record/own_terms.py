@@ -78,5 +78,5 @@ class OwnTerms(Struct, frozen=True):
 
 
 def text_digest(text: str) -> str:
-    """Return the first 16 hexadecimal digits of a text's SHA-256, by which texts are compared."""
+    """Return the first 16 hexadecimal digits of a text's SHA-256, to compare texts."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]

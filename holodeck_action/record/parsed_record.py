@@ -62,8 +62,8 @@ def _parse_record(content: bytes) -> Record:
 
 
 def _convert_version_1(record: Record) -> Record:
-    """Replace empty lists of tool calls by None (unknown): version 1 also wrote them for unknown calls, except for the
-    suite's own model."""
+    """Replace empty lists of tool calls by None (unknown). For targets other than the suite's own model, version 1 also
+    wrote them if calls were unknown."""
     own_model = record.provenance.target.startswith("model:")
 
     def mark_unknown_calls(turn: TurnRecord) -> TurnRecord:

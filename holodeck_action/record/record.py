@@ -23,8 +23,7 @@ from holodeck_action.suite.model.policy import Baseline, Gates, QuarantineEntry
 
 SCHEMA_VERSION = 2
 FIRST_VERSION = 1
-"""Still read. It does not distinguish targets that called no tool from those that report none, and lacks the chosen
-cases and a digest."""
+"""Still readable. It has no digest and no selected cases, and empty lists for unknown tool calls."""
 
 
 class ToolInvocation(Struct, frozen=True):
@@ -53,7 +52,7 @@ class ToolAssertion(Struct, frozen=True):
         expected: readable form, such as `subtract(a=60.94)`.
         matched: whether the expectation holds; None if the target does not report tool calls.
         matched_call_index: index of the first matching call in the turn; -1 if there is none.
-        reason: why it does not hold or is unknown, or that only failed calls match; None otherwise.
+        reason: why the expectation does not hold or is unknown, or a note that only failed calls match; None otherwise.
     """
 
     expected: str
@@ -252,7 +251,7 @@ class SuiteIdentity(Struct, frozen=True):
 
 
 class Chosen(Struct, frozen=True):
-    """The selected cases: their number, and the SHA-256 of their ids, one a line, in order."""
+    """The selected cases: their number, and the SHA-256 of their ids, one per line, in order."""
 
     cases: int
     digest: str
@@ -288,7 +287,7 @@ class ModelCalls(Struct, frozen=True):
         cached: calls answered from a recording, a cache, or an identical concurrent call.
         failed: calls without an answer.
         requests: requests that were sent, retries included.
-        tokens: tokens of prompts and answers that were paid for; None if one number is unknown.
+        tokens: tokens of the paid prompts and answers; None if one number is unknown.
         cost_usd: cost of these tokens; None if one cost is unknown.
         reused: evaluations that reuse the verdict of an earlier run, without a call.
     """

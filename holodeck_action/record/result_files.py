@@ -1,7 +1,7 @@
-"""`results.json` and `verdict.json`: read strictly, and bound to each other by digests.
+"""Reading and writing `results.json`, and reading `verdict.json`.
 
-The last line of results.json is the SHA-256 of everything before it, and verdict.json repeats it. It detects files that
-were truncated, edited or mixed up. It is not a signature.
+The last line of results.json is the SHA-256 of everything before it, and verdict.json repeats it, so that truncated,
+edited and exchanged files are detected. The SHA-256 is not a signature.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, overload
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holodeck_action.record.canonical import chosen_cases, head_of
+from holodeck_action.record.canonical import chosen_cases, fields_without_cases
 from holodeck_action.record.parsed_record import parse_any_version, parse_current
 from holodeck_action.record.record import FIRST_VERSION, Record
 from holodeck_action.record.sealing import DIGEST, RECORD_DIGEST, Sealed, lines_of
@@ -41,7 +41,7 @@ EARLIER_FILE = "earlier-runs.jsonl"
 """The earlier runs of a history, next to the results of a run."""
 _LINE_BYTES = 128
 _LARGEST_VERDICT = 1 << 30
-_AGAIN = "use the file as the run wrote it"
+_USE_ORIGINAL = "use the file as the run wrote it"
 
 
 class Results(Struct, frozen=True):
@@ -74,9 +74,9 @@ def results_path(path: GivenPath) -> GivenPath: ...
 
 
 def results_path(path: Path | GivenPath) -> Path | GivenPath:
-    """Return the path of the results file for a results file or the folder of a run.
+    """Return the path of the results file, given this path or the folder of a run.
 
-    If the folder has only tables of an earlier version, their path is returned, so that opening it fails with a helpful
+    If the folder has only tables of an earlier version, return their path, so that opening it fails with a helpful
     error.
     """
     if os.path.isfile(path):
@@ -93,7 +93,7 @@ def _is_tables(path: os.PathLike[str]) -> bool:
 
 
 def read_record(path: Path | GivenPath) -> Record:
-    """Read and validate a record, see `read_results`."""
+    """Read and validate the record of a results file; see `read_results`."""
     return read_results(path).record
 
 
@@ -171,7 +171,7 @@ def parse_results(content: bytes, path: os.PathLike[str] | str) -> Results:
     found = DIGEST.search(written)
     missing = _integrity_problem(record, written, found)
     if missing is not None or found is None:
-        raise RecordError(f"{path}: is incomplete: {missing}; {_AGAIN}")
+        raise RecordError(f"{path}: is incomplete: {missing}; {_USE_ORIGINAL}")
     known = RECORD_DIGEST.search(written[max(0, found.start() - _LINE_BYTES) : found.start()])
     return Results(record, found[1].decode(), None if known is None else known[1].decode())
 
@@ -208,4 +208,4 @@ def sealed_record(record: Record, record_digest: str) -> Sealed:
         record: the record to write.
         record_digest: digest of its canonical form.
     """
-    return Sealed(lambda: lines_of(head_of(record), case_lines(record.cases)), record_digest)
+    return Sealed(lambda: lines_of(fields_without_cases(record), case_lines(record.cases)), record_digest)

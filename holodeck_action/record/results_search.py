@@ -11,19 +11,20 @@ from holodeck_action.text.given_paths import GivenPath
 
 
 def results_name(folders: Container[str], files: Container[str]) -> str | None:
-    """Return the entry of a run's folder that holds its results: a file or a folder of tables; None if there is
-    none."""
+    """Return the name of the results in a run's folder: a file or a folder of tables; None if the folder has
+    neither."""
     if RESULTS_FILE in files:
         return RESULTS_FILE
     return TABLES_FOLDER if TABLES_FOLDER in folders else None
 
 
-def results_below(folder: GivenPath, passed_over: Collection[str]) -> list[GivenPath]:
-    """Return the paths of the results in a folder and below it, sorted; a path that is not a folder is returned itself.
+def find_results(folder: GivenPath, skipped: Collection[str]) -> list[GivenPath]:
+    """Return the paths of the results in a folder and its subfolders, sorted; a path that is not a folder is returned
+    alone.
 
     Args:
         folder: the folder to search.
-        passed_over: names of folders to skip.
+        skipped: names of folders to skip.
 
     Raises:
         ConfigurationError: the folder holds no results.
@@ -34,8 +35,8 @@ def results_below(folder: GivenPath, passed_over: Collection[str]) -> list[Given
     for here, folders, files in os.walk(folder.path):
         name = results_name(folders, files)
         if name is not None:
-            found.append(folder.below(os.path.join(here, name)))
-        folders[:] = sorted(each for each in folders if each not in passed_over and each != TABLES_FOLDER)
+            found.append(folder.written_path(os.path.join(here, name)))
+        folders[:] = sorted(each for each in folders if each not in skipped and each != TABLES_FOLDER)
     if not found:
         raise ConfigurationError([f"{folder}: holds no {RESULTS_FILE}; give the output folder of a run"])
     return sorted(found, key=lambda each: each.given)

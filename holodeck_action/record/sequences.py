@@ -31,21 +31,21 @@ class LazySequence(Sequence[T], Generic[T]):
 
     def __getitem__(self, at: int | slice) -> T | Sequence[T]:
         if isinstance(at, slice):
-            return tuple(self._get(place) for place in range(self._length)[at])
+            return tuple(self._get(index) for index in range(self._length)[at])
         return self._get(range(self._length)[at])
 
     def __iter__(self) -> Iterator[T]:
         return map(self._get, range(self._length))
 
-    def make(self, place: int) -> T:
+    def make(self, index: int) -> T:
         """Create the value at an index."""
         assert self._make is not None
-        return self._make(place)
+        return self._make(index)
 
-    def _get(self, place: int) -> T:
+    def _get(self, index: int) -> T:
         last = self._last
-        if last is not None and last[0] == place:
+        if last is not None and last[0] == index:
             return last[1]
-        value = self.make(place)
-        self._last = (place, value)
+        value = self.make(index)
+        self._last = (index, value)
         return value

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 T = TypeVar("T")
 
 JSON_ERRORS = (DecodeError, RecursionError)
-"""Exceptions of reading: the text is not JSON, or does not fit the type."""
+"""Exceptions when JSON is read: it is invalid, or does not fit the type."""
 
 
 def written(default: T) -> T:
@@ -29,7 +29,7 @@ def written(default: T) -> T:
 
 
 def omitted_fields(kind: type[Struct]) -> frozenset[str]:
-    """Return the names of the fields that are left out if they have their defaults."""
+    """Return the names of the fields of a class that are omitted if they have their defaults."""
     if not kind.__struct_config__.omit_defaults:
         return frozenset()
     return frozenset(each.name for each in msgspec.structs.fields(kind) if each.default is not msgspec.NODEFAULT)

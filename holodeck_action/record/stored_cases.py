@@ -24,7 +24,7 @@ from holodeck_action.text.json_values import parse_json
 INDEXED_FROM = 16 * 1024 * 1024
 """Size in bytes from which a file is not read as a whole."""
 _BLOCK = 1 << 20
-LIGHTEST, HEAVIEST = 1e-9, 1e9
+LEAST_WEIGHT, MOST_WEIGHT = 1e-9, 1e9
 """Bounds of case weights within which every sum is finite."""
 
 _START = b'{\n "schema_version": %d,\n' % SCHEMA_VERSION
@@ -46,31 +46,31 @@ class LazyCases(LazySequence[CaseRecord]):
     """Cases that are read on demand."""
 
     @abstractmethod
-    def make(self, place: int) -> CaseRecord:
+    def make(self, index: int) -> CaseRecord:
         """Return the case at an index."""
 
-    def line(self, place: int) -> bytes:
+    def line(self, index: int) -> bytes:
         """Return the case at an index as JSON, as in a results file."""
-        return to_json(self[place])
+        return to_json(self[index])
 
-    def id(self, place: int) -> str:
+    def id(self, index: int) -> str:
         """Return the id of the case at an index."""
-        return self[place].id
+        return self[index].id
 
 
 def case_ids(cases: Sequence[CaseRecord]) -> Iterator[str]:
     """Yield the ids of cases, in order."""
-    return (case_id(cases, place) for place in range(len(cases)))
+    return (case_id(cases, index) for index in range(len(cases)))
 
 
-def case_id(cases: Sequence[CaseRecord], place: int) -> str:
+def case_id(cases: Sequence[CaseRecord], index: int) -> str:
     """Return the id of the case at an index, without parsing the rest of a stored case."""
-    return cases.id(place) if isinstance(cases, LazyCases) else cases[place].id
+    return cases.id(index) if isinstance(cases, LazyCases) else cases[index].id
 
 
-def case_line(cases: Sequence[CaseRecord], place: int) -> bytes:
+def case_line(cases: Sequence[CaseRecord], index: int) -> bytes:
     """Return the case at an index as JSON, as in a results file."""
-    return cases.line(place) if isinstance(cases, LazyCases) else to_json(cases[place])
+    return cases.line(index) if isinstance(cases, LazyCases) else to_json(cases[index])
 
 
 class MappedCases(LazyCases):
@@ -80,14 +80,14 @@ class MappedCases(LazyCases):
         super().__init__(len(cases))
         self._cases, self._change = cases, change
 
-    def make(self, place: int) -> CaseRecord:
+    def make(self, index: int) -> CaseRecord:
         """Return the result of the function for the case at an index."""
-        return self._change(self._cases[place])
+        return self._change(self._cases[index])
 
 
 def case_lines(cases: Sequence[CaseRecord]) -> Iterator[bytes]:
     """Yield each case as JSON, as in a results file."""
-    return (case_line(cases, place) for place in range(len(cases)))
+    return (case_line(cases, index) for index in range(len(cases)))
 
 
 class StoredFile:
@@ -126,18 +126,18 @@ class StoredCases(LazyCases):
         self.file = file
         self._starts, self._lengths, self._name = starts, lengths, name
 
-    def line(self, place: int) -> bytes:
+    def line(self, index: int) -> bytes:
         """Return the case at an index as it is written in the file."""
-        return self.file.read(self._starts[place], self._lengths[place])
+        return self.file.read(self._starts[index], self._lengths[index])
 
-    def id(self, place: int) -> str:
+    def id(self, index: int) -> str:
         """Return the id of the case at an index, without parsing the rest of the case."""
-        found = _ID.match(self.line(place))
-        return self[place].id if found is None else str(parse_json(found[1].decode()))
+        found = _ID.match(self.line(index))
+        return self[index].id if found is None else str(parse_json(found[1].decode()))
 
-    def make(self, place: int) -> CaseRecord:
+    def make(self, index: int) -> CaseRecord:
         """Parse the case. Raises: RecordError: it is not a case."""
-        return parse_case(self.line(place), self._name)
+        return parse_case(self.line(index), self._name)
 
 
 def parse_case(line: bytes, name: str) -> CaseRecord:
@@ -161,12 +161,12 @@ def parse_case(line: bytes, name: str) -> CaseRecord:
 
 
 def check_weight(case: CaseRecord, name: str) -> None:
-    """Refuse a weight that is too small or too large for sums.
+    """Check that a weight is not too small or too large for sums.
 
     Raises:
         RecordError: the weight is out of range; the message names the file.
     """
-    if not LIGHTEST <= case.weight <= HEAVIEST:
+    if not LEAST_WEIGHT <= case.weight <= MOST_WEIGHT:
         raise RecordError(f"{name}: not a results file: the weight of a case is {case.weight:g}")
 
 
@@ -179,15 +179,14 @@ def index_cases(file: BinaryIO, name: str) -> tuple[Record, str, str | None] | N
 
     Returns:
         The record, the digest of the file, and the digest of the canonical record, which is None if the file lacks it.
-        None instead of all three if the file has another layout or is incomplete; `parse_results` then gives the
-        reason.
+        None if the file has another layout or is incomplete; `parse_results` must then read it.
     """
     hashed, lines = hashlib.sha256(), iter(file)
     head = _read_head(lines)
     if head is None:
         return None
     hashed.update(head)
-    starts, lengths, place = array("Q"), array("L"), len(head)
+    starts, lengths, offset = array("Q"), array("L"), len(head)
     ids, seen = IdsHash(), set()
     for line in lines:
         if line.startswith(_LAST_CASE):
@@ -201,9 +200,9 @@ def index_cases(file: BinaryIO, name: str) -> tuple[Record, str, str | None] | N
             return None
         ids.add(case_id)
         seen.add(case_id)
-        starts.append(place)
+        starts.append(offset)
         lengths.append(len(line) - (2 if line.endswith(b",\n") else 1))
-        place += len(line)
+        offset += len(line)
         hashed.update(line)
     else:
         return None

@@ -17,14 +17,14 @@ from holodeck_action.reports.report_views import CaseView, CaseViews, Report
 from holodeck_action.reports.shared_traits import Trait, split_by_trait, trait_text, traits_of
 
 Standing = Literal["worse", "failing", "before"]
-"""Status of a failing case: it passed on the base, is unknown there, or already failed there."""
+"""Status of a failing case: it passed on the base, was not compared, or already failed on the base."""
 
 _STANDINGS: tuple[Standing, ...] = ("worse", "failing", "before")
 _OUTCOMES = ("failed", "error", "skipped")
-MOST_OPEN = 3
+MAX_UNGROUPED = 3
 """Maximum number of failing cases that a report shows without a table of their causes."""
-_LONGEST = 2000
-"""Maximum number of characters of a reason that are compared."""
+_MAX_REASON = 2000
+"""Maximum number of characters of a reason to compare."""
 
 _QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'|`[^`]*`|“[^”]*”")
 _NUMBER = re.compile(r"(?<![\w.])-?\d[\d,.]*\d|\b\d\b")
@@ -40,6 +40,7 @@ class Cause(Struct, frozen=True):
         outcome: outcome of all cases: `failed`, `error` or `skipped`.
         reason: the reason; `…` replaces values that differ between the cases.
         example: the reason of the first case with its values; empty if no value is replaced.
+        answer: the answer of the only case; None if there are several, or the reason is more than scores.
         actor: the party that has to act on an error; None if the cases are not in error.
         cases: the cases in the order of the suite.
     """
@@ -48,12 +49,13 @@ class Cause(Struct, frozen=True):
     outcome: str
     reason: str
     example: str
+    answer: str | None
     actor: Actor | None
     cases: CaseViews
 
     @property
     def is_same_error(self) -> bool:
-        """Whether several cases have this error, so that a report tells it once for all of them."""
+        """Whether several cases have this error, so that a report shows it once for all of them."""
         return self.actor is not None and len(self.cases) > 1
 
 
@@ -67,7 +69,7 @@ class _Problem(NamedTuple):
 class _Explanation(Struct, frozen=True):
     """The data that explain one failing case.
 
-    `metrics` failed by their scores; `traits` are only known if nothing but scores explains the case.
+    `metrics` are those that failed by their scores. `traits` is empty unless only scores explain the case.
     """
 
     position: int
@@ -83,10 +85,10 @@ def causes_of(report: Report) -> tuple[Cause, ...]:
     """Group the cases of a report that failed, are in error or were not run.
 
     Cases have the same cause if the same arguments of the same tool are wrong, the same checks fail, or their errors
-    only differ in quoted values and numbers. Cases in which the same metrics miss their thresholds are divided by what
-    sets them apart from passing cases (`shared_traits`). Causes of cases that got worse since the base come first,
-    causes of cases that already failed there last. Within each of these, failures come before errors, and larger groups
-    before smaller ones.
+    only differ in quoted values and numbers. Cases in which the same metrics miss their thresholds are divided by
+    traits that passing cases rarely have (`shared_traits`). Causes of cases that got worse since the base come first,
+    causes of cases that already failed on the base last. Within each of these, failures come before errors, and larger
+    groups before smaller ones.
     """
     groups: dict[tuple[object, ...], list[_Explanation]] = defaultdict(list)
     standings = _standing_of(report)
@@ -102,6 +104,7 @@ def causes_of(report: Report) -> tuple[Cause, ...]:
             part[0].outcome,
             _reason_text(part, trait),
             _example_text(part),
+            _only_answer(part, view),
             part[0].actor,
             _case_views(part, view),
         )
@@ -136,8 +139,8 @@ def _standing_of(report: Report) -> Callable[[str], Standing]:
 
 
 def _explanation_of(case: CaseView, standing: Standing) -> _Explanation:
-    """Return the explanation of a case. If there are problems with tools, scores are left out, since tools explain
-    them."""
+    """Return the explanation of a case: only the problems with tools if there are any, since they explain the
+    others."""
     problems: list[_Problem] = []
     metrics: list[MetricVerdict] = []
     trial = explaining_trial(case.trials)
@@ -146,15 +149,15 @@ def _explanation_of(case: CaseView, standing: Standing) -> _Explanation:
     for turn in case.turns:
         verdict = verdicts.get(turn.index)
         failed = [m for m in verdict.metrics if m.outcome == "failed"] if verdict is not None else []
-        numbers = [m for m in failed if m.score is not None and m.threshold is not None and not _is_not_by_score(m)]
+        numbers = [m for m in failed if m.score is not None and m.threshold is not None and not _ignores_score(m)]
         metrics += numbers
         said = {m.reason for m in numbers}
         checks = {m.reason: m.title or m.name for m in failed}
         if turn.outcome in _OUTCOMES:
             texts = (text for text in turn.problems if text not in said)
-            problems += [_Problem(text[:_LONGEST].removeprefix("error: "), checks.get(text)) for text in texts]
+            problems += [_Problem(text[:_MAX_REASON].removeprefix("error: "), checks.get(text)) for text in texts]
     if not problems and not metrics:
-        problems = [_Problem(case.reason[:_LONGEST])]
+        problems = [_Problem(case.reason[:_MAX_REASON])]
     tools = [each for each in problems if each.text.startswith(("tool ", "order of tools:"))]
     if tools:
         problems, metrics = tools, []
@@ -163,8 +166,8 @@ def _explanation_of(case: CaseView, standing: Standing) -> _Explanation:
     return _Explanation(case.position, standing, case.outcome, tuple(problems[:3]), tuple(metrics), actor, traits)
 
 
-def _is_not_by_score(metric: MetricVerdict) -> bool:
-    """Return whether a metric fails for another reason than its score, or is all or nothing (threshold 1)."""
+def _ignores_score(metric: MetricVerdict) -> bool:
+    """Return whether a metric fails for another reason than its score, or has the threshold 1 (all or nothing)."""
     assert metric.score is not None
     assert metric.threshold is not None
     within = metric.score <= metric.threshold if metric.polarity == "minimize" else metric.score >= metric.threshold
@@ -187,7 +190,7 @@ def _case_views(part: Iterable[_Explanation], view: Callable[[int], CaseView]) -
 
 
 def _reason_text(part: Sequence[_Explanation], trait: Trait | None) -> str:
-    """Return one reason that fits all of the cases."""
+    """Return a reason that applies to all of the cases."""
     texts = [_common_text([found.problems[index] for found in part]) for index in range(len(part[0].problems))]
     by_name: dict[str, list[MetricVerdict]] = defaultdict(list)
     for metric in (metric for found in part for metric in found.metrics):
@@ -197,11 +200,19 @@ def _reason_text(part: Sequence[_Explanation], trait: Trait | None) -> str:
 
 
 def _example_text(part: Sequence[_Explanation]) -> str:
-    """Return the problems of the first case if the problems of another case have other values."""
+    """Return the problems of the first case; an empty string if all cases have the same problems with equal values."""
     first = part[0].problems
     if all(found.problems == first for found in part):
         return ""
     return "; ".join(dict.fromkeys(problem.text for problem in first))
+
+
+def _only_answer(part: Sequence[_Explanation], view: Callable[[int], CaseView]) -> str | None:
+    """Return the answer of the only case if nothing but its scores explains it; None otherwise."""
+    if len(part) > 1 or part[0].problems:
+        return None
+    turns = view(part[0].position).turns
+    return next((turn.response for turn in turns if turn.problems), None)
 
 
 def _common_text(problems: Sequence[_Problem]) -> str:

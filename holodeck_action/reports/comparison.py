@@ -1,4 +1,4 @@
-"""Describes the comparison with the base: phrases for all channels, and lines for the console."""
+"""Describes a comparison with the base: phrases for all reports, and lines for the console."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from holodeck_action.decide.compare.comparison import (
     changed_ids,
     count_gating,
 )
-from holodeck_action.reports.phrases import bound_text, duration_text, place, usd_text
+from holodeck_action.reports.phrases import bound_text, duration_text, percent_text, place, usd_text
 from holodeck_action.text.plain import one_line
 
 CASES_SHOWN = 10
 """Maximum number of changed cases to list in the console."""
-_SHORT = 7
+_SHORT_HASH = 7
 _AGES = ((86_400.0, "day"), (3600.0, "hour"), (60.0, "minute"))
 
 
@@ -46,12 +46,12 @@ def changed_text(comparison: Comparison) -> str:
 
 
 def answer_on_base(comparison: Comparison, case_id: str) -> str | None:
-    """Return the base's answer in a case that got worse; None for other cases."""
+    """Return the base's answer in a case that got worse; None for another case or if there was no answer."""
     changed = comparison.regressed
     return next((changed[at].before for at, name in enumerate(changed_ids(changed)) if name == case_id), None)
 
 
-_SCREEN = "These are chosen cases, not a random sample of what users ask."
+_NOT_RANDOM = "These are chosen cases, not a random sample of what users ask."
 
 
 def cases_text(count: int) -> str:
@@ -82,7 +82,7 @@ def age_text(comparison: Comparison) -> str:
 def rate_text(comparison: Comparison) -> str:
     """Return the change of the pass rate in percentage points and whether it is beyond chance; empty if not compared.
 
-    The interval is for the pass rate alone; whether a change is beyond chance is adjusted for all compared measures.
+    The interval is for the pass rate alone; the test for chance is adjusted for all compared measures.
     """
     change = comparison.pass_rate
     if change is None:
@@ -93,19 +93,31 @@ def rate_text(comparison: Comparison) -> str:
         few = f"{cases_text(change.pairs)} {'is' if change.pairs == 1 else 'are'} too few"
         return f"pass rate {moved}; {few} to rule out chance"
     ends = f"{_points_text(100 * change.low)} to {_points_text(100 * change.high)}"
-    if change.moved:
-        rates = f"{100 * change.base:.3g} → {100 * change.head:.3g} %"
-        return f"pass rate {rates}, beyond chance ({moved}; {ends})"
-    if change.alone:
+    if change.significant:
+        return f"{significant_rate_text(change)} ({moved}; {ends})"
+    if change.significant_alone:
         return f"pass rate {_single_metric_text(change, comparison, f' ({ends} points)')}"
     if round(points, 1) == 0:
         return f"pass rate unchanged at {cases_text(change.pairs)} ({ends} points)"
     return f"pass rate {moved}, within noise at {cases_text(change.pairs)} ({ends})"
 
 
+def significant_rate_text(change: Difference) -> str:
+    """Return both pass rates of a change beyond chance, such as `pass rate 99 → 80 %, beyond chance`."""
+    return f"pass rate {100 * change.base:.3g} → {100 * change.head:.3g} %, beyond chance"
+
+
 def _points_text(value: float) -> str:
     shown = f"{value:+.1f}".removesuffix(".0").replace("-", "−")
     return "0" if shown in ("+0", "−0") else shown
+
+
+def rate_change_text(change: Difference) -> str:
+    """Return a difference of pass rates in percentage points with its 95 % interval, such as `−2 points (−5 to +1)`."""
+    points = f"{_points_text(100 * change.difference)} points"
+    if change.low is None or change.high is None:
+        return f"{points}, too few cases"
+    return f"{points} ({_points_text(100 * change.low)} to {_points_text(100 * change.high)})"
 
 
 def change_text(change: Difference) -> str:
@@ -124,9 +136,9 @@ def state_text(change: Difference, comparison: Comparison) -> str:
     """Return whether a difference is beyond chance, in words."""
     if change.state == "regressed":
         return "worse beyond chance"
-    if change.moved and change.difference > 0:
+    if change.significant and change.difference > 0:
         return "better beyond chance"
-    if change.alone:
+    if change.significant_alone:
         return _single_metric_text(change, comparison)
     return "no worse" if change.state == "non_inferior" else "inconclusive"
 
@@ -153,22 +165,22 @@ def step_text(step: MetricStep, turns: int, trial: int | None) -> str:
     return f"{where}{one_line(step.name, 60)} {step.base:.2f} → {step.head:.2f}{needs}"
 
 
-_NOTABLE = 0.1
+_MIN_NOTABLE = 0.1
 """Smallest relative change of a quantity that the comment mentions."""
-_NOTABLE_MS = 10.0
+_MIN_NOTABLE_MS = 10.0
 """Smallest change of a latency, in milliseconds, that the comment mentions."""
 
 
 def notable_usage(base: Consumed, head: Consumed) -> Iterator[str]:
-    """Yield a phrase for each of cost, latency and tool calls that changed by a tenth or more of the base's value."""
+    """Yield a phrase for each of cost, latency and tool calls that changed by at least a tenth (latency: and 10 ms)."""
     for name, before, now, least, text in (
         ("cost", base.cost_usd, head.cost_usd, 0.0, usd_text),
-        ("median latency", base.p50_latency_ms, head.p50_latency_ms, _NOTABLE_MS, duration_text),
+        ("median latency", base.p50_latency_ms, head.p50_latency_ms, _MIN_NOTABLE_MS, duration_text),
         ("tool calls", base.tool_calls, head.tool_calls, 0.0, "{:,}".format),
     ):
         if before is None or now is None or now == before:
             continue
-        if abs(now - before) >= max(least, _NOTABLE * before):
+        if abs(now - before) >= max(least, _MIN_NOTABLE * before):
             yield f"{name} {text(now)} (was {text(before)})"
 
 
@@ -190,7 +202,7 @@ def consumed_lines(base: Consumed, head: Consumed) -> Iterator[tuple[str, str, s
 def base_text(comparison: Comparison) -> str:
     """Return the base's name, commit and age on one line."""
     run = comparison.base
-    details = [part for part in ((run.commit or "")[:_SHORT], age_text(comparison)) if part]
+    details = [part for part in ((run.commit or "")[:_SHORT_HASH], age_text(comparison)) if part]
     return one_line(base_name(run), 80) + (f" ({', '.join(details)})" if details else "")
 
 
@@ -234,17 +246,21 @@ def _measure_lines(comparison: Comparison) -> Iterator[str]:
     if not rows:
         return
     width = max(len("measure"), *(len(one_line(name, 60)) for name, _ in rows))
-    yield f"  {'measure':<{width}}    base     now  difference"
+    yield f"  {'measure':<{width}}     base      now  difference"
     for name, change in rows:
-        shown = f"{one_line(name, 60):<{width}}  {change.base:6.3f}  {change.head:6.3f}"
-        yield f"  {shown}  {change_text(change)}  {state_text(change, comparison)}"
+        if change is comparison.pass_rate:
+            values, difference = (percent_text(change.base), percent_text(change.head)), rate_change_text(change)
+        else:
+            values, difference = (f"{change.base:.3f}", f"{change.head:.3f}"), change_text(change)
+        shown = "  ".join([f"{one_line(name, 60):<{width}}", *(f"{value:>7}" for value in values)])
+        yield f"  {shown}  {difference}  {state_text(change, comparison)}"
     yield f"  {outlook_text(comparison)}"
 
 
 def outlook_text(comparison: Comparison) -> str:
-    """Return the limits of the comparison: the smallest detectable change, and the cases needed to decide more.
+    """Return the limits of the comparison: the smallest detectable change, and the cases needed for a decision.
 
-    An empty string if nothing is measured.
+    An empty string if nothing is compared.
     """
     changes = [change for _, change in comparison.measures()]
     rate = comparison.pass_rate
@@ -254,7 +270,7 @@ def outlook_text(comparison: Comparison) -> str:
             f"A change of the pass rate by {100 * rate.detectable:.2g} points would be detected in 4 of 5 runs."
         )
     parts += [f"{change.settles}." for change in changes if change.settles][:1]
-    return " ".join([*parts, _SCREEN]) if changes else ""
+    return " ".join([*parts, _NOT_RANDOM]) if changes else ""
 
 
 def unpaired_lines(comparison: Comparison) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from holodeck_action.decide.compare.comparison import ComparedRun, Comparison, Difference, MetricStep
 from holodeck_action.record.serialization import from_plain
 from holodeck_action.reports import comparison as texts
-from holodeck_action.reports import exam
+from holodeck_action.reports import terms
 from holodeck_action.reports.first_lines import comparison_notices
 from holodeck_action.reports.untrusted import Fields, Untrusted, value_of
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def value_as(kind: type[T], fields: Fields) -> T:
-    """Return the value of template fields; in the process of a custom template, it is converted from plain data."""
+    """Return the object behind template fields, converted from plain data in the process of a custom template."""
     found = value_of(fields)
     return found if isinstance(found, kind) else from_plain(found, kind)
 
@@ -46,6 +46,11 @@ def change(difference: Fields) -> str:
     return texts.change_text(value_as(Difference, difference))
 
 
+def rate_change(difference: Fields) -> str:
+    """Return a difference of pass rates in percentage points with its interval."""
+    return texts.rate_change_text(value_as(Difference, difference))
+
+
 def change_state(difference: Fields, comparison: Fields) -> str:
     """Return whether a difference is beyond chance, in words."""
     return texts.state_text(value_as(Difference, difference), value_as(Comparison, comparison))
@@ -56,12 +61,12 @@ def arrow(difference: Fields) -> str:
     found = value_as(Difference, difference)
     if found.state == "regressed":
         return "▼"
-    return "▲" if found.moved and found.difference > 0 else ""
+    return "▲" if found.significant and found.difference > 0 else ""
 
 
-def step(found: Fields, turns: int, trial: int | None) -> Untrusted:
+def step(metric_step: Fields, turns: int, trial: int | None) -> Untrusted:
     """Return the change of a metric in a changed case, in words."""
-    return Untrusted(texts.step_text(value_as(MetricStep, found), turns, trial))
+    return Untrusted(texts.step_text(value_as(MetricStep, metric_step), turns, trial))
 
 
 def consumed(comparison: Fields) -> list[tuple[str, str, str]]:
@@ -76,7 +81,7 @@ def unpaired(comparison: Fields) -> list[Untrusted]:
 
 
 def outlook(comparison: Fields) -> str:
-    """Return the limits of a comparison in words; an empty string if nothing is measured."""
+    """Return the limits of a comparison in words; an empty string if nothing is compared."""
     return texts.outlook_text(value_as(Comparison, comparison))
 
 
@@ -91,6 +96,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "base_name": base_name,
     "age": age,
     "change": change,
+    "rate_change": rate_change,
     "change_state": change_state,
     "arrow": arrow,
     "step": step,
@@ -98,7 +104,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "unpaired": unpaired,
     "outlook": outlook,
     "first_lines": first_lines,
-    "exam": exam.exam,
-    "exam_list": exam.exam_list,
+    "terms": terms.terms,
+    "terms_list": terms.terms_list,
 }
 """The template filters by name."""

@@ -10,10 +10,10 @@ from holodeck_action.decide.compare.comparison_report import ComparisonReport
 from holodeck_action.record.json_lists import fill_lists
 from holodeck_action.record.serialization import to_json
 from holodeck_action.reports.comparison import comparison_lines
-from holodeck_action.reports.exam import exam_lines
 from holodeck_action.reports.first_lines import first_sentences
 from holodeck_action.reports.phrases import VERDICTS, gate_line
 from holodeck_action.reports.templating import shipped_template
+from holodeck_action.reports.terms import terms_lines
 from holodeck_action.reports.untrusted import wrap
 from holodeck_action.text.plain import one_line
 
@@ -22,7 +22,7 @@ COMPARISON_FORMATS = ("console", "markdown", "json")
 
 
 def render_comparison(report: ComparisonReport, name: str) -> Iterator[str]:
-    """Render a comparison in one of `COMPARISON_FORMATS`; yields the text in pieces."""
+    """Yield a comparison in one of `COMPARISON_FORMATS`, in pieces."""
     match name:
         case "markdown":
             yield shipped_template("comparison_report.md.j2").render(report=wrap(report))
@@ -43,7 +43,7 @@ def _json_pieces(report: ComparisonReport) -> Iterator[str]:
 
 def _console_lines(report: ComparisonReport) -> Iterator[str]:
     yield from (f"warning: {said}" for said in first_sentences(report.comparison))
-    yield from (f"  {line}" for line in exam_lines(report.comparison))
+    yield from (f"  {line}" for line in terms_lines(report.comparison))
     yield from comparison_lines(report.comparison, report.folder)
     yield ""
     yield from map(gate_line, report.gates)

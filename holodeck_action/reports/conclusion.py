@@ -1,4 +1,4 @@
-"""Decides a record and builds its report."""
+"""Judges a record and builds its report."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def conclude(
     surveyed: Survey | None = None,
     earlier: EarlierRuns = NO_RUNS,
 ) -> Conclusion:
-    """Decide a record and build its report.
+    """Judge a record and build its report.
 
     Args:
         record: the record of a run.
         terms: the terms to judge it by.
         folder: the suite's folder as the reader would type it.
         results_digest: digest of the record's file; None if there is no file.
-        surveyed: the survey of the record's cases; None to make it.
+        surveyed: the totals of the record's cases; None to compute them.
         earlier: earlier runs in a history; their notices are added to the report's.
     """
     surveyed = Survey(record) if surveyed is None else surveyed

@@ -29,10 +29,10 @@ MAX_SOURCE = 1024 * 1024
 _DATA_FACTOR = 12
 """Bytes of address space per byte of the report's JSON, which is several times larger once parsed and wrapped."""
 
-_UTF8 = 4
+_MAX_CHARACTER = 4
 """Maximum bytes of a character in UTF-8."""
 _STATUS = 1000
-"""Maximum characters of the status that the process writes before the text: `made`, or `failed` and the reason."""
+"""Maximum number of characters that the process writes before the text: `made`, or `failed` and the reason."""
 _CHILD = Path(__file__).with_name("template_process.py")
 
 
@@ -43,7 +43,7 @@ class Limits(Struct, frozen=True):
         cpu_s: CPU seconds.
         wall_s: seconds after which the process is killed.
         memory: bytes of address space, in addition to the space for the report's data.
-        output: characters of output before rendering is stopped as endless; output above the report's limit is cut.
+        output: characters of output at which rendering is stopped; shorter output above the report's limit is cut.
     """
 
     cpu_s: int = 10
@@ -95,8 +95,8 @@ def render_custom(
 ) -> str:
     """Render a report with a user's template.
 
-    The template gets the same variables as the built-in one, `report` and `detail`. `rest` is trusted Markdown that
-    tells where to find the rest of a cut report.
+    The template gets the same variables as the built-in one, `report` and `detail`. `rest` is trusted Markdown about
+    the location of the rest of a cut report.
 
     Raises:
         TemplateError: the template is invalid, or exceeds its limits.
@@ -118,7 +118,7 @@ def render_custom(
         given.seek(0)
         command = [sys.executable, "-I", "-S", str(_CHILD)]
         try:
-            most = _UTF8 * (limits.output + _STATUS)
+            most = _MAX_CHARACTER * (limits.output + _STATUS)
             ended = run_program(command, {}, code=NO_CODE, seconds=limits.wall_s, most=most, given=given)
         except ProgramError as error:
             raise TemplateError(f"{template.name}: {error}") from error

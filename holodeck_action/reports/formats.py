@@ -33,11 +33,11 @@ from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.plain import lines_of, one_line
 
 _TEXT_LIMIT = 2000
-_CALLS = 20
+_CALLS_SHOWN = 20
 
 
 def junit(report: Report) -> Iterator[str]:
-    """Render a report as one testsuite with a testcase per case; yields lines.
+    """Yield the lines of a report as JUnit XML: one testsuite with a testcase for each case.
 
     Failed cases are failures, and cases in error are errors. Cases that did not run, are quarantined or assert nothing
     are skipped.
@@ -88,8 +88,8 @@ def _properties(report: Report) -> Iterator[tuple[str, str]]:
     yield (
         "omitted",
         "cases that passed or assert nothing: inputs, answers and scores; other cases: scores, texts beyond "
-        f"{_TEXT_LIMIT:,} characters, tool calls beyond {_CALLS} per turn, and trials other than the one that explains "
-        "the outcome; results.json has everything",
+        f"{_TEXT_LIMIT:,} characters, tool calls beyond {_CALLS_SHOWN} per turn, and trials other than the one that "
+        "explains the outcome; results.json has everything",
     )
 
 
@@ -124,7 +124,7 @@ def _turn_lines(turn: TurnView, *, numbered: bool) -> Iterator[str]:
         yield f"answer: {_escape_text(turn.response)}"
     if turn.ground_truth is not None:
         yield f"expected: {_escape_text(turn.ground_truth)}"
-    for call in turn.tool_calls[:_CALLS]:
+    for call in turn.tool_calls[:_CALLS_SHOWN]:
         yield f"tool: {_escape_text(call_text(call))}"
 
 
@@ -153,7 +153,7 @@ COLUMNS = (
 
 
 def render(report: Report, name: str) -> Iterator[bytes]:
-    """Render a report in one of `FORMATS`; yields UTF-8 in pieces, which may be small."""
+    """Yield a report in one of `FORMATS`, as UTF-8 in pieces, which may be small."""
     renderers: dict[str, Callable[[Report], Iterable[str]]] = {
         "markdown": lambda shown: [render_markdown(shown)],
         "junit": junit,
@@ -165,17 +165,20 @@ def render(report: Report, name: str) -> Iterator[bytes]:
 
 
 def write_reports(
-    folder: GivenPath, made: Mapping[str, Callable[[], Iterable[bytes]]], note: Callable[[str], None], disk: Disk = DISK
+    folder: GivenPath,
+    renderers: Mapping[str, Callable[[], Iterable[bytes]]],
+    note: Callable[[str], None],
+    disk: Disk = DISK,
 ) -> None:
     """Write reports to a folder; a report that fails is noted and does not change the verdict.
 
     Args:
         folder: the output folder.
-        made: functions that render each report in pieces, by file name.
+        renderers: for each file name, a function that renders the report in pieces.
         note: called with a sentence for each report that fails.
         disk: writes the files.
     """
-    for name, make in made.items():
+    for name, make in renderers.items():
         try:
             with stage_file(folder.path / name, make(), disk) as new:
                 disk.rename(new, folder.path / name)
@@ -199,8 +202,8 @@ def markdown_report(
 ) -> str:
     """Render the Markdown report with the user's template; with the built-in one if `template` is None or fails.
 
-    `note` is called with the reason if the user's template fails; `rest` is trusted Markdown that tells where to find
-    the rest of a cut report.
+    `note` is called with the reason if the user's template fails; `rest` is trusted Markdown about the location of the
+    rest of a cut report.
     """
     if template is not None:
         try:
@@ -216,7 +219,7 @@ def render_markdown(report: Report, limit: SizeLimit = JOB_SUMMARY, *, rest: str
     """Render a report as GitHub Flavored Markdown.
 
     If it exceeds `limit`, details are left out, see `holodeck_action.reports.comment.size_limit`. `rest` is trusted
-    Markdown that tells where to find the rest of a cut report.
+    Markdown about the location of the rest of a cut report.
     """
     data, cases = wrap(report), len(report.attention)
 
@@ -241,7 +244,7 @@ def _omitted_text(missing: int, cases: int) -> str:
 
 
 def json_report(report: Report) -> Iterator[str]:
-    """Render a report as JSON in pieces; `##[` is escaped, since GitHub's runner would read it as a command in logs."""
+    """Yield a report as JSON in pieces; `##[` is escaped, since GitHub's runner would read it as a command in logs."""
     return (piece.replace("##[", "\\u0023\\u0023[") for piece in _json_pieces(report))
 
 
@@ -262,7 +265,7 @@ def _json_pieces(report: Report) -> Iterator[str]:
 
 
 def csv_report(report: Report) -> Iterator[str]:
-    """Render a report as CSV for spreadsheets and data frames (RFC 4180, but with LF).
+    """Yield the lines of a report as CSV for spreadsheets and data frames (RFC 4180, but with LF).
 
     The tool assertions of a turn are a row with the metric `expected_tools`. A turn or case without metrics has one row
     with an empty metric. Strings are on one line; those that a spreadsheet would evaluate get a leading apostrophe.

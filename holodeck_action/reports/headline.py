@@ -1,4 +1,4 @@
-"""The headline of a suite: the fact that decides its verdict, in the same words in every report."""
+"""The headline of a suite: the fact that decides its verdict and the first cause, in the same words in every report."""
 
 from __future__ import annotations
 
@@ -7,25 +7,28 @@ from collections.abc import Callable, Iterator, Sequence
 from msgspec import Struct
 
 from holodeck_action.decide.compare.comparison import Comparison, count_gating
-from holodeck_action.decide.compare.regressions import CASES, REGRESSED, permitted_text
+from holodeck_action.decide.compare.regressions import MAX_REGRESSIONS, ON_REGRESSED, permitted_text
 from holodeck_action.decide.decision import EVERY_GATE_HOLDS, OTHER_GATES_HOLD
-from holodeck_action.decide.exam_gate import LOOSENED
-from holodeck_action.decide.gates import gate_sentence
+from holodeck_action.decide.gates import MIN_PASS_RATE, gate_sentence
+from holodeck_action.decide.loosened_gate import ON_LOOSENED
 from holodeck_action.decide.number_texts import count_phrase
 from holodeck_action.decide.verdict import GateVerdict
 from holodeck_action.reports.causes import Cause, causes_of
-from holodeck_action.reports.comparison import base_name, cases_text, rate_text
+from holodeck_action.reports.comparison import base_name, cases_text, rate_text, significant_rate_text
 from holodeck_action.reports.phrases import VERDICTS
 from holodeck_action.reports.report_views import Report
 from holodeck_action.text.code_spans import inline_code
 from holodeck_action.text.plain import one_line
 from holodeck_action.text.prose import prose
 
-_REASONS = 3
+_GATES_NAMED = 3
 """Maximum number of violated gates in a headline."""
 _NAMED = 5
-_BASE_GATES = (CASES, REGRESSED, LOOSENED)
-"""Gates that the headline of a compared run words itself."""
+_LONGEST_ANSWER = 120
+LONGEST_CAUSE = 240
+"""Maximum number of characters of a cause's reason in a headline."""
+_BASE_GATES = (MAX_REGRESSIONS, ON_REGRESSED, ON_LOOSENED)
+"""Gates for which the headline of a compared run has its own words."""
 
 ACTIONS = {
     "configuration": "You must act: change what the message names, in the suite or in the job's secrets.",
@@ -39,11 +42,11 @@ ACTIONS = {
 
 
 class Style(Struct, frozen=True):
-    """How a headline shows untrusted texts.
+    """The functions that make untrusted texts safe for a headline.
 
     Attributes:
-        name: takes the name of a base; returns the text to show.
-        text: takes a text and the maximum number of characters; returns the text to show.
+        name: returns the name of a base in a safe form.
+        text: returns a text in a safe form, cut to a maximum number of characters.
     """
 
     name: Callable[[str], str]
@@ -55,20 +58,24 @@ PLAIN = Style(lambda name: one_line(name, 80), one_line)
 
 
 class Headline(Struct, frozen=True):
-    """A suite's verdict in one line.
+    """A suite's verdict in one to three lines.
 
     Attributes:
         decisive: the fact that decides the verdict, such as `3 of 40 cases got worse than main`.
         rest: further facts, to append to `decisive`; begins with a separator, or is empty.
+        cause: the first cause of the cases that did not pass; empty if there is none.
+        further: clauses for other violated gates; empty if there are none.
     """
 
     decisive: str
     rest: str
+    cause: str = ""
+    further: str = ""
 
     @property
     def text(self) -> str:
-        """The whole line."""
-        return f"{self.decisive}{self.rest}"
+        """The whole headline on one line."""
+        return " · ".join(filter(None, [f"{self.decisive}{self.rest}", self.further, self.cause]))
 
 
 def headline(
@@ -78,18 +85,19 @@ def headline(
 
     Args:
         report: the suite's report.
-        style: how to show untrusted texts.
+        style: the functions for untrusted texts.
         causes: the causes of the report's failing cases; None to compute them.
-        base_details: follows the name of the base, such as its commit in brackets; trusted.
+        base_details: trusted text after the name of the base, such as its commit in brackets.
     """
     if report.outcome == "passed":
-        why = "" if _holds_all(report) else f" · {style.text(report.reason, 300)}"
-        return Headline(passed_text(report), f"{_after_passed(report, style, base_details)}{why}")
-    if report.outcome == "failed":
-        return _failed(report, style, base_details)
+        why = "" if _all_gates_hold(report) else f" · {style.text(report.reason, 300)}"
+        return Headline(passed_text(report), f"{_base_clause(report, style, base_details)}{why}")
     if report.outcome == "stopped":
         return Headline(f"no verdict: {style.text(report.reason, 300)}", f" · {passed_text(report)}")
-    return _incomplete(report, style, causes_of(report) if causes is None else causes)
+    causes = causes_of(report) if causes is None else causes
+    if report.outcome == "failed":
+        return _failed_headline(report, style, causes, base_details)
+    return _incomplete_headline(report, style, causes)
 
 
 def verdict_line(report: Report, causes: Sequence[Cause] | None = None) -> str:
@@ -104,8 +112,8 @@ def verdict_line(report: Report, causes: Sequence[Cause] | None = None) -> str:
 
 
 def passed_text(report: Report) -> str:
-    """Return the number of cases that passed, of all that can pass or fail."""
-    total = _total(report)
+    """Return the number of cases that passed and of all that can pass or fail, such as `37 of 40 passed`."""
+    total = _gating_cases(report)
     return f"{report.counts.passed:,} of {total:,} passed" if total else "no case could pass or fail"
 
 
@@ -114,12 +122,12 @@ def is_unchanged(comparison: Comparison) -> bool:
     return comparison.complete and not (comparison.regressed or comparison.fixed or comparison.unpaired)
 
 
-def _total(report: Report) -> int:
+def _gating_cases(report: Report) -> int:
     counts = report.counts
     return counts.passed + counts.failed + counts.error + counts.skipped
 
 
-def _after_passed(report: Report, style: Style, base_details: str) -> str:
+def _base_clause(report: Report, style: Style, base_details: str) -> str:
     comparison = report.comparison
     if comparison is None:
         missing = report.base_missing
@@ -128,34 +136,53 @@ def _after_passed(report: Report, style: Style, base_details: str) -> str:
     if is_unchanged(comparison):
         return f", as on {base}"
     if worse := count_gating(comparison.regressed):
-        return f" · {worse} of {_compared_cases(comparison)} got worse than {base}"
-    return f" · {_steady_text(comparison, style, base_details)}"
+        return f" · {worse} of {_compared_cases_text(comparison)} got worse than {base}"
+    return f" · {_no_regression_text(comparison, style, base_details)}"
 
 
-def _holds_all(report: Report) -> bool:
-    """Return whether every gate holds, apart from those that need the base that is missing."""
+def _all_gates_hold(report: Report) -> bool:
+    """Return whether every gate holds, except gates that need a missing base."""
     if report.base_missing is None or not report.reason.startswith(OTHER_GATES_HOLD):
         return report.reason == EVERY_GATE_HOLDS
     return all(gate.name in _BASE_GATES for gate in report.gates if gate.state == "skipped")
 
 
-def _failed(report: Report, style: Style, base_details: str) -> Headline:
+def _failed_headline(report: Report, style: Style, causes: Sequence[Cause], base_details: str) -> Headline:
     comparison = report.comparison
     failed = [gate for gate in report.gates if gate.state == "failed"]
-    reasons = list(_reasons(failed, comparison, style))
     worse = 0 if comparison is None else count_gating(comparison.regressed)
     if comparison is not None and worse:
-        decisive = f"{worse} of {_compared_cases(comparison)} got worse than {style.name(base_name(comparison.base))}"
-        limits = [f"; {permitted_text(int(gate.required))}" for gate in failed if gate.name == CASES]
+        decisive = (
+            f"{worse} of {_compared_cases_text(comparison)} got worse than {style.name(base_name(comparison.base))}"
+        )
+        limits = [f"; {permitted_text(int(gate.required))}" for gate in failed if gate.name == MAX_REGRESSIONS]
         better = count_gating(comparison.fixed)
         first = "".join([base_details, *limits, f" · {better} better" if better else ""])
-        further = reasons[:_REASONS]
+        # If no other case failed, the pass rate says the same again.
+        said = MIN_PASS_RATE if limits and worse == report.counts.failed else None
+        reasons = list(_violation_clauses([gate for gate in failed if gate.name != said], comparison, style))
     else:
-        decisive = reasons[0] if reasons else _failing_text(report)
-        first = "" if comparison is None else f"; {_steady_text(comparison, style, base_details)}"
-        further = reasons[1:_REASONS]
-    more = [count_phrase(len(reasons) - _REASONS, "more gate")] if len(reasons) > _REASONS else []
-    return Headline(decisive, first + "".join(f" · {reason}" for reason in [*further, *(f"and {n}" for n in more)]))
+        decisive, *reasons = list(_violation_clauses(failed, comparison, style)) or [_failing_text(report)]
+        first = "" if comparison is None else f"; {_no_regression_text(comparison, style, base_details)}"
+    more = [f"and {count_phrase(len(reasons) - _GATES_NAMED, 'more gate')}"] if len(reasons) > _GATES_NAMED else []
+    return Headline(decisive, first, _cause_text(causes, style), " · ".join([*reasons[:_GATES_NAMED], *more]))
+
+
+def _cause_text(causes: Sequence[Cause], style: Style) -> str:
+    """Return the first cause with its case or number of cases."""
+    if not causes:
+        return ""
+    cause = causes[0]
+    alone = style.text(cause.cases[0].title, 80)
+    first = f"for example {alone}" if len(causes) > 1 else alone
+    subject = first if len(cause.cases) == 1 else f"{len(cause.cases):,} cases"
+    answer = "" if cause.answer is None else f" · answer: {style.text(cause.answer, _LONGEST_ANSWER)}"
+    return f"{subject}: {style.text(cause.reason, LONGEST_CAUSE)}{answer}{_action_text(cause)}"
+
+
+def _action_text(cause: Cause) -> str:
+    """Return the required action on an error; empty for a configuration error, whose message names the action."""
+    return "" if cause.actor in (None, "configuration") else f" · {ACTIONS[cause.actor]}"
 
 
 def _failing_text(report: Report) -> str:
@@ -163,43 +190,38 @@ def _failing_text(report: Report) -> str:
     return f"{count_phrase(failed, 'case')} failed" if failed else "a gate is violated"
 
 
-def _reasons(failed: list[GateVerdict], comparison: Comparison | None, style: Style) -> Iterator[str]:
-    """Yield a clause for each violated gate, those about the base first in the words of a compared run."""
+def _violation_clauses(failed: list[GateVerdict], comparison: Comparison | None, style: Style) -> Iterator[str]:
+    """Yield a clause for each violated gate; the gates on the comparison have clauses of the headline's own."""
     names = {gate.name for gate in failed}
-    if comparison is not None and REGRESSED in names:
+    if comparison is not None and ON_REGRESSED in names:
         yield _regression_text(comparison, style)
     for gate in failed:
         if comparison is None or gate.name not in _BASE_GATES:
             yield style.text(gate_sentence(gate), 240)
-    if comparison is not None and LOOSENED in names:
+    if comparison is not None and ON_LOOSENED in names:
         yield "the terms are less strict than on the base, which is not allowed"
 
 
-def _incomplete(report: Report, style: Style, causes: Sequence[Cause]) -> Headline:
+def _incomplete_headline(report: Report, style: Style, causes: Sequence[Cause]) -> Headline:
     counts = report.counts
-    total = cases_text(_total(report))
+    total = cases_text(_gating_cases(report))
     unjudged = [(counts.error, "could not be evaluated"), (counts.skipped, "did not run")]
     broken = [f"{number:,} of {total} {what}" for number, what in unjudged if number]
     if not broken:
         return Headline(f"no verdict: {style.text(report.reason, 300)}", f" · {passed_text(report)}")
-    decisive = f"no verdict: {' and '.join(broken)}"
-    rest = ""
-    if len(causes) == 1 and causes[0].actor is not None:
-        # An error of the configuration says itself what to change.
-        action = "" if causes[0].actor == "configuration" else f" · {ACTIONS[causes[0].actor]}"
-        rest = f": {style.text(causes[0].reason, 160)}{action}"
-    elif not causes:
-        rest = f": {style.text(report.reason, 200)}"
-    return Headline(decisive, f"{rest} · {passed_text(report)}")
+    rest = "" if causes else f": {style.text(report.reason, 200)}"
+    return Headline(
+        f"no verdict: {' and '.join(broken)}", f"{rest} · {passed_text(report)}", _cause_text(causes, style)
+    )
 
 
-def _compared_cases(comparison: Comparison) -> str:
+def _compared_cases_text(comparison: Comparison) -> str:
     whole = comparison.complete and not comparison.unpaired
     return count_phrase(comparison.paired, "case" if whole else "compared case")
 
 
-def _steady_text(comparison: Comparison, style: Style, base_details: str) -> str:
-    """Return a clause that no case got worse than on the base."""
+def _no_regression_text(comparison: Comparison, style: Style, base_details: str) -> str:
+    """Return a clause that no case got worse than on the base, or that no case can be compared."""
     base = style.name(base_name(comparison.base))
     if not comparison.paired:
         return f"no case can be compared with {base}{base_details}"
@@ -209,10 +231,10 @@ def _steady_text(comparison: Comparison, style: Style, base_details: str) -> str
 
 
 def _regression_text(comparison: Comparison, style: Style) -> str:
-    """Return a clause on what is worse beyond chance: the pass rate with its numbers, else the names of the metrics."""
+    """Return a clause about a loss beyond chance: the pass rates, else the names of the metrics that are worse."""
     rate = comparison.pass_rate
     if rate is not None and rate.state == "regressed":
-        return rate_text(comparison)
+        return significant_rate_text(rate) if rate.significant else rate_text(comparison)
     names = [style.text(name, 60) for name, change in comparison.measures(gating=True) if change.state == "regressed"]
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return f"worse beyond chance: {', '.join(names[:_NAMED])}{more}"

@@ -35,7 +35,7 @@ class Trend(Struct, frozen=True):
         values: value of each run, oldest first; None if the run has no value.
         low: lower ends of the values' 95 % intervals; None if there is no interval.
         high: upper ends of the intervals; None if there is no interval.
-        spark: the values as a bar chart, one character each.
+        spark: the values as a bar chart with one character for each.
         latest: the newest value; None if no run has a value.
     """
 
@@ -93,7 +93,7 @@ class EarlierRuns(Protocol):
         """Notices about stored runs that cannot be read."""
 
     def trend_with(self, record: Record, verdict: Verdict, base: Record | None) -> History | None:
-        """Return the trend of a suite's earlier runs and a new one; None if there are no earlier runs.
+        """Return the trend of a suite's earlier runs and a new run; None if there are no earlier runs.
 
         Args:
             record: record of the new run.
@@ -103,7 +103,7 @@ class EarlierRuns(Protocol):
 
 
 class NoRuns(Struct, frozen=True):
-    """The `EarlierRuns` to use if there are no earlier runs."""
+    """An empty `EarlierRuns`."""
 
     notices: tuple[str, ...] = ()
 

@@ -1,4 +1,4 @@
-"""The rows of a table of metrics: a suite with a check for each case has more metrics than a reader wants to see."""
+"""The rows of a table of metrics, limited in number: a suite can have its own check for each case."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from holodeck_action.reports.report_views import MetricView
 from holodeck_action.reports.untrusted import Fields, value_of
 
 MOST_METRICS = 40
-"""Rows of a table of metrics in a comment, a summary and the console. The page and the record have all."""
-LEAST_JOINED = 6
-"""Checks of one type that share a row of the table."""
+"""Maximum number of metrics with their own row in a comment, a summary and the console. Page and record have all."""
+MIN_JOINED = 6
+"""Minimum number of checks of one type that share a row."""
 _CHECK = re.compile(r"(\w+) [\"/]")
 """Start of the default name of a check: its type, and the quoted value."""
 
@@ -25,7 +25,7 @@ def metric_rows(metrics: Sequence[Any]) -> Sequence[int]:
         metrics: `MetricView`s, or their wrapped or plain data.
 
     Returns:
-        All indexes without those in `joined_metrics`, up to `MOST_METRICS`. Of more metrics, those with the most
+        All indexes without those in `joined_metrics`. If there are more than `MOST_METRICS`, only those with the most
         failures and errors, then the first ones.
     """
     own = _own_rows(metrics)
@@ -35,8 +35,7 @@ def metric_rows(metrics: Sequence[Any]) -> Sequence[int]:
 
 
 def joined_metrics(metrics: Sequence[Any]) -> Sequence[MetricView]:
-    """Return a row for each type of checks of which there are at least `LEAST_JOINED`, named such as
-    `contains (12 checks)`.
+    """Return a row for each type with at least `MIN_JOINED` checks, with a name such as `contains (12 checks)`.
 
     Args:
         metrics: `MetricView`s, or their wrapped or plain data.
@@ -87,7 +86,7 @@ def _joined_places(metrics: Sequence[Any]) -> dict[str, list[int]]:
     for at, metric in enumerate(metrics):
         if check := _CHECK.match(_view_of(metric).name):
             found.setdefault(check[1], []).append(at)
-    return {kind: places for kind, places in found.items() if len(places) >= LEAST_JOINED}
+    return {kind: places for kind, places in found.items() if len(places) >= MIN_JOINED}
 
 
 def _view_of(metric: Any) -> MetricView:

@@ -54,9 +54,9 @@ def gate_line(gate: GateVerdict) -> str:
 _MARKS = {"passed": "✓", "failed": "✗", "undetermined": "?", "skipped": "-"}
 
 
-_LAST = 2**31 - 1
+_MAX_POSITION = 2**31 - 1
 """Largest line or column number in GitHub's API, which uses 32-bit integers."""
-_LONGEST_PATH = 4096
+_MAX_PATH = 4096
 """Maximum bytes of a path (`PATH_MAX` of Linux)."""
 
 
@@ -179,7 +179,8 @@ def suite_trials_text(trials: SuiteTrials) -> str:
 
 
 def rates_text(trials: CaseTrials | SuiteTrials) -> str:
-    """Return pass@1, and pass@k and pass^k for the largest k; a truncated rate is marked."""
+    """Return pass@1, and pass@k and pass^k for the largest k; with missing trials, their pass rate instead of
+    pass@1."""
     return pass_rates_text(trials.rate, trials.rates[-1], missing=trials.missing, truncated=trials.truncated)
 
 
@@ -199,13 +200,13 @@ def pass_rates_text(rate: float, last: PassRates, *, missing: int, truncated: in
 
 
 def ends_text(ends: Ends) -> str:
-    """Return a number; if it is not known exactly, its lower and upper bound."""
+    """Return a number, or its bounds if it is not known exactly, such as `0.800 to 1.000`."""
     low, high = f"{ends.low:.3f}", f"{ends.high:.3f}"
     return low if low == high else f"{low} to {high}"
 
 
 def percent_text(share: float) -> str:
-    """Return a proportion (0 to 1) in percent, such as `75 %` or `77.8 %`; never rounded up to 100 or down to 0."""
+    """Return a proportion (0 to 1) in percent, such as `75 %` or `77.8 %`; never rounded to 0 or 100."""
     near = share if share in (0.0, 1.0) else min(max(share, 0.001), 0.999)
     return f"{100 * near:.1f}".removesuffix(".0") + " %"
 
@@ -268,7 +269,7 @@ def place(source: SourceMark, folder: str) -> str:
 
 def is_valid_position(number: int) -> bool:
     """Return whether a number can be a line or column in GitHub's API."""
-    return 1 <= number <= _LAST
+    return 1 <= number <= _MAX_POSITION
 
 
 def repository_path(folder: str | None, source: SourceMark) -> str | None:
@@ -285,6 +286,6 @@ def repository_path(folder: str | None, source: SourceMark) -> str | None:
     if file.startswith("/") or folder.startswith("/") or "\\" in written or not written.isprintable():
         return None
     path = posixpath.normpath(posixpath.join(folder, file))
-    if path in (".", "..") or path.startswith("../") or len(path.encode()) > _LONGEST_PATH:
+    if path in (".", "..") or path.startswith("../") or len(path.encode()) > _MAX_PATH:
         return None
     return path

@@ -7,8 +7,8 @@ from array import array
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from holodeck_action.decide.faults import Fault, fault_of
-from holodeck_action.decide.statistics import MANY_ENOUGH, mean_lower_bound, mean_upper_bound, weighted_mean
+from holodeck_action.decide.faults import Fault, classify_error
+from holodeck_action.decide.statistics import MIN_SAMPLE, mean_lower_bound, mean_upper_bound, weighted_mean
 from holodeck_action.decide.summaries import case_means, summary_score
 from holodeck_action.decide.survey import OUTCOMES, Survey
 from holodeck_action.decide.trials import trials_of_case
@@ -57,7 +57,7 @@ def build_report(
         verdict: the verdict on it.
         folder: the suite's folder as the reader would type it; empty if positions have no folder.
         history: the trend of earlier runs; None if there are no earlier runs.
-        surveyed: the survey of the record's cases; None to make it.
+        surveyed: the totals of the record's cases; None to compute them.
     """
     surveyed = Survey(record) if surveyed is None else surveyed
     attention, passing, informational = _case_groups(record, verdict, surveyed)
@@ -234,15 +234,15 @@ def _problem_texts(turn: TurnRecord, metrics: Sequence[MetricVerdict]) -> Iterat
 
 def _faults(turn: TurnRecord) -> Iterator[Fault]:
     if turn.error is not None:
-        yield fault_of(turn.error, None)
+        yield classify_error(turn.error, None)
         return
     for evaluation in turn.evaluations:
         if evaluation.status == "failed" and evaluation.error is not None:
-            yield fault_of(evaluation.error, evaluation.evaluator_name)
+            yield classify_error(evaluation.error, evaluation.evaluator_name)
 
 
 def _note_texts(turn: TurnRecord) -> Iterator[str]:
-    """Yield sentences about an answer's possible causes of problems."""
+    """Yield sentences about facts that could explain the problems of an answer."""
     if turn.finish_reason == "length":
         yield "the answer stops at the model's max_tokens"
     if turn.fallback_model is not None:
@@ -274,7 +274,7 @@ def _metric_view(name: str, summary: MetricSummary, scores: Sequence[tuple[float
 
 def _interval(scores: Sequence[tuple[float, float]]) -> tuple[float | None, float | None]:
     """Return both ends of the 95 % interval of the mean over cases; (None, None) if there are too few cases."""
-    return (mean_lower_bound(scores), mean_upper_bound(scores)) if len(scores) >= MANY_ENOUGH else (None, None)
+    return (mean_lower_bound(scores), mean_upper_bound(scores)) if len(scores) >= MIN_SAMPLE else (None, None)
 
 
 def _is_within_noise(threshold: float | None, margin: float | None, low: float | None, high: float | None) -> bool:

@@ -27,7 +27,7 @@ def causes(report: Fields) -> Any:
 
 
 def base_answer(report: Fields, case: Fields) -> Untrusted | None:
-    """Return the base's answer in a case that got worse; None for other cases, and if there was no answer."""
+    """Return the base's answer in a case that got worse; None for another case or if there was no answer."""
     comparison = value_as(Report, report).comparison
     found = None if comparison is None else answer_on_base(comparison, text_of(case["id"]))
     return None if found is None else Untrusted(found)

@@ -66,7 +66,7 @@ class TurnView(Struct, frozen=True):
 class CaseScore(Struct, frozen=True):
     """The mean of a metric over a case's counted trials and turns; None if no score is a number.
 
-    `lowest` and `highest` are the extreme scores of trials, each a mean over turns; None if there is only one.
+    `lowest` and `highest` are the lowest and highest mean of a trial; None if there are fewer than two trials.
     """
 
     metric: str
@@ -81,7 +81,7 @@ class CaseSummary(Struct, frozen=True):
     Attributes:
         method: `simple_average`, `weighted_average` or `minimum`.
         weights: weight by metric for `weighted_average`; None for other methods.
-        score: 0 to 1, high is good; None if the case has no score of a counted metric.
+        score: 0 to 1, high is good; None if the case lacks the score of a counted metric.
     """
 
     method: str
@@ -157,7 +157,7 @@ class MetricView(Struct, frozen=True):
 
 
 class SkippedMetric(Struct, frozen=True):
-    """A metric that did not apply, the reason, and the number of turns with this reason."""
+    """A metric that was not applicable, the reason, and the number of turns with this reason."""
 
     metric: str
     reason: str

@@ -1,4 +1,4 @@
-"""Divides cases that only their scores explain by what they share: an answer, a tag, a file, a word of their titles."""
+"""Divides cases that fail only by scores into groups that share an answer, a tag, a file or a word of the title."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from holodeck_action.text.plain import one_line
 
 Kind = Literal["answer", "tag", "file", "word"]
 
-_FEWEST: dict[Kind, int] = {"answer": 2, "tag": 2, "file": 2, "word": 3}
-"""For each kind of trait, in order of preference, the smallest number of cases that can share it."""
-_SHARE = 0.1
-"""Smallest proportion of the cases that can share a trait."""
-_TIMES = 2.0
+_MIN_CASES: dict[Kind, int] = {"answer": 2, "tag": 2, "file": 2, "word": 3}
+"""Minimum number of cases that share a trait, for each kind of trait in the order of preference."""
+_MIN_PROPORTION = 0.1
+"""Minimum proportion of the cases that share a trait."""
+_MIN_RATIO = 2.0
 """A trait counts if it is at least this many times as frequent in the failing cases as in the passing cases."""
-_SAMPLE = 500
+_MAX_PASSING = 500
 """Maximum number of passing cases to look at."""
-_LONGEST = 300
+_MAX_TEXT = 300
 _WORD = re.compile(r"[^\W\d_]{4,40}")
-_MOST_WORDS = 20
+_MAX_WORDS = 20
 
 
 class Trait(NamedTuple):
@@ -48,19 +48,20 @@ def traits_of(case: CaseView) -> tuple[Trait, ...]:
 def split_by_trait(cases: Sequence[_C], passing: Sequence[CaseView]) -> Iterator[tuple[Trait | None, Sequence[_C]]]:
     """Divide cases into groups that share a trait.
 
-    A shared answer counts always; any other trait only if it is at least twice as frequent in these cases as in the
-    passing ones, so that no property of the whole suite passes for a cause. Larger groups are formed first.
+    A shared answer always counts. Any other trait only counts if it is at least twice as frequent in these cases as in
+    the passing ones, so that a property of the whole suite is not taken for a cause; without passing cases, none
+    counts. Larger groups are formed first.
 
     Yields:
-        The trait and its cases; last the cases that share no such trait, with None.
+        Each trait with its cases; last None with the cases that share no such trait.
     """
     rest = list(cases)
     if not any(case.traits for case in cases):
         yield None, rest
         return
     elsewhere = _frequencies(passing)
-    for kind, fewest in _FEWEST.items():
-        while found := _most_common(kind, rest, max(fewest, _SHARE * len(cases)), elsewhere):
+    for kind, fewest in _MIN_CASES.items():
+        while found := _most_common(kind, rest, max(fewest, _MIN_PROPORTION * len(cases)), elsewhere):
             yield found, [case for case in rest if found in case.traits]
             rest = [case for case in rest if found not in case.traits]
     if rest:
@@ -82,16 +83,16 @@ def trait_text(trait: Trait) -> str:
 def _traits(case: CaseView) -> Iterator[Trait]:
     turn = next((turn for turn in case.turns if turn.problems), None)
     if turn is not None and turn.response and turn.response.strip():
-        yield Trait("answer", " ".join(turn.response[:_LONGEST].split()))
+        yield Trait("answer", " ".join(turn.response[:_MAX_TEXT].split()))
     yield from (Trait("tag", tag) for tag in case.tags)
     yield Trait("file", case.source.file)
-    words = _WORD.findall(case.title[:_LONGEST].casefold())
-    yield from (Trait("word", word) for word in dict.fromkeys(words[:_MOST_WORDS]))
+    words = _WORD.findall(case.title[:_MAX_TEXT].casefold())
+    yield from (Trait("word", word) for word in dict.fromkeys(words[:_MAX_WORDS]))
 
 
 def _frequencies(passing: Sequence[CaseView]) -> dict[Trait, float] | None:
     """Return the proportion of the passing cases that have each trait; None if no case passes."""
-    step = -(-len(passing) // _SAMPLE) or 1
+    step = -(-len(passing) // _MAX_PASSING) or 1
     looked = range(0, len(passing), step)
     counts = Counter(trait for at in looked for trait in traits_of(passing[at]))
     return {trait: count / len(looked) for trait, count in counts.items()} if looked else None
@@ -106,6 +107,6 @@ def _most_common(
             return None
         if kind == "answer":
             return trait
-        if elsewhere is not None and count / len(cases) >= _TIMES * elsewhere.get(trait, 0.0):
+        if elsewhere is not None and count / len(cases) >= _MIN_RATIO * elsewhere.get(trait, 0.0):
             return trait
     return None

@@ -1,4 +1,4 @@
-"""The first lines of check run and job summary if the comment of an earlier run could not be replaced."""
+"""The first lines of a check run and a job summary if the comment of an earlier run could not be replaced."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from holodeck_action.reports.comment.places import Place
+from holodeck_action.reports.comment.places import LinkContext
 
 _NOT_REPLACED = "this run could not replace it"
 
@@ -27,20 +27,20 @@ class StaleComment(Struct, frozen=True):
     certain: bool
 
 
-def stale_lines(stale: Sequence[StaleComment], at: Place, *, several: bool) -> str:
+def stale_lines(stale: Sequence[StaleComment], context: LinkContext, *, several: bool) -> str:
     """Return a line of Markdown for each comment, each followed by an empty line.
 
     If `several` is true, the commit has more than one pull request, so that lines include their numbers.
     """
-    return "".join(f"⚠️ {_sentence(each, at, several=several)}\n\n" for each in stale)
+    return "".join(f"⚠️ {_sentence(each, context, several=several)}\n\n" for each in stale)
 
 
-def _sentence(stale: StaleComment, at: Place, *, several: bool) -> str:
+def _sentence(stale: StaleComment, context: LinkContext, *, several: bool) -> str:
     if stale.pull is None:
         subject = "A comment on a pull request with this commit"
     else:
         subject = f"The comment on {f'pull request #{stale.pull}' if several else 'this pull request'}"
-    commit = at.commit(stale.commit) if stale.commit != at.sha else None
+    commit = context.commit(stale.commit) if stale.commit != context.sha else None
     if not stale.read:
         return f"**{subject} may be out of date:** {_NOT_REPLACED}."
     about = "of an earlier run" if commit is None else f"about {commit}"

@@ -1,4 +1,4 @@
-"""A script that renders one custom template in its own process. It sets its limits before it imports our modules.
+"""A script that renders one custom template in its own process. Limits are set before our modules are imported.
 
 Standard input: the task as JSON on one line, then the report as JSON. Standard output: `made` and the text, or
 `failed` and the reason.
@@ -18,7 +18,7 @@ class _OutOfTimeError(Exception):
     pass
 
 
-class _TooMuchError(Exception):
+class _TooLongError(Exception):
     pass
 
 
@@ -75,7 +75,7 @@ def _join_bounded(pieces: Iterator[str], limit: int) -> Iterator[str]:
     for piece in pieces:
         size += len(piece)
         if size > limit:
-            raise _TooMuchError
+            raise _TooLongError
         yield piece
 
 
@@ -97,7 +97,7 @@ def _error_sentence(error: Exception, task: dict[str, Any]) -> str:
         return f"{place}: the template used more than {task['cpu_s']} s of processor time"
     if isinstance(error, MemoryError):
         return f"{place}: the template used more memory than is allowed"
-    if isinstance(error, _TooMuchError):
+    if isinstance(error, _TooLongError):
         return f"{place}: the template wrote more than {task['output']:,} characters"
     if isinstance(error, TemplateNotFound):
         return f"{place}: there is no template {error.name!r}; only the shipped ones can be included"

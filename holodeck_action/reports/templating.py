@@ -173,7 +173,7 @@ def signed(value: float | None, digits: int = 4) -> str:
 
 
 def percent(value: float | None) -> str:
-    """Return a proportion (0 to 1) in percent, never rounded up to 100; `–` for None."""
+    """Return a proportion (0 to 1) in percent, never rounded to 0 or 100; `–` for None."""
     return UNKNOWN if value is None else percent_text(value)
 
 
@@ -198,7 +198,7 @@ def word(outcome: Any) -> str:
 
 
 def mark_of(source: Fields) -> SourceMark:
-    """Return a source position of a report's data."""
+    """Convert the fields of a source position to a `SourceMark`."""
     sheet = text_of(source["sheet"]) if "sheet" in names_of(source) else ""
     return SourceMark(text_of(source["file"]), source["line"], source["column"], sheet)
 
@@ -232,7 +232,7 @@ def threshold(metric: Fields) -> str:
 
 
 def joined(metrics: Items) -> Items:
-    """Return the metrics of `joined_metrics`."""
+    """Return the rows of `joined_metrics` for a template."""
     return Items(joined_metrics(metrics))
 
 
@@ -252,14 +252,14 @@ def agreement(panel: Fields) -> str:
     return panel_text(PanelSummary(**{name: panel[name] for name in PanelSummary.__struct_fields__}))
 
 
-def estimate(found: Fields) -> str:
+def estimate(interval: Fields) -> str:
     """Return a number with its interval, such as `0.850 [0.640, 0.948]`; `–` for None."""
-    return estimate_text(Estimate(found["value"], found["low"], found["high"]))
+    return estimate_text(Estimate(interval["value"], interval["low"], interval["high"]))
 
 
-def ends(found: Fields) -> str:
-    """Return a number; if it is not known exactly, its lower and upper bound, such as `0.800 to 1.000`."""
-    return ends_text(Ends(found["low"], found["high"]))
+def ends(bounds: Fields) -> str:
+    """Return a number, or its bounds if it is not known exactly, such as `0.800 to 1.000`."""
+    return ends_text(Ends(bounds["low"], bounds["high"]))
 
 
 def rates(trials: Fields) -> str:

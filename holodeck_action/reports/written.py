@@ -11,7 +11,7 @@ from holodeck_action.text.given_paths import GivenPath
 
 
 def write_text(text: str, file: GivenPath | None, stdout: TextIO) -> None:
-    """Write text to a file or standard output; see `write_pieces`."""
+    """Write text to a file, or to standard output if `file` is None; see `write_pieces`."""
     write_pieces([text.encode("utf-8", "replace")], file, stdout)
 
 

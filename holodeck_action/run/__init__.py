@@ -1,1 +1,1 @@
-"""From files, flags and environment to a record: settings, checks, the plan and its price, the loop over trials."""
+"""Runs suites: settings, checks, the plan and its price, the trials, and the record."""

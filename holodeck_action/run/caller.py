@@ -1,4 +1,4 @@
-"""The caller of a command: its environment, folder, streams and other access to the outside, as one value."""
+"""The caller of a command: environment, folder, streams and other resources, as one value."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from holodeck_action.github.job import Job
     from holodeck_action.record.disk import Disk
     from holodeck_action.reports.terminal.progress import Group, ProgressDisplay
-    from holodeck_action.run.loading import Surroundings
-    from holodeck_action.run.options.request import Allowed
+    from holodeck_action.run.loading import SuiteContext
+    from holodeck_action.run.options.request import Permissions
     from holodeck_action.text.given_paths import GivenPath
     from holodeck_action.workers.permission import CodeAllowed
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The environment, folder, streams and other outside resources of one call of the program.
+    """The environment, folder, streams and other resources of one call of the program.
 
     Attributes:
         environ: the environment variables.
@@ -34,7 +34,7 @@ class Caller:
         disk: writes results; None to use the file system directly.
         pause: function that waits for a number of seconds, between requests to GitHub.
         signals: signals that end a run in an orderly way; empty if another program owns the process.
-        group: folds lines of the log; None to choose by the environment.
+        group: makes lines of the log collapsible; None to choose by the environment.
     """
 
     environ: Mapping[str, str]
@@ -59,25 +59,25 @@ class Caller:
             group = fold_lines
         return progress_display(self.stderr, terminal_of(self.stderr, self.environ), group)
 
-    def surroundings(
+    def suite_context(
         self,
         env_file: GivenPath | None,
-        allowed: Allowed | None = None,
+        allowed: Permissions | None = None,
         requirements: tuple[str, ...] = (),
         *,
         permission: Callable[[], CodeAllowed] | None = None,
-    ) -> Surroundings:
-        """Return the surroundings of a suite (see `Surroundings`).
+    ) -> SuiteContext:
+        """Return the environment, folders and permissions of suites.
 
-        If `permission` is None, the job's event decides whether code may run; GitHub is queried if the event does not
-        suffice.
+        If `permission` is None, the job's event decides whether code may run; if the event does not suffice, GitHub is
+        queried.
         """
-        from holodeck_action.run.loading import Surroundings
-        from holodeck_action.run.options.request import NOTHING_MORE
+        from holodeck_action.run.loading import SuiteContext
+        from holodeck_action.run.options.request import NO_PERMISSIONS
 
-        given = allowed or NOTHING_MORE
+        given = allowed or NO_PERMISSIONS
         home = self.environ.get("HOME")
-        return Surroundings(
+        return SuiteContext(
             self.environ,
             Path(home) if home else None,
             self.cwd,

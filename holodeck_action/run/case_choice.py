@@ -7,8 +7,8 @@ from fnmatch import fnmatchcase
 
 from msgspec.structs import replace
 
-from holodeck_action.decide.statistics import MANY_ENOUGH, effective_sample_size, wilson_lower_bound
-from holodeck_action.run.conditions import filter_words
+from holodeck_action.decide.statistics import MIN_SAMPLE, effective_sample_size, wilson_lower_bound
+from holodeck_action.run.conditions import filter_options
 from holodeck_action.run.options.settings import Flags, Settings, SettingsError, baseline_problem
 from holodeck_action.suite.applicability import case_asserts, skip_reason
 from holodeck_action.suite.model.policy import has_score_gate
@@ -36,7 +36,7 @@ def choose_cases(suite: Suite, flags: Flags) -> tuple[Case, ...]:
         if flags.failed_from is not None and not flags.failed_from:
             raise SettingsError("--failed-from names results in which no case failed: there is nothing to run again")
         raise SettingsError(
-            f"no case matches {' '.join(filter_words(filters_of(flags)))}; the suite has {len(suite.cases)} cases, "
+            f"no case matches {' '.join(filter_options(filters_of(flags)))}; the suite has {len(suite.cases)} cases, "
             f"such as {suite.cases[0].id!r}"
         )
     if chosen and not has_score_gate(suite.policy.gates) and not any(case_asserts(case) for case in chosen):
@@ -45,7 +45,7 @@ def choose_cases(suite: Suite, flags: Flags) -> tuple[Case, ...]:
 
 
 def unmatched_filters(suites: Sequence[Suite], flags: Flags) -> list[str]:
-    """Return an error sentence for each filter that matches no case of any suite, since a typo would drop cases."""
+    """Return an error sentence for each filter that matches no case of any suite: it may be misspelt."""
     cases = [case for suite in suites for case in suite.cases]
     names = {name for case in cases for name in (case.id, case.name) if name is not None}
     tags = {tag for case in cases for tag in case.tags}
@@ -54,10 +54,11 @@ def unmatched_filters(suites: Sequence[Suite], flags: Flags) -> list[str]:
 
 
 def check_bounds_attainable(settings: Settings, suite: Suite, cases: Sequence[Case]) -> None:
-    """Refuse lower bounds that these cases cannot reach even if all of them pass.
+    """Check that the bounds can be reached with these cases, and that settings of the comparison have an effect.
 
     Raises:
-        SettingsError: a bound cannot be reached.
+        SettingsError: the bound of the pass rate cannot be reached even if all cases pass, too few cases have a metric
+            for a bound of its mean, or a setting of the comparison has no effect.
     """
     _check_enough_cases(settings, suite, cases)
     problem = baseline_problem(settings.baseline, settings.gates, compared=settings.compared)
@@ -81,7 +82,7 @@ def check_bounds_attainable(settings: Settings, suite: Suite, cases: Sequence[Ca
 
 
 def _check_enough_cases(settings: Settings, suite: Suite, cases: Sequence[Case]) -> None:
-    """Refuse a bound on the confidence interval of a metric's mean if too few cases have the metric."""
+    """Raise SettingsError for a bound on the interval of a metric's mean if too few cases have the metric."""
     quarantined = {entry.case for entry in suite.policy.quarantine}
     for name, bounds in sorted(settings.gates.metrics.items()):
         for bound, key, instead in (
@@ -91,9 +92,9 @@ def _check_enough_cases(settings: Settings, suite: Suite, cases: Sequence[Case])
             if bound is None:
                 continue
             scored = sum(case.id not in quarantined and _has_metric(case, name) for case in cases)
-            if scored < MANY_ENOUGH:
+            if scored < MIN_SAMPLE:
                 raise SettingsError(
-                    f"gates.metrics.{name}.{key} needs {MANY_ENOUGH} cases with a score, but only {scored} "
+                    f"gates.metrics.{name}.{key} needs {MIN_SAMPLE} cases with a score, but only {scored} "
                     f"counting case(s) can have one; run more cases, or use {instead}",
                     f"gates.metrics.{name}.{key}",
                 )

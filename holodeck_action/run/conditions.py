@@ -18,7 +18,7 @@ _SHOWN = 10
 def run_notices(
     suite: Suite, cases: Sequence[Case], gates: Gates, filters: Mapping[str, Any], day: date
 ) -> Iterator[str]:
-    """Yield notices about omitted or removed cases, expired quarantines, and lenient gates and trial counts.
+    """Yield notices about omitted or removed cases, expired quarantines, gates that ignore answers, and lenient trials.
 
     Args:
         suite: the suite.
@@ -28,7 +28,7 @@ def run_notices(
         day: the day of the run.
     """
     if filters:
-        yield f"only {len(cases)} of {len(suite.cases)} cases were chosen: {' '.join(filter_words(filters))}"
+        yield f"only {len(cases)} of {len(suite.cases)} cases were chosen: {' '.join(filter_options(filters))}"
     chosen = {case.id: case for case in cases}
     gone = sorted(set(filters.get("failed_from", ())) - {case.id for case in suite.cases})
     if gone:
@@ -67,8 +67,8 @@ def unreported_tools_notices(agent: Agent, cases: Sequence[Case]) -> Iterator[st
         )
 
 
-def filter_words(filters: Mapping[str, Any]) -> list[str]:
-    """Return case filters as command-line options; `--failed-from` has the number of cases instead of their ids."""
+def filter_options(filters: Mapping[str, Any]) -> list[str]:
+    """Return case filters as command-line options; `--failed-from` shows the number of cases instead of their ids."""
     words = [f"--{name} {value!r}" for name in ("case", "tag") for value in filters.get(name, ())]
     if "failed_from" in filters:
         words.append(f"--failed-from ({len(filters['failed_from'])} cases)")

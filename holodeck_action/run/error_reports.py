@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class EarlyEnd:
-    """The exit code of a command that an error ended early, and the problems to report, without the job's secrets."""
+    """The exit code of a command that an error ended early, and the problems to report, with secrets masked."""
 
     code: int
     problems: tuple[str | Located, ...]
 
     def to_text(self, terminal: Terminal) -> str:
-        """Return the problems as text, each with the line of the file that it concerns."""
+        """Return the problems as text, each with the line of the file that it concerns, if any."""
         from holodeck_action.reports.terminal.excerpts import error_lines
 
         return "".join(f"{line}\n" for line in error_lines(self.problems, terminal))

@@ -1,4 +1,4 @@
-"""The identity of a run: a journal is only continued by a run with the same identity."""
+"""The identity of a run: only a run with the same identity can resume its journal."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ _CHUNK = 1 << 20
 
 
 def file_digests(suite: Suite, target: AnyTarget, target_files: Checkout) -> dict[str, str]:
-    """Return digests of the files besides the suite's own that trials depend on, by a phrase that describes the file.
+    """Return digests of the files that trials depend on, except the suite's own, by a description of the file.
 
-    These are the target's transcript of recorded answers, the modules named as target or grader, and the files of
-    cases.
+    The files are a recorded target's transcript, the modules of the target and the graders, and the files of cases.
 
     Raises:
         OSError: a file cannot be read.
@@ -47,16 +46,16 @@ def run_identity(
     digests: Mapping[str, str],
     environment: str | None = None,
 ) -> dict[str, object]:
-    """Return the inputs that determine a run's trials: JSON values by a name for messages about differing inputs.
+    """Return the inputs that determine a run's trials: JSON values by a name that messages show if a value differs.
 
-    They cover the suite's files, the values of its variables, the target, the commit, and other files by their
+    The inputs cover the suite's files, the values of its variables, the target, the commit, and other files by their
     `digests` (see `file_digests`). Files that modules import are recorded in the journal itself. `environment` is the
-    digest of the packages that are installed for the code; None if none are installed.
+    digest of the packages installed for the code; None if no packages are installed.
     """
     # The description of the target omits options and queries, which may be secret; the digest covers them.
     # Relative, so that a checkout elsewhere can continue.
     folder = os.path.relpath(target_files.folder, suite.folder)
-    asked = hashlib.sha256(f"{folder} {target.model_dump_json()}".encode("utf-8", "surrogatepass"))
+    target_hash = hashlib.sha256(f"{folder} {target.model_dump_json()}".encode("utf-8", "surrogatepass"))
     code = hashlib.sha256()
     for name, digest in sorted(digests.items()):
         code.update(f"{name} {digest}\n".encode("utf-8", "surrogatepass"))
@@ -68,7 +67,7 @@ def run_identity(
         **({} if environment is None else {"environment": environment}),
         "suite": suite.name,
         "target": describe_target(target),
-        "target_digest": asked.hexdigest(),
+        "target_digest": target_hash.hexdigest(),
         "tool": __version__,
         "version": SCHEMA_VERSION,
     }
@@ -89,7 +88,7 @@ def _cases_digest(suite: Suite) -> str:
 
 
 def named_modules(suite: Suite, target: AnyTarget) -> Iterator[Path]:
-    """Yield the files of the modules that a suite names as target or grader, except installed packages."""
+    """Yield the files of the modules of a suite's target and graders, except installed packages."""
     references = sorted({*graders(suite), *([target.reference] if isinstance(target, PythonTarget) else [])})
     for reference in references:
         module = reference.partition(":")[0].replace(".", "/")
@@ -105,9 +104,9 @@ def _case_files(suite: Suite) -> Iterable[str]:
     return sorted(named)
 
 
-def _digest(files: Checkout, name: str | Path, most: int) -> str:
+def _digest(files: Checkout, name: str | Path, max_bytes: int) -> str:
     digest = hashlib.sha256()
-    with files.open(name, most) as content:
+    with files.open(name, max_bytes) as content:
         while part := content.read(_CHUNK):
             digest.update(part)
     return digest.hexdigest()
@@ -134,7 +133,7 @@ class ImportedFiles:
         self._listener: Callable[[Mapping[str, str | None]], None] = _ignore
 
     def __call__(self, paths: Sequence[str]) -> None:
-        """Add files by their absolute paths; files that were added before are ignored."""
+        """Add files by their absolute paths; files added before, and those that `named` covers, are ignored."""
         found: dict[str, str | None] = {}
         for path in paths[: _MOST_FILES - len(self._digests)]:
             # Relative, so that a checkout elsewhere can continue.
@@ -146,15 +145,14 @@ class ImportedFiles:
             self._listener(found)
 
     def add_digests(self, digests: Mapping[str, str | None]) -> None:
-        """Add files that were imported from a copy of the checkout on another machine, with the digests computed
-        there."""
+        """Add the digests of files that were imported on another machine, from a copy of the checkout."""
         found = {name: digest for name, digest in digests.items() if name not in self._digests}
         self._digests |= found
         if found:
             self._listener(found)
 
     def notify(self, listener: Callable[[Mapping[str, str | None]], None]) -> None:
-        """Call a listener with the digests known so far, and with each later one when it is added."""
+        """Call a listener with the digests collected so far, and with new ones when they are added."""
         if self._digests:
             listener(self._digests)
         self._listener = listener
@@ -165,7 +163,7 @@ class ImportedFiles:
         return {name: digest for name, digest in self._digests.items() if digest is not None}
 
     def changed_files(self, imported: Mapping[str, str | None]) -> list[str]:
-        """Return the names of the files whose content has changed since they were imported."""
+        """Return the sorted names of the files whose content now differs from the given digests."""
         return sorted(name for name, digest in imported.items() if self._digest(name) != digest)
 
     def _digest(self, name: str) -> str | None:

@@ -1,7 +1,7 @@
 """The journal: it stores finished trials on disk within half a second, so that a killed run loses little work.
 
-The header line has the identity of the run; one JSON line for each trial follows; each line contains its digest. A
-writer thread commits in groups: all lines since the last flush are written and fsynced together.
+The first line, the header, has the identity of the run; a JSON line for each trial follows. Each line contains its
+digest. A writer thread writes and fsyncs lines in groups.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class JournalContent(Struct, frozen=True):
     """
 
     trials: Mapping[tuple[str, int], TrialRecord]
-    sound_bytes: int
+    valid_bytes: int
     broken_lines: int
     imported: Mapping[str, str | None] = field(default_factory=dict)
 
@@ -49,8 +49,8 @@ class JournalContent(Struct, frozen=True):
 class Journal:
     """Appends finished trials to a file from its own thread.
 
-    A write error, such as a full disk, does not end the run: lines that were not written are tried again with the next
-    trials. `error` describes the problem as long as lines are missing.
+    A write error, such as a full disk, does not end the run: the missing lines are written again with the next trials.
+    `error` describes the problem as long as lines are missing; else it is None.
     """
 
     def __init__(
@@ -89,14 +89,14 @@ class Journal:
 
     def append(self, case_id: str, trial: bytes) -> None:
         """Append a finished trial as JSON; it is on disk within half a second."""
-        self._put(json.dumps({"case": case_id})[:-1].encode() + b', "trial": ' + trial)
+        self._enqueue(json.dumps({"case": case_id})[:-1].encode() + b', "trial": ' + trial)
 
-    def append_code(self, imported: Mapping[str, str | None]) -> None:
+    def append_imports(self, imported: Mapping[str, str | None]) -> None:
         """Append digests of files that the suite's code has imported; call it before appending the trials that used
         them."""
-        self._put(json.dumps({"imported": dict(imported)}, sort_keys=True).encode()[:-1])
+        self._enqueue(json.dumps({"imported": dict(imported)}, sort_keys=True).encode()[:-1])
 
-    def _put(self, text: bytes) -> None:
+    def _enqueue(self, text: bytes) -> None:
         self._queue.put(seal_line(text, self._head))
 
     def close(self) -> None:
@@ -151,7 +151,7 @@ class Journal:
 
 
 def seal_line(text: bytes, head: bytes) -> bytes:
-    """Return a line of the journal: the text with a digest over the journal's first line (`head`) and the text."""
+    """Return a line of the journal: the text, and a digest over the journal's first line (`head`) and the text."""
     return text + f', "digest": "{hashlib.sha256(head + text).hexdigest()}"}}\n'.encode()
 
 
@@ -170,14 +170,14 @@ class ResumedRun(Struct, frozen=True):
 
 
 def read_for_resume(
-    path: GivenPath, identity: Mapping[str, Any], changed: Callable[[Mapping[str, str | None]], Sequence[str]]
+    path: GivenPath, identity: Mapping[str, Any], find_changed: Callable[[Mapping[str, str | None]], Sequence[str]]
 ) -> ResumedRun:
     """Read the finished trials of an interrupted run; there are none if the journal does not exist.
 
     Args:
         path: path of the journal.
         identity: the identity of the run.
-        changed: function that gets the digests of imported files by name and returns the names of changed files.
+        find_changed: takes the digests of imported files by name, and returns the names of the changed files.
 
     Raises:
         JournalError: the journal is another run's, is broken or cannot be read, or imported files have changed.
@@ -188,7 +188,7 @@ def read_for_resume(
         found = read_journal(path, identity)
     except OSError as error:
         raise JournalError(f"{path}: the journal cannot be read: {error.strerror}") from error
-    edited = changed(found.imported) if found.trials else ()
+    edited = find_changed(found.imported) if found.trials else ()
     if edited:
         names = ", ".join(edited[:_SHOWN]) + (", …" if len(edited) > _SHOWN else "")
         raise JournalError(
@@ -196,11 +196,11 @@ def read_for_resume(
             "run without --resume to start again"
         )
     notices = (f"{found.broken_lines} broken line(s) of {path.name} are run again",) if found.broken_lines else ()
-    return ResumedRun(found.trials, found.sound_bytes, notices)
+    return ResumedRun(found.trials, found.valid_bytes, notices)
 
 
 def set_aside_journal(path: Path) -> tuple[str, ...]:
-    """Rename the journal of an interrupted run that is not resumed, and return a notice about it.
+    """Rename the journal of an interrupted run that is not resumed; return a notice if there was a journal.
 
     Raises:
         OSError: the file cannot be renamed.
@@ -212,7 +212,7 @@ def set_aside_journal(path: Path) -> tuple[str, ...]:
 
 
 class RunProgress(Struct, frozen=True):
-    """The progress of a run: its identity, its number of cases (None if not known), and finished trials by case id."""
+    """The progress of a run: identity, number of cases (None if not known), and finished trials by case id."""
 
     identity: Mapping[str, Any]
     planned: int | None
@@ -220,7 +220,7 @@ class RunProgress(Struct, frozen=True):
 
 
 def read_progress(path: Path) -> RunProgress | None:
-    """Read the journal of a run in progress with any identity; None if the file is empty or not a journal.
+    """Read the journal of a run in progress, whatever its identity; None if the file is empty or not a journal.
 
     Raises:
         OSError: the file cannot be read.
@@ -247,10 +247,10 @@ def read_progress(path: Path) -> RunProgress | None:
 
 
 def read_journal(path: GivenPath, identity: Mapping[str, Any]) -> JournalContent:
-    """Read the finished trials of an interrupted run; torn, broken and edited lines are omitted.
+    """Read the finished trials of an interrupted run; incomplete, broken and edited lines of trials are omitted.
 
     Raises:
-        JournalError: the journal belongs to another run, or its header is broken.
+        JournalError: the journal belongs to another run, or its header or a line with digests of code is broken.
         OSError: the file cannot be read.
     """
     places: dict[tuple[str, int], tuple[int, int]] = {}

@@ -1,4 +1,4 @@
-"""The finished trials of a run, in memory if they are few, else as JSON in a temporary file."""
+"""The finished trials of a run: in memory if they are few, or else as JSON in a temporary file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NO_TRIALS = b'"trials":[]'
 
 
 class KeptTrials:
-    """Finished trials by the position of their case and by trial index."""
+    """Finished trials by the position of the case and the index of the trial."""
 
     def __init__(self, repeats: Iterable[int]) -> None:
         """Start without trials; `repeats` has the maximum number of trials of each case."""
@@ -27,7 +27,7 @@ class KeptTrials:
         self._trials: dict[int, TrialRecord] = {}
 
     def add(self, case: int, trial: TrialRecord, text: bytes) -> None:
-        """Add a trial of the case at a position; `text` is its JSON."""
+        """Add a trial of the case at position `case`; `text` is the trial's JSON."""
         at = self._firsts[case] + trial.index
         self._places[at] = self._texts.add(text)
         if self._texts.is_in_memory:

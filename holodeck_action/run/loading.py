@@ -26,7 +26,7 @@ from holodeck_action.run.environments.environments import (
 from holodeck_action.run.environments.extras import Need
 from holodeck_action.run.environments.packages import PackagesError
 from holodeck_action.run.metrics import installed_metrics
-from holodeck_action.run.options.request import NOTHING_MORE, Allowed
+from holodeck_action.run.options.request import NO_PERMISSIONS, Permissions
 from holodeck_action.seam import registry
 from holodeck_action.suite.cases.sources import POLICY_NAMES
 from holodeck_action.suite.checkout import Checkout
@@ -50,15 +50,15 @@ if TYPE_CHECKING:
     from holodeck_action.record.judge_card import JudgeCard
 
 
-class Surroundings(Struct, frozen=True):
-    """What a suite may use from outside: variables, home folder, packages and permissions.
+class SuiteContext(Struct, frozen=True):
+    """The environment, folders and permissions with which suites are loaded.
 
     `environ` has the environment variables; `home` is the user's home folder (None if there is none), `env_file` the
-    value of `--env-file`, `allowed` the permissions of suites beyond their checkout. `requirements` are the lines of
-    `--requirements`. `permission` returns the permission to run code of the checkout, or raises CodeRefusedError; no
-    suite is opened without it. `tell` is called with a sentence about each slow operation. `copy_of` is set if the
-    suite is in a temporary copy of its repository: the copy's folder and the original's. `install` is called with the
-    extras that a suite turns out to need; it installs them if this program can, and returns if it cannot.
+    value of `--env-file` (None if not given), `allowed` the permissions of suites beyond their checkout. `requirements`
+    are the lines of `--requirements`. `permission` returns the permission to run code of the checkout, or raises
+    CodeRefusedError; no suite is opened without it. `announce` is called with a sentence about each slow operation.
+    `copy_of` has the folder of a temporary copy of the repository, and that of the original; None if there is no copy.
+    `install` is called with the extras that a suite needs; if they cannot be installed here, it does nothing.
     """
 
     environ: Mapping[str, str]
@@ -66,15 +66,15 @@ class Surroundings(Struct, frozen=True):
     cwd: Path
     permission: Callable[[], CodeAllowed]
     env_file: GivenPath | None = None
-    allowed: Allowed = NOTHING_MORE
+    allowed: Permissions = NO_PERMISSIONS
     requirements: tuple[str, ...] = ()
-    tell: Callable[[str], None] = lambda sentence: None
+    announce: Callable[[str], None] = lambda sentence: None
     copy_of: tuple[Path, Path] | None = None
     install: Callable[[Sequence[Need]], None] = lambda needs: None
 
     def package_setup(self, code: CodeAllowed) -> PackageSetup:
-        """Return the setup of packages for a suite."""
-        return PackageSetup(self.requirements, self.home, self.cwd, code, self.tell, self.copy_of)
+        """Return how to install packages for a suite."""
+        return PackageSetup(self.requirements, self.home, self.cwd, code, self.announce, self.copy_of)
 
 
 class LoadedSuite(Struct, frozen=True):
@@ -92,24 +92,24 @@ class LoadedSuite(Struct, frozen=True):
 
     @property
     def interpreter(self) -> Path | None:
-        """Path of the Python that runs the suite's code; None if it is the program's own."""
+        """Path of the Python that runs the suite's code; None if the program's own Python runs it."""
         return None if self.python is None else self.python.interpreter
 
     @property
     def redactor(self) -> Redactor:
-        """Redactor for the secrets known before the suite's agent and judges are built."""
+        """Redactor for the secrets of the suite and its environment, without those of its agent and judges."""
         return redactor_of_loaded([self])
 
 
 def redactor_of_loaded(suites: Iterable[LoadedSuite], environ: Mapping[str, str] = MappingProxyType({})) -> Redactor:
-    """Return a redactor for the secrets of suites and environments known before agents and judges are built."""
+    """Return a redactor for those secrets of suites and environments that agents and judges do not add."""
     found = {secret for item in suites for secret in item.suite.secrets | environment_secrets(item.environ)}
     return Redactor(found | environment_secrets(environ))
 
 
 def load_suites(
     patterns: Sequence[str],
-    around: Surroundings,
+    context: SuiteContext,
     *,
     allow_empty: bool = False,
     on_found: Callable[[Sequence[Path]], None] = lambda paths: None,
@@ -117,19 +117,19 @@ def load_suites(
     """Find suites and load them.
 
     Args:
-        patterns: files, folders holding an agent.yaml, or globs.
-        around: the outside world.
+        patterns: files, folders with an agent.yaml, or globs.
+        context: environment, folders and permissions of suites.
         allow_empty: whether a suite may have no cases.
-        on_found: called with the files of all suites, before one is loaded.
+        on_found: called with the files of all suites, before the first is loaded.
 
     Raises:
         ConfigurationError: code of suites must not run here, a suite does not exist or may not be read, or suites are
             invalid; the error lists the problems of all suites.
     """
-    code = require_permission(around.permission)
-    paths = _find_suites(patterns, around.cwd, around.allowed)
+    code = require_permission(context.permission)
+    paths = _find_suites(patterns, context.cwd, context.allowed)
     on_found(paths)
-    return _load_all(paths, around, code, allow_empty=allow_empty)
+    return _load_all(paths, context, code, allow_empty=allow_empty)
 
 
 def require_permission(permission: Callable[[], CodeAllowed]) -> CodeAllowed:
@@ -144,27 +144,27 @@ def require_permission(permission: Callable[[], CodeAllowed]) -> CodeAllowed:
         raise ConfigurationError([str(refused)]) from None
 
 
-def load_suite_at(path: Path, checkout: Checkout, around: Surroundings) -> LoadedSuite:
+def load_suite_at(path: Path, checkout: Checkout, context: SuiteContext) -> LoadedSuite:
     """Load one suite from its file.
 
     Args:
         path: absolute path of the suite's file.
         checkout: the suite's folder, and the files that may be read.
-        around: the outside world.
+        context: environment, folders and permissions of suites.
 
     Raises:
         ConfigurationError: the suite is invalid.
     """
-    (loaded,) = _load_all([path], around, require_permission(around.permission), allow_empty=True, checkout=checkout)
+    (loaded,) = _load_all([path], context, require_permission(context.permission), allow_empty=True, checkout=checkout)
     return loaded
 
 
-def load_one_suite(pattern: str, around: Surroundings, why_one: str) -> LoadedSuite:
+def load_one_suite(pattern: str, context: SuiteContext, why_one: str) -> LoadedSuite:
     """Find one suite, and load it.
 
     Args:
         pattern: a file, a folder or a glob.
-        around: the outside world.
+        context: environment, folders and permissions of suites.
         why_one: clause with the reason why only one suite is allowed, for the error message if several match.
 
     Raises:
@@ -175,14 +175,14 @@ def load_one_suite(pattern: str, around: Surroundings, why_one: str) -> LoadedSu
         if len(paths) > 1:
             raise ConfigurationError([f"{pattern}: {len(paths)} suites match; {why_one}"])
 
-    (loaded,) = load_suites((pattern,), around, on_found=require_one)
+    (loaded,) = load_suites((pattern,), context, on_found=require_one)
     return loaded
 
 
-def _find_suites(patterns: Sequence[str], cwd: Path, allowed: Allowed) -> tuple[Path, ...]:
+def _find_suites(patterns: Sequence[str], cwd: Path, allowed: Permissions) -> tuple[Path, ...]:
     """Return the files of the suites that the patterns name: files, folders with an agent.yaml, or globs.
 
-    A policy file selects the agent.yaml beside it.
+    A policy file selects the agent.yaml in its folder.
 
     Raises:
         ConfigurationError: a pattern matches no file, or a file is a link that leads out of its checkout.
@@ -214,7 +214,7 @@ def _find_suites(patterns: Sequence[str], cwd: Path, allowed: Allowed) -> tuple[
     ]
     for path in found:
         try:
-            Checkout.of(path.parent, cwd, allowed.paths).place(path)
+            Checkout.of(path.parent, cwd, allowed.paths).resolve(path)
         except RefusedFileError as error:
             problems.append(f"{display_folder(path, cwd)}: {error.clause}")
     if problems:
@@ -224,7 +224,7 @@ def _find_suites(patterns: Sequence[str], cwd: Path, allowed: Allowed) -> tuple[
 
 def _load_all(
     paths: Sequence[Path],
-    around: Surroundings,
+    context: SuiteContext,
     code: CodeAllowed,
     *,
     allow_empty: bool,
@@ -239,26 +239,26 @@ def _load_all(
     lines: list[str | Located] = []
     metrics = installed_metrics()
     for path in paths:
-        shown = display_folder(path.parent, around.cwd)
-        place = checkout or Checkout.of(path.parent, around.cwd, around.allowed.paths)
+        shown = display_folder(path.parent, context.cwd)
+        place = checkout or Checkout.of(path.parent, context.cwd, context.allowed.paths)
         try:
-            found = load_environment(place, around.environ, env_file=around.env_file)
+            found = load_environment(place, context.environ, env_file=context.env_file)
             suite = load_suite(
                 path,
                 environ=found.variables,
-                home=around.home,
+                home=context.home,
                 metrics=metrics,
                 checkout=place,
-                plain_http=around.allowed.plain_http,
+                plain_http=context.allowed.plain_http,
                 allow_empty=allow_empty,
-                rows=CaseRows(place, found.variables, around.package_setup(code), around.install),
+                rows=CaseRows(place, found.variables, context.package_setup(code), context.install),
                 notices=found.notices,
             )
             cards = _read_cards(suite)
             loaded = LoadedSuite(suite, found.variables, code, cards)
             references = graders(suite)
             if references:
-                loaded = with_python(loaded, around)
+                loaded = with_python(loaded, context)
             wrong = asyncio.run(check_callables(loaded, references)) if references else {}
         except SuiteError as error:
             lines += _locate_problems(error, path.parent, shown, place)
@@ -274,7 +274,7 @@ def _load_all(
         suites.append(structs.replace(loaded, suite=suite))
     if lines:
         # Errors of the suite's code may contain secrets.
-        redactor = redactor_of_loaded(suites, around.environ)
+        redactor = redactor_of_loaded(suites, context.environ)
         raise ConfigurationError([map_texts(line, redactor.text) for line in with_lines(lines, suites)])
     return tuple(suites)
 
@@ -296,32 +296,32 @@ def _read_cards(suite: Suite) -> Mapping[str, JudgeCard]:
 
 
 def _locate_problems(error: SuiteError, folder: Path, shown: str, checkout: Checkout) -> list[str | Located]:
-    """Return the problems of a suite's files, each with the line that it concerns."""
-    from holodeck_action.suite.excerpts import Quotable, add_excerpts
+    """Return the problems of a suite's files, each with an excerpt of the line that it concerns."""
+    from holodeck_action.suite.excerpts import QuotableFiles, add_excerpts
 
-    quotable = Quotable(checkout, error.files, error.redactor.text)
+    quotable = QuotableFiles(checkout, error.files, error.redactor.text)
     return add_excerpts([locate_problem(problem, folder, shown) for problem in error.problems], {folder: quotable})
 
 
 def with_lines(problems: Iterable[str | Located], suites: Iterable[LoadedSuite]) -> list[str | Located]:
-    """Return problems of loaded suites, each with the line that it concerns."""
-    from holodeck_action.suite.excerpts import Quotable, add_excerpts
+    """Return problems of loaded suites, each with an excerpt of the line that it concerns."""
+    from holodeck_action.suite.excerpts import QuotableFiles, add_excerpts
 
-    known = {item.suite.folder: Quotable(item.suite.checkout, None, item.redactor.text) for item in suites}
+    known = {item.suite.folder: QuotableFiles(item.suite.checkout, None, item.redactor.text) for item in suites}
     return add_excerpts(problems, known)
 
 
-def load_policy_file(policy: GivenPath, around: Surroundings) -> Policy:
+def load_policy_file(policy: GivenPath, context: SuiteContext) -> Policy:
     """Load a policy file without its suite.
 
     Raises:
         ConfigurationError: the file is invalid.
     """
     try:
-        return load_policy(policy.path, str(policy), environ=around.environ, metrics=installed_metrics())
+        return load_policy(policy.path, str(policy), environ=context.environ, metrics=installed_metrics())
     except SuiteError as error:
         folder = policy.path.resolve().parent
-        shown = display_folder(folder, around.cwd)
+        shown = display_folder(folder, context.cwd)
         raise ConfigurationError(_locate_problems(error, folder, shown, Checkout.unbounded(folder))) from error
 
 
@@ -344,7 +344,7 @@ def display_folder(folder: Path, cwd: Path) -> str:
 
 
 def ensure_writable(folder: GivenPath) -> None:
-    """Create a folder, and check that results can be written to it before a run spends money.
+    """Create a folder, and check that results can be written to it.
 
     Raises:
         ConfigurationError: the folder cannot be created or written to.
@@ -359,24 +359,24 @@ def ensure_writable(folder: GivenPath) -> None:
         ) from error
 
 
-def with_python(loaded: LoadedSuite, around: Surroundings, target: AnyTarget | None = None) -> LoadedSuite:
-    """Return a suite with its project's Python and packages installed, if code of the suite is to run.
+def with_python(loaded: LoadedSuite, context: SuiteContext, target: AnyTarget | None = None) -> LoadedSuite:
+    """Return a suite with its project's Python, with packages installed; unchanged if the run needs no Python.
 
     Raises:
         ConfigurationError: the requested Python does not exist, or the packages cannot be installed.
     """
     if loaded.python is not None or not needs_python(loaded.suite, target):
         return loaded
-    how = around.package_setup(loaded.code)
+    setup = context.package_setup(loaded.code)
     try:
-        return structs.replace(loaded, python=project_python(loaded.suite, loaded.environ, how))
+        return structs.replace(loaded, python=project_python(loaded.suite, loaded.environ, setup))
     except PackagesError as error:
-        shown = display_folder(loaded.suite.folder, around.cwd)
-        raise ConfigurationError([environment_problem(loaded.suite, shown, error, how)]) from error
+        shown = display_folder(loaded.suite.folder, context.cwd)
+        raise ConfigurationError([environment_problem(loaded.suite, shown, error, setup)]) from error
 
 
 async def check_callables(loaded: LoadedSuite, references: Iterable[str], *, spans: bool = False) -> dict[str, str]:
-    """Import callables in a worker process; return the error message of each that cannot be called, by its reference.
+    """Import callables in a worker process; return the error messages of those that cannot be called, by reference.
 
     If `spans` is true, also check that the process can collect spans.
     """

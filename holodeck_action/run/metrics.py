@@ -23,10 +23,10 @@ GROUP = "holodeck_action.metrics"
 
 
 def installed_metrics() -> MetricTypes:
-    """Return the metrics of this package and of the packages installed beside it.
+    """Return the metrics of this package and of other installed packages.
 
     Raises:
-        ConfigurationError: an entry point names something other than a metric, or a metric whose type exists already.
+        ConfigurationError: an entry point cannot be imported, is not a metric, or has a type that already exists.
     """
     own = built_in()
     if not _may_have_entry_points(tuple(sys.path)):
@@ -54,15 +54,14 @@ def installed_metrics() -> MetricTypes:
 
 
 def _may_have_entry_points(folders: tuple[str, ...]) -> bool:
-    """Return whether an installed package may have entry points for metrics: a quick test, since parsing all is
-    slow."""
+    """Return whether an installed package may have entry points for metrics, without parsing all entry points."""
     others = (finder for finder in sys.meta_path if finder is not PathFinder)
-    return any(hasattr(finder, "find_distributions") for finder in others) or _names_group(folders)
+    return any(hasattr(finder, "find_distributions") for finder in others) or _mentions_group(folders)
 
 
 @cache
-def _names_group(folders: tuple[str, ...]) -> bool:
-    """Return whether an entry_points.txt in these folders contains the group of metrics; cached for the process."""
+def _mentions_group(folders: tuple[str, ...]) -> bool:
+    """Return whether an entry_points.txt in these folders contains the group of metrics; True if one is an archive."""
     group = GROUP.encode()
     for folder in folders:
         try:

@@ -1,4 +1,4 @@
-"""Builds the objects for a suite's model calls: budget, wire, own agent, judges, and the store of reused verdicts."""
+"""Builds the objects for a suite's model calls: budget, wire (transport), own agent, judges, and stored verdicts."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def make_budget(max_cost_usd: float | None, max_tokens: int | None, shards: int 
 
 
 def make_wire(item: PreparedSuite, redactor: Redactor, budgets: Sequence[Budget], leases: Leases | None = None) -> Wire:
-    """Return the wire that makes a suite's model calls; with leases, the limits of accounts hold across processes."""
+    """Return the wire that makes a suite's model calls; with leases, limits of accounts apply across processes."""
     from holodeck_action.llm.usage import list_price
     from holodeck_action.llm.wire import Wire, WireSettings
 
@@ -107,9 +107,9 @@ def make_judges(item: PreparedSuite, wire: Wire) -> Judges:
 
 
 def make_reuse(item: PreparedSuite, redactor: Redactor, judges: Judges, wire: Wire) -> Reuse | None:
-    """Return the store of judges' verdicts, kept with the wire's store of calls; None if the wire stores no calls.
+    """Return the store of judges' verdicts, in the folder of stored model calls; None if no calls are stored.
 
-    A recording calls every judge, and stores the verdicts for its replay, which then needs no judging library.
+    A recording calls every judge and stores the verdicts, so that a replay needs no judging library.
     """
     calls = item.settings.calls
     folder = calls.cache if calls.mode == "live" else calls.folder

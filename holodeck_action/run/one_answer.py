@@ -33,15 +33,15 @@ from holodeck_action.text.secrets import environment_secrets
 from holodeck_action.workers.permission import NO_CODE
 from holodeck_action.workers.pool import WorkerPool
 
-_OF_TURN = ("ground_truth", "expected_tools")
-_NOWHERE = SourceMark("", 1, 1)
+_TURN_KEYS = ("ground_truth", "expected_tools")
+_NO_MARK = SourceMark("", 1, 1)
 _MOST_BYTES = 1 << 24
 _NO_MODEL = LLMProvider(provider="ollama", name="none")
 
 
 async def score_answer(
     metric: Metric,
-    asked: Mapping[str, Any],
+    turn_values: Mapping[str, Any],
     reply: Mapping[str, Any],
     model: LLMProvider | None,
     environ: Mapping[str, str],
@@ -50,18 +50,19 @@ async def score_answer(
 
     Args:
         metric: a metric with at most one cut-off rank, and without code of a suite.
-        asked: `input`, `ground_truth`, `expected_tools`, `expected_trajectory` and `ground_truth_chunk_ids`; the value
-            is None if nothing is expected.
+        turn_values: the values of `input`, `ground_truth`, `expected_tools`, `expected_trajectory` and
+            `ground_truth_chunk_ids`; None if nothing is expected.
         reply: a reply mapping, as a target returns it (docs/targets.md).
-        model: the judge to use if the metric names no model; of an embedding model, the provider, URL and key.
+        model: the judge to use if the metric names no model; for an embedding model, only its provider, URL and key are
+            used. None if the metric needs no such model.
         environ: environment variables with keys and URLs of models.
 
     Raises:
         ArgumentError: an argument cannot be used.
     """
-    turn = _turn(metric, asked)
+    turn = _build_turn(metric, turn_values)
     folder = Path.cwd()
-    case = Case("answer", None, "", _NOWHERE, (turn,), multi_turn=False)
+    case = Case("answer", None, "", _NO_MARK, (turn,), multi_turn=False)
     agent = AgentConfig(name="answer", model=model or _NO_MODEL, instructions=Instructions(inline="-"))
     checkout = Checkout.of(folder, folder)
     suite = Suite("answer", folder, "", "", agent, Policy(), ProjectConfig(), (case,), checkout)
@@ -96,23 +97,23 @@ async def score_answer(
         await wire.close()
 
 
-def _turn(metric: Metric, asked: Mapping[str, Any]) -> Turn:
+def _build_turn(metric: Metric, turn_values: Mapping[str, Any]) -> Turn:
     ranks = metric.cut_offs()
     if len(ranks) > 1:
         raise ArgumentError("k: gives several scores; give one rank")
     if metric.grader_callables or metric.type == "code":
         raise ArgumentError("a code grader is a function of the program: call it")
-    if asked["input"] is None and any(part.embedding is None for _, part in metric.judged_parts()):
+    if turn_values["input"] is None and any(part.embedding is None for _, part in metric.judged_parts()):
         raise ArgumentError("input: is missing; a judge needs the question")
-    question = TurnEntry(**{**{name: asked[name] for name in _OF_TURN}, "input": asked["input"] or "-"})
-    steps = CaseOverlay(expected_trajectory=asked["expected_trajectory"]).expected_trajectory
-    chunks = asked["ground_truth_chunk_ids"]
+    question = TurnEntry(**{**{name: turn_values[name] for name in _TURN_KEYS}, "input": turn_values["input"] or "-"})
+    steps = CaseOverlay(expected_trajectory=turn_values["expected_trajectory"]).expected_trajectory
+    chunks = turn_values["ground_truth_chunk_ids"]
     return Turn(
         0,
-        TurnTexts(asked["input"] or "", question.ground_truth),
-        _NOWHERE,
+        TurnTexts(turn_values["input"] or "", question.ground_truth),
+        _NO_MARK,
         ExpectationFactory().build(question.expected_tools),
-        metrics=(MetricSpec(metric, metric.name or metric.base_name(ranks[0]), _NOWHERE, False, ranks[0]),),
+        metrics=(MetricSpec(metric, metric.name or metric.base_name(ranks[0]), _NO_MARK, False, ranks[0]),),
         expected_trajectory=None if steps is None else tuple(map(expected_tool, steps)),
         ground_truth_chunk_ids=chunk_gains(None if chunks is None else RetrievalOverlay(ground_truth_chunk_ids=chunks)),
     )

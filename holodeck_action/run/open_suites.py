@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holodeck_action.decide.consumption import count_reused
+from holodeck_action.decide.consumption import count_reused_verdicts
 from holodeck_action.record.agent_errors import TargetError
 from holodeck_action.record.record import Record
 from holodeck_action.record.result_files import BASE_FOLDER
@@ -55,19 +55,20 @@ if TYPE_CHECKING:
 
 
 BaseToRun = BaseSuite | MissingBase | None
-"""The base that runs beside a suite, or why there is none; None if none is requested."""
+"""The base to run at the same time as a suite, or the reason why it cannot run; None if no base is to run."""
 
 
 class OpenSuite(Struct, frozen=True):
-    """A suite that can run: its agent is built, and any finished trials of an interrupted run are read.
+    """A suite that is ready to run, with its agent and any finished trials of an interrupted run.
 
-    `folder` is the folder for its results; None to write no files. `agent` is None if stored answers are graded; `own`
-    is the same agent if it is the suite's own model. `budgets` limit its calls; `charges` counts the model calls that
-    another agent reports, None if they are not limited. `wire` makes the model calls, None if it makes no calls;
-    `judges` has its judges, `reuse` has the verdicts of earlier runs (None: judges are always called). `files` reads
-    the files of its cases, None if cases have no files. `imported` collects the files that its code imports. `base` is
-    the base that runs beside it, or the reason why no base runs; None if no base is requested. `beside` is set if this
-    suite is itself a base. `digests` cover the files and settings that its trials depend on.
+    `folder` is the folder for results; None to write no files. `agent` is None if stored answers are graded; `own` is
+    the same agent if it is the suite's own model, else None. `budgets` limit the model calls; `charges` counts the
+    calls that another agent reports, None if no budget limits them. `wire` makes the model calls; None if there are no
+    calls. `judges` is None if no metric needs a judge; `reuse` has the verdicts of earlier runs, None if judges are
+    always called. `files` reads the files of cases; None if cases have no files. `imported` collects the files that the
+    suite's code imports. `base` is the base that runs with the suite, or the reason why it does not run; None if no
+    base is requested. `as_base` describes this suite as a base; None if it is not a base. `digests` cover the files and
+    settings that trials depend on.
     """
 
     item: PreparedSuite
@@ -86,20 +87,19 @@ class OpenSuite(Struct, frozen=True):
     identity: Mapping[str, Any]
     resumed: ResumedRun
     base: OpenSuite | MissingBase | None = None
-    beside: BaseSuite | None = None
+    as_base: BaseSuite | None = None
     digests: Mapping[str, str] = {}
 
     @property
     def dependency_digests(self) -> Mapping[str, str]:
-        """Digests of the trials' inputs besides the suite's files, by a phrase that describes the input, without
-        secrets."""
+        """Digests of the trials' inputs except the suite's files, by a description of the input without secrets."""
         imported = {f"the imported module {name}": digest for name, digest in self.imported.digests.items()}
         found: Mapping[str, str] = self.redactor.value({**self.digests, **imported})
         return dict(sorted(found.items()))
 
     @property
     def sides(self) -> tuple[OpenSuite, ...]:
-        """This suite, and its base if one runs beside it."""
+        """This suite, and its base if one runs."""
         return (self, self.base) if isinstance(self.base, OpenSuite) else (self,)
 
     @property
@@ -113,15 +113,15 @@ class OpenSuite(Struct, frozen=True):
             *(() if self.reuse is None else self.reuse.notices),
         )
 
-    def begin_judging(self) -> None:
-        """Start the process of judging libraries, if judges are needed and no verdicts can be reused."""
+    def start_judging_process(self) -> None:
+        """Start the process of the judging libraries, if judges are needed and no verdicts can be reused."""
         if self.judges is not None and not self._may_reuse:
             self.judges.start_libraries()
 
-    def prepare_judges(self) -> None:
+    def begin_judge_import(self) -> None:
         """Begin to import the judging libraries, if judges are needed and no verdicts can be reused.
 
-        It needs a running event loop.
+        Call it while an event loop runs.
         """
         if self.judges is not None and not self._may_reuse:
             self.judges.begin_import()
@@ -141,30 +141,30 @@ class OpenSuite(Struct, frozen=True):
                 await held.close()
 
     def complete_record(self, record: Record) -> Record:
-        """Return the record with the totals of model calls, the configurations of judges and their cards."""
+        """Return the record with totals of model calls, judges' configurations and cards, and a base's own gates."""
         if self.wire is not None:
-            calls = replace(self.wire.model_calls, reused=count_reused(record.cases))
+            calls = replace(self.wire.model_calls, reused=count_reused_verdicts(record.cases))
             record = replace(record, run=replace(record.run, model_calls=calls))
         if self.judges is not None:
             from holodeck_action.scoring.configurations import with_cards
 
             grading = self.item.grading
             record = with_cards(record, grading.suite, grading.cards, judging_environment(self.item), self.redactor)
-        if self.beside is not None:
+        if self.as_base is not None:
             from holodeck_action.run.own_terms import with_own_terms
 
             environ = model_environment(self.item)
-            record = with_own_terms(record, self.item.suite, self.beside.own, environ, self.redactor)
+            record = with_own_terms(record, self.item.suite, self.as_base.own, environ, self.redactor)
         return record
 
 
 def open_all(
     prepared: Sequence[PreparedSuite],
     folders: Sequence[GivenPath | None],
-    shared: Budget | None,
+    shared_budget: Budget | None,
     *,
     resume: bool,
-    besides: Sequence[BaseToRun],
+    bases_to_run: Sequence[BaseToRun],
     leases: Leases | None = None,
 ) -> list[OpenSuite]:
     """Open all suites before anything runs.
@@ -172,10 +172,10 @@ def open_all(
     Args:
         prepared: the suites.
         folders: the folder for each suite's results; None to write no files.
-        shared: budget of all suites together.
+        shared_budget: budget of all suites together.
         resume: whether to read the journals of an interrupted run.
-        besides: the base to run beside each suite.
-        leases: leases of accounts whose limits hold across processes; None if only this process uses them.
+        bases_to_run: the base to run with each suite.
+        leases: leases of accounts whose limits apply across processes; None if only this process uses the accounts.
 
     Raises:
         ConfigurationError: the problems of all suites.
@@ -183,11 +183,11 @@ def open_all(
     suites: list[OpenSuite] = []
     receivers = Receivers()
     problems: list[str | Located] = []
-    for item, folder, base in zip(prepared, folders, besides, strict=True):
+    for item, folder, base in zip(prepared, folders, bases_to_run, strict=True):
         # Each side must mask the secrets of both.
         redactor = redactor_of(item, base.item) if isinstance(base, BaseSuite) else redactor_of(item)
         try:
-            suites.append(_open(item, redactor, shared, receivers, leases=leases))
+            suites.append(_open(item, redactor, shared_budget, receivers, leases=leases))
             if folder is not None:
                 suites[-1] = _attach_folder(suites[-1], folder, {}, resume=resume)
             if (agent := suites[-1].agent) is not None:
@@ -205,7 +205,7 @@ def open_all(
 
 
 def redactor_of(*prepared: PreparedSuite) -> Redactor:
-    """Return a redactor that removes the secrets of suites from everything that their run stores or shows."""
+    """Return a redactor that masks the secrets of suites in everything that their run stores or shows."""
     return Redactor({secret for item in prepared for secret in secrets_of(item.suite, item.environ, item.target)})
 
 
@@ -228,7 +228,7 @@ def secrets_of(suite: Suite, environ: Mapping[str, str], target: AnyTarget | Non
 def _open_base(
     opened: OpenSuite, base: BaseToRun, receivers: Receivers, *, resume: bool
 ) -> OpenSuite | MissingBase | None:
-    """Open the base that runs beside a suite.
+    """Open the base that runs with a suite; return a `MissingBase` or None unchanged.
 
     Raises:
         ConfigurationError: the base is required and cannot run.
@@ -238,13 +238,13 @@ def _open_base(
         return base
     item = base.item
     try:
-        beside = replace(_open(item, opened.redactor, None, receivers, opened), beside=base)
+        opened_base = replace(_open(item, opened.redactor, None, receivers, opened), as_base=base)
         if opened.folder is None:
-            return beside
+            return opened_base
         # Its answers are graded like those of the suite it runs beside.
         grading = {f"beside_{name}": opened.identity[name] for name in ("cases", "code")}
         more = {"commit": base.run.commit, **grading}
-        return _attach_folder(beside, opened.folder / BASE_FOLDER, more, resume=resume)
+        return _attach_folder(opened_base, opened.folder / BASE_FOLDER, more, resume=resume)
     except TargetError as error:
         wrong = target_problems(item.suite, item.shown, str(error), error.problems, written=item.written)
         problems = [map_texts(problem, opened.redactor.text) for problem in wrong]
@@ -256,7 +256,7 @@ def _open_base(
 def _open(
     item: PreparedSuite,
     redactor: Redactor,
-    shared: Budget | None,
+    shared_budget: Budget | None,
     receivers: Receivers,
     head: OpenSuite | None = None,
     leases: Leases | None = None,
@@ -278,7 +278,7 @@ def _open(
     settings = item.settings
     budgets = tuple(
         budget
-        for budget in (make_budget(settings.max_cost_usd, settings.max_tokens, item.shards), shared)
+        for budget in (make_budget(settings.max_cost_usd, settings.max_tokens, item.shards), shared_budget)
         if budget is not None
     )
     if head is not None:
@@ -321,7 +321,7 @@ def _open(
 
 
 def _make_charges(item: PreparedSuite, agent: Agent, budgets: Sequence[Budget]) -> Charges | None:
-    """Return a counter for the model calls that an agent reports; None if no budget limits them."""
+    """Return a counter of the model calls that an agent reports; None if no budget limits them."""
     telling = {"tokens", "cost"} - agent.unreported.keys()
     if not budgets or not telling or isinstance(item.target, ModelTarget | RecordedTarget):
         return None
@@ -330,13 +330,13 @@ def _make_charges(item: PreparedSuite, agent: Agent, budgets: Sequence[Budget]) 
     return Charges(budgets)
 
 
-def _attach_folder(opened: OpenSuite, folder: GivenPath, more: Mapping[str, Any], *, resume: bool) -> OpenSuite:
+def _attach_folder(opened: OpenSuite, folder: GivenPath, extra_inputs: Mapping[str, Any], *, resume: bool) -> OpenSuite:
     """Return a suite with a folder for its results, and with the finished trials of an interrupted run.
 
     Args:
         opened: the suite.
         folder: the folder for the results.
-        more: further inputs that the trials depend on, for the identity of the run.
+        extra_inputs: further inputs that the trials depend on, for the identity of the run.
         resume: whether to read the journal in the folder.
 
     Raises:
@@ -349,7 +349,7 @@ def _attach_folder(opened: OpenSuite, folder: GivenPath, more: Mapping[str, Any]
         digests = file_digests(item.suite, item.target, item.target_files)
         identified = run_identity(item.suite, item.target, item.target_files, digests, environment)
         shard = {} if item.part is None else {"shard": str(item.part.shard), "split": item.part.shard.split}
-        identity = opened.redactor.value({**identified, **shard, **more})
+        identity = opened.redactor.value({**identified, **shard, **extra_inputs})
     except OSError as error:
         raise TargetError(f"{error.filename}: cannot be read: {error.strerror}") from error
     resumed = (

@@ -1,4 +1,4 @@
-"""Records a base suite's own gates, metrics and cases (its terms), although the head's are used to grade it."""
+"""Adds a base suite's own gates, metrics and cases (its terms) to its record; its answers are graded by the head's."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def with_own_terms(
         record: the base's record, whose answers were graded by the head's metrics.
         suite: the base suite.
         plan: the base suite's own terms.
-        environ: variables that supply keys and URLs that references to judges omit.
+        environ: variables with the keys and URLs that references to judges omit.
         redactor: masks secrets.
     """
     kept = {case.id for case in record.cases}
@@ -46,7 +46,7 @@ def with_own_terms(
 
 
 class _Criteria:
-    """Collects the criteria of metrics, each once, as many cases share them."""
+    """Collects the criteria of metrics; criteria that several cases share are stored once."""
 
     def __init__(self, redactor: Redactor) -> None:
         self.criteria: list[Criteria] = []

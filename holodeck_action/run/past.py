@@ -1,4 +1,4 @@
-"""Access to earlier runs. An extension stores them; if it is missing, there are no earlier runs."""
+"""Access to earlier runs. An extension stores earlier runs; without it, there are none."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 
 class KeptRuns(EarlierRuns, Protocol):
-    """Earlier runs of a suite."""
+    """Earlier runs of a suite, which can be stored with its results."""
 
     @property
     def saved_lines(self) -> tuple[bytes, ...]:
-        """Lines of a file to store beside the results, so that later reports show the same earlier runs."""
+        """Lines of a file to store with the results, so that later reports show the same earlier runs."""
 
 
 class Histories(Protocol):
-    """The histories of a run's suites: they give earlier runs, and new runs are added to them."""
+    """Reads earlier runs of a run's suites from their histories, and adds new runs."""
 
     def of(self, item: PreparedSuite) -> KeptRuns:
         """Return the earlier runs of a suite.
@@ -38,7 +38,7 @@ class Histories(Protocol):
         """
 
     def add(self, runs: Sequence[tuple[PreparedSuite, Conclusion]]) -> None:
-        """Add runs to the histories; a failure gives a note to the user and changes no verdict."""
+        """Add runs to the histories; if that fails, write a note to the user."""
 
 
 class OpenHistory(Protocol):
@@ -60,8 +60,8 @@ class OpenHistory(Protocol):
         """
 
 
-def earlier_runs_beside(results: Path | GivenPath) -> EarlierRuns:
-    """Return the earlier runs that are stored beside results."""
+def stored_earlier_runs(results: Path | GivenPath) -> EarlierRuns:
+    """Return the earlier runs that are stored with results; empty if no extension reads them."""
     past = registry.past()
     return NO_RUNS if past is None else registry.resolve(past.beside)(results)
 
@@ -70,7 +70,7 @@ def histories_of(given: GivenPath | str | None, job: Job, disk: Disk, note: Call
     """Return the histories of a run's suites; None if no extension can store runs.
 
     Args:
-        given: a folder or `branch:NAME`; None to use the branch that a suite is compared with, if there is one.
+        given: a folder or `branch:NAME`; None to use the branch with the results to compare with, if there is one.
         job: the CI job of the run.
         disk: writes the files of a history in a folder.
         note: called with sentences about runs that cannot be read or added.

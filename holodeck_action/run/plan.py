@@ -32,11 +32,11 @@ from holodeck_action.targets.own_model.toolbox import PlannedCalls
 from holodeck_action.text.plain import one_line
 
 _PER_UNIT = 1_000
-"""Number of tokens for which prices are looked up: some models charge more for long prompts."""
+"""Number of tokens for which prices are looked up: prices of some models are higher for long prompts."""
 
 
 class Range(Struct, frozen=True):
-    """The minimum and maximum of an estimated number, without tool calls, which cannot be predicted."""
+    """The minimum and maximum of an estimated number; tool calls, which cannot be predicted, are not included."""
 
     low: int
     high: int
@@ -47,7 +47,7 @@ class Range(Struct, frozen=True):
 
 
 def fewest_trials(item: PreparedSuite, case: Case) -> int:
-    """Return the number of trials after which a case can be decided at the earliest."""
+    """Return the smallest number of trials after which a case can be decided."""
     if not item.settings.stop_when_decided:
         return case.repeat
     return min(case.passes_needed, case.repeat - case.passes_needed + 1)
@@ -66,22 +66,22 @@ def list_price(model: LLMProvider, prompt: int, completion: int) -> float | None
 
 
 def pluralize(count: int, singular: str) -> str:
-    """Return a noun, in the plural unless `count` is 1."""
+    """Return the singular of a noun if `count` is 1, else the plural."""
     return singular if count == 1 else f"{singular}s"
 
 
 QUESTION_TOKENS = 300
-"""Tokens of a judge's prompt without the texts of the case; prompts of DeepEval and ours have 190 to 450."""
+"""Estimated tokens of a judge's prompt without the texts of the case; prompts of DeepEval and ours have 190 to 450."""
 
 
 class ModelEstimate(Struct, frozen=True):
-    """Estimate of the calls of one model: the suite's own, or a judge.
+    """Estimated calls of one model: the suite's own, or a judge.
 
     Attributes:
         label: name of the model, such as `openai/gpt-4o`.
         calls: number of calls; for the minimum, each case is decided as early as possible.
-        prompt_tokens: number of prompt tokens; the minimum assumes empty answers, the maximum answers of the suite's
-            `max_tokens`. Retrieved texts are not included.
+        prompt_tokens: number of prompt tokens; the minimum assumes empty answers, the maximum assumes answers of the
+            suite's `max_tokens`. Retrieved texts are not included.
         max_tokens: maximum tokens of one answer or verdict; 0 for an embedding model.
         low_usd: list price of the minimum, with empty answers or verdicts; None if the price is not known.
         high_usd: list price of the maximum, with answers of `max_tokens`; None if the price is not known.
@@ -96,7 +96,7 @@ class ModelEstimate(Struct, frozen=True):
 
 
 class JudgingEstimate(Struct, frozen=True):
-    """Estimate of the calls of a suite's judges and of the embedding models that score.
+    """Estimated calls of a suite's judges and of the embedding models of metrics.
 
     `fallbacks` tells whether fallback models may also be called.
     """
@@ -107,13 +107,13 @@ class JudgingEstimate(Struct, frozen=True):
 
     def __str__(self) -> str:
         """Return the estimate as one line of text."""
-        asked = " and ".join(
+        parts = " and ".join(
             f"{judge.calls} {pluralize(judge.calls.high, 'call')} of {one_line(judge.label, 80)}"
             for judge in self.judges
         )
         evaluations = f"{self.evaluations} {pluralize(self.evaluations.high, 'evaluation')}"
         kinds = [kind for kind, any_of in (("judges", self._longest), ("embeddings", self._embeds)) if any_of]
-        words = f"{evaluations} by {' and '.join(kinds)}: about {asked}, {self._price()}"
+        words = f"{evaluations} by {' and '.join(kinds)}: about {parts}, {self._price()}"
         return f"{words}; calls of fallback models are added if a judge gives no verdict" if self.fallbacks else words
 
     @property
@@ -150,7 +150,7 @@ class _Tally(Struct):
     prompts: list[int] = field(default_factory=lambda: [0, 0])
 
     def add(self, times: tuple[int, int], calls: int, prompts: tuple[int, int]) -> None:
-        """Add `calls` calls with `prompts` prompt tokens in total, multiplied by the minimum and maximum of `times`."""
+        """Add `calls` calls with `prompts` prompt tokens in total, `times` times; pairs are minimum and maximum."""
         for end in (0, 1):
             self.calls[end] += times[end] * calls
             self.prompts[end] += times[end] * prompts[end]
@@ -167,7 +167,7 @@ class _Tally(Struct):
 
 
 def estimate_judges(item: PreparedSuite) -> JudgingEstimate | None:
-    """Estimate the calls of a suite's judges and of the embedding models that score; return None if it needs none.
+    """Estimate the calls of a suite's judges and of the embedding models of metrics; return None if there are none.
 
     The estimate assumes non-empty answers and no retries; see `Metric.judge_calls`. Each judge of a panel counts, even
     if the same model judges several times.
@@ -186,10 +186,10 @@ def estimate_judges(item: PreparedSuite) -> JudgingEstimate | None:
                 if not spec.config.needs_judge or skip_reason(spec, turn) is not None:
                     continue
                 evaluations = [count + more for count, more in zip(evaluations, times, strict=True)]
-                for at, asked in enumerate(spec.config.judge_calls()):
-                    models, second, others = _judge_models(item.grading.suite, asked)
+                for at, planned in enumerate(spec.config.judge_calls()):
+                    models, second, others = _judge_models(item.grading.suite, planned)
                     fallbacks |= others
-                    embedded = asked.config.embedding
+                    embedded = planned.config.embedding
                     text = None if embedded is None else embedded.text
                     fixed = empty if embedded is None else expected if text is None else text_tokens(text)
                     # The second judge is called for any number of answers, from none to all.
@@ -198,8 +198,8 @@ def estimate_judges(item: PreparedSuite) -> JudgingEstimate | None:
                         longest = _verdict_tokens(model) if embedded is None else 0
                         key = _label(model), longest
                         tally = tallies.setdefault(key, _Tally(model, longest))
-                        tally.add(often, asked.calls, (asked.calls * fixed, asked.calls * (fixed + answer)))
-                        if asked.writes_steps:
+                        tally.add(often, planned.calls, (planned.calls * fixed, planned.calls * (fixed + answer)))
+                        if planned.writes_steps:
                             writers[key].add((spec.config.model_dump_json(), at))
     if not tallies:
         return None
@@ -208,16 +208,16 @@ def estimate_judges(item: PreparedSuite) -> JudgingEstimate | None:
     return JudgingEstimate(Range(*evaluations), tuple(tallies[key].estimate() for key in sorted(tallies)), fallbacks)
 
 
-def _judge_models(suite: Suite, asked: JudgeCalls) -> tuple[list[LLMProvider], list[LLMProvider], bool]:
-    """Return the models to call, one for each judge, the second judge if there is one, and whether fallback models may
-    be called."""
-    if asked.config.embedding is not None:
-        return [embedding_reference(suite.agent, asked.config.embedding.model)], [], False
+def _judge_models(suite: Suite, planned: JudgeCalls) -> tuple[list[LLMProvider], list[LLMProvider], bool]:
+    """Return the model of each judge, the model of the second judge (at most one), and whether fallback models may be
+    called."""
+    if planned.config.embedding is not None:
+        return [embedding_reference(suite.agent, planned.config.embedding.model)], [], False
     evaluations = suite.agent.evaluations
     default = (evaluations.model if evaluations is not None else None) or suite.agent.model
-    panel = panel_of(suite.policy.judges, asked.config)
+    panel = panel_of(suite.policy.judges, planned.config)
     if panel is None:
-        return [asked.config.own_model or default], [], False
+        return [planned.config.own_model or default], [], False
     second = [] if panel.second is None else [panel.second]
     return [model or default for model in panel.models], second, bool(panel.fallbacks)
 
@@ -232,7 +232,7 @@ def _verdict_tokens(model: LLMProvider) -> int:
 
 
 class OwnEstimate(Struct, frozen=True):
-    """Estimate of the calls of a suite's own model, and the number of conversations."""
+    """Estimated calls of a suite's own model, and the number of trials."""
 
     trials: Range
     model: ModelEstimate
@@ -260,22 +260,25 @@ def estimate_own(item: PreparedSuite) -> OwnEstimate:
     return OwnEstimate(Range(fewest, most), tally.estimate())
 
 
-Searching = Callable[[int], Sequence[PlannedCalls]]
-"""Returns the calls for searching documents in the suite with an index; it may raise AgentError."""
+PlanSearches = Callable[[int], Sequence[PlannedCalls]]
+"""Function that takes a suite's index, and returns the planned calls for document search; it may raise AgentError."""
 
 
-def plan_lines(prepared: Sequence[PreparedSuite], flags: Flags, searching: Searching = lambda at: ()) -> Iterator[str]:
+def plan_lines(
+    prepared: Sequence[PreparedSuite], flags: Flags, searches: PlanSearches = lambda at: ()
+) -> Iterator[str]:
     """Return the lines of the plan: the model calls and cost of each suite, then the budgets.
+
 
     Raises:
         TargetError: instructions cannot be read.
     """
-    return map(redactor_of_loaded(prepared).text, _plan_lines(prepared, flags, searching))
+    return map(redactor_of_loaded(prepared).text, _plan_lines(prepared, flags, searches))
 
 
-def _plan_lines(prepared: Sequence[PreparedSuite], flags: Flags, searching: Searching) -> Iterator[str]:
-    needed: list[_LeastUse] = []
-    together: list[_LeastUse] = []
+def _plan_lines(prepared: Sequence[PreparedSuite], flags: Flags, searches: PlanSearches) -> Iterator[str]:
+    needed: list[_MinUse] = []
+    together: list[_MinUse] = []
     for at, item in enumerate(prepared):
         if item.graded_by is None:
             head, together = item, []
@@ -286,13 +289,13 @@ def _plan_lines(prepared: Sequence[PreparedSuite], flags: Flags, searching: Sear
         calls: Sequence[PlannedCalls] = ()
         if found is not None:
             try:
-                calls = searching(at)
+                calls = searches(at)
             except AgentError as error:
                 yield f"plan: {one_line(item.place, 200)}: {one_line(error.message, 500)}"
         if calls:
             yield f"plan: {one_line(item.place, 200)}: {_search_line(calls)}"
         if found is not None or judging is not None:
-            least = _least_use(found, judging, calls)
+            least = _min_use(found, judging, calls)
             needed.append(least)
             together.append(least)
         # A base follows its suite and spends the same budget.
@@ -305,23 +308,23 @@ def _plan_lines(prepared: Sequence[PreparedSuite], flags: Flags, searching: Sear
     yield from _budget_lines("of the run", flags.max_cost_usd, flags.max_tokens, needed, prepared[0].shards)
 
 
-class _LeastUse(Struct, frozen=True):
-    """The minimum use by a suite's model and judges; `usd` covers only models whose price is known."""
+class _MinUse(Struct, frozen=True):
+    """The minimum cost and tokens of a suite's model calls; `usd` covers only models with a known price."""
 
     usd: float
     tokens: int
 
 
-def _least_use(found: OwnEstimate | None, judging: JudgingEstimate | None, calls: Sequence[PlannedCalls]) -> _LeastUse:
+def _min_use(found: OwnEstimate | None, judging: JudgingEstimate | None, calls: Sequence[PlannedCalls]) -> _MinUse:
     models = (*(() if found is None else (found.model,)), *(() if judging is None else judging.judges))
-    return _LeastUse(
+    return _MinUse(
         math.fsum([*(model.low_usd or 0.0 for model in models), *(_price_range(each)[0] or 0.0 for each in calls)]),
         sum(model.prompt_tokens.low for model in models) + sum(each.prompt_tokens[0] for each in calls),
     )
 
 
 def _price_range(calls: PlannedCalls) -> tuple[float | None, float | None]:
-    """Return the minimum and maximum list price in US dollars; None if it is not known."""
+    """Return the minimum and maximum list price in US dollars; each is None if it is not known."""
     account, name = calls.model.account, calls.model.name
     low, high = calls.prompt_tokens
     return (
@@ -331,7 +334,7 @@ def _price_range(calls: PlannedCalls) -> tuple[float | None, float | None]:
 
 
 def _search_line(planned: Sequence[PlannedCalls]) -> str:
-    """Return a phrase for the plan about the model calls for searching documents."""
+    """Return a phrase for the plan about the model calls for document search."""
     parts = []
     for each in planned:
         if each.per_search:
@@ -354,8 +357,8 @@ def _model_label(calls: PlannedCalls) -> str:
 
 def _suite_line(item: PreparedSuite, found: OwnEstimate | None, judging: JudgingEstimate | None) -> str:
     line = _model_words(item, found, judging) + ("" if judging is None else f"; {judging}")
-    asked = found is not None or judging is not None
-    return f"{line}; cached calls cost nothing" if asked and item.settings.calls.cache is not None else line
+    has_calls = found is not None or judging is not None
+    return f"{line}; cached calls cost nothing" if has_calls and item.settings.calls.cache is not None else line
 
 
 def _model_words(item: PreparedSuite, found: OwnEstimate | None, judging: JudgingEstimate | None) -> str:
@@ -367,23 +370,23 @@ def _model_words(item: PreparedSuite, found: OwnEstimate | None, judging: Judgin
             )
         calls = "no model calls: " if judging is None else ""
         return f"{cases}, {calls}{one_line(describe_target(item.target), 200)} answers"
-    asked = found.model
-    provider, _, name = asked.label.partition("/")
+    model = found.model
+    provider, _, name = model.label.partition("/")
     line = (
-        f"{cases}, {found.trials} {pluralize(found.trials.high, 'trial')}: at least {asked.calls.low:,} "
-        f"{pluralize(asked.calls.low, 'call')} of {provider}/{one_line(name, 80)}, "
-        f"about {asked.prompt_tokens} prompt tokens, "
+        f"{cases}, {found.trials} {pluralize(found.trials.high, 'trial')}: at least {model.calls.low:,} "
+        f"{pluralize(model.calls.low, 'call')} of {provider}/{one_line(name, 80)}, "
+        f"about {model.prompt_tokens} prompt tokens, "
     )
-    if asked.low_usd is None or asked.high_usd is None:
+    if model.low_usd is None or model.high_usd is None:
         return f"{line}price unknown"
     return (
-        f"{line}from {format_dollars(asked.low_usd)} (answers empty, no calls of tools) "
-        f"to {format_dollars(asked.high_usd)} (answers of {asked.max_tokens:,} tokens)"
+        f"{line}from {format_dollars(model.low_usd)} (answers empty, no calls of tools) "
+        f"to {format_dollars(model.high_usd)} (answers of {model.max_tokens:,} tokens)"
     )
 
 
 def _budget_lines(
-    whose: str, usd: float | None, tokens: int | None, needed: Sequence[_LeastUse], shards: int
+    whose: str, usd: float | None, tokens: int | None, needed: Sequence[_MinUse], shards: int
 ) -> Iterator[str]:
     shared = "" if shards == 1 else f", of which this shard has 1/{shards}"
     if usd is not None:

@@ -1,4 +1,4 @@
-"""Checks before the first case runs; they report all errors of all suites at once."""
+"""Checks of suites before the first case runs; all errors of all suites are reported at once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from holodeck_action.run.case_choice import check_bounds_attainable, choose_case
 from holodeck_action.run.conditions import unreported_tools_notices
 from holodeck_action.run.loading import (
     LoadedSuite,
-    Surroundings,
+    SuiteContext,
     check_callables,
     display_folder,
     is_not_utf8,
@@ -53,12 +53,12 @@ if TYPE_CHECKING:
 class PreparedSuite(LoadedSuite, frozen=True, kw_only=True):
     """A suite that is ready to run.
 
-    `shown` is the path of its folder relative to the current one, empty if it is the current one. `target_files` has
-    the folder that paths in the target are relative to, and the files that may be read; `base_files` is the same for a
-    file to compare with. `stored` is an earlier run whose answers are graded instead of new ones. `written` is the
-    target given on the command line, if any. `part` has the cases of this shard, None if the run has no shards.
-    `graded_by` is the suite whose cases, metrics and judges apply, None if they are its own; `variant` describes how it
-    differs from the suite in the file, empty if it does not differ.
+    `shown` is the path of the suite's folder relative to the current folder; empty for the current folder.
+    `target_files` has the folder that paths in the target are relative to, and the files that may be read; `base_files`
+    is the same for a file to compare with. `stored` is an earlier run whose answers are graded; None to run the target.
+    `written` is the target given on the command line; None if none is given. `part` has the cases of this shard; None
+    if the run has no shards. `graded_by` is the suite whose cases, metrics and judges apply; None if the suite's own
+    apply. `variant` describes how a base differs from the suite in the file; empty if it does not differ.
     """
 
     shown: str
@@ -86,7 +86,7 @@ class PreparedSuite(LoadedSuite, frozen=True, kw_only=True):
 
     @property
     def shards(self) -> int:
-        """The number of shards."""
+        """The number of shards; 1 if the run has no shards."""
         return 1 if self.part is None else self.part.shard.count
 
     @property
@@ -95,7 +95,7 @@ class PreparedSuite(LoadedSuite, frozen=True, kw_only=True):
         return self.graded_by or self
 
 
-def prepare_suites(suites: Sequence[LoadedSuite], flags: Flags, around: Surroundings) -> tuple[PreparedSuite, ...]:
+def prepare_suites(suites: Sequence[LoadedSuite], flags: Flags, context: SuiteContext) -> tuple[PreparedSuite, ...]:
     """Determine settings, cases and target of every suite.
 
     Raises:
@@ -105,18 +105,18 @@ def prepare_suites(suites: Sequence[LoadedSuite], flags: Flags, around: Surround
     lines: list[str | Located] = [*unmatched_filters([loaded.suite for loaded in suites], flags)]
     stages = stages_of([loaded.suite for loaded in suites], flags)
     try:
-        shard = None if flags.shard is None else parse_shard(flags.shard, around.environ)
+        shard = None if flags.shard is None else parse_shard(flags.shard, context.environ)
     except ShardError as error:
         lines.append(str(error))
     for loaded in suites if not lines else ():
         suite = loaded.suite
-        shown = display_folder(suite.folder, around.cwd)
+        shown = display_folder(suite.folder, context.cwd)
         try:
             cases = choose_cases(suite, flags)
             settings = merge(suite, flags, loaded.environ)
             check_bounds_attainable(settings, suite, cases)
-            target, files = target_of(suite, flags, around)
-            equipped = with_python(loaded, around, target)
+            target, files = target_of(suite, flags, context)
+            equipped = with_python(loaded, context, target)
             check_python_target(equipped, target)
         except SettingsError as error:
             lines.append(settings_problem(suite, shown, error))
@@ -141,7 +141,7 @@ def prepare_suites(suites: Sequence[LoadedSuite], flags: Flags, around: Surround
                 cases=cases,
                 target=target,
                 target_files=files,
-                base_files=suite.checkout if "baseline.source" not in flags.policy else Checkout.unbounded(around.cwd),
+                base_files=suite.checkout if "baseline.source" not in flags.policy else Checkout.unbounded(context.cwd),
                 written=flags.written_target,
                 part=None if shard is None else choose_part(cases, *shard, None),
             )
@@ -149,13 +149,14 @@ def prepare_suites(suites: Sequence[LoadedSuite], flags: Flags, around: Surround
         lines += () if shard is None else _unmergeable_settings(prepared[-1])
         lines += check_all(stages, prepared[-1])
     if lines:
-        redactor = redactor_of_loaded(suites, around.environ)
+        redactor = redactor_of_loaded(suites, context.environ)
         raise ConfigurationError([map_texts(line, redactor.text) for line in with_lines(lines, suites)])
     return tuple(prepared)
 
 
 def _unmergeable_settings(item: PreparedSuite) -> Iterator[str | Located]:
-    """Yield a problem for each setting that needs code or files, which the command `merge` does not load."""
+    """Yield a problem for each setting that cannot be used with shards, because `merge` runs no code and reads no
+    cards."""
     summary = item.settings.gates.summary
     if summary is not None and summary.function is not None:
         yield suite_problem(
@@ -173,12 +174,12 @@ def _unmergeable_settings(item: PreparedSuite) -> Iterator[str | Located]:
 
 
 def settings_problem(suite: Suite, shown: str, error: SettingsError) -> str | Located:
-    """Return the problem of a setting, with its line in the policy file if it is set there."""
+    """Return the problem of a setting, with the setting's line if it is in the policy file."""
     setting = error.setting or ""
     return suite_problem(suite, shown, suite.gate_marks.get(setting), setting, str(error))
 
 
-def check_targets(suites: Sequence[LoadedSuite], around: Surroundings) -> tuple[tuple[str, ...], ...]:
+def check_targets(suites: Sequence[LoadedSuite], context: SuiteContext) -> tuple[tuple[str, ...], ...]:
     """Check the target that the policy file names, or else the suite's own model, and the judges of all metrics.
 
     Returns:
@@ -193,11 +194,11 @@ def check_targets(suites: Sequence[LoadedSuite], around: Surroundings) -> tuple[
     for loaded in suites:
         silence: tuple[str, ...] = ()
         suite, target = loaded.suite, loaded.suite.policy.target
-        shown = display_folder(suite.folder, around.cwd)
+        shown = display_folder(suite.folder, context.cwd)
         redactor = loaded.redactor
         reasons: tuple[str, ...] = ()
         try:
-            equipped = with_python(loaded, around, target)
+            equipped = with_python(loaded, context, target)
             if target is None:
                 reasons = _check_own_model(equipped)
             else:
@@ -227,7 +228,7 @@ def check_targets(suites: Sequence[LoadedSuite], around: Surroundings) -> tuple[
 def gate_problems(
     gates: Gates, baseline: Baseline, flags: Flags, suite: Suite, cases: Sequence[Case], shown: str
 ) -> list[str | Located]:
-    """Return a problem if no gate can fail in these cases."""
+    """Return a problem if no gate can fail in these cases; else an empty list."""
     problem = gates_problem(gates, baseline, flags, suite, cases)
     if problem is None:
         return []
@@ -236,8 +237,8 @@ def gate_problems(
     return [locate_problem(problem, suite.folder, shown)]
 
 
-def target_of(suite: Suite, flags: Flags, around: Surroundings) -> tuple[AnyTarget, Checkout]:
-    """Return the target of a suite, and the folder that its relative paths start from.
+def target_of(suite: Suite, flags: Flags, context: SuiteContext) -> tuple[AnyTarget, Checkout]:
+    """Return the target of a suite, and the files that it may read, with the folder that its paths are relative to.
 
     Raises:
         TargetError: the target cannot be used.
@@ -253,7 +254,7 @@ def target_of(suite: Suite, flags: Flags, around: Surroundings) -> tuple[AnyTarg
         if is_not_utf8(written):
             raise TargetError("--target is not UTF-8 text; rename what it names")
         try:
-            return parse_target(written), Checkout.unbounded(around.cwd)
+            return parse_target(written), Checkout.unbounded(context.cwd)
         except ValueError as error:
             raise TargetError(f"--target: {error}, or {OWN_MODEL} for the suite's own") from error
     assert suite.policy.target is not None
@@ -285,9 +286,9 @@ async def _try_target(
 def unreported_gates(
     gates: Gates, suite: Suite, agent: Agent, target: AnyTarget, shown: str
 ) -> Iterator[str | Located]:
-    """Yield a problem for each gate on data that the target does not report: the gate could never pass."""
+    """Yield a problem for each gate that depends on data that the target does not report, and so could never pass."""
     for name, gate, _ in active_gates(gates):
-        reason = None if gate.told is None else agent.unreported.get(gate.told)
+        reason = None if gate.reported is None else agent.unreported.get(gate.reported)
         if reason is not None:
             message = (
                 f"gates.{name} cannot be judged: {describe_target(target)} does not report what the gate depends "
@@ -297,7 +298,7 @@ def unreported_gates(
 
 
 def check_python_target(loaded: LoadedSuite, target: AnyTarget) -> None:
-    """Import a Python target in a worker process, so that a defect is found before the cases run.
+    """Import a Python target in a worker process, to find defects before the cases run; ignore other targets.
 
     Raises:
         TargetError: the target cannot be called.

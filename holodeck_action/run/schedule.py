@@ -40,7 +40,7 @@ class Trials(Protocol):
 
 
 class Stop:
-    """Requests the early end of a run; the first reason that is given is kept."""
+    """Requests the early end of a run; `reason` is the first reason given, or None if no end is requested."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
@@ -70,7 +70,7 @@ class Stop:
 
 
 class ScheduleResult(Struct, frozen=True):
-    """The ordered indexes of the trials that count, for each case; why the run ended early, None if it did not."""
+    """For each case, the sorted indexes of the trials that count; and the reason why the run ended early, or None."""
 
     counted: Sequence[tuple[int, ...]]
     stopped: str | None
@@ -81,14 +81,15 @@ class _NotStartedError(Exception):
 
 
 class Slots:
-    """Limits concurrent sessions to `count`; a session that waits for a rate limit lends its slot to another one.
+    """Limits concurrent sessions to `count`; a session that waits for a rate limit lends its slot to another session.
 
-    Each of several runs side by side has a lane (a queue). Lanes with waiting sessions take turns, so that changes over
-    time, such as the load of a service, affect all runs alike. At most `count` slots are lent at a time.
+    Each of several concurrent runs has a lane, which is a queue of waiting sessions. Slots are granted to lanes in
+    turn, so that changes over time, such as the load of a service, affect all runs equally. At most `count` slots are
+    lent at a time.
     """
 
     def __init__(self, count: int) -> None:
-        self.counted_trials = count
+        self.count = count
         self._free = count
         self._lendable = count
         self._owed = 0
@@ -122,7 +123,7 @@ class Slots:
         return True
 
     def take_back(self) -> None:
-        """Take a lent slot back without waiting; to make up for it, the next slot that becomes free is not granted."""
+        """Take a lent slot back without waiting; the next slot that becomes free is not granted instead."""
         self._lendable += 1
         self._owed += 1
 
@@ -135,7 +136,7 @@ class Slots:
             self._grant_soon()
 
     def _grant_soon(self) -> None:
-        """Grant slots in the next step of the event loop, so that all sessions that arrive now take turns."""
+        """Grant slots in the next step of the event loop, so that all sessions that arrive in this step are waiting."""
         if not self._granting and self._free:
             self._granting = True
             asyncio.get_running_loop().call_soon(self._grant)
@@ -147,7 +148,7 @@ class Slots:
             turn.set_result(None)
 
     def _next_waiting(self) -> asyncio.Future[None] | None:
-        """Remove and return the longest waiting session of the lane whose turn it is; None if none waits."""
+        """Remove and return the longest-waiting session of the next lane that is not empty; None if all are empty."""
         for step in range(len(self._lanes)):
             at = (self._next + step) % len(self._lanes)
             while self._lanes[at]:
@@ -166,7 +167,7 @@ class Lane(Struct, frozen=True):
 
     @asynccontextmanager
     async def hold_slot(self) -> AsyncIterator[Slot]:
-        """Hold a slot for the block."""
+        """Wait for a slot, and hold it within the block."""
         await self.slots.acquire(self.index)
         slot = Slot(self.slots)
         try:
@@ -176,23 +177,23 @@ class Lane(Struct, frozen=True):
 
 
 class Slot:
-    """A session's `llm.limits.pauses.ConversationSlot`; it is lent while one of the session's calls waits."""
+    """A session's slot (`llm.limits.pauses.ConversationSlot`), which is lent while a call of the session waits."""
 
     def __init__(self, slots: Slots) -> None:
         self._slots = slots
-        self._next_waiting = 0
+        self._waiting_calls = 0
         self._lent = False
 
     def lend(self) -> None:
-        """Lend the slot to another session."""
-        self._next_waiting += 1
+        """Lend the slot to another session when a call begins to wait."""
+        self._waiting_calls += 1
         if not self._lent:
             self._lent = self._slots.lend()
 
     def take_back(self) -> None:
-        """Take the slot back."""
-        self._next_waiting -= 1
-        if self._lent and not self._next_waiting:
+        """Take the slot back when the last waiting call continues."""
+        self._waiting_calls -= 1
+        if self._lent and not self._waiting_calls:
             self._lent = False
             self._slots.take_back()
 
@@ -269,7 +270,7 @@ class _Work(Struct):
             trial = await self.trials.run(case, index, self._slot())
         except _NotStartedError:
             return
-        if self.stop.draining and _has_trouble(trial):
+        if self.stop.draining and _has_error_or_skip(trial):
             # The stop may have caused the errors: only a failure is certain, and --resume runs the trial again.
             if judge_trial(trial).outcome == "failed":
                 done[index] = trial
@@ -308,7 +309,7 @@ async def run_cases(
         lane: gives each session a slot.
         run_timeout_s: seconds until the run is stopped; None if there is no limit.
         stop_when_decided: whether to run no trial beyond the one that decides its case.
-        stop: ends the run early; running trials are dropped, or finished if it drains.
+        stop: ends the run early; running trials are cancelled, or are finished if `stop` is draining.
         resumed: finished trials of an interrupted run, by (case id, trial index).
         on_trial: called for each trial that may count, with the case's position, the case, the trial, and whether to
             journal it; resumed trials, and trials that a stop may have disturbed, are not to be journaled.
@@ -316,14 +317,14 @@ async def run_cases(
         available: the trials that may be run; None to run all. A case without such a trial counts as finished.
 
     Returns:
-        The indexes of the trials that count, and why the run ended early.
+        The indexes of the trials that count, and the reason if the run ended early.
     """
     counted: list[tuple[int, ...] | None] = [None] * len(cases)
     work = _Work(
         trials, enumerate(cases), lane, stop_when_decided, stop, resumed, on_trial, on_case, available, counted
     )
     # Twice as many cases as sessions: answers are scored while the next sessions run.
-    serving = asyncio.create_task(_serve(work, min(2 * lane.slots.counted_trials, max(1, len(cases)))))
+    serving = asyncio.create_task(_serve(work, min(2 * lane.slots.count, max(1, len(cases)))))
     stopping = asyncio.create_task(stop.wait())
     await asyncio.wait({serving, stopping}, timeout=run_timeout_s, return_when=asyncio.FIRST_COMPLETED)
     stopped = stop.reason if stop.draining else None
@@ -343,8 +344,8 @@ async def _serve(work: _Work, servers: int) -> None:
             group.create_task(work.serve())
 
 
-def _has_trouble(trial: TrialRecord) -> bool:
-    """Return whether a trial has an error or a skipped turn."""
+def _has_error_or_skip(trial: TrialRecord) -> bool:
+    """Return whether a trial has an error, a skipped turn or a failed evaluation."""
     return trial.error is not None or any(
         turn.error is not None
         or turn.skipped is not None

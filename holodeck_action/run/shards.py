@@ -1,4 +1,4 @@
-"""Shards: the parts of a run's cases that parallel jobs run, computed identically in every job.
+"""Shards: parts of a run's cases for parallel jobs; every job computes the same parts.
 
 `holodeck_action.record.merging` joins the records of all shards.
 """
@@ -97,14 +97,14 @@ def _read_number(array: JobArray, name: str, environ: Mapping[str, str]) -> int:
 
 
 class Durations(Struct, frozen=True):
-    """Durations of an earlier run's cases in milliseconds, by case id and content hash; `digest` identifies them."""
+    """Durations of an earlier run's cases in ms, by case id and content hash; the digest is empty if none is known."""
 
-    of: Mapping[tuple[str, str], float]
+    by_case: Mapping[tuple[str, str], float]
     digest: str
 
 
 def durations_of(record: Record) -> Durations:
-    """Return the duration of each case of an earlier run: the mean over its trials."""
+    """Return the durations of an earlier run's cases: the mean over a case's trials, if known."""
     found: dict[tuple[str, str], float] = {}
     for case in record.cases:
         spent = [took.value for trial in case.trials if isinstance(took := trial.took_ms, Known)]
@@ -127,7 +127,7 @@ def choose_part(cases: Sequence[Case], number: int, count: int, durations: Durat
     """Choose the cases that a shard runs.
 
     Cases are assigned from the longest to the shortest, each to the shard with the smallest load so far (Graham's LPT
-    rule); cases of equal duration are ordered by their ids. Every job computes the same parts for any order of the
+    rule); cases of equal duration are ordered by a hash of their ids. The result does not depend on the order of the
     cases.
 
     Args:
@@ -139,14 +139,14 @@ def choose_part(cases: Sequence[Case], number: int, count: int, durations: Durat
     # Imported late: only shards need it.
     from statistics import median
 
-    known = {} if durations is None else durations.of
+    known = {} if durations is None else durations.by_case
     times = {case.id: known.get((case.id, case.content_hash)) for case in cases}
     told = [time for time in times.values() if time is not None]
     usual = median(told) if told else 1.0
     loads = {case.id: case.repeat * (usual if times[case.id] is None else times[case.id] or 0.0) for case in cases}
     mine: list[str] = []
     least = [(0.0, 0, shard) for shard in range(1, count + 1)]
-    for case_id in sorted(loads, key=lambda found: (-loads[found], _order(found))):
+    for case_id in sorted(loads, key=lambda found: (-loads[found], _hash_order(found))):
         load, taken, shard = heapq.heappop(least)
         heapq.heappush(least, (load + loads[case_id], taken + 1, shard))
         if shard == number:
@@ -155,5 +155,5 @@ def choose_part(cases: Sequence[Case], number: int, count: int, durations: Durat
     return Part(frozenset(mine), Shard(number, count, len(mine), split, conditions=0))
 
 
-def _order(case_id: str) -> bytes:
+def _hash_order(case_id: str) -> bytes:
     return hashlib.sha256(case_id.encode("utf-8", "surrogatepass")).digest()

@@ -33,14 +33,14 @@ def raise_on_signals(signals: Sequence[Signals]) -> Iterator[None]:
 
 
 @contextmanager
-def stop_on_signals(stop: Stop, left_s: float | None, reason: str, signals: Sequence[Signals]) -> Iterator[None]:
+def stop_on_signals(stop: Stop, remaining_s: float | None, reason: str, signals: Sequence[Signals]) -> Iterator[None]:
     """Request an orderly stop on the first signal, and at a deadline.
 
-    A second signal cancels the task, which still closes its resources. A third one ends the process as usual.
+    A second signal cancels the current task, which still closes its resources. A third signal ends the process.
 
     Args:
         stop: the stop to request.
-        left_s: seconds until the deadline; None if there is no deadline.
+        remaining_s: seconds until the deadline; None if there is no deadline.
         reason: the reason to record if the deadline stops the run.
         signals: the signals to catch.
     """
@@ -64,8 +64,8 @@ def stop_on_signals(stop: Stop, left_s: float | None, reason: str, signals: Sequ
 
     for number in signals:
         loop.add_signal_handler(number, request, number)
-    if left_s is not None:
-        loop.call_later(max(0.0, left_s), stop.request, reason)
+    if remaining_s is not None:
+        loop.call_later(max(0.0, remaining_s), stop.request, reason)
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""The stages of a run at which extensions are called."""
+"""The stages of a run: the points at which extensions are called."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from holodeck_action.run.schedule import Stop, Trials
 
 
-class Voice(Struct, frozen=True):
+class UserOutput(Struct, frozen=True):
     """An extension's output to the user: a function for notes of one sentence each, and standard error."""
 
     note: Callable[[str], None]
@@ -33,11 +33,11 @@ class Executor(Struct, frozen=True):
     """An extension's replacement for running a suite's trials in this process.
 
     Attributes:
-        trials: maximum number of concurrent trials.
+        max_trials: maximum number of concurrent trials.
         open: called with the run's `Stop`; returns the runner of trials as an async context manager.
     """
 
-    trials: int
+    max_trials: int
     open: Callable[[Stop], AbstractAsyncContextManager[Trials]]
 
 
@@ -47,8 +47,8 @@ class Stages:
     The methods are called in the order of their definitions.
     """
 
-    ELSEWHERE: ClassVar[bool] = False
-    """Whether trials are graded elsewhere, so that judging libraries need not start early here."""
+    GRADES_ELSEWHERE: ClassVar[bool] = False
+    """Whether trials are graded in other processes, so that judging libraries need not start early in this one."""
 
     def extras(self, suite: Suite, flags: Flags, environ: Mapping[str, str]) -> Iterable[tuple[str, str]]:
         """Return the extras of holodeck-action that the extension needs for a suite, each with the reason."""
@@ -65,27 +65,29 @@ class Stages:
         """Return a problem for each setting of a suite that the extension cannot honour."""
         return ()
 
-    def executor(self, ready: OpenSuite, request: Request, leave_out: Sequence[Path], voice: Voice) -> Executor | None:
+    def executor(
+        self, ready: OpenSuite, request: Request, leave_out: Sequence[Path], user_output: UserOutput
+    ) -> Executor | None:
         """Return the executor of a suite's trials, or None. At most one extension may return an executor.
 
         Args:
             ready: the suite.
             request: the options of the command.
-            leave_out: folders to which the run writes, which are not inputs of the trials.
-            voice: the extension's output to the user.
+            leave_out: folders for the run's output, which are not inputs of the trials.
+            user_output: the extension's output to the user.
 
         Raises:
             ConfigurationError: the extension cannot run the trials; nothing has run then.
         """
         return None
 
-    def run_context(self, ready: OpenSuite, voice: Voice) -> AbstractContextManager[None]:
+    def run_context(self, ready: OpenSuite, user_output: UserOutput) -> AbstractContextManager[None]:
         """Return a context manager that is entered while a suite runs."""
         return nullcontext()
 
 
 def stages_of(suites: Iterable[Suite], flags: Flags) -> tuple[Stages, ...]:
-    """Return the stages of the extensions whose options or agent.yaml keys a run of suites uses."""
+    """Return the stages of each extension that a run uses: one of its options or agent.yaml keys is set."""
     given = {*flags.extra}
     for suite in suites:
         given |= {key for key in registry.sections() if getattr(suite.agent, key, None) is not None}
@@ -93,14 +95,14 @@ def stages_of(suites: Iterable[Suite], flags: Flags) -> tuple[Stages, ...]:
 
 
 def executor_of(
-    stages: Sequence[Stages], ready: OpenSuite, request: Request, leave_out: Sequence[Path], voice: Voice
+    stages: Sequence[Stages], ready: OpenSuite, request: Request, leave_out: Sequence[Path], user_output: UserOutput
 ) -> Executor | None:
     """Return the executor of a suite's trials, or None to run them in this process.
 
     Raises:
         ConfigurationError: the extension cannot run the trials, or two extensions return an executor.
     """
-    answers = [stage.executor(ready, request, leave_out, voice) for stage in stages]
+    answers = [stage.executor(ready, request, leave_out, user_output) for stage in stages]
     found = [answer for answer in answers if answer is not None]
     if len(found) > 1:
         raise ConfigurationError(["two extensions would run the trials; leave out the options of one of them"])
@@ -108,11 +110,11 @@ def executor_of(
 
 
 @contextmanager
-def enter_all(stages: Iterable[Stages], ready: OpenSuite, voice: Voice) -> Iterator[None]:
-    """Enter the contexts of all extensions for the run of a suite."""
+def enter_all(stages: Iterable[Stages], ready: OpenSuite, user_output: UserOutput) -> Iterator[None]:
+    """Enter the run contexts of all extensions within the block."""
     with ExitStack() as scope:
         for stage in stages:
-            scope.enter_context(stage.run_context(ready, voice))
+            scope.enter_context(stage.run_context(ready, user_output))
         yield
 
 

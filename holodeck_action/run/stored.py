@@ -26,7 +26,7 @@ _SHOWN = 10
 
 
 class StoredError(Exception):
-    """A record does not fit the suite; `problems` has the reasons, each a sentence that begins with its position."""
+    """A record does not fit the suite; `problems` has the reasons, each a sentence that begins with the case."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__("\n".join(problems))
@@ -63,7 +63,7 @@ class StoredRun(Struct, frozen=True):
 
     @property
     def stopped(self) -> str | None:
-        """Reason why the record is incomplete; None if it is complete."""
+        """Reason why the record's run stopped early; None if it did not."""
         stopped = self.record.stopped
         return None if stopped is None else f"the run that gave the answers had stopped early: {stopped}"
 

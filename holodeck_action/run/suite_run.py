@@ -36,7 +36,7 @@ from holodeck_action.text.redaction import Redactor
 
 
 class RunPlan(Struct, frozen=True):
-    """The inputs of a run besides the suite itself.
+    """The inputs of a run except the suite itself.
 
     Attributes:
         cases: the chosen cases with their number of trials, in suite order.
@@ -49,10 +49,10 @@ class RunPlan(Struct, frozen=True):
         folder: the suite's folder in its repository; None if unknown.
         available: the trials that may be run; None to run all.
         rejudged: digest of the record whose answers are graded again; None if this run calls the agent.
-        stopped: why the record whose answers are graded again is incomplete; None if it is complete.
+        stopped: why the run whose answers are graded again stopped early; None if it did not, or if none are.
         notices: further notices, each one sentence.
         shard: the shard whose trials are `available`; None if the run has no shards.
-        asker: the workflow and job of this run, for the record.
+        workflow_job: the workflow and job of this run, for the record.
     """
 
     cases: Sequence[Case]
@@ -68,7 +68,7 @@ class RunPlan(Struct, frozen=True):
     stopped: str | None = None
     notices: tuple[str, ...] = ()
     shard: Shard | None = None
-    asker: WorkflowJob = NO_JOB
+    workflow_job: WorkflowJob = NO_JOB
 
 
 async def run_suite(
@@ -156,8 +156,8 @@ async def run_suite(
             python=platform.python_version(),
             resumed_trials=len(resumed),
             shard=shard,
-            workflow=redactor.text(plan.asker.workflow),
-            job=redactor.text(plan.asker.job),
+            workflow=redactor.text(plan.workflow_job.workflow),
+            job=redactor.text(plan.workflow_job.job),
         ),
         stopped=stopped,
         chosen=chosen_cases(redactor.case_id(case.id, case.content_hash) for case in plan.cases),
@@ -167,7 +167,7 @@ async def run_suite(
 
 
 def marks_of(suite: Suite, redactor: Redactor) -> dict[str, SourceMark]:
-    """Return the policy file's lines of gates, `baseline`, `trials` and quarantine, by name (see `Record.marks`)."""
+    """Return the policy file's lines with gates, `baseline`, `trials` and quarantine, by name (see `Record.marks`)."""
     marks = {redactor.text(name): mark for name, mark in sorted(suite.gate_marks.items())}
     entries = zip(_quarantine_entries(suite, redactor), suite.quarantine_marks, strict=False)
     return marks | {f"quarantine.{entry.case}": mark for entry, mark in entries}
@@ -190,7 +190,7 @@ def _quarantine_entries(suite: Suite, redactor: Redactor) -> tuple[QuarantineEnt
 def resumable_trials(
     cases: Sequence[Case], journaled: Mapping[TrialKey, TrialRecord], redactor: Redactor
 ) -> Mapping[TrialKey, TrialRecord]:
-    """Return the journaled trials by the original ids of the cases (the journal has redacted ids)."""
+    """Return the journaled trials of these cases by original case id; the journal has redacted ids."""
     if not journaled:
         return {}
     own = {redactor.case_id(case.id, case.content_hash): case.id for case in cases}

@@ -39,7 +39,7 @@ CLOSE_TIMEOUT_S = 10.0
 
 
 class Scorer(Protocol):
-    """Grades an answer; `holodeck_action.scoring.scoring.TurnScorer` in production."""
+    """Grades an answer; implemented by `holodeck_action.scoring.scoring.TurnScorer`."""
 
     async def score(self, answer: Answer) -> tuple[Evaluation, ...]:
         """Evaluate every metric of the turn."""
@@ -54,7 +54,7 @@ class Scorer(Protocol):
         ...
 
     def pending_evaluations(self, turn: Turn, reason: str) -> tuple[Evaluation, ...]:
-        """Return an evaluation without a score for each metric of a turn that has no answer, for the given reason."""
+        """Return an evaluation without a score, with the reason, for each metric of a turn that has no answer."""
         ...
 
 
@@ -73,9 +73,9 @@ class Deadlines(Struct, frozen=True):
 
 
 class _Conversation(Struct):
-    """The state of a session over its turns; `trial` is the trial's index.
+    """The data of all turns of a session so far; `trial` is the trial's index.
 
-    A list becomes unknown as soon as one turn does not report it.
+    A list is unknown if one of the turns does not report it.
     """
 
     trial: int
@@ -91,7 +91,7 @@ class _Conversation(Struct):
 
 
 class _Exchange(Struct, frozen=True):
-    """One turn of a conversation; `graded` is the task that scores the answer, None if there is no answer.
+    """One turn of a conversation; `grading` is the task that scores the answer, None if there is no answer.
 
     `attempt` has the calls and usage of a turn that failed to give an answer.
     """
@@ -103,7 +103,7 @@ class _Exchange(Struct, frozen=True):
     error: ErrorInfo | None = None
     skipped: str | None = None
     timing: Timing | None = None
-    graded: asyncio.Task[tuple[tuple[Evaluation, ...], tuple[ToolAssertion, ...]]] | None = None
+    grading: asyncio.Task[tuple[tuple[Evaluation, ...], tuple[ToolAssertion, ...]]] | None = None
     texts: tuple[str, ...] | None = None
     attempt: Attempt | None = None
 
@@ -113,9 +113,9 @@ class TrialRunner(Struct, frozen=True):
 
     `agent_name` is the agent's name in traces. `files` reads the files of turns (None if no turn has files); their
     texts are extracted if the agent or a metric uses them. `own_model` tells whether the agent is the suite's own
-    model, which gets the texts, and whose calls are traced one by one. `on_turn` is called before each call of the
-    agent, `on_spent` afterwards with the usage that the agent reports, if any. `base` tells whether the run is the base
-    of another run.
+    model, which gets these texts, and whose calls have their own spans. `on_turn` is called before each call of the
+    agent, and `on_usage` after it with the usage that the agent reports (None if none). `base` tells whether the run is
+    the base of another run.
     """
 
     agent: Agent
@@ -127,7 +127,7 @@ class TrialRunner(Struct, frozen=True):
     files: CaseFiles | None = None
     own_model: bool = False
     on_turn: Callable[[], None] = lambda: None
-    on_spent: Callable[[Usage | None], None] = lambda usage: None
+    on_usage: Callable[[Usage | None], None] = lambda usage: None
     base: bool = False
 
     async def run(self, case: Case, index: int, slot: AbstractAsyncContextManager[Any]) -> TrialRecord:
@@ -160,8 +160,8 @@ class TrialRunner(Struct, frozen=True):
             turns = [await self._turn_record(exchange) for exchange in exchanges]
         except BaseException:
             for exchange in exchanges:
-                if exchange.graded is not None:
-                    exchange.graded.cancel()
+                if exchange.grading is not None:
+                    exchange.grading.cancel()
             raise
         return self.redactor.value(TrialRecord(index, tuple(turns), error, timing))
 
@@ -269,7 +269,7 @@ class TrialRunner(Struct, frozen=True):
         if reply is not None:
             with pause_all_clocks():
                 reply = await session.complete_reply(reply)
-        self.on_spent(None if reply is None else reply.usage)
+        self.on_usage(None if reply is None else reply.usage)
         working, began = (None, None) if reply is None else (reply.model_ms, reply.first_token_ms)
         timing = Timing(started.isoformat(), took_ms if session.timed else None, working, began)
         if reply is None or reply.error is not None:
@@ -299,14 +299,14 @@ class TrialRunner(Struct, frozen=True):
             earlier=conversation.answers,
         )
         conversation.answers += (replace(answer, earlier=()),)
-        graded = asyncio.create_task(self._grade(answer))
+        grading = asyncio.create_task(self._grade(answer))
         return _Exchange(
             turn,
             reply,
             items_or_none(texts_retrieved),
             items_or_none(conversation.chunks),
             timing=timing,
-            graded=graded,
+            grading=grading,
             texts=texts,
         )
 
@@ -326,9 +326,9 @@ class TrialRunner(Struct, frozen=True):
         turn, error, done = exchange.turn, exchange.error, exchange.reply or exchange.attempt or Attempt()
         evaluations: tuple[Evaluation, ...] | None = None
         assertions: tuple[ToolAssertion, ...] = ()
-        if exchange.graded is not None:
+        if exchange.grading is not None:
             try:
-                evaluations, assertions = await exchange.graded
+                evaluations, assertions = await exchange.grading
             except Exception as defect:  # noqa: BLE001 - a failure stays in its case
                 said = self.redactor.text(f"{type(defect).__name__}: {defect}")
                 message = cut(f"the answer could not be graded: {said}", 1000)
@@ -361,7 +361,7 @@ class TrialRunner(Struct, frozen=True):
 
 
 def error_info(error: Exception, redact: Redact) -> ErrorInfo:
-    """Return the record's form of an agent's error; `redact` removes secrets before the message is truncated."""
+    """Return an agent's error for the record; `redact` masks secrets before the message is truncated."""
     if isinstance(error, AgentError):
         return ErrorInfo("AgentError", error.message, error.code, dict(error.context))
     said = redact(f"{type(error).__name__}: {error}")

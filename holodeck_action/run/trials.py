@@ -1,4 +1,4 @@
-"""Builds the runner of an open suite's trials, or the one that grades an earlier run."""
+"""Builds the object that runs a suite's trials, or that grades the trials of an earlier run."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def grading_pool(ready: OpenSuite) -> WorkerPool:
 
 
 def trial_runner(ready: OpenSuite, pool: WorkerPool) -> Trials:
-    """Return the runner of a suite's trials in this process; graders run in the pool."""
+    """Return the object that runs or grades a suite's trials in this process; graders run in the pool."""
     item = ready.item
     scorer = TurnScorer(
         item.grading.suite,
@@ -54,8 +54,8 @@ def trial_runner(ready: OpenSuite, pool: WorkerPool) -> Trials:
         item.suite.name,
         ready.files,
         own_model=ready.own is not None,
-        on_spent=(lambda usage: None) if ready.charges is None else ready.charges.add,
-        base=ready.beside is not None,
+        on_usage=(lambda usage: None) if ready.charges is None else ready.charges.add,
+        base=ready.as_base is not None,
         # Not earlier: with reused verdicts there may be nothing to judge.
-        on_turn=ready.prepare_judges,
+        on_turn=ready.begin_judge_import,
     )

@@ -8,7 +8,7 @@ from holodeck_action.record.base_results import read_base
 from holodeck_action.record.result_files import read_results
 from holodeck_action.reports.conclusion import conclude
 from holodeck_action.reports.page.viewer_index import ViewedSuite
-from holodeck_action.run.past import earlier_runs_beside
+from holodeck_action.run.past import stored_earlier_runs
 from holodeck_action.text.given_paths import GivenPath
 
 
@@ -16,11 +16,11 @@ def read_viewed_suite(results: GivenPath) -> ViewedSuite:
     """Read a record and its base, and compute the verdict.
 
     Raises:
-        RecordError: the file is not a record, or the base is missing in its folder.
+        RecordError: the file is not a record, or the base's results are missing in its folder.
     """
     stored = read_results(results)
     record = stored.record
     base = read_base(results, record)
     surveyed = Survey(record, stored.record_digest)
-    concluded = conclude(record, Terms.against(base), surveyed=surveyed, earlier=earlier_runs_beside(results))
+    concluded = conclude(record, Terms.against(base), surveyed=surveyed, earlier=stored_earlier_runs(results))
     return ViewedSuite(concluded, None if base is None else base.record)

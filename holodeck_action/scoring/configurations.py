@@ -73,7 +73,7 @@ def configuration_of(
     panels = []
     for name, part, plans in parts:
         panel = panel_of(suite.policy.judges, part)
-        how = None if panel is None else panel.description
+        how = None if panel is None else panel.decision_rule
         panels.append([name, len(plans), how])
     config = spec.config
     settings = config.model_dump(mode="json", exclude=set(config.settings_for(*_OUTSIDE)))

@@ -30,7 +30,7 @@ class Seated(Struct, frozen=True):
 
     Attributes:
         panel: the settings.
-        judges: the judges, one for each seat.
+        judges: the judges, in the order of the panel.
         fallbacks: the judges that replace one without a verdict, in order.
         second: the judge for answers in doubt; None if there is none.
     """

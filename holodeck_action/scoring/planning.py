@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from holodeck_action.metrics.base import BaseEvaluator, BuildContext, OfJudge, RetryConfig
+from holodeck_action.metrics.base import BaseEvaluator, BuildContext, JudgeEvaluatorFactory, RetryConfig
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.record.evaluation import Criteria
 from holodeck_action.suite.model.metric_base import Metric, Role
@@ -125,7 +125,9 @@ def timeout_of(config: Metric) -> float:
     return DEFAULT_TIMEOUT_S if config.timeout_ms is None else config.timeout_ms / 1000
 
 
-def _build_judged(config: Metric, make: OfJudge, judges: Judges | None, options: dict[str, Any]) -> BaseEvaluator:
+def _build_judged(
+    config: Metric, make: JudgeEvaluatorFactory, judges: Judges | None, options: dict[str, Any]
+) -> BaseEvaluator:
     """Build the evaluator of a metric with one judge or a panel."""
     from holodeck_action.llm.providers import ModelConfigError
 
@@ -148,12 +150,12 @@ def _build_judged(config: Metric, make: OfJudge, judges: Judges | None, options:
     return EscalatingEvaluator(first, make(found.second, half), limit)
 
 
-def _build_panel(found: Seated, make: OfJudge, options: dict[str, Any]) -> BaseEvaluator:
-    from holodeck_action.metrics.judging.panel import PanelEvaluator, build_seats
+def _build_panel(found: Seated, make: JudgeEvaluatorFactory, options: dict[str, Any]) -> BaseEvaluator:
+    from holodeck_action.metrics.judging.panel import PanelEvaluator, build_panel
 
     panel = found.panel
     return PanelEvaluator(
-        build_seats(found.judges, found.fallbacks, lambda judge: make(judge, {**options, "timeout": None})),
+        build_panel(found.judges, found.fallbacks, lambda judge: make(judge, {**options, "timeout": None})),
         aggregation=panel.aggregation,
         min_successful=panel.min_successful,
         max_concurrent=panel.max_concurrent,

@@ -240,7 +240,7 @@ class Reuse:
         return {
             "name": name,
             "judges": [judge_identity(plan) for plan in plans_of(self._suite, config, self._environ)],
-            "panel": None if panel is None else panel.description,
+            "panel": None if panel is None else panel.decision_rule,
         }
 
 

@@ -16,8 +16,8 @@ from holodeck_action.llm.limits.pauses import Deadline, stop_during_calls
 from holodeck_action.llm.spans import Scope, Span, span
 from holodeck_action.metrics.base import BaseEvaluator, DeterministicEvaluator, EvaluationResult
 from holodeck_action.metrics.errors import EvaluationError
-from holodeck_action.metrics.exchange import Exchange
-from holodeck_action.metrics.params import CONVERSATION, UNKNOWN, UNREPORTED, EvalParam
+from holodeck_action.metrics.exchange import Exchange, conversation_text
+from holodeck_action.metrics.params import CONVERSATION_CALLS, UNKNOWN_CALLS, UNREPORTED, EvalParam
 from holodeck_action.metrics.response_path import ResponsePathError, extract
 from holodeck_action.metrics.tools.tool_assertions import check_tools
 from holodeck_action.record.evaluation import Evaluation
@@ -286,9 +286,11 @@ def _inputs(metric: PlannedMetric, answer: Answer, given: Mapping[str, Any]) -> 
         inputs[EvalParam.CONTEXT.value] = answer.context
     if config.HAS_MEMBERS:
         calls = items_of(answer.conversation_calls)
-        inputs[CONVERSATION] = UNKNOWN if isinstance(calls, Unknown) else calls
+        inputs[CONVERSATION_CALLS] = UNKNOWN_CALLS if isinstance(calls, Unknown) else calls
     if config.reads_turns:
         inputs[EvalParam.TURNS.value] = answer.exchanges()
+    if config.sees_conversation:
+        inputs[EvalParam.QUERY.value] = conversation_text(answer.exchanges())
     if config.TAKES_CASE:
         inputs |= {"turn_index": turn.index, "test_case_name": answer.case_name, "turn_config": turn.turn_config}
     return inputs

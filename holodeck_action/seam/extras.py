@@ -9,13 +9,12 @@ _NODE = ("node", "npm", "npx")
 
 
 def way_to_get(extra: str) -> str:
-    """Return the clause that says how to get the packages of an extra: `run pip install 'holodeck-action[judges]'`."""
+    """Return a clause on how to get the packages of an extra, such as `run pip install 'holodeck-action[judges]'`."""
     return f"run pip install 'holodeck-action[{extra}]'" if not _is_slim() else _complete_image()
 
 
 def way_to_get_program(name: str) -> str | None:
-    """Return the clause that says how to get a program that only the complete image has; None for other programs and
-    outside the slim image."""
+    """Return a clause on how to get Node.js or npm in the slim image; None for other programs, or in another image."""
     return _complete_image() if name in _NODE and _is_slim() else None
 
 

@@ -1,7 +1,7 @@
 """The declaration of an extension: one value, `EXTENSION`, in the module `manifest` of its folder.
 
-Everything here is plain text. A manifest imports this module alone, so that reading all of them costs next to nothing;
-the object that a `module:name` refers to is imported when it is used.
+A manifest imports only this module, so that all manifests are read quickly. It names objects as `module:name`; each is
+imported when it is used.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class Format(NamedTuple):
     Attributes:
         name: the value of `--format`.
         help: a description in a few words.
-        write: function that takes `ExportOptions` and the `Caller`, and writes the document, as `module:name`.
-        options: reference to a tuple of `click.Option`s to add to `export`, as `module:name`; empty if it adds none.
+        write: function (`module:name`) that takes `ExportOptions` and the `Caller`, and writes the document.
+        options: tuple (`module:name`) of `click.Option`s to add to `export`; empty if the format adds none.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Document(NamedTuple):
 
     Attributes:
         name: the argument of the command.
-        schema: function that returns the schema, as `module:name`.
+        schema: function (`module:name`) that returns the schema.
     """
 
     name: str
@@ -73,14 +73,14 @@ class Table(NamedTuple):
 
     Attributes:
         suffix: suffix of the files, such as `.parquet`.
-        rows: function that yields the rows of the file at a path as mappings, called in a process with limits, as
-            `module:name`.
+        rows: function (`module:name`) that takes the path of a file and yields its rows as mappings. It is called in a
+            process with limits.
         package: package that `rows` needs; empty if it needs none.
         extra: extra of holodeck-action that installs the package.
-        sheets: whether the files have sheets. If they have, `rows` also takes the name of a sheet as `sheet` (None for
-            the first one), and yields each row that is not empty, beginning with the header, as `{"sheet":
-            NAME, "row": NUMBER, "cells": {COLUMN: TEXT}, "problems": {COLUMN: SENTENCE}}`. `problems` has the cells
-            that cannot be read; columns are numbers from 1, as text.
+        sheets: whether the files have sheets. If so, `rows` also takes the name of a sheet as `sheet` (None for the
+            first sheet), and yields each row that is not empty, beginning with the header, as `{"sheet": NAME, "row":
+            NUMBER, "cells": {COLUMN: TEXT}, "problems": {COLUMN: SENTENCE}}`. `problems` has the cells that cannot be
+            read. A column is its number, from 1, as text.
     """
 
     suffix: str
@@ -113,13 +113,13 @@ class Tool(NamedTuple):
 
     Attributes:
         type: the value of `type` in agent.yaml.
-        build: function that builds a `Toolkit` of all tools of the type from a `ToolContext`, as `module:name`.
-        secrets: function that takes the agent's tools and the suite's `Checkout`, and returns the secrets in entries of
-            this type, as `module:name`; empty if only substituted variables can be secret.
+        build: function (`module:name`) that takes a `ToolContext`, and returns a `Toolkit` of all tools of the type.
+        secrets: function (`module:name`) that takes the agent's tools and the suite's `Checkout`, and returns the
+            secrets in entries of this type; empty if only substituted variables can be secret.
         package: package that `build` needs; empty if it needs none.
         extra: extra of holodeck-action that installs the package.
-        documents: function that takes a tool and the `Suite`, and returns the names of the PDF and Office files that
-            the tool reads, as `module:name`; empty if it reads none.
+        documents: function (`module:name`) that takes a tool and the `Suite`, and returns the names of the PDF and
+            Office files that the tool reads; empty if it reads none.
     """
 
     type: str
@@ -167,17 +167,17 @@ class Framework(NamedTuple):
     """A framework for building agents.
 
     Attributes:
-        name: the first word of a target, and the value of `init --framework`.
+        name: the prefix of a target, and the value of `init --framework`.
         agent: description of the object that a target names, for messages.
         packages: top-level packages that a file with such an agent imports from.
         functions: names in these packages of the functions and classes that return an agent when called.
-        find: function that takes the path of a folder and this value, and returns the agents in the folder, as
-            `module:name`; each has `file`, `place`, and its `reference`, MODULE:NAME.
+        find: function (`module:name`) that takes the path of a folder and this `Framework`, and returns the agents in
+            the folder; each has `file`, `place`, and its `reference`, MODULE:NAME.
         methods: methods of objects from these packages that return an agent.
         example: an example of MODULE:NAME for messages.
         adapter: module whose `adapter` turns an agent into a callable; only the Python of the suite's environment
             imports it. Empty if `init` writes a callable that calls the agent, and spans report its work.
-        requires: packages that the adapter uses: name, module, and oldest version, which is empty if any will do.
+        requires: packages that the adapter uses: name, module, and oldest version, which is empty if any version works.
         spans: packages that emit the framework's spans; empty if none are needed.
     """
 
@@ -197,7 +197,8 @@ class Observer(NamedTuple):
     """The functions that receive and read agents' spans, each as `module:name`. At most one extension has them.
 
     Attributes:
-        reader: takes the maximum bytes of a turn and a function that redacts, and returns a `targets.spans.SpanReader`.
+        reader: takes the maximum bytes of a turn and a function that redacts text, and returns a
+            `targets.spans.SpanReader`.
         listener: takes a receiver and a reader, and returns a `targets.spans.Listener`.
         receiver: takes a port, or None for any free port, and returns a receiver of spans.
         recorder: collects the spans of a process of the suite's environment, which imports it.
@@ -217,8 +218,8 @@ class Option(NamedTuple):
         help: help text of the option.
         metavar: placeholder of the value in the help.
         allowed: the allowed values, for error messages; empty if any string is allowed.
-        read: function that parses the value and raises ValueError if it is invalid, as `module:name`; empty if the
-            value is used as a string.
+        read: function (`module:name`) that parses the value, and raises ValueError if it is invalid; empty if the value
+            is used as a string.
         many: whether the option can be given several times; the input then has one value a line.
         flag: whether the option takes no value.
         of: the commands that take the option.
@@ -240,12 +241,12 @@ class Option(NamedTuple):
 
 
 class Key(NamedTuple):
-    """A section of HoloDeck's format that an extension reads; without the extension it is not used.
+    """A section of HoloDeck's agent.yaml that an extension reads; without the extension, the section is ignored.
 
     Attributes:
         name: the key at the top level of agent.yaml.
         to: reference to the type of its value, as `module:name`.
-        secrets: function that returns the secrets in a value of that type, as `module:name`; empty if only substituted
+        secrets: function (`module:name`) that returns the secrets in a value of that type; empty if only substituted
             variables can be secret.
     """
 
@@ -276,8 +277,8 @@ class Extension(NamedTuple):
         keys: sections of agent.yaml that it reads.
         stages: its stages in a run, a subclass of `run.stages.Stages`, as `module:name`. Only runs that use one of its
             options or keys import it.
-        names: import names that other products document, such as HoloDeck's: by module, each with the `module:name`
-            that implements it.
+        names: import names that other products document, such as HoloDeck's: by module and name, our object
+            (`module:name`) that implements the name.
     """
 
     name: str

@@ -27,7 +27,7 @@ from holodeck_action.seam.manifest import (
 )
 
 ENTRY_POINTS = "holodeck_action.extensions"
-"""The group in which a package installed beside this one names its `Extension`, as `module:name`."""
+"""The entry point group in which another installed package names its `Extension`, as `module:name`."""
 _FOLDER = Path(__file__).parent.parent / "extensions"
 _PACKAGE = "holodeck_action.extensions"
 _MANIFEST = "manifest"
@@ -39,7 +39,7 @@ class ExtensionError(Exception):
 
 @cache
 def own_extensions() -> tuple[Extension, ...]:
-    """Return the extensions that came with this package, sorted by name."""
+    """Return this package's extensions, sorted by name."""
     try:
         folders = sorted(entry.name for entry in os.scandir(_FOLDER) if entry.is_dir())
     except FileNotFoundError:
@@ -50,7 +50,7 @@ def own_extensions() -> tuple[Extension, ...]:
 
 @cache
 def foreign_extensions() -> tuple[Extension, ...]:
-    """Return the extensions of other packages, sorted by name; they are only looked up for unknown names.
+    """Return the extensions of other packages, sorted by name; callers need them only for unknown names.
 
     Raises:
         ExtensionError: one of them cannot be imported, is not an `Extension`, or has the name of another extension.
@@ -74,22 +74,22 @@ def foreign_extensions() -> tuple[Extension, ...]:
 
 
 def commands() -> dict[str, Command]:
-    """Return the commands of the extensions that came with this package, by name."""
+    """Return the commands that this package's extensions define, by name."""
     return {command.name: command for extension in own_extensions() for command in extension.commands}
 
 
 def tools() -> dict[str, Tool]:
-    """Return the types of tools of the extensions that came with this package."""
+    """Return the types of tools that this package's extensions define, by name of the type."""
     return {tool.type: tool for extension in own_extensions() for tool in extension.tools}
 
 
 def metrics() -> dict[tuple[str, str], Metric]:
-    """Return the metrics of the extensions that came with this package, by type and name."""
+    """Return the metrics that this package's extensions define, by type and name."""
     return {(metric.type, metric.name): metric for extension in own_extensions() for metric in extension.metrics}
 
 
 def libraries() -> dict[str, Library]:
-    """Return the libraries of metrics of the extensions that came with this package, by name."""
+    """Return the libraries of metrics that this package's extensions define, by name."""
     return {library.name: library for extension in own_extensions() for library in extension.libraries}
 
 
@@ -104,7 +104,7 @@ def cards() -> Cards | None:
 
 
 def frameworks() -> dict[str, Framework]:
-    """Return the frameworks of agents of the extensions that came with this package, by name."""
+    """Return the agent frameworks that this package's extensions define, by name."""
     return {made.name: made for extension in own_extensions() for made in extension.frameworks}
 
 
@@ -114,33 +114,35 @@ def observer() -> Observer | None:
 
 
 def tables() -> dict[str, Table]:
-    """Return the kinds of files of cases of the extensions that came with this package, by suffix."""
+    """Return the kinds of case files that this package's extensions read, by suffix."""
     return {table.suffix: table for extension in own_extensions() for table in extension.tables}
 
 
 def formats() -> dict[str, Format]:
-    """Return the formats of `export` of the extensions that came with this package, by name."""
+    """Return the formats that this package's extensions add to `export`, by name."""
     return {made.name: made for extension in own_extensions() for made in extension.formats}
 
 
 def documents() -> dict[str, Document]:
-    """Return the documents of the extensions that came with this package, by name."""
+    """Return the documents whose schemas this package's extensions define, by name."""
     return {made.name: made for extension in own_extensions() for made in extension.documents}
 
 
 def options(command: str) -> tuple[Option, ...]:
-    """Return the options that the extensions that came with this package add to a command."""
+    """Return the options that this package's extensions add to a command."""
     return tuple(option for extension in own_extensions() for option in extension.options if command in option.of)
 
 
 def sections() -> dict[str, Key]:
-    """Return the sections of agent.yaml that the extensions that came with this package read, by name."""
+    """Return the sections of agent.yaml that this package's extensions read, by name."""
     return {key.name: key for extension in own_extensions() for key in extension.keys}
 
 
 def names() -> Iterator[tuple[str, Mapping[str, str]]]:
-    """Yield each module that other products document and our extensions implement, with its names and their
-    `module:name`."""
+    """Yield each module of another product that this package's extensions implement.
+
+    With it comes a mapping from the module's names to our objects (`module:name`).
+    """
     for extension in own_extensions():
         yield from extension.names.items()
 
@@ -154,9 +156,7 @@ def stages(given: Container[str]) -> Iterator[Any]:
 
 
 def unknown_phrase() -> str:
-    """Return the end of a sentence whose subject is an unknown name: that no extension has it, and which extensions
-    there are.
-    """
+    """Return the predicate of a sentence about an unknown name, with the names of the extensions."""
     names = ", ".join(extension.name for extension in own_extensions()) or "none"
     return f"is not known to this installation, which has these extensions: {names}"
 

@@ -1,1 +1,1 @@
-"""The suite: agent.yaml and the policy file as frozen values."""
+"""Suites: agent.yaml, the policy file and the cases, loaded and validated as frozen values."""

@@ -27,7 +27,7 @@ _GLOBAL_6 = IPv6Network("2000::/3")
 _SPECIAL_6 = tuple(IPv6Network(block) for block in ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20"))
 
 _MAPPED = IPv6Network("::ffff:0:0/96")
-"""IPv4 addresses as IPv6 sockets name them (RFC 4291, section 2.5.5.2)."""
+"""IPv4 addresses as IPv6 sockets represent them (RFC 4291, section 2.5.5.2)."""
 _NAT64 = IPv6Network("64:ff9b::/96")
 """IPv4 addresses behind a translator (RFC 6052). Prefixes that a network chose itself cannot be recognised."""
 _LOCAL_NAT64 = IPv6Network("64:ff9b:1::/48")
@@ -35,9 +35,9 @@ _LOCAL_NAT64 = IPv6Network("64:ff9b:1::/48")
 _COMPATIBLE = IPv6Network("::/96")
 _TRANSLATED = IPv6Network("::ffff:0:0:0/96")
 _ISATAP = (0x0000_5EFE, 0x0200_5EFE)
-"""Bits 64 to 95 of an IPv6 address whose last 32 bits are an IPv4 address (RFC 5214), under any prefix."""
+"""Values of bits 64 to 95 of an IPv6 address whose last 32 bits are an IPv4 address (RFC 5214), with any prefix."""
 
-_MACHINE_SERVICES = frozenset(
+_METADATA_SERVICES = frozenset(
     (
         # Azure's host: learn.microsoft.com/azure/virtual-network/what-is-ip-address-168-63-129-16
         IPv4Address("168.63.129.16"),
@@ -69,7 +69,7 @@ def is_public(address: IPAddress) -> bool:
     that embed an IPv4 address (IPv4-compatible, 6to4, Teredo, ISATAP, local NAT64) are not public.
     """
     if isinstance(address, IPv4Address):
-        return address not in _MACHINE_SERVICES and not any(address in block for block in _SPECIAL_4)
+        return address not in _METADATA_SERVICES and not any(address in block for block in _SPECIAL_4)
     if address in _MAPPED or address in _NAT64:
         return is_public(_embedded_ipv4(address))
     # An address with a zone is on a link of this machine.
@@ -78,9 +78,9 @@ def is_public(address: IPAddress) -> bool:
     return not any(address in block for block in _SPECIAL_6)
 
 
-def is_machine_service(address: IPAddress) -> bool:
-    """Return whether a cloud serves a machine's credentials at an address outside the link-local blocks."""
-    return address in _MACHINE_SERVICES
+def is_metadata_service(address: IPAddress) -> bool:
+    """Return whether an address outside the link-local blocks serves a machine's metadata or reaches its host."""
+    return address in _METADATA_SERVICES
 
 
 def reachable_addresses(address: IPAddress) -> Iterator[IPAddress]:

@@ -13,7 +13,7 @@ _STATIC = ("ground_truth", "expected_tools", "expected_trajectory", "ground_trut
 
 
 def missing_static_inputs(spec: MetricSpec, turn: Turn) -> tuple[str, ...]:
-    """Return the names of the metric's inputs that this turn of the suite lacks."""
+    """Return the names of the inputs, of those known before the run, that a metric needs and a turn lacks."""
     required = spec.config.needs
     # Fast path: this runs several times for every metric of every turn.
     if required is GROUND_TRUTH and turn.texts.expects_answer:
@@ -62,8 +62,7 @@ def case_asserts(case: Case) -> bool:
 
 
 def judged_metrics(cases: Iterable[Case]) -> dict[tuple[SourceMark, str], Metric]:
-    """Return the judged metrics of the cases by position and label; each judged part of a metric is listed
-    separately."""
+    """Return the judged metrics, or judged parts of metrics, of the cases by position and label."""
     return {
         (spec.mark, f"{spec.label}: {part}" if part else spec.label): config
         for case in cases
@@ -75,8 +74,7 @@ def judged_metrics(cases: Iterable[Case]) -> dict[tuple[SourceMark, str], Metric
 
 
 def library_metrics(cases: Iterable[Case]) -> dict[tuple[SourceMark, str], Metric]:
-    """Return the metrics that a library computes without a model, by position and label; members of composites are
-    included."""
+    """Return the metrics and composites' members that a library computes without a model, by position and label."""
     return {
         (spec.mark, spec.label if config is spec.config else f"{spec.label}: {config.name or config.type}"): config
         for case in cases

@@ -27,15 +27,15 @@ MOST_TRANSCRIPT = 2_000_000_000
 MOST_LISTED = 100_000
 """Most names that are examined to find the files of one pattern."""
 
-WAY_OUT = "allowed: inside the checkout, or below a folder of --allow-path, which is an input of the action, too"
+_HINT = "allowed: inside the checkout, or below a folder of --allow-path, which is an input of the action, too"
 
 _SYSTEM = ("/proc", "/sys", "/dev")
 """Folders in which the system shows its state as files: environments of processes, memory, devices."""
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108 - nothing is written
 """The one folder inside `_SYSTEM` that has ordinary files."""
-_FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-_LISTED = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FOLDER_FLAGS = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
+_FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_LIST_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _WILD = re.compile(r"[*?\[]")
 
 
@@ -47,13 +47,13 @@ class Checkout(Struct, frozen=True):
         roots: resolved folders inside which the suite may read; None if there are no bounds, because the user names the
             files.
         cwd: absolute working folder, in which processes that run code of the suite start.
-        way_out: the end of error messages: what the suite may read, or how to allow more.
+        hint: the end of error messages: what the suite may read, and how to allow more.
     """
 
     folder: Path
     roots: tuple[Path, ...] | None
     cwd: Path
-    way_out: str = WAY_OUT
+    hint: str = _HINT
 
     @classmethod
     def of(cls, folder: Path, cwd: Path, allowed: Sequence[os.PathLike[str]] = ()) -> Checkout:
@@ -82,11 +82,11 @@ class Checkout(Struct, frozen=True):
         absolute."""
         return cls(Path(os.path.normpath(folder)), None, folder)
 
-    def place(self, name: str | Path) -> Path:
+    def resolve(self, name: str | Path) -> Path:
         """Return a path with its links resolved.
 
         Raises:
-            RefusedFileError: the path is out of reach, or in the data of Git, which may hold credentials of the job.
+            RefusedFileError: the suite may not read the path, or it is in Git's data, which may hold credentials.
         """
         try:
             real = Path(os.path.realpath(self.folder / name))
@@ -106,11 +106,11 @@ class Checkout(Struct, frozen=True):
             most: largest size in bytes.
 
         Raises:
-            RefusedFileError: the file is out of reach, not a regular file, or too large.
+            RefusedFileError: the suite may not read the file, or the file is not regular or too large.
             OSError: the file is missing or cannot be opened.
         """
         try:
-            return self._open(*self._split_root(self.place(name)), most)
+            return self._open(*self._split_root(self.resolve(name)), most)
         except OSError as error:
             error.filename = os.fspath(name)
             raise
@@ -118,7 +118,7 @@ class Checkout(Struct, frozen=True):
     def _open(self, root: Path, parts: tuple[str, ...], most: int) -> BinaryIO:
         if not parts:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        return regular_file(_open_below(root, parts, _FILE), most)
+        return regular_file(_open_below(root, parts, _FILE_FLAGS), most)
 
     def read(self, name: str | Path, most: int = MOST_TEXT) -> Foreign:
         """Return the content of a file.
@@ -149,18 +149,18 @@ class Checkout(Struct, frozen=True):
             most: maximum number of names to examine.
 
         Raises:
-            RefusedFileError: the pattern is out of reach, or more names would have to be examined.
+            RefusedFileError: the suite may not read the folder of the pattern, or more names would have to be examined.
             OSError: a folder cannot be listed.
         """
         parts = Path(pattern).parts
         fixed = next((at for at, part in enumerate(parts) if _WILD.search(part)), len(parts))
         start, wild = Path(*parts[:fixed]), parts[fixed:]
-        root, above = self._split_root(self.place(start))
+        root, above = self._split_root(self.resolve(start))
         if not wild:
             return [self.folder / start]
         if ".." in wild:
             raise RefusedFileError("has `..` after a `*`: remove the `..`")
-        names = _Names(wild)
+        names = _PatternMatcher(wild)
         found: list[Path] = []
         pending = [(Path(), names.start)]
         while pending:
@@ -182,7 +182,7 @@ class Checkout(Struct, frozen=True):
 
     def _list_folder(self, root: Path, parts: tuple[str, ...], most: int) -> list[tuple[str, bool]]:
         """Return (name, is a folder) for each entry of a folder; a link does not count as a folder."""
-        descriptor = _open_below(root, parts, _LISTED)
+        descriptor = _open_below(root, parts, _LIST_FLAGS)
         try:
             with os.scandir(descriptor) as entries:
                 found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in islice(entries, most + 1)]
@@ -201,19 +201,19 @@ class Checkout(Struct, frozen=True):
 
     def _is_link_to_folder(self, name: Path) -> bool:
         try:
-            return self.place(name).is_dir()
+            return self.resolve(name).is_dir()
         except RefusedFileError:
             # Reading it will be refused.
             return False
 
     def _split_root(self, real: Path) -> tuple[Path, tuple[str, ...]]:
-        """Return the root that contains a resolved path, and the parts below it."""
+        """Return the root that contains a resolved path, and the path's parts after it; see `resolve` for errors."""
         if self.roots is None:
             return Path(real.anchor), real.parts[1:]
         root = next((root for root in self.roots if real.is_relative_to(root)), None)
         system = any(real.is_relative_to(place) for place in _SYSTEM) and not real.is_relative_to(_SHARED_MEMORY)
         if root is None or system:
-            raise RefusedFileError(f"is outside the checkout ({self.way_out})")
+            raise RefusedFileError(f"is outside the checkout ({self.hint})")
         parts = real.relative_to(root).parts
         if any(part.lower() == ".git" for part in parts):
             raise RefusedFileError(
@@ -222,8 +222,8 @@ class Checkout(Struct, frozen=True):
         return root, parts
 
 
-class _Names:
-    """Matches paths with the parts of a pattern. A state is the number of parts that folders have matched so far."""
+class _PatternMatcher:
+    """Matches paths against the parts of a pattern. A state is the number of parts that a folder's path has matched."""
 
     def __init__(self, parts: Sequence[str]) -> None:
         self._parts = [None if part == "**" else re.compile(fnmatch.translate(part)) for part in parts]
@@ -260,11 +260,11 @@ class _Names:
 
 
 def _open_below(root: Path, parts: tuple[str, ...], flags: int) -> int:
-    """Open a path below a root, part by part and without following links; return the descriptor."""
-    above = os.open(root, _FOLDER)
+    """Open a path inside a root, part by part and without following links; return the descriptor."""
+    above = os.open(root, _FOLDER_FLAGS)
     try:
         for part in parts[:-1]:
-            inner = os.open(part, _FOLDER, dir_fd=above)
+            inner = os.open(part, _FOLDER_FLAGS, dir_fd=above)
             os.close(above)
             above = inner
         return os.open(parts[-1] if parts else ".", flags, dir_fd=above)

@@ -86,7 +86,7 @@ def wrong_bounds(name: str, bounds: GateMetric, *, low_is_good: bool) -> Iterato
 
 
 def unreachable_lower_bound(policy: Policy, cases: Sequence[Case], document: Document) -> list[Problem]:
-    """Return, in a list, the problem that the suite has too few cases to reach `min_pass_rate_lower_bound`.
+    """Return the problem of a suite with too few cases for `min_pass_rate_lower_bound`; empty if there are enough.
 
     If all n cases pass, the bound (Wilson) is n / (n + z²). Cases that assert nothing or are quarantined do not count.
     docs/verdict.md says how rates are computed.

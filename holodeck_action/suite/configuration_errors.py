@@ -23,7 +23,7 @@ class Excerpt:
     rest: str
 
     def map_text(self, change: Callable[[str], str]) -> Excerpt | None:
-        """Return the line after a change, such as redaction; None if the change includes the text around the column."""
+        """Return the line after a change, such as redaction; None if the change replaces text across the column."""
         before, whole = change(self.before), change(self.before + self.rest)
         return Excerpt(before, whole[len(before) :]) if whole.startswith(before) else None
 
@@ -115,7 +115,7 @@ def target_problems(
 
 
 def map_texts(problem: str | Located, change: Callable[[str], str]) -> str | Located:
-    """Return a problem with its strings changed by a function, such as redaction."""
+    """Return a problem after applying a function, such as redaction, to its texts."""
     if isinstance(problem, str):
         return change(problem)
     excerpt = None if problem.excerpt is None else problem.excerpt.map_text(change)

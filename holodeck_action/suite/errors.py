@@ -94,11 +94,11 @@ class SuiteError(Exception):
         unique = {
             replace(problem, message=redactor.text(mask_quotations(problem.message, known))) for problem in problems
         }
-        self.problems = tuple(sorted(unique, key=_position))
+        self.problems = tuple(sorted(unique, key=_sort_key))
         super().__init__("\n".join(str(problem) for problem in self.problems))
 
 
-def _position(problem: Problem) -> tuple[str, int, int, str, str]:
+def _sort_key(problem: Problem) -> tuple[str, int, int, str, str]:
     mark = problem.mark
     place = (mark.file, mark.line, mark.column) if mark else ("", 0, 0)
     return (*place, problem.field, problem.message)

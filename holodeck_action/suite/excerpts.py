@@ -16,7 +16,7 @@ from holodeck_action.suite.yaml.reading import SECRET_KEY
 from holodeck_action.text.credentials import credentials_in
 from holodeck_action.text.redaction import MASK, Redactor
 
-MOST = 50
+LIMIT = 50
 """Maximum number of problems whose lines are shown."""
 _MOST_BYTES = 5_000_000
 _MOST_CHARACTERS = 500
@@ -32,7 +32,7 @@ _QUOTED = re.compile(r""""(?:[^"\\]|\\.)*"|'(?:[^']|'')*'""")
 _FIRST_KEY = re.compile(r"""[\s-]*(?P<quote>["']?)(?P<key>[\w.-]+)(?P=quote)\s*:(?=\s|$)\s*(?P<value>.*)""")
 
 
-class Quotable(Struct, frozen=True):
+class QuotableFiles(Struct, frozen=True):
     """The files of a suite whose lines may be shown.
 
     Attributes:
@@ -46,8 +46,8 @@ class Quotable(Struct, frozen=True):
     redact: Callable[[str], str]
 
 
-def add_excerpts(problems: Iterable[str | Located], folders: Mapping[Path, Quotable]) -> list[str | Located]:
-    """Return the problems with excerpts of their lines, for the files in `folders`, whose lines may be shown."""
+def add_excerpts(problems: Iterable[str | Located], folders: Mapping[Path, QuotableFiles]) -> list[str | Located]:
+    """Return the problems. The first `LIMIT` problems in files of `folders` get an excerpt of their line."""
 
     @cache
     def lines(folder: Path, file: str) -> tuple[str, ...]:
@@ -57,7 +57,7 @@ def add_excerpts(problems: Iterable[str | Located], folders: Mapping[Path, Quota
     shown = 0
     for problem in problems:
         excerpt = None
-        if isinstance(problem, Located) and problem.excerpt is None and problem.folder in folders and shown < MOST:
+        if isinstance(problem, Located) and problem.excerpt is None and problem.folder in folders and shown < LIMIT:
             mark = problem.mark
             # The bytes of a spreadsheet are no lines.
             excerpt = None if mark.sheet else _excerpt(lines(problem.folder, mark.file), mark.line, mark.column)
@@ -70,7 +70,7 @@ def add_excerpts(problems: Iterable[str | Located], folders: Mapping[Path, Quota
     return found
 
 
-def _read_lines(quotable: Quotable, file: str) -> tuple[str, ...]:
+def _read_lines(quotable: QuotableFiles, file: str) -> tuple[str, ...]:
     if quotable.files is not None and file not in quotable.files:
         return ()
     try:

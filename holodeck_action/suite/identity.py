@@ -15,6 +15,7 @@ from holodeck_action.suite.values import ExpectedTool, ToolExpectation
 
 MAX_SLUG = 80
 _SHORT, _UNNAMED = 8, 12
+"""Hexadecimal digits of a hash in an id: after a name, and without a name."""
 _ENCODER = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
@@ -38,18 +39,18 @@ def question_hash(case: CaseEntry, expectations: Sequence[ToolExpectation | None
         expectations: `expected_tools` of each of its turns.
     """
     turns: Iterable[CaseEntry | TurnEntry] = case.turns if case.turns is not None else (case,)
-    asked = [_turn_content(turn, expected) for turn, expected in zip(turns, expectations, strict=True)]
-    return hashlib.sha256(canonical_json({"conversation": case.turns is not None, "turns": asked})).hexdigest()
+    content = [_turn_content(turn, expected) for turn, expected in zip(turns, expectations, strict=True)]
+    return hashlib.sha256(canonical_json({"conversation": case.turns is not None, "turns": content})).hexdigest()
 
 
-def content_hash(asked: str, trajectory: Sequence[ExpectedTool] | None, chunk_gains: Mapping[str, float] | None) -> str:
-    """Return the question hash `asked`, or, if the policy file adds expectations, a hash of it and the additions."""
-    if trajectory is None and chunk_gains is None:
-        return asked
+def content_hash(question: str, trajectory: Sequence[ExpectedTool] | None, gains: Mapping[str, float] | None) -> str:
+    """Return the question hash `question` or, if the policy file adds expectations, a hash of both."""
+    if trajectory is None and gains is None:
+        return question
     added = {
-        "asked": asked,
+        "asked": question,
         "trajectory": [_tool_content(tool) for tool in trajectory or ()],
-        "chunks": dict(chunk_gains or {}),
+        "chunks": dict(gains or {}),
     }
     return hashlib.sha256(canonical_json(added)).hexdigest()
 
@@ -87,21 +88,21 @@ def case_ids(cases: Sequence[tuple[str | None, str]], given: Sequence[str | None
     """
     given = given or [None] * len(cases)
     plain = [
-        own or slug(name or "") or f"case-{asked[:_UNNAMED]}" for (name, asked), own in zip(cases, given, strict=True)
+        own or slug(name or "") or f"case-{hash_[:_UNNAMED]}" for (name, hash_), own in zip(cases, given, strict=True)
     ]
-    hashes = [asked for _, asked in cases]
+    hashes = [digest for _, digest in cases]
     taken = Counter(plain)
     ids = [
         # The id of an unnamed case carries its hash already.
-        base if own or taken[base] == 1 or base == f"case-{asked[:_UNNAMED]}" else f"{base}-{asked[:_SHORT]}"
-        for base, asked, own in zip(plain, hashes, given, strict=True)
+        base if own or taken[base] == 1 or base == f"case-{hash_[:_UNNAMED]}" else f"{base}-{hash_[:_SHORT]}"
+        for base, hash_, own in zip(plain, hashes, given, strict=True)
     ]
     first: dict[str, str] = {}
     # Different questions whose short hashes are equal, or a name that looks like another case's id.
-    shared = {found for found, asked in zip(ids, hashes, strict=True) if first.setdefault(found, asked) != asked}
+    shared = {found for found, digest in zip(ids, hashes, strict=True) if first.setdefault(found, digest) != digest}
     ids = [
-        found if own or found not in shared else f"{base}-{asked}"
-        for found, base, asked, own in zip(ids, plain, hashes, given, strict=True)
+        found if own or found not in shared else f"{base}-{digest}"
+        for found, base, digest, own in zip(ids, plain, hashes, given, strict=True)
     ]
     # An id that is given comes first, so that another one gets the counter.
     return _add_counters(ids, [(own is None, name or "") for (name, _), own in zip(cases, given, strict=True)])

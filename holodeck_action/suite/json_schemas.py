@@ -25,7 +25,7 @@ _PATTERN_S = 0.5
 """Maximum seconds that one pattern of an untrusted schema may search one text."""
 
 
-class Misfit(Struct, frozen=True):
+class Violation(Struct, frozen=True):
     """A violation of a schema.
 
     Attributes:
@@ -45,13 +45,13 @@ class JsonSchema:
     """A compiled schema (draft 2020-12); references to other documents are not followed."""
 
     def __init__(
-        self, schema: Mapping[str, Any] | bool, words: Callable[[str], str] = excerpt, *, written: bool = False
+        self, schema: Mapping[str, Any] | bool, shorten: Callable[[str], str] = excerpt, *, written: bool = False
     ) -> None:
         """Compile the schema.
 
         Args:
             schema: the schema.
-            words: shortens an error message to one line; for schemas of servers it also masks secrets.
+            shorten: shortens an error message to one line; for schemas of servers it also masks secrets.
             written: whether the suite's author wrote the schema to check values. Then `$schema` names the draft,
                 `format` is checked, and each reference must refer to a part of the schema.
 
@@ -66,7 +66,7 @@ class JsonSchema:
             validator.check_schema(schema)
         except SchemaError as error:
             where = field_path([*error.path])
-            raise ValueError(f"{where}: {words(error.message)}" if where else words(error.message)) from None
+            raise ValueError(f"{where}: {shorten(error.message)}" if where else shorten(error.message)) from None
         except RecursionError:
             raise ValueError("it is nested too deeply") from None
         if _contains_keyword(schema, "unevaluatedProperties") and _contains_keyword(schema, "patternProperties"):
@@ -77,7 +77,7 @@ class JsonSchema:
             _check_references(schema)
         self._validator: Validator = validator(schema, registry=Registry(), format_checker=formats)
 
-    def misfits(self, value: Any, *, whole: str, most: int) -> Sequence[Misfit]:
+    def violations(self, value: Any, *, whole: str, most: int) -> Sequence[Violation]:
         """Return the violations of the schema in a value, at most `most`; empty if the value is valid.
 
         Args:
@@ -87,20 +87,20 @@ class JsonSchema:
         """
         from referencing.exceptions import Unresolvable
 
-        found: dict[str, Misfit] = {}
+        found: dict[str, Violation] = {}
         try:
             for error in self._validator.iter_errors(value):
                 schema_path = field_path([*error.absolute_schema_path])
                 for problem in _describe_error(error, whole):
-                    found.setdefault(problem, Misfit(problem, schema_path, error.validator_value, error.instance))
+                    found.setdefault(problem, Violation(problem, schema_path, error.validator_value, error.instance))
                 if len(found) >= most:
                     break
         except TimeoutError:
-            return [Misfit("a text is too long or too repetitive for the schema's pattern", "pattern")]
+            return [Violation("a text is too long or too repetitive for the schema's pattern", "pattern")]
         except RecursionError:
-            return [Misfit("the nesting is too deep", "")]
+            return [Violation("the nesting is too deep", "")]
         except Unresolvable as error:
-            return [Misfit(f"the schema refers to an undefined definition: {excerpt(str(error))}", "$ref")]
+            return [Violation(f"the schema refers to an undefined definition: {excerpt(str(error))}", "$ref")]
         return list(found.values())[:most]
 
 
@@ -112,7 +112,7 @@ def _contains_keyword(schema: Any, keyword: str) -> bool:
 
 
 class _NoDraft:
-    """Stands for the validator of a draft that the library does not know."""
+    """A placeholder for the validator of a draft that the library does not know."""
 
 
 def _draft_validator(schema: Mapping[str, Any] | bool) -> Any:
@@ -198,7 +198,7 @@ def _check_references(schema: Any) -> None:
     """Check that each reference refers to a part of the schema.
 
     Raises:
-        ValueError: a reference leads elsewhere, or to no part of the schema.
+        ValueError: a reference names another document, or no part of the schema.
     """
     from referencing import Registry, Resource
     from referencing.exceptions import Unresolvable
@@ -210,11 +210,11 @@ def _check_references(schema: Any) -> None:
             if not isinstance(reference, str) or resource is None:
                 continue
             if not reference.startswith("#"):
-                raise ValueError(f"{keyword}: {excerpt(reference)} leads to another document, which is not loaded")
+                raise ValueError(f"{keyword}: {excerpt(reference)} refers to another document, which is not loaded")
             try:
                 Registry().with_resource("", resource).resolver().lookup(reference)
             except (Unresolvable, ValueError):
-                raise ValueError(f"{keyword}: {excerpt(reference)} leads nowhere") from None
+                raise ValueError(f"{keyword}: {excerpt(reference)} does not exist in the schema") from None
 
 
 def _values(schema: Any, keyword: str) -> Iterator[Any]:
@@ -315,7 +315,7 @@ def _check_additional_properties(validator: Any, allowed: Any, instance: Any, sc
 
 
 def _describe_error(error: ValidationError, whole: str) -> list[str]:
-    """Return messages that tell a model about a violation; they omit the invalid value, which may be long."""
+    """Return messages about a violation, for a model; they omit the invalid value, which may be long."""
     where = field_path([*error.absolute_path]) or whole
     wanted: Any = error.validator_value
     match error.validator:

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 
 from holodeck_action.suite.cases.case_files import RowSource, find_cases
 from holodeck_action.suite.cases.case_parameters import expand_cases
-from holodeck_action.suite.cases.expect import EXPECT, list_checks, overlays_of
+from holodeck_action.suite.cases.expect import EXPECT, normalize_checks, raw_overlays
 from holodeck_action.suite.cases.files import (
     response_format_problems,
     unreadable_case_files,
@@ -102,12 +102,12 @@ def load_suite(
     outline = _read_outline(sources, table)
     if sources.cases_found and not sources.count and not allow_empty:
         sources.problems.append(_no_cases_problem(sources))
-    if agent is None or policy is None or not sources.cases_found or len(outline.asked) < sources.count:
+    if agent is None or policy is None or not sources.cases_found or len(outline.hashes) < sources.count:
         raise sources.error()
-    resolved = _Resolution(sources, agent, policy, table, outline)
-    cases = resolved.build_cases()
+    builder = _SuiteBuilder(sources, agent, policy, table, outline)
+    cases = builder.build_cases()
     if cases:
-        resolved.check_cases(cases)
+        builder.check_cases(cases)
     if not plain_http:
         sources.problems += unencrypted_addresses(agent, sources.agent, environ)
         if sources.policy is not None:
@@ -122,7 +122,7 @@ def load_suite(
         file=path.name,
         digest=sources.digest,
         agent=_add_servers(agent, project),
-        policy=resolved.policy,
+        policy=builder.policy,
         project=project,
         cases=cases,
         checkout=checkout,
@@ -131,11 +131,11 @@ def load_suite(
             *sources.notices,
             *(
                 mask_quotations(notice, secrets)
-                for notice in suite_notices(agent, project, resolved.policy.judges, resolved.suite_specs, cases)
+                for notice in suite_notices(agent, project, builder.policy.judges, builder.suite_specs, cases)
             ),
         ),
         secrets=secrets,
-        tool_marks={tool.name: sources.agent.place(("tools", index)) for index, tool in enumerate(agent.tools or ())},
+        tool_marks={tool.name: sources.agent.mark_at(("tools", index)) for index, tool in enumerate(agent.tools or ())},
         summary_mark=_summary_mark(sources, policy),
         gates_mark=_gates_mark(sources),
         card_marks=_card_marks(sources, policy),
@@ -148,7 +148,7 @@ def load_suite(
 
 
 def _mark(document: Document | None, place: tuple[str | int, ...]) -> SourceMark | None:
-    return None if document is None else document.place(place)
+    return None if document is None else document.mark_at(place)
 
 
 def _gate_marks(sources: Sources, policy: Policy) -> Mapping[str, SourceMark]:
@@ -160,13 +160,13 @@ def _gate_marks(sources: Sources, policy: Policy) -> Mapping[str, SourceMark]:
     places += [("metrics", name, key) for name, bounds in gates.metrics.items() for key in bounds.model_fields_set]
     named = [("gates", *place) for place in places] + [("baseline", key) for key in policy.baseline.model_fields_set]
     named += [("trials", key) for key in policy.trials.model_fields_set]
-    return {".".join(place): document.place(place) for place in named}
+    return {".".join(place): document.mark_at(place) for place in named}
 
 
 def _quarantine_marks(sources: Sources, policy: Policy) -> tuple[SourceMark, ...]:
     if sources.policy is None:
         return ()
-    return tuple(sources.policy.place(("quarantine", at, "case")) for at in range(len(policy.quarantine)))
+    return tuple(sources.policy.mark_at(("quarantine", at, "case")) for at in range(len(policy.quarantine)))
 
 
 def _summary_mark(sources: Sources, policy: Policy) -> SourceMark | None:
@@ -182,14 +182,14 @@ def _environment_mark(sources: Sources, policy: Policy) -> SourceMark | None:
 def _gates_mark(sources: Sources) -> SourceMark | None:
     if sources.policy is None or "gates" not in sources.policy.root:
         return None
-    return sources.policy.place(("gates",), key=True)
+    return sources.policy.mark_at(("gates",), key=True)
 
 
 def _card_marks(sources: Sources, policy: Policy) -> tuple[SourceMark, ...]:
     if sources.policy is None:
         return ()
     places = (("judges", "cards", index) for index in range(len(policy.judges.cards)))
-    return tuple(sources.policy.place(place) for place in places)
+    return tuple(sources.policy.mark_at(place) for place in places)
 
 
 def load_policy(path: Path, shown: str, *, environ: Mapping[str, str], metrics: MetricTypes) -> Policy:
@@ -205,7 +205,7 @@ def load_policy(path: Path, shown: str, *, environ: Mapping[str, str], metrics: 
     problems = list(document.problems)
     policy: Policy | None = Policy()
     if document.root is not None:
-        list_checks(overlays_of(document.root))
+        normalize_checks(raw_overlays(document.root))
         policy, found = validate(Policy, document.root, document, metrics=metrics)
         problems += found
     if policy is not None:
@@ -234,7 +234,7 @@ class _Outline(Struct, frozen=True):
 
     names: list[str | None] = field(default_factory=list)
     given_ids: list[str | None] = field(default_factory=list)
-    asked: list[str] = field(default_factory=list)
+    hashes: list[str] = field(default_factory=list)
 
 
 def _check_mapping(sources: Sources, document: Document) -> bool:
@@ -266,7 +266,7 @@ def _load_policy(sources: Sources) -> Policy | None:
         return Policy()
     if not _check_mapping(sources, document):
         return None
-    list_checks(overlays_of(document.root))
+    normalize_checks(raw_overlays(document.root))
     policy, problems = validate(Policy, document.root, document, metrics=sources.metrics)
     sources.problems += problems
     if policy is not None:
@@ -299,7 +299,7 @@ def _read_outline(sources: Sources, table: MetricTable) -> _Outline:
     by_id: dict[str, SourceMark] = {}
     for file in sources.case_files:
         document = file.document
-        list_checks(file.cases)
+        normalize_checks(file.cases)
         for index, raw in enumerate(file.cases):
             if not isinstance(raw, MarkedMap):
                 sources.problems.append(
@@ -328,7 +328,7 @@ def _read_outline(sources: Sources, table: MetricTable) -> _Outline:
                     sources.problems.append(Problem(mark, field_path(("test_cases", index, "id")), message))
             outline.given_ids.append(entry.id if isinstance(entry, TableCase) else None)
             outline.names.append(entry.name)
-            outline.asked.append(question_hash(entry, expectations))
+            outline.hashes.append(question_hash(entry, expectations))
     return outline
 
 
@@ -342,7 +342,7 @@ def _visible_name(raw: MarkedMap) -> str | None:
 def _no_cases_problem(sources: Sources) -> Problem:
     document = sources.case_files[0].document
     path = ("test_cases",) if isinstance(document.root, MarkedMap) else ()
-    mark = document.place(path)
+    mark = document.mark_at(path)
     return Problem(mark, "test_cases", "the suite has no cases (allowed: at least one, or none with allow-empty)")
 
 
@@ -353,8 +353,8 @@ def _add_servers(agent: AgentConfig, project: ProjectConfig) -> AgentConfig:
     return agent.model_copy(update={"tools": [*(agent.tools or ()), *added]}) if added else agent
 
 
-class _Resolution:
-    """The second half of loading: resolves references between the files."""
+class _SuiteBuilder:
+    """Resolves references between the files of a suite, and builds its cases."""
 
     def __init__(
         self,
@@ -367,7 +367,7 @@ class _Resolution:
         self._sources = sources
         self._table = table
         self._outline = outline
-        self._ids = case_ids(list(zip(outline.names, outline.asked, strict=True)), outline.given_ids)
+        self._ids = case_ids(list(zip(outline.names, outline.hashes, strict=True)), outline.given_ids)
         self._policy_document = sources.policy or Document(POLICY_NAMES[0], MarkedMap.empty(), True, (), frozenset())
         index = CaseIndex.of(outline.names, self._ids)
         before = len(sources.problems)
@@ -400,7 +400,7 @@ class _Resolution:
         return lists
 
     def build_cases(self) -> tuple[Case, ...]:
-        """Return the cases, and drop the raw data of each once it is built."""
+        """Return the cases; the unvalidated data of each case is deleted when the case is built."""
         specs: list[MetricSpec] = []
         for configs, written, document, name in self._suite_lists:
             for place, config in enumerate(configs):
@@ -419,7 +419,7 @@ class _Resolution:
                 index = len(cases)
                 entry = file.model.model_validate(raw, context=context)
                 overlay, written = self._overlays.get(index), self._raw_overlays.get(index)
-                cases.append(builder.build(entry, raw, self._ids[index], self._outline.asked[index], overlay, written))
+                cases.append(builder.build(entry, raw, self._ids[index], self._outline.hashes[index], overlay, written))
         return tuple(cases)
 
     def check_cases(self, cases: Sequence[Case]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from holodeck_action.suite.errors import quoted
-from holodeck_action.suite.model.base_sources import SOURCES
+from holodeck_action.suite.model.base_sources import SOURCE_PATTERN
 from holodeck_action.suite.model.metric_types import MetricTypes
 from holodeck_action.suite.model.patterns import RESPONSE_PATH
 from holodeck_action.text.plain import cut
@@ -44,7 +44,7 @@ _PATTERNS = {
     r"^[0-9A-Za-z_]+$": "may hold only letters, digits and underscores",
     r"^[\w.]+:\w+$": "must be module.path:callable, such as graders.refunds:check",
     RESPONSE_PATH: "must be keys joined by dots with list positions in brackets, such as result.items[0].total",
-    SOURCES: "must be file:PATH, artifact, artifact:NAME, branch:NAME or merge-base",
+    SOURCE_PATTERN: "must be file:PATH, artifact, artifact:NAME, branch:NAME or merge-base",
 }
 _MIGRATED_KEYS = {
     "organization": "the OpenAI client reads OPENAI_ORG_ID from the environment",
@@ -52,10 +52,10 @@ _MIGRATED_KEYS = {
     "tool_filtering": "it was removed from the format",
 }
 
-_LOOSENING = frozenset(
+_OPTIONS_ONLY = frozenset(
     ("allow_empty", "allow_path", "allow_plain_http", "allow_unsafe_forks", "cluster_insecure", "env_file")
 )
-"""Options that permit what is refused by default; a file of the checkout must not have them as keys."""
+"""Options that permit something that is refused by default, and that files of the checkout must therefore not set."""
 
 _TRAJECTORY = (
     'did you mean "expected_trajectory"? It belongs in holodeck-action.yaml, under cases.NAME; '
@@ -143,13 +143,13 @@ def _union_tag(finding: Finding) -> str:
             return f"must be text (allowed: {', '.join(allowed)})"
         return f"type is missing: every entry needs a type (allowed: {', '.join(allowed)})"
     if isinstance(finding.value, str) and finding.path[-1:] == ("type",):
-        if finding.value in _CHECKS_OF_OTHERS and not finding.hidden:
-            return f"{finding.value} is not a type: write {_CHECKS_OF_OTHERS[finding.value]}"
+        if finding.value in _FOREIGN_CHECKS and not finding.hidden:
+            return f"{finding.value} is not a type: write {_FOREIGN_CHECKS[finding.value]}"
         return _choice(finding, allowed)
     return "must be a mapping"
 
 
-_CHECKS_OF_OTHERS = {
+_FOREIGN_CHECKS = {
     "icontains": "contains, with case_insensitive: true",
     "icontains-any": "contains_any, with case_insensitive: true",
     "icontains-all": "contains_all, with case_insensitive: true",
@@ -164,7 +164,7 @@ _CHECKS_OF_OTHERS = {
     "python": "{type: code, grader: module:function} among the metrics",
     "javascript": "{type: code, grader: module:function}, in Python, among the metrics",
 }
-"""How checks of other programs are written in this format, by their names there."""
+"""The form of other programs' checks in this format, by their names in those programs."""
 
 
 def _check(finding: Finding) -> str:
@@ -173,8 +173,8 @@ def _check(finding: Finding) -> str:
     if not isinstance(finding.value, Mapping) or not finding.value:
         return f"must be a mapping whose first key is the type of the check, such as contains: Thursday {options}"
     kind = str(next(iter(finding.value)))
-    if kind in _CHECKS_OF_OTHERS:
-        return f"{quoted(kind)} is not a check: write {_CHECKS_OF_OTHERS[kind]} {options}"
+    if kind in _FOREIGN_CHECKS:
+        return f"{quoted(kind)} is not a check: write {_FOREIGN_CHECKS[kind]} {options}"
     if finding.metrics is not None and kind in finding.metrics.classes:
         return f"{quoted(kind)} cannot be in expect: write it as an entry of evaluations {options}"
     for entry, key in finding.metrics.types_measuring(kind) if finding.metrics is not None else ():
@@ -187,9 +187,9 @@ def _unknown_key(finding: Finding) -> str:
     key = str(finding.path[-1])
     allowed = sorted(finding.schema["fields"])
     options = f"(allowed: {', '.join(allowed)})"
-    if (option := key.replace("-", "_")) in _LOOSENING:
+    if (option := key.replace("-", "_")) in _OPTIONS_ONLY:
         line = f"--{option.replace('_', '-')}"
-        return f"unknown key: what loosens a refusal is an option: give {line}, in a step as a line of args {options}"
+        return f"unknown key: it can only be an option: give {line}, in a workflow as a line of args {options}"
     if key in _MIGRATED_KEYS:
         return f"unknown key: {_MIGRATED_KEYS[key]} {options}"
     if (told := _foreign_option_hint(key, allowed)) is not None:
@@ -202,7 +202,7 @@ def _unknown_key(finding: Finding) -> str:
 
 
 def _foreign_option_hint(key: str, allowed: list[str]) -> str | None:
-    """Return where this format has the option `key` that other tools have on a metric; None if it has none."""
+    """Return where this format has the option `key` of other tools' metrics; None if `key` is not such an option."""
     if key.endswith("_metric"):
         place, told = "metrics", f"it belongs under metrics.{key.removesuffix('_metric')}"
     else:

@@ -13,17 +13,17 @@ from holodeck_action.suite.model.agent import READ_BY, AgentConfig, ProjectConfi
 from holodeck_action.suite.model.base import FormatModel
 from holodeck_action.suite.model.judging import Judges
 from holodeck_action.suite.model.providers import runner_block
-from holodeck_action.suite.panels import replaced_models
+from holodeck_action.suite.panels import replaced_model_notices
 from holodeck_action.suite.values import Case, MetricSpec
 
-_MANY = 5
-_HONOURED = frozenset(
+_MOST_LISTED = 5
+_USED_SETTINGS = frozenset(
     (
         *("max_turns", "allowed_tools", "disallowed_tools", "permissions", "effort", "max_budget_usd"),
         *("fallback_model", "extended_thinking"),
     )
 )
-_FILES_WITH = {"pages": "pdf", "sheet": "excel", "range": "excel"}
+_TYPE_OF_SETTING = {"pages": "pdf", "sheet": "excel", "range": "excel"}
 
 
 def suite_notices(
@@ -37,7 +37,7 @@ def suite_notices(
         *_unused_block(agent),
         *_unknown_databases(agent, project),
         *dict.fromkeys(notice for spec in specs for notice in spec.config.notices(str(spec.mark))),
-        *replaced_models(judges, specs),
+        *replaced_model_notices(judges, specs),
         *_duplicate_names(cases),
         *_lenient_trials(cases),
         *_ineffective_file_settings(cases),
@@ -54,7 +54,7 @@ def _set_keys(prefix: str, block: BaseModel | None, honoured: Iterable[str] = ()
 def _unused_settings(agent: AgentConfig, project: ProjectConfig) -> list[str]:
     block = runner_block(agent.model.provider)
     found = [
-        *_set_keys(block, agent.claude if block == "claude" else agent.openai, _HONOURED),
+        *_set_keys(block, agent.claude if block == "claude" else agent.openai, _USED_SETTINGS),
         *(["deployment"] if agent.deployment or project.deployment else []),
         *(["evaluations.optimizer"] if agent.evaluations is not None and agent.evaluations.optimizer else []),
         *(name for key in type(agent).model_fields for name in _keys_without_effect(key, getattr(agent, key))),
@@ -107,8 +107,8 @@ def _lenient_trials(cases: Sequence[Case]) -> Iterator[str]:
     """Yield a notice about cases that can pass although half of their trials or more fail, if there are any."""
     lenient = [f"{case.id} ({case.passes_needed} of {case.repeat})" for case in cases if case.lenient]
     if lenient:
-        shown = ", ".join(lenient[:_MANY]) + (", …" if len(lenient) > _MANY else "")
-        yield f"half of the trials or fewer are enough for repeated cases: {shown}; raise min_pass to ask for more"
+        shown = ", ".join(lenient[:_MOST_LISTED]) + (", …" if len(lenient) > _MOST_LISTED else "")
+        yield f"half of the trials or fewer are enough for repeated cases: {shown}; raise min_pass to require more"
 
 
 def _ineffective_file_settings(cases: Sequence[Case]) -> Iterator[str]:
@@ -117,7 +117,7 @@ def _ineffective_file_settings(cases: Sequence[Case]) -> Iterator[str]:
         for turn in case.turns:
             for file in turn.files:
                 shown = file.path if file.path is not None else "a URL"
-                for name, type_ in _FILES_WITH.items():
+                for name, type_ in _TYPE_OF_SETTING.items():
                     if getattr(file, name) is not None and file.type != type_:
                         yield f"{turn.mark}: files: {name} has no effect on {shown}, which is of type {file.type}"
                 if file.cache is not None and file.url is None:
@@ -131,5 +131,5 @@ def _duplicate_names(cases: Sequence[Case]) -> Iterator[str]:
             by_name.setdefault(case.name, []).append(case.id)
     for name, ids in by_name.items():
         if len(ids) > 1:
-            shown = ", ".join(ids[:_MANY]) + (", …" if len(ids) > _MANY else "")
+            shown = ", ".join(ids[:_MOST_LISTED]) + (", …" if len(ids) > _MOST_LISTED else "")
             yield f"{len(ids)} cases are named {quoted(name)}: their ids are {shown}"

@@ -34,8 +34,8 @@ class Panel(Struct, frozen=True):
     origin: str
 
     @property
-    def description(self) -> list[object]:
-        """What identifies the way in which the judges decide, without the models."""
+    def decision_rule(self) -> list[object]:
+        """Values that identify how the panel decides, without the models."""
         found: list[object] = [len(self.models), self.aggregation, self.min_successful]
         return found if self.second is None else [*found, "escalate"]
 
@@ -67,8 +67,8 @@ def panel_of(defaults: Judges, config: Metric) -> Panel | None:
     )
 
 
-def replaced_models(defaults: Judges, specs: Iterable[MetricSpec]) -> Iterator[str]:
-    """Yield a sentence for every metric whose `model` the policy file's panel replaces."""
+def replaced_model_notices(defaults: Judges, specs: Iterable[MetricSpec]) -> Iterator[str]:
+    """Yield a notice for every metric whose `model` is replaced by the policy file's panel."""
     for spec in specs:
         if any(_is_replaced(defaults, metric) for metric in spec.config.leaf_metrics()):
             yield (

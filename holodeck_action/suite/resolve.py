@@ -29,11 +29,11 @@ from holodeck_action.text.foreign import RefusedFileError
 from holodeck_action.text.text_store import TextStore
 
 Entry = TypeVar("Entry")
-_MANY = 10
+_MOST_LISTED = 10
 
 
 class CaseIndex(Struct, frozen=True):
-    """The cases of a suite by id and by name; values are positions in order."""
+    """The cases of a suite by id and by name; values are indexes of cases."""
 
     ids: Sequence[str]
     by_id: Mapping[str, int]
@@ -59,11 +59,11 @@ class CaseIndex(Struct, frozen=True):
             guess = did_you_mean(reference, [*self.by_name, *self.ids])
             return f"{quoted(reference)} is not a case of this suite{guess or self._options()}"
         ids = [self.ids[index] for index in sorted(found)]
-        shown = ", ".join(ids[:_MANY]) + (", …" if len(ids) > _MANY else "")
+        shown = ", ".join(ids[:_MOST_LISTED]) + (", …" if len(ids) > _MOST_LISTED else "")
         return f"{quoted(reference)} is the name of {len(ids)} cases (allowed: one of their ids {shown})"
 
     def _options(self) -> str:
-        if len(self.ids) > _MANY:
+        if len(self.ids) > _MOST_LISTED:
             return ""
         named = {found[0]: name for name, found in self.by_name.items() if len(found) == 1}
         return f" (allowed: {', '.join(quoted(named.get(index, case_id)) for index, case_id in enumerate(self.ids))})"
@@ -75,8 +75,8 @@ def overlays_by_case(
     """Match the overlays with their cases.
 
     Returns:
-        The overlays and, as they stand in the file, the same overlays, both by the index of their case; and the
-        problems: overlays that do not match exactly one case, and invalid numbers of trials.
+        The overlays by case index, the unvalidated overlays by case index, and a list of problems. An overlay that does
+        not match exactly one case, and an invalid number of trials are problems.
     """
     found, problems = _match_entries(policy.cases.items(), cases, document, lambda key: ("cases", key), at_key=True)
     raw = {index: document.root["cases"][key] for index, (key, _) in found.items()}
@@ -110,7 +110,7 @@ def _match_entries(
             index = f"{quoted(reference)} names the same case as {quoted(found[index][0])}: write one entry per case"
         if isinstance(index, str):
             field = field_path(path[:-1] if at_key else path)
-            problems.append(Problem(document.place(path, key=at_key), field, index))
+            problems.append(Problem(document.mark_at(path, key=at_key), field, index))
         else:
             found[index] = (reference, entry)
     return found, problems
@@ -137,7 +137,7 @@ def _min_pass_problem(repeat: int, path: Path, document: Document) -> Problem:
 
 
 def trials_of(policy: Policy, overlay: CaseOverlay | None) -> tuple[int, int | None]:
-    """Return the number of trials of a case, and how many must pass, None if every one must; the overlay takes
+    """Return (trials, trials that must pass) of a case; the second is None if all must pass. The overlay takes
     precedence."""
     repeat, least = policy.trials.repeat, policy.trials.min_pass
     if overlay is not None:
@@ -243,15 +243,15 @@ class CaseBuilder:
         self._suite_specs_of_one_turn = specs if len(one_turn) == len(specs) else one_turn
 
     def build(
-        self, entry: CaseEntry, raw: Any, found: str, asked: str, overlay: CaseOverlay | None, raw_overlay: Any
+        self, entry: CaseEntry, raw: Any, case_id: str, digest: str, overlay: CaseOverlay | None, raw_overlay: Any
     ) -> Case:
         """Build one case.
 
         Args:
             entry: the case.
             raw: the case as written, with positions.
-            found: id of the case.
-            asked: question hash of the case.
+            case_id: id of the case.
+            digest: question hash of the case.
             overlay: the policy file's additions; None if it has none.
             raw_overlay: the overlay as written.
         """
@@ -285,9 +285,9 @@ class CaseBuilder:
             turns = _allow_skips(turns, (*case_specs, *added))
         repeat, least = trials_of(self._policy, overlay)
         return Case(
-            id=found,
+            id=case_id,
             name=entry.name,
-            content_hash=content_hash(asked, trajectory, gains),
+            content_hash=content_hash(digest, trajectory, gains),
             mark=mark,
             turns=tuple(turns),
             multi_turn=entry.turns is not None,
@@ -347,8 +347,8 @@ class CaseBuilder:
 
 
 def _allow_skips(turns: Sequence[Turn], case_specs: Specs) -> list[Turn]:
-    """Return the turns with specs that let a metric of the case skip turns that lack its inputs, if another turn has
-    them."""
+    """Return the turns. On a turn that lacks inputs of a metric of the case, the metric may be skipped if another turn
+    has them."""
     softened = list(turns)
     for spec in case_specs:
         lacking = [turn.index for turn in turns if spec in turn.metrics and missing_static_inputs(spec, turn)]
@@ -366,7 +366,7 @@ def _trajectory(overlay: CaseOverlay) -> tuple[ExpectedTool, ...] | None:
 
 
 def chunk_gains(retrieval: RetrievalOverlay | None) -> Mapping[str, float] | None:
-    """Return the gain of each relevant chunk by id, 1.0 each if the chunks are a plain list."""
+    """Return the gain of each relevant chunk by id, 1.0 each for a plain list of chunks; None if `retrieval` is."""
     if retrieval is None:
         return None
     chunks = retrieval.ground_truth_chunk_ids

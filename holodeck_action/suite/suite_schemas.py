@@ -104,15 +104,15 @@ _LISTS_OF_SCHEMAS = ("anyOf", "oneOf", "allOf")
 _SCHEMAS = ("items", "additionalProperties", "propertyNames")
 
 
-def _absent(*names: str) -> Schema:
+def _without(*names: str) -> Schema:
     return {"properties": {name: {"type": "null"} for name in names}}
 
 
-def _is(name: str, *values: Any) -> Schema:
+def _has(name: str, *values: Any) -> Schema:
     return {"type": "object", "required": [name], "properties": {name: {"enum": list(values)}}}
 
 
-def _one_of(first: str, second: str) -> Schema:
+def _exactly_one(first: str, second: str) -> Schema:
     return {
         "oneOf": [
             {**with_values(first), "not": with_values(second)},
@@ -121,58 +121,58 @@ def _one_of(first: str, second: str) -> Schema:
     }
 
 
-def _any_of(*names: str) -> Schema:
+def _at_least_one(*names: str) -> Schema:
     return {"anyOf": [with_values(name) for name in names]}
 
 
-def _pattern(name: str, pattern: str) -> Schema:
+def _with_pattern(name: str, pattern: str) -> Schema:
     return {"properties": {name: {"pattern": f"{pattern}|{_VARIABLE}"}}}
 
 
-_SEARCHES = {"contains": _is("type", "vectorstore", "hierarchical_document")}
-_AZURE: Schema = {"if": _is("provider", "azure_openai"), "then": with_values("endpoint")}
+_SEARCHES = {"contains": _has("type", "vectorstore", "hierarchical_document")}
+_AZURE: Schema = {"if": _has("provider", "azure_openai"), "then": with_values("endpoint")}
 _SERVER_URL = r"^(https|wss|ws):|^http://(localhost|127\.0\.0\.1|\[::1\])([:/?#]|$)"
 
 # Rules of the models' validators, by model.
 _RULES: dict[str, tuple[Schema, ...]] = {
-    "Instructions": (_one_of("file", "inline"),),
-    "FileInput": (_one_of("path", "url"),),
-    "PromptTool": (_one_of("template", "file"),),
-    "Subagent": (_one_of("prompt", "prompt_file"),),
+    "Instructions": (_exactly_one("file", "inline"),),
+    "FileInput": (_exactly_one("path", "url"),),
+    "PromptTool": (_exactly_one("template", "file"),),
+    "Subagent": (_exactly_one("prompt", "prompt_file"),),
     "LLMProvider": (_AZURE,),
     "CaseEntry": (
         {
             "if": with_values("turns"),
-            "then": _absent("input", "ground_truth", "expected_tools", "files", "retrieval_context"),
+            "then": _without("input", "ground_truth", "expected_tools", "files", "retrieval_context"),
             "else": with_values("input"),
         },
     ),
     "VectorstoreTool": ({"if": with_values("vector_field"), "then": with_values("id_field")},),
-    "KeywordIndex": ({"if": _is("provider", "opensearch"), "then": with_values("endpoint", "index_name")},),
+    "KeywordIndex": ({"if": _has("provider", "opensearch"), "then": with_values("endpoint", "index_name")},),
     "HierarchicalDocumentTool": (
-        {"if": _is("enable_reranking", True, 1, "true", "yes", "on"), "then": with_values("reranker_model")},
+        {"if": _has("enable_reranking", True, 1, "true", "yes", "on"), "then": with_values("reranker_model")},
     ),
     "MCPTool": (
         {
-            "if": _is("transport", "sse", "websocket", "http"),
-            "then": {"allOf": [with_values("url"), _pattern("url", _SERVER_URL)]},
+            "if": _has("transport", "sse", "websocket", "http"),
+            "then": {"allOf": [with_values("url"), _with_pattern("url", _SERVER_URL)]},
             "else": with_values("command"),
         },
     ),
     "AgentConfig": (
         {"not": with_values("test_cases", "test_cases_file")},
-        {"properties": {"embedding_provider": {"not": _is("provider", "anthropic")}}},
+        {"properties": {"embedding_provider": {"not": _has("provider", "anthropic")}}},
         {
-            "if": {"properties": {"model": _is("provider", "anthropic"), "tools": _SEARCHES}, "required": ["tools"]},
+            "if": {"properties": {"model": _has("provider", "anthropic"), "tools": _SEARCHES}, "required": ["tools"]},
             "then": with_values("embedding_provider"),
         },
     ),
-    "GateMetric": (_any_of(*(key for pair in BOUNDS_OF_METRICS for key in pair)),),
+    "GateMetric": (_at_least_one(*(key for pair in BOUNDS_OF_METRICS for key in pair)),),
     "GateSummary": (
-        {"if": _is("method", "weighted_average"), "then": with_values("weights"), "else": _absent("weights")},
+        {"if": _has("method", "weighted_average"), "then": with_values("weights"), "else": _without("weights")},
     ),
-    "QuarantineEntry": (_pattern("expires", r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"),),
-    "HttpTarget": (_pattern("url", r"^https?://[^\s/?#]\S*$"),),
+    "QuarantineEntry": (_with_pattern("expires", r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"),),
+    "HttpTarget": (_with_pattern("url", r"^https?://[^\s/?#]\S*$"),),
 }
 
 
@@ -188,8 +188,8 @@ def _agent_schema(metrics: MetricTypes) -> Schema:
     reference["required"] = ["provider"]
     reference.pop("allOf")
     schema["$defs"]["ModelReference"] = reference
-    _point_reference_names(schema["properties"]["model"], "ModelReference")
-    _point_reference_names(schema["$defs"]["EvaluationConfig"]["properties"]["model"], "ModelReference")
+    _replace_references(schema["properties"]["model"], "ModelReference")
+    _replace_references(schema["$defs"]["EvaluationConfig"]["properties"]["model"], "ModelReference")
     return schema
 
 
@@ -200,7 +200,7 @@ def _policy_schema(metrics: MetricTypes) -> Schema:
     return schema
 
 
-def _point_reference_names(schema: Schema, name: str) -> None:
+def _replace_references(schema: Schema, name: str) -> None:
     for entry in (schema, *schema.get("anyOf", ())):
         if "$ref" in entry:
             entry["$ref"] = f"#/$defs/{name}"
@@ -218,7 +218,7 @@ def _finish_schema(root: type[FormatModel], title: str, metrics: MetricTypes) ->
         if target is not None:
             target["allOf"] = [*target.get("allOf", ()), *copy.deepcopy(rules)]
     for metric in metrics.classes.values():
-        if metric.TOLD_BY is None and metric.__name__ in definitions:
+        if metric.IDENTIFYING_KEY is None and metric.__name__ in definitions:
             definition = definitions[metric.__name__]
             definition["required"] = ["type", *definition.get("required", ())]
     if "MCPTool" in definitions:

@@ -12,27 +12,27 @@ class TurnTexts:
         expects_answer: whether there is an expected answer.
     """
 
-    __slots__ = ("_kept", "_place", "expects_answer")
+    __slots__ = ("_place", "_store", "expects_answer")
 
-    def __init__(self, asked: str, ground_truth: str | None = None, kept: TextStore | None = None) -> None:
-        """Store both texts in `kept`, the store of the whole suite, or in a new store if `kept` is None."""
-        self._kept = TextStore() if kept is None else kept
-        self._place = self._kept.add(asked.encode("utf-8", "surrogatepass"))
+    def __init__(self, message: str, ground_truth: str | None = None, store: TextStore | None = None) -> None:
+        """Store both texts in `store`, the store of the whole suite, or in a new store if `store` is None."""
+        self._store = TextStore() if store is None else store
+        self._place = self._store.add(message.encode("utf-8", "surrogatepass"))
         self.expects_answer = ground_truth is not None
         if ground_truth is not None:
-            self._kept.add(ground_truth.encode("utf-8", "surrogatepass"))
+            self._store.add(ground_truth.encode("utf-8", "surrogatepass"))
 
     @property
     def input(self) -> str:
         """The user's message."""
-        return self._kept.read(self._place).decode("utf-8", "surrogatepass")
+        return self._store.read(self._place).decode("utf-8", "surrogatepass")
 
     @property
     def ground_truth(self) -> str | None:
         """The expected answer; None if the turn has none."""
         if not self.expects_answer:
             return None
-        return self._kept.read(self._place + 1).decode("utf-8", "surrogatepass")
+        return self._store.read(self._place + 1).decode("utf-8", "surrogatepass")
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TurnTexts) and (self.input, self.ground_truth) == (other.input, other.ground_truth)

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from holodeck_action.suite.errors import Problem, field_path, quoted
 from holodeck_action.suite.messages import Finding, sentence
-from holodeck_action.suite.model.base import LATER
+from holodeck_action.suite.model.base import LAZY
 from holodeck_action.suite.model.metric_types import METRICS, PLACE, WRITTEN_AS, MetricTypes
 from holodeck_action.suite.yaml.document import Document, MarkedList, MarkedMap, Path, position_of
 from holodeck_action.suite.yaml.reading import SECRET_KEY
@@ -193,8 +193,8 @@ def _unwrap(schema: Any, definitions: dict[str, Any], value: Any, metrics: Metri
             schema = definitions[schema["schema_ref"]]
         elif PLACE in metadata and metrics is not None:
             schema = metrics.core_schema(metadata[PLACE], value)
-        elif LATER in metadata:
-            schema = metadata[LATER].adapter.core_schema
+        elif LAZY in metadata:
+            schema = metadata[LAZY].adapter.core_schema
         elif kind in _TRANSPARENT:
             schema = schema["schema"]
         else:

@@ -64,9 +64,9 @@ class MetricSpec(Struct, frozen=True):
         config: the validated entry.
         label: display name, equal for entries with equal settings apart from the threshold, unique otherwise.
         mark: position of the entry.
-        inherited: whether the turn is skipped, without an error, if it lacks an input of the metric. This is so if the
-            metric is listed for the suite, in the policy's `metrics`, or on a conversation in which another turn has
-            the inputs.
+        inherited: whether the metric is skipped, without an error, if the turn lacks an input of the metric. This is so
+            if the metric is listed for the suite, in the policy's `metrics`, or on a conversation in which another turn
+            has the inputs.
         k: the cut-off rank of a retrieval metric, one per spec; None for other metrics.
     """
 

@@ -10,9 +10,9 @@ from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.model.policy import Spans
 from holodeck_action.suite.model.targets import (
     AnyTarget,
-    AskedTarget,
     CallableTarget,
     CommandTarget,
+    ExternalTarget,
     HttpTarget,
     ModelTarget,
     PythonTarget,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 def build_agent(
     suite: Suite,
-    target: AskedTarget,
+    target: ExternalTarget,
     *,
     files: Checkout,
     environ: Mapping[str, str],

@@ -1,1 +1,1 @@
-"""Safe output and writing of text, for every room."""
+"""Safe reading and display of untrusted text."""

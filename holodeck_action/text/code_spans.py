@@ -31,7 +31,7 @@ def inline_code(text: str, limit: int = 300) -> str:
 
 
 def cell(text: str, limit: int = 120) -> str:
-    r"""Return a code span for a table cell, pipes escaped (`\|`, which GFM takes back inside code, too).
+    r"""Return a code span for a table cell, with pipes escaped as `\|`, which GFM unescapes even inside code.
 
     Args:
         text: untrusted text; line breaks become `⏎`.

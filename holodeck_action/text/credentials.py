@@ -11,7 +11,7 @@ from holodeck_action.text.randomness import is_random
 SHORTEST_PART = 8
 """Least length of a part of a secret, such as a line of a key file, that is hidden on its own."""
 SHORTEST_TOKEN = 20
-"""Least length of a part of a URL that is taken for a token."""
+"""Least length of a part of a URL that counts as a token."""
 
 _USERINFO = re.compile(r"[a-z][a-z0-9+.-]{1,30}://([^\s/?#\"'<>]{1,2000})@", re.IGNORECASE)
 _URL = re.compile(r"[a-z][a-z0-9+.-]{1,30}://[^\s\"'<>]+", re.IGNORECASE)
@@ -36,7 +36,7 @@ def url_credentials(text: str) -> tuple[str, ...] | None:
     """Return the credentials in a URL: user and password, secret settings, and random values in query, path and
     fragment.
 
-    None if the string is not a URL.
+    Return None if the string is not a URL.
     """
     if _URL.fullmatch(text) is None:
         return None

@@ -1,4 +1,4 @@
-"""Escaping of CSV cells so that no spreadsheet runs them as formulas, and its reverse."""
+"""Escaping of CSV cells, so that no spreadsheet runs them as formulas, and the reverse."""
 
 from __future__ import annotations
 

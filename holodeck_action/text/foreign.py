@@ -28,7 +28,7 @@ MOST_SMALL = 16_000_000
 _LIMIT = 200
 """Characters of foreign text in a message."""
 Redact = Callable[[str], str]
-"""Removes secrets from a text, such as `Redactor.text`; a mask is no longer than what it masks."""
+"""Removes secrets from a text, such as `Redactor.text`; a mask is no longer than the secret."""
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _NOT_REGULAR = "is not a regular file (a pipe, a device or a socket)"
 _FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -47,7 +47,7 @@ class RefusedFileError(OSError):
 
 
 class Foreign:
-    """Bytes from outside. Its methods turn them into strings or values."""
+    """Bytes from outside the program. Its methods turn them into strings or values."""
 
     __slots__ = ("_cut", "_data", "_unfinished")
 
@@ -65,7 +65,7 @@ class Foreign:
 
     @classmethod
     def of_text(cls, text: str, most: int | None = None) -> Foreign:
-        """Wrap a string that another process cut to `most` characters; None if it sent the whole string."""
+        """Wrap a string that another process cut to `most` characters; `most` is None if the string is whole."""
         return cls(replace_surrogates(text).encode(), unfinished=most is not None and len(text) >= most)
 
     def __repr__(self) -> str:
@@ -194,7 +194,7 @@ class Foreign:
         """
         return excerpt(self.without_secrets(redact), limit)
 
-    def last_words(self, redact: Redact, limit: int = _LIMIT) -> str:
+    def last_line(self, redact: Redact, limit: int = _LIMIT) -> str:
         """Return the last line that is not blank, redacted and cut as by `words`; empty if all lines are blank."""
         lines = self.without_secrets(redact).splitlines()
         return excerpt(next((line for line in reversed(lines) if line.strip()), ""), limit)

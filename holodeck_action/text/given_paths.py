@@ -34,8 +34,8 @@ class GivenPath:
         """The folder that contains it."""
         return GivenPath(self.given.parent, self.start)
 
-    def below(self, path: str | os.PathLike[str]) -> GivenPath:
-        """Return `path`, which is inside this folder, relative or absolute as this folder was written."""
+    def written_path(self, path: str | os.PathLike[str]) -> GivenPath:
+        """Return a path inside this folder as a path that begins with this folder as written."""
         return self / os.path.relpath(path, self)
 
     def __str__(self) -> str:

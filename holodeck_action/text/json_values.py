@@ -25,8 +25,8 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ConstantError(name)
 
 
-DEEPEST = 200
-"""Most levels of nesting, far below the recursion limit of Python."""
+MOST_LEVELS = 200
+"""Most levels of nesting; far below Python's recursion limit."""
 
 
 class JsonSyntaxError(ValueError):
@@ -84,14 +84,14 @@ def parse_json(text: str, *, constants: bool = False, unique: bool = False) -> A
         # The interpreter's own limit on digits explains itself with advice that does not apply here.
         reason = "it holds a number too long to read" if "digits" in str(error) else str(error)
         raise ValueError(reason) from None
-    if text.count("[") + text.count("{") > DEEPEST and _is_deep(value):
+    if text.count("[") + text.count("{") > MOST_LEVELS and _is_deep(value):
         raise ValueError("it is nested too deeply")
     return value
 
 
 def _is_deep(value: Any) -> bool:
     level = [value]
-    for _ in range(DEEPEST):
+    for _ in range(MOST_LEVELS):
         level = [
             inner
             for outer in level

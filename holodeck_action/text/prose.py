@@ -23,13 +23,15 @@ from holodeck_action.text.plain import one_line, short_line
 
 _MOST_WORDS = 200
 """Most words of a text that are compared, since the time grows faster than their square."""
-_ALIKE = 0.3
+_LEAST_SIMILARITY = 0.3
 """Proportion of common words below which two texts have no difference by words."""
-_LEAD = 6
+_MANY_RUNS = 3
+"""Number of runs of active words from which one code span contains all of them."""
+_WORDS_BEFORE = 6
 """Words shown before the first difference of a long text."""
 
 _HARMLESS = frozenset("!\"%&'()*+,-./:;=?[]^_{}~")
-_ACTS = re.compile(
+_ACTIVE = re.compile(
     r"://|//|\bwww\.|:[\w+-]+:|:[\w+-]*[^\W\d][\w+-]*$|\bgh-\d|^/|\w\.[^\W\d_]{2}|^::|"
     r"(?<![^\W_])[0-9a-f]{7,64}(?![^\W_])",
     re.IGNORECASE,
@@ -71,7 +73,7 @@ class _Word(Struct, frozen=True):
     def is_active(self) -> bool:
         """Whether Markdown or GitHub could interpret the word or its NFKC form."""
         normal = unicodedata.normalize("NFKC", self.text)
-        return not all(map(_is_harmless, normal)) or bool(_ACTS.search(normal)) or bool(_ACTS.search(self.text))
+        return not all(map(_is_harmless, normal)) or bool(_ACTIVE.search(normal)) or bool(_ACTIVE.search(self.text))
 
 
 def _is_harmless(character: str) -> bool:
@@ -100,7 +102,7 @@ def difference(before: str, after: str, limit: int = 400) -> str | None:
     matcher = SequenceMatcher(
         None, [_comparison_key(word) for word in one], [_comparison_key(word) for word in other], autojunk=False
     )
-    if matcher.ratio() < _ALIKE:
+    if matcher.ratio() < _LEAST_SIMILARITY:
         return None
     words: list[_Word] = []
     for tag, start, end, other_start, other_end in matcher.get_opcodes():
@@ -122,7 +124,7 @@ def _window(words: list[_Word], first: int, limit: int) -> list[_Word]:
     size = 0
     start = 0
     if sum(len(word.text) + 1 for word in words[: first + 1]) > limit:
-        start = max(0, first - _LEAD)
+        start = max(0, first - _WORDS_BEFORE)
     shown: list[_Word] = [_Word("…")] if start else []
     for word in words[start:]:
         size += len(word.text) + 1
@@ -141,13 +143,13 @@ def _join_words(words: Sequence[_Word]) -> str:
 
 
 def _join_runs(words: Iterable[_Word]) -> Iterator[str]:
-    """Yield runs of adjacent words of one kind as Markdown. Adjacent code spans would merge, so each run is one
-    span."""
+    """Yield runs of adjacent words of one kind as Markdown. Each run is one code span, because adjacent spans would
+    merge."""
     begins = True
     for element, marked in groupby(words, key=lambda word: word.element):
         parts: list[str] = []
-        for kind, run in groupby(marked, key=lambda word: "code" if word.code else "acts" if word.is_active else ""):
-            listed = list(run)
+        runs = [(kind, list(run)) for kind, run in groupby(marked, key=_kind)]
+        for kind, listed in _merge_active(runs):
             text = " ".join(word.text for word in listed)
             if kind == "code":
                 parts += [f"{_span(found[1])}{_escape(found[2])}" for found in map(_code_match, listed)]
@@ -157,6 +159,19 @@ def _join_runs(words: Iterable[_Word]) -> Iterator[str]:
                 parts.append(_escape(text, begins=begins and not parts))
         begins = False
         yield f"<{element}>{' '.join(parts)}</{element}>" if element else " ".join(parts)
+
+
+def _kind(word: _Word) -> str:
+    return "code" if word.code else "acts" if word.is_active else ""
+
+
+def _merge_active(runs: list[tuple[str, list[_Word]]]) -> list[tuple[str, list[_Word]]]:
+    """Merge all runs from the first to the last active one if at least `_MANY_RUNS` runs are active."""
+    active = [at for at, (kind, _) in enumerate(runs) if kind == "acts"]
+    if len(active) < _MANY_RUNS:
+        return runs
+    first, end = active[0], active[-1] + 1
+    return [*runs[:first], ("acts", [word for _, listed in runs[first:end] for word in listed]), *runs[end:]]
 
 
 def _span(text: str) -> str:

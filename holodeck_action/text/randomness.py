@@ -16,10 +16,10 @@ from holodeck_action.text.views import bare
 from holodeck_action.text.words import words_in
 
 MIXED, HEXADECIMAL, DIGITS = 8, 10, 12
-"""Letters and digits in a row that identify a random value, by its alphabet."""
-_OWN = 4
+"""Widths of random values: with letters and digits mixed, hexadecimal, and with digits alone."""
+_LEAST_OWN = 4
 """Least number of letters and digits of a row outside shared prefixes and formats."""
-_VARIETY = 3
+_LEAST_DIFFERENT = 3
 """Least number of different letters and digits in a row."""
 _WORDS_SHARE = 0.25
 _LONG, _CASE_SHARE = 16, 0.25
@@ -50,7 +50,7 @@ _SHARED = re.compile("|".join(_FORMATS))
 
 
 def is_random(value: str) -> bool:
-    """Return whether a value looks random, so that a short part of it is enough to recognise it (see `width_of`)."""
+    """Return whether a value is random, so that a few of its letters and digits identify it (see `width_of`)."""
     return width_of(value) is not None
 
 
@@ -85,7 +85,7 @@ def _word_spans(value: str) -> list[tuple[int, int]]:
 
 
 def _is_of_mixed_case(value: str) -> bool:
-    """Return whether upper and lower case mix as they do not in words, so that a value without digits may be random."""
+    """Return whether a value mixes upper and lower case unlike words, so that it may be random without digits."""
     own = value.removeprefix(prefix_of(value))
     large, small = sum(map(str.isupper, own)), sum(map(str.islower, own))
     return large + small >= _LONG and min(large, small) >= _CASE_SHARE * (large + small)
@@ -104,10 +104,10 @@ def row_starts(value: str, width: int) -> Iterator[int]:
     shared = [(0, len(bare(prefix_of(value)))), *(match.span() for match in _SHARED.finditer(letters))]
     for start in range(len(letters) - width + 1):
         end = start + width
-        if len(set(letters[start:end])) < _VARIETY:
+        if len(set(letters[start:end])) < _LEAST_DIFFERENT:
             continue
         if any(start <= first and last <= end for first, last in words):
             continue
-        if any(min(end, last) - max(start, first) > width - _OWN for first, last in shared):
+        if any(min(end, last) - max(start, first) > width - _LEAST_OWN for first, last in shared):
             continue
         yield start

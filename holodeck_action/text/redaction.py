@@ -21,15 +21,15 @@ from msgspec import Struct
 
 from holodeck_action.text.credentials import SHORTEST_PART
 from holodeck_action.text.fields import field_names, replace_fields
-from holodeck_action.text.secret_forms import encodings, escaped_forms, forms, random_values, slug_of
+from holodeck_action.text.secret_forms import encodings, escaped_forms, random_values, slug_of, unencoded_forms
 from holodeck_action.text.secret_parts import SHORTEST, secret_parts
-from holodeck_action.text.views import Decoder, Places, Projection, bare, compact, layers, plain
-from holodeck_action.text.windows import Windows
+from holodeck_action.text.views import Decoder, OriginalPositions, Projection, bare, compact, layers, plain
+from holodeck_action.text.windows import RandomValueSearch
 
 T = TypeVar("T")
 
 MASK = "***"
-_BROKEN = 12
+_LEAST_BROKEN = 12
 """Least length of a secret that is also found with white space inside; a shorter one could be words of a sentence."""
 # Fields that verdicts depend on hold no text of the agent or the suite: a secret that reads "failed" must not change an
 # outcome. Digests and ids are compared later.
@@ -43,17 +43,17 @@ _KEPT_FIELDS = frozenset(
 _OWN_KEYS = frozenset(("context", "metadata", "settings"))
 """Fields whose value is a mapping with keys of this program: only its values may hold secrets."""
 _WITHOUT_TEXT = frozenset((type(None), bool, int, float))
-_KNOWN_LONGEST, _KNOWN_MOST = 40, 4_000
-"""Length and number of texts without secrets that are remembered, since names of fields recur."""
+_LONGEST_CACHED, _MOST_CACHED = 40, 4_000
+"""Maximum length and number of texts without secrets that are cached, since names of fields recur."""
 _DIGITS = 8
 """Least number of digits of a number that may be a secret."""
 _LONGEST_ID = 60
 """A case id of at least this length may have been cut from a longer name."""
 _PIECE = 8
 """Number of letters and digits at the cut end of a case id that are enough to identify a secret."""
-_FEW = 4
+_LEAST_PATTERN = 4
 _RARITY = {sign: rank for rank, sign in enumerate("zqxj0123456789kvbypgfwm_-:/cu=ldrhsnioate.,'\"")}
-"""Characters of English text, the rarest first; all others are rarer."""
+"""Ranks of the characters of English text, 0 for the rarest; all other characters are rarer."""
 
 
 class _StringSearch:
@@ -82,18 +82,19 @@ class Redactor:
         values = [value for part in whole for value in random_values(part)]
         covered = {value.letters for value in values if value.starts and value.is_covered}
         others = [part for part in whole if bare(part) not in covered]
-        texts = dict.fromkeys(form for part in others for form in forms(part))
-        broken = dict.fromkeys(text for form in texts if len(text := compact(form)) >= _BROKEN)
+        texts = dict.fromkeys(form for part in others for form in unencoded_forms(part))
+        broken = dict.fromkeys(text for form in texts if len(text := compact(form)) >= _LEAST_BROKEN)
         broken |= dict.fromkeys(compact(form) for part in others for form in encodings(part))
-        unbroken = dict.fromkeys(plain(form) for form in texts if SHORTEST <= len(compact(form)) < _BROKEN)
+        unbroken = dict.fromkeys(plain(form) for form in texts if SHORTEST <= len(compact(form)) < _LEAST_BROKEN)
         # A secret without visible characters is searched for as it is.
         self._exact = tuple(form for part in others if len(compact(part)) < SHORTEST for form in escaped_forms(part))
-        self._ways = tuple(_StringSearch(way, texts) for way, texts in ((compact, broken), (plain, unbroken)) if texts)
-        self._windows = Windows(values)
+        found_in = ((compact, broken), (plain, unbroken))
+        self._searches = tuple(_StringSearch(way, texts) for way, texts in found_in if texts)
+        self._random_search = RandomValueSearch(values)
         self._edges = _edges(whole)
         slugs = (slug_of(part).replace("-", "") for part in whole)
         self._slugs = tuple(dict.fromkeys(slug for slug in slugs if len(slug) >= SHORTEST_PART))
-        self._finds_any = bool(self._ways or self._exact or self._windows)
+        self._finds_any = bool(self._searches or self._exact or self._random_search)
         self._numbers = any(bare(part).isdecimal() for part in whole)
         self._known: set[str] = set()
 
@@ -103,7 +104,7 @@ class Redactor:
             return text
         spans = self._secret_spans(text)
         if not spans:
-            if len(text) <= _KNOWN_LONGEST and len(self._known) < _KNOWN_MOST:
+            if len(text) <= _LONGEST_CACHED and len(self._known) < _MOST_CACHED:
                 self._known.add(text)
             return text
         return "".join(_mask_spans(text, spans))
@@ -127,11 +128,11 @@ class Redactor:
         """Return the (start, end) of each secret in a text, in any order."""
         found = [span for form in self._exact for span in _occurrences(text, form)]
         for steps, layer in layers(text):
-            for way in self._ways:
+            for way in self._searches:
                 found += _locate(text, steps, way.projection, way.find(way.projection(layer)))
-            if self._windows:
+            if self._random_search:
                 view = bare(layer)
-                pieces = self._windows.find(view)
+                pieces = self._random_search.find(view)
                 if pieces:
                     found += self._extend_to_edges(
                         text, _locate(text, steps, bare, pieces), (view[a:b] for a, b in pieces)
@@ -230,8 +231,8 @@ class Redactor:
 
 @cache
 def _fields_with_text(kind: type) -> tuple[tuple[str, bool], ...]:
-    """Return the fields of a class that may contain secrets: name, and whether our code, not the user, chooses its
-    keys."""
+    """Return (name, keeps keys) for each field of a class that may contain secrets; keys of `_OWN_KEYS` fields are
+    kept."""
     return tuple((name, name in _OWN_KEYS) for name in field_names(kind) if name not in _KEPT_FIELDS)
 
 
@@ -252,14 +253,14 @@ def _mask_spans(text: str, spans: list[tuple[int, int]]) -> Iterator[str]:
 
 
 def _any_pattern(texts: Iterable[str]) -> re.Pattern[str]:
-    """Return a pattern that occurs in every string that contains one of the texts.
+    """Return a pattern that matches in every string that contains one of the texts.
 
     It matches up to `_PIECE` characters of each text from its rarest character on, because a rare first character rules
     out nearly every position at once.
     """
     found: dict[str, set[str]] = {}
     for text in texts:
-        starts = range(max(1, len(text) - _FEW + 1))
+        starts = range(max(1, len(text) - _LEAST_PATTERN + 1))
         start = min(starts, key=lambda at: _RARITY.get(text[at], -1))
         found.setdefault(text[start], set()).add(re.escape(text[start + 1 : start + _PIECE]))
     groups = (f"{re.escape(first)}(?:{'|'.join(sorted(rest))})" for first, rest in sorted(found.items()))
@@ -284,7 +285,7 @@ def _locate(
     """Return the spans in a text that correspond to the spans `found` in a projected layer of it."""
     if not found:
         return []
-    places = Places(text, steps, projection)
+    places = OriginalPositions(text, steps, projection)
     return [places.span(start, end) for start, end in found]
 
 

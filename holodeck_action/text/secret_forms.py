@@ -17,7 +17,7 @@ from holodeck_action.text.windows import Value
 _URL_SAFE = str.maketrans("+/", "-_")
 
 
-def forms(secret: str) -> Iterator[str]:
+def unencoded_forms(secret: str) -> Iterator[str]:
     """Yield the spellings of a secret that are not encoded: as it is, as a slug, and escaped."""
     yield from escaped_forms(secret)
     if any(map(str.isspace, secret)):

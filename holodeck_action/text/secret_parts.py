@@ -1,7 +1,7 @@
-"""The secret parts of a secret: the values in a URL, a connection string, JSON, a key file or a header.
+"""The parts of a secret to mask separately: values in a URL, a connection string, JSON, a key file or a header.
 
 A text that repeats only the password of a URL still reveals the secret. The names, schemes, hosts and header lines
-around it also occur in harmless texts.
+around the password also occur in harmless texts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from holodeck_action.text.randomness import is_random, prefix_of
 from holodeck_action.text.secrets import is_harmless, is_secret_name
 
 SHORTEST = 4
-"""Characters: shorter values occur too often in innocent texts to be hidden."""
+"""Minimum characters of a masked value; shorter values occur too often in harmless texts."""
 _DEPTH = 4
 """Most levels at which a secret is split, such as a URL in a connection string in JSON."""
 
@@ -30,7 +30,7 @@ _PUBLIC = ("PUBLIC KEY", "CERTIFICATE", "CERTIFICATE REQUEST", "X509 CRL", "DH P
 _JWT = re.compile(r"(eyJ[\w-]{8,})\.([\w-]{8,})\.([\w-]{8,})")
 _HEADER = re.compile(r"[A-Za-z][A-Za-z-]{1,40}:[ \t]+(\S.{7,})")
 _PAIR = re.compile(r"\s*(?:export\s+)?([A-Za-z_][\w .-]{0,40})=(.*)", re.DOTALL)
-_TELLING = re.compile(r"(?i)^[a-z_ .-]{0,30}(?:key|token|secret|password|passwd|pwd|sig|signature|pass|auth)$")
+_SECRET_ENDING = re.compile(r"(?i)^[a-z_ .-]{0,30}(?:key|token|secret|password|passwd|pwd|sig|signature|pass|auth)$")
 """Endings of a name that identify a single pair, since a random text may also hold an equals sign."""
 _SEPARATORS = (";", "\n", "&", ",", None)
 
@@ -129,7 +129,7 @@ def _parse_settings(text: str) -> list[tuple[str, str]]:
             continue
         if len(pairs) > 1 and separator in (";", "\n") and len(pairs) >= len(pieces) - 2:
             return settings
-        if len(pairs) == len(pieces) and any(_TELLING.search(name) and _is_secret(name) for name, _ in settings):
+        if len(pairs) == len(pieces) and any(_SECRET_ENDING.search(name) and _is_secret(name) for name, _ in settings):
             return settings
     return []
 

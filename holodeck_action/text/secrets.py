@@ -19,7 +19,7 @@ def _word_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_SECRET = _word_set(
+_SECRET_WORDS = _word_set(
     "APIKEY APIKEYS AUTH AUTHORIZATION BEARER CONNSTR COOKIE COOKIES CRED CREDENTIAL CREDENTIALS CREDS DSN JWT KEY "
     "KEYS MNEMONIC PASS PASSCODE PASSPHRASE PASSWD PASSWORD PASSWORDS PAT PEM PRIVATEKEY SALT SAS SECRET SECRETS SIG "
     "SIGNATURE TOKEN TOKENS WEBHOOK WEBHOOKS"
@@ -27,7 +27,7 @@ _SECRET = _word_set(
 _ENDINGS = ("APIKEY", "ACCESSKEY", "ACCOUNTKEY", "PASSWORD", "PASSWD", "PRIVATEKEY", "SECRET", "SECRETKEY", "TOKEN")
 """Ends of names without separators, such as PGPASSWORD."""
 _PAIRS = frozenset((("CONNECTION", "STRING"), ("CONN", "STRING"), ("CONN", "STR"), ("CONNECTION", "STR")))
-_ABOUT = _word_set(
+_DESCRIBING_WORDS = _word_set(
     "AGE ALG ALGO ALGORITHM ALGORITHMS ALLOWED AUDIENCE BACKEND BITS BUDGET CHECK CLASS COLUMN COLUMNS COUNT DIR "
     "DIRECTORY DISABLED DOMAIN ENABLED ENCODING ENDPOINT EVENT EXPIRATION EXPIRE EXPIRES EXPIRY FIELD FILE FILENAME "
     "FOLDER FORMAT HEADER HEADERS HELPER HINT HOST HOSTNAME INDEX INTERVAL ISSUER KIND LAYOUT LEN LENGTH LIFETIME "
@@ -35,8 +35,8 @@ _ABOUT = _word_set(
     "PREFIX PROVIDER RATE REALM REGEX REGION REPEAT REQUIRED ROLE ROTATION SCHEME SCOPE SCOPES SERVER SERVICE SIZE "
     "SOCK SOCKET STORE STRATEGY SUFFIX TABLE THRESHOLD TIMEOUT TTL TYPE URI URL USAGE USER USERNAME VERSION"
 )
-"""Words after the secret word that say that the value only describes the secret."""
-_BEFORE = {
+"""Words that, after a secret word, mark the value as a mere description of the secret."""
+_NEUTRAL_WORDS = {
     "KEY": _word_set(
         "ANSWER CACHE COMPOSITE FOREIGN GROUP HOT IDEMPOTENCY INDEX PARTITION PRIMARY PUBLIC ROUTING ROW SHORTCUT SORT "
         "UNIQUE"
@@ -98,16 +98,16 @@ def is_secret_name(name: str) -> bool:
         return False
     last = max(ends)
     allowed = {"URL"} if words[last - 1].startswith("WEBHOOK") else set()
-    return _ABOUT.isdisjoint(word for word in words[last:] if word not in allowed)
+    return _DESCRIBING_WORDS.isdisjoint(word for word in words[last:] if word not in allowed)
 
 
 def _names_secret(before: Iterable[str], word: str) -> bool:
     stem = word.removesuffix("S") if word in ("KEYS", "TOKENS") else word
-    if not _BEFORE.get(stem, frozenset()).isdisjoint(before):
+    if not _NEUTRAL_WORDS.get(stem, frozenset()).isdisjoint(before):
         return False
     if word == "PWD":
         return any(before)
-    return word in _SECRET or word.endswith(_ENDINGS)
+    return word in _SECRET_WORDS or word.endswith(_ENDINGS)
 
 
 def is_harmless(value: str) -> bool:

@@ -9,9 +9,9 @@ from typing import TextIO
 from msgspec import Struct
 
 _DUMB = ("dumb", "unknown")
-_NOT_FORCED = ("", "0", "false")
-_USUAL_WIDTH = 80
-_NARROWEST = 20
+_OFF = ("", "0", "false")
+_DEFAULT_WIDTH = 80
+_LEAST_WIDTH = 20
 
 
 class Terminal(Struct, frozen=True):
@@ -36,19 +36,19 @@ def terminal_of(stream: TextIO, environ: Mapping[str, str]) -> Terminal:
     """
     is_terminal = stream.isatty()
     able = is_terminal and environ.get("TERM") not in _DUMB
-    forced = environ.get("FORCE_COLOR", "").lower() not in _NOT_FORCED
+    forced = environ.get("FORCE_COLOR", "").lower() not in _OFF
     return Terminal(
         width=_width(stream, environ) if is_terminal else None,
         colour=(able or forced) and not environ.get("NO_COLOR"),
-        live=able and environ.get("CI", "").lower() in _NOT_FORCED,
+        live=able and environ.get("CI", "").lower() in _OFF,
     )
 
 
 def _width(stream: TextIO, environ: Mapping[str, str]) -> int:
     given = environ.get("COLUMNS", "")
     if given.isascii() and given.isdigit() and int(given) > 0:
-        return max(_NARROWEST, int(given))
+        return max(_LEAST_WIDTH, int(given))
     try:
-        return max(_NARROWEST, os.get_terminal_size(stream.fileno()).columns)
+        return max(_LEAST_WIDTH, os.get_terminal_size(stream.fileno()).columns)
     except (OSError, ValueError):
-        return _USUAL_WIDTH
+        return _DEFAULT_WIDTH

@@ -29,22 +29,22 @@ class TextStore:
 
     def add(self, text: bytes) -> int:
         """Store a text and return its index, counting from 0."""
-        place = len(self._starts)
+        index = len(self._starts)
         self._starts.append(self._size)
         self._lengths.append(len(text))
         self._size += len(text)
-        self._memory[place] = text
+        self._memory[index] = text
         if not self.is_in_memory:
             self._write()
-        return place
+        return index
 
-    def read(self, place: int) -> bytes:
+    def read(self, index: int) -> bytes:
         """Return the text with the index that `add` returned."""
-        kept = self._memory.get(place)
+        kept = self._memory.get(index)
         if kept is not None:
             return kept
         assert self._handle is not None
-        return os.pread(self._handle, self._lengths[place], self._starts[place])
+        return os.pread(self._handle, self._lengths[index], self._starts[index])
 
     def _write(self) -> None:
         try:
@@ -52,8 +52,8 @@ class TextStore:
                 with tempfile.TemporaryFile() as file:
                     self._handle = os.dup(file.fileno())
                 weakref.finalize(self, os.close, self._handle)
-            for place, text in self._memory.items():
-                if os.pwrite(self._handle, text, self._starts[place]) < len(text):
+            for index, text in self._memory.items():
+                if os.pwrite(self._handle, text, self._starts[index]) < len(text):
                     return
         except OSError:
             return

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
-STEPS = 3
+MOST_ESCAPES = 3
 """Most levels of escaping, such as JSON inside JSON, or a URL that was quoted twice."""
 
 # Each alternative matches in only one way and is bounded, so that matching takes linear time.
@@ -38,7 +38,7 @@ _TAG = re.compile(r"</?[A-Za-z][A-Za-z0-9]{0,20}(?:\s[^<>]{0,500})?/?>|<!--[^<>]
 _INVISIBLE = frozenset(("Cc", "Cf", "Cn", "Co", "Cs", "Me", "Mn"))
 # Letters and signs that are blank; U+FFFD replaces a lone surrogate.
 _BLANK = frozenset("\u115f\u1160\u17b4\u17b5\u3164\uffa0\ufffc\ufffd\u2800")
-_TYPED = str.maketrans("\u2018\u2019\u201a\u201b\u2032\u201c\u201d\u201e\u201f\u2033", "'''''\"\"\"\"\"")
+_QUOTES = str.maketrans("\u2018\u2019\u201a\u201b\u2032\u201c\u201d\u201e\u201f\u2033", "'''''\"\"\"\"\"")
 """Typographic quotes that word processors insert for plain ones."""
 
 
@@ -104,19 +104,18 @@ COLOURS = Decoder(_COLOUR, _remove)
 TAGS = Decoder(_TAG, _remove)
 """Tags and comments of HTML."""
 
-_HIDING = ((TERMINAL, ("\x1b", "^[", "\x9b", "\u241b")), (COLOURS, ("[",)), (TAGS, ("<",)))
-"""Decoders of sequences between the letters of a secret, with the characters without which a text has none."""
+_SEPARATING = ((TERMINAL, ("\x1b", "^[", "\x9b", "\u241b")), (COLOURS, ("[",)), (TAGS, ("<",)))
+"""Decoders of sequences between the letters of a secret, each with characters of which every sequence has one."""
 _ESCAPE_SIGNS = ("\\", "%", "&")
 _SIGNS = (*_ESCAPE_SIGNS, "[", "<", "\x1b")
 _ALL_SIGNS = (*_SIGNS, "\x9b", "\u241b")
 
 
 def layers(text: str) -> Iterable[tuple[tuple[Decoder, ...], str]]:
-    """Return pairs of decoders and layer: the text itself, then the results of removing more and more of what hides
-    text.
+    """Return (decoders, layer) pairs: the text itself, then the results of applying more and more decoders.
 
-    Escapes are removed up to `STEPS` times. After each time, terminal sequences and then tags are removed in separate
-    layers, since a match may be part of the secret itself.
+    Escapes are removed up to `MOST_ESCAPES` times. After each time, terminal sequences and then tags are removed in
+    separate layers, since a match may be part of the secret itself.
     """
     signs = _SIGNS if text.isascii() else _ALL_SIGNS
     return _layers(text) if any(map(text.__contains__, signs)) else (((), text),)
@@ -124,10 +123,10 @@ def layers(text: str) -> Iterable[tuple[tuple[Decoder, ...], str]]:
 
 def _layers(text: str) -> Iterator[tuple[tuple[Decoder, ...], str]]:
     steps: tuple[Decoder, ...] = ()
-    for left in range(STEPS, -1, -1):
+    for left in range(MOST_ESCAPES, -1, -1):
         yield steps, text
         made, bare = steps, text
-        for decoder, signs in _HIDING:
+        for decoder, signs in _SEPARATING:
             if any(map(bare.__contains__, signs)) and (after := decoder.decode(bare)) != bare:
                 made, bare = (*made, decoder), after
                 yield made, bare
@@ -139,7 +138,7 @@ def _layers(text: str) -> Iterator[tuple[tuple[Decoder, ...], str]]:
         steps, text = (*steps, ESCAPES), after
 
 
-class _Letters(dict[int, str]):
+class _CharacterForms(dict[int, str]):
     """The projected form of each character by its code point, computed on first use."""
 
     def __init__(self, space: str, *, only_letters: bool = False) -> None:
@@ -156,7 +155,7 @@ class _Letters(dict[int, str]):
             return self._space
         if character in _BLANK:
             return ""
-        read = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", character).casefold()).translate(_TYPED)
+        read = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", character).casefold()).translate(_QUOTES)
         kept = (each for each in read if unicodedata.category(each) not in _INVISIBLE and each not in _BLANK)
         if self._only_letters:
             return "".join(filter(str.isalnum, kept))
@@ -168,15 +167,15 @@ class _Letters(dict[int, str]):
 class Projection:
     """Maps the text of a layer to the characters that the search compares."""
 
-    def __init__(self, letters: _Letters, drops: Callable[[str], bool], becomes: str = "") -> None:
-        """Set the form of each character; in ASCII, `drops` chooses characters to omit, and `becomes` replaces white
+    def __init__(self, letters: _CharacterForms, drops: Callable[[str], bool], space: str = "") -> None:
+        """Set the form of each character; in ASCII, `drops` chooses characters to omit, and `space` replaces white
         space."""
         self._letters = letters
         found = [chr(code) for code in range(128)]
         self._dropped = frozenset(each for each in found if drops(each))
         self._left_out = "".join(sorted(self._dropped)).encode()
         spaces = [each for each in found if each.isspace() and each not in self._dropped]
-        self._table = bytes.maketrans("".join(spaces).encode(), becomes.encode() * len(spaces)) if becomes else None
+        self._table = bytes.maketrans("".join(spaces).encode(), space.encode() * len(spaces)) if space else None
 
     def __call__(self, text: str) -> str:
         """Return the projection of a text."""
@@ -197,15 +196,15 @@ def _is_invisible(character: str) -> bool:
     return not (character.isprintable() or character.isspace())
 
 
-plain = Projection(_Letters(" "), _is_invisible, becomes=" ")
-"""Keeps white space, each character as one space."""
-compact = Projection(_Letters(""), lambda each: _is_invisible(each) or each.isspace())
-"""Without white space."""
-bare = Projection(_Letters("", only_letters=True), lambda each: not each.isalnum())
-"""Letters and digits alone."""
+plain = Projection(_CharacterForms(" "), _is_invisible, space=" ")
+"""Projection that replaces each white-space character by a space."""
+compact = Projection(_CharacterForms(""), lambda each: _is_invisible(each) or each.isspace())
+"""Projection without white space."""
+bare = Projection(_CharacterForms("", only_letters=True), lambda each: not each.isalnum())
+"""Projection to letters and digits."""
 
 
-class Places:
+class OriginalPositions:
     """The original position of each character in a projected layer of a text."""
 
     def __init__(self, text: str, steps: Iterable[Decoder], projection: Projection) -> None:

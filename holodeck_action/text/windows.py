@@ -13,8 +13,8 @@ from msgspec import Struct
 
 _GROUP = 4
 """Characters looked up first: a row of eight or more contains a group that begins at a multiple of four."""
-_SIX = 6
-"""Characters looked up next: a row that contains the group also contains the two before it or the two after it."""
+_WIDE = 6
+"""Characters looked up next: the group with the two characters before or after it; a row contains one of both."""
 _CHUNK = 512
 """Groups that are looked up together."""
 
@@ -39,20 +39,20 @@ class Value(Struct, frozen=True):
         return places[0] == 0 and all(after - before <= self.width for before, after in pairwise(places))
 
 
-class Windows:
+class RandomValueSearch:
     """Finds parts of secrets in texts: rows of letters and digits that are long enough to identify a random value."""
 
     def __init__(self, values: Iterable[Value]) -> None:
         self._values = tuple(value for value in values if value.starts)
         self._rows: dict[int, dict[str, list[tuple[int, int]]]] = {}
-        self._sixes: set[str] = set()
+        self._wide: set[str] = set()
         for number, value in enumerate(self._values):
             known = self._rows.setdefault(value.width, {})
             for start in value.starts:
                 row = value.letters[start : start + value.width]
                 known.setdefault(row, []).append((number, start))
-                self._sixes.update(row[at : at + _SIX] for at in range(value.width - _SIX + 1))
-        groups = {_ascii(six[at : at + _GROUP]) for six in self._sixes for at in range(_SIX - _GROUP + 1)}
+                self._wide.update(row[at : at + _WIDE] for at in range(value.width - _WIDE + 1))
+        groups = {_ascii(wide[at : at + _GROUP]) for wide in self._wide for at in range(_WIDE - _GROUP + 1)}
         self._groups = frozenset(_groups_in(b"".join(groups)))
         self._least = min((value.width for value in self._values), default=0)
 
@@ -70,7 +70,7 @@ class Windows:
         found: list[tuple[int, int]] = []
         done: dict[int, int] = {}
         for place in self._candidate_positions(groups):
-            if view[place : place + _SIX] in self._sixes or view[place + _GROUP - _SIX : place + _GROUP] in self._sixes:
+            if view[place : place + _WIDE] in self._wide or view[place + _GROUP - _WIDE : place + _GROUP] in self._wide:
                 for at, number, own in self._rows_with(view, place):
                     if at >= done.get(number, 0):
                         span = self._extend(view, at, number, own)

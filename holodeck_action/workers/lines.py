@@ -98,9 +98,9 @@ class LineProcess(KillableProcess):
         return self._stderr.foreign().without_secrets(self._redact)
 
     @property
-    def last_words(self) -> str:
+    def last_line(self) -> str:
         """The last line of the error output, as a clause to append to a sentence; empty if there is no error output."""
-        words = self._stderr.foreign().last_words(self._redact)
+        words = self._stderr.foreign().last_line(self._redact)
         return f"; its last words on stderr: {words}" if words else ""
 
     @property
@@ -228,7 +228,7 @@ class LineProcess(KillableProcess):
         await self._wait_for_stderr()
         if not self._exited.is_set():
             return AgentError("the command closed its output without answering; it was stopped", "crashed")
-        sentence = f"the command {exit_phrase(self._code)} without answering{self.last_words}"
+        sentence = f"the command {exit_phrase(self._code)} without answering{self.last_line}"
         return AgentError(sentence, "crashed", {"exit_code": self._code})
 
 

@@ -295,7 +295,7 @@ def test_one_regression_in_a_thousand_turns_is_named_on_the_first_screen(tmp_pat
     assert finished.code == 1
     first = "\n".join(finished.stdout.splitlines()[:10])
     assert "✗ case 137  [failed]  agent.yaml:" in first
-    assert "passed on the base, with the answer: the answer to question 2 is quite long" in first
+    assert "passed on base, with the expected answer" in first
     assert "    turn 2  agent.yaml:" in first
     assert ", needs 0.50" in first
     assert "answer:   no" in first

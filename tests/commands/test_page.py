@@ -20,7 +20,7 @@ def test_a_run_writes_it_unless_it_is_told_not_to(project: Project) -> None:
     assert project.run("run", "-o", "out").code == 1
     found = page(project.out / "report.html")
     assert found.index["id"] == ["case-2", "case-0", "case-1", "case-3"]
-    assert found.head["sentence"] == "3 of 4 passed, all must pass"
+    assert found.head["sentence"] == "3 of 4 passed, all must pass · case 2: equality: 'wrong' differs from '2'"
     assert found.details["case-2"]["trials"][0]["turns"][0]["response"] == "wrong"
     written = project.run("report", "out/results.json", "--format", "html").stdout
     assert (Page(written).head, Page(written).details) == (found.head, found.details)
@@ -120,7 +120,7 @@ def test_runs_that_cannot_be_columns_are_refused(project: Project) -> None:
         (("out",) * 7 + ("--format", "html"), "a page shows at most 6 runs, and there are 7: leave some out"),
         (
             ("out", "other/out", "--format", "html"),
-            "other/out: has no case of out, so nothing can stand in one row; give runs of the same suite",
+            "other/out: has no case of out, so no case can be compared; give runs of the same suite",
         ),
     ):
         refused = project.run("report", *arguments)

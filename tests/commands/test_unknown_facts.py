@@ -34,7 +34,7 @@ def test_times_of_reading_a_transcript_are_nobodys(project: Project) -> None:
     project.policy(target="recorded:answers.jsonl", gates={"p95_latency_ms": 1000})
     done, record = project.evaluate()
     assert done.code == 3, done.stderr
-    assert "2 answers did not report it" in done.stdout
+    assert "2 answers did not report this time" in done.stdout
     timings = [turn.timing for turn in record.turns]
     assert [(each.duration_ms, each.model_ms) for each in timings if each] == [(None, 7.0), (None, None), (None, None)]
     project.policy(target="recorded:answers.jsonl")
@@ -115,4 +115,4 @@ def test_no_metric_that_passes_makes_up_for_what_another_one_lacks(project: Proj
         done, _ = project.evaluate()
         assert done.code == code, done.stdout
         assert project.verdict()["cases"][0]["outcome"] == outcome
-    assert "1 evaluation lacks a fact, which no gate tolerates" in done.stdout
+    assert "1 evaluation has an unknown input, which no gate tolerates" in done.stdout

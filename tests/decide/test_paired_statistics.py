@@ -199,10 +199,10 @@ def test_so_many_cases_see_the_effect_and_fewer_do_not(effect: float) -> None:
 def test_repeating_cases_makes_up_for_fewer_where_repeating_is_the_noise() -> None:
     found = weighted(np.random.default_rng(2).normal(0, 0.3, 40).clip(-1, 1))
     variance = float(np.var([value for value, _ in found], ddof=1))
-    assert cases_to_detect(0.1, found, noise=variance, less=1 / 5) == pytest.approx(
+    assert cases_to_detect(0.1, found, noise=variance, noise_factor=1 / 5) == pytest.approx(
         cases_to_detect(0.1, found) / 5, abs=2
     )
-    assert cases_to_detect(0.1, found, noise=0.0, less=1 / 5) == cases_to_detect(0.1, found)
+    assert cases_to_detect(0.1, found, noise=0.0, noise_factor=1 / 5) == cases_to_detect(0.1, found)
 
 
 difference_values = st.one_of(

@@ -21,7 +21,7 @@ from holodeck_action.decide.agreement import (
     spearman,
     wilson,
 )
-from holodeck_action.record.judge_card import NOTHING, Confusion, Estimate
+from holodeck_action.record.judge_card import NO_ESTIMATE, Confusion, Estimate
 
 TABLES = st.builds(Confusion, *[st.integers(0, 60)] * 4)
 
@@ -52,7 +52,7 @@ def test_a_rate_has_wilsons_interval(counts: tuple[int, int]) -> None:
 
 def test_nothing_is_known_of_no_answers() -> None:
     empty = Confusion(0, 0, 0, 0)
-    assert wilson(0, 0) == cohen_kappa(empty) == corrected_rate(0, 0, empty) == alpha_of_pairs([]) == NOTHING
+    assert wilson(0, 0) == cohen_kappa(empty) == corrected_rate(0, 0, empty) == alpha_of_pairs([]) == NO_ESTIMATE
     assert pearson([]) is spearman([(1.0, 1.0)]) is mean_absolute_error([]) is None
 
 
@@ -61,7 +61,7 @@ def test_kappa_is_that_of_its_definition(table: Confusion) -> None:
     n = table.n
     found = cohen_kappa(table)
     if not n or table.human_passes == table.judge_passes == n or table.human_passes == table.judge_passes == 0:
-        assert found == NOTHING
+        assert found == NO_ESTIMATE
         return
     agreed = Fraction(table.true_pass + table.true_fail, n)
     chance = Fraction(table.human_passes * table.judge_passes, n * n)
@@ -230,7 +230,7 @@ def test_turns_of_one_conversation_are_resampled_together() -> None:
 
 def test_alpha_has_no_interval_where_a_bootstrap_tells_nothing() -> None:
     assert alpha_of_pairs([(1.0, 1.0), (0.0, 0.0)] * 20) == Estimate(1.0)
-    assert alpha_of_pairs([(1.0, 1.0)] * 20) == NOTHING
+    assert alpha_of_pairs([(1.0, 1.0)] * 20) == NO_ESTIMATE
     few = alpha_of_pairs([(1.0, 0.0), (0.0, 0.0), (1.0, 1.0)] * 3)
     assert few.value is not None
     assert few.low is None

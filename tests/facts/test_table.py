@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.decide.compare.regressions import CASES, INCONCLUSIVE, REGRESSED
-from holodeck_action.decide.exam_gate import LOOSENED
+from holodeck_action.decide.compare.regressions import MAX_REGRESSIONS, ON_INCONCLUSIVE, ON_REGRESSED
+from holodeck_action.decide.loosened_gate import ON_LOOSENED
 from holodeck_action.metrics.registry import built_in
 from holodeck_action.suite.model.metric_base import Metric
 from holodeck_action.suite.model.policy import Gates
@@ -99,7 +99,7 @@ def test_every_fact_gate_and_metric_has_its_row() -> None:
     assert METRIC_FACTS.keys() | GATES_OF.keys() == REPLY.fields.keys() - NO_FACTS
     gates = {gate for cells in rows("gate, and the facts it reads") for gate in cells[0]} - REPLY.fields.keys()
     declared = {"metrics.NAME" if name == "metrics" else name for name in Gates.model_fields}
-    assert gates == declared | {CASES, REGRESSED, INCONCLUSIVE, LOOSENED}
+    assert gates == declared | {MAX_REGRESSIONS, ON_REGRESSED, ON_INCONCLUSIVE, ON_LOOSENED}
 
 
 def test_every_gate_is_in_the_table_of_gates() -> None:

@@ -17,7 +17,7 @@ from holodeck_action.decide.decision import decide
 from holodeck_action.github.annotations import (
     DETAILS_LIMIT,
     MESSAGE_LIMIT,
-    MOST,
+    MOST_ANNOTATIONS,
     TITLE_LIMIT,
     Annotation,
     as_check_annotation,
@@ -395,8 +395,8 @@ def test_two_thousand_failing_cases_are_annotated_within_the_limits_of_a_check_r
     marks = annotate([report])
     assert time.process_time() - began < 5
     assert len(marks) == 2000
-    assert all(mark.details for mark in marks[:MOST])
-    assert not any(mark.details for mark in marks[MOST:])
+    assert all(mark.details for mark in marks[:MOST_ANNOTATIONS])
+    assert not any(mark.details for mark in marks[MOST_ANNOTATIONS:])
     for mark in marks:
         _check_limits(mark)
     hub.add_token("ghs_job", Token(login="github-actions[bot]", kind="installation", permissions={"checks": "write"}))

@@ -480,7 +480,7 @@ def test_body_in_drops() -> None:
 
     started = time.monotonic()
     read, written, count = raising(script, timeout_s=0.05)
-    assert "did not come in time" in str(read)
+    assert "did not arrive in time" in str(read)
     assert (written.accepted, count) == (True, 3)
     assert time.monotonic() - started < 5
 

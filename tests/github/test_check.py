@@ -251,7 +251,7 @@ def test_a_check_run_that_may_have_been_made_is_not_made_blindly(hub: FakeGitHub
 def test_a_token_that_cannot_is_told_what_is_missing(hub: FakeGitHub, repo: Any, token: str, told: str) -> None:
     outcome = _start(hub, token)
     assert isinstance(outcome, Skipped)
-    assert outcome.asked
+    assert outcome.requested
     assert told in outcome.reason
     assert token not in outcome.reason
 
@@ -418,6 +418,6 @@ def test_a_token_that_lost_its_rights_is_told_what_is_missing(hub: FakeGitHub, r
     run = _begun(hub)
     outcome = _conclude(hub, run, 3, "ghs_read", why=WHY)
     assert isinstance(outcome, Skipped)
-    assert outcome.asked
+    assert outcome.requested
     assert outcome.reason.startswith(WHY.rstrip("."))
     assert "`checks: write`" in outcome.reason

@@ -239,7 +239,7 @@ def test_modes(hub: FakeGitHub, repo: Any, mode: Mode, before: int | None, faili
     assert [_told(body)[1] for body in _bodies(repo)] == ([] if expected is None else [expected])
     if mode == "off" or expected is None:
         assert isinstance(outcome, Skipped)
-        assert not outcome.asked
+        assert not outcome.requested
     else:
         assert isinstance(outcome, Published)
     assert mode != "off" or not hub.requests
@@ -448,14 +448,14 @@ WHY = "a pull request from a fork has a token that only reads: see docs/github.m
 def test_a_token_that_cannot_is_told_what_is_missing(hub: FakeGitHub, repo: Any, token: str, told: str) -> None:
     outcome = _publish(hub, _wanted(1), token)
     assert isinstance(outcome, Skipped)
-    assert outcome.asked
+    assert outcome.requested
     assert told in outcome.reason
     assert token not in outcome.reason
     assert repo.comments(7) == []
 
 
 def test_why_a_token_cannot_write_comes_first(hub: FakeGitHub, repo: Any) -> None:
-    outcome = _publish(hub, _wanted(1), "ghs_read", why=WHY)
+    outcome = _publish(hub, _wanted(1), "ghs_read", read_only_reason=WHY)
     assert isinstance(outcome, Skipped)
     assert outcome.reason.startswith(WHY.rstrip("."))
     assert "`pull-requests: write`" in outcome.reason

@@ -27,9 +27,9 @@ PLAIN = Target(
     sha=HEAD,
     lookup=ByNumber(7),
     comments=True,
-    standing_for=frozenset(),
+    equivalent_commits=frozenset(),
     checks_out_head=True,
-    why="",
+    read_only_reason="",
     fork=False,
     privileged=False,
 )
@@ -42,39 +42,39 @@ ANOTHERS: dict[str, Any] = {"checks_out_head": False, "privileged": True}
 CHOSEN: dict[str, Any] = {**ANOTHERS, "sha": None, "fork": None}
 
 TABLE: dict[str, dict[str, Any]] = {
-    "pull_request": {"standing_for": TESTED, "pull": replace(OWN, merge_sha=MERGE)},
+    "pull_request": {"equivalent_commits": TESTED, "pull": replace(OWN, merge_sha=MERGE)},
     # What the payload calls its merge commit is that of the push before.
-    "pull_request.synchronize": {"standing_for": TESTED, "pull": replace(OWN, merge_sha=MERGE)},
+    "pull_request.synchronize": {"equivalent_commits": TESTED, "pull": replace(OWN, merge_sha=MERGE)},
     "pull_request.fork": {
-        "standing_for": TESTED,
+        "equivalent_commits": TESTED,
         "pull": replace(FORKED, merge_sha=MERGE),
         "fork": True,
     },
     "pull_request.deleted-fork": {
-        "standing_for": TESTED,
+        "equivalent_commits": TESTED,
         "pull": replace(OWN, head_repository=None, merge_sha=MERGE),
         "fork": True,
     },
     "pull_request.enterprise": {
-        "standing_for": TESTED,
+        "equivalent_commits": TESTED,
         "pull": replace(FORKED, merge_sha=MERGE),
         "fork": True,
     },
     "pull_request.dependabot": {
-        "standing_for": TESTED,
+        "equivalent_commits": TESTED,
         "pull": replace(OWN, merge_sha=MERGE),
     },
     "pull_request.closed": {
-        "standing_for": TESTED,
+        "equivalent_commits": TESTED,
         "pull": replace(OWN, state="closed", merge_sha=MERGE),
     },
     "pull_request.merged": {
-        "standing_for": frozenset({AFTER}),
+        "equivalent_commits": frozenset({AFTER}),
         "checks_out_head": False,
         "pull": replace(OWN, state="closed", merge_sha=AFTER),
     },
     "pull_request_review.fork": {
-        "standing_for": TESTED,
+        "equivalent_commits": TESTED,
         "pull": replace(FORKED, merge_sha=MERGE),
         "fork": True,
     },
@@ -121,39 +121,41 @@ def test_the_table_has_every_payload() -> None:
 @pytest.mark.parametrize("name", sorted(TABLE))
 def test_each_event_leads_to_its_target(name: str) -> None:
     target = resolved(name)
-    expected = replace(PLAIN, **{"event": events.event_of(name), "why": target.why, **TABLE[name]})
+    expected = replace(
+        PLAIN, **{"event": events.event_of(name), "read_only_reason": target.read_only_reason, **TABLE[name]}
+    )
     assert target == expected
 
 
 @pytest.mark.parametrize("name", ["pull_request.fork", "pull_request.deleted-fork", "pull_request_review.fork"])
 def test_a_fork_is_told_the_way_out(name: str) -> None:
-    assert resolved(name).why == (
+    assert resolved(name).read_only_reason == (
         f"the token of a {events.event_of(name)} run for a fork is read-only: publish from a second workflow "
         "(docs/github.md#pull-requests-from-forks)"
     )
 
 
 def test_dependabot_is_told_the_way_out_where_its_token_only_reads() -> None:
-    why = resolved("pull_request.dependabot").why
+    why = resolved("pull_request.dependabot").read_only_reason
     assert why == (
         "the token of a pull_request run that Dependabot caused is read-only: publish from a second workflow, as for "
         "forks (docs/github.md#pull-requests-from-forks)"
     )
-    assert "Dependabot" in resolved("push", GITHUB_ACTOR="dependabot[bot]").why
+    assert "Dependabot" in resolved("push", GITHUB_ACTOR="dependabot[bot]").read_only_reason
     # Who pushed again or ran it again, is the actor or is not; only the actor counts.
-    assert resolved("pull_request.dependabot", GITHUB_ACTOR="alice").why == ""
+    assert resolved("pull_request.dependabot", GITHUB_ACTOR="alice").read_only_reason == ""
     # Without the runner's variable, it is the sender.
-    assert "Dependabot" in resolved("pull_request.dependabot", GITHUB_ACTOR="").why
+    assert "Dependabot" in resolved("pull_request.dependabot", GITHUB_ACTOR="").read_only_reason
     for name in ("pull_request_target", "workflow_run", "merge_group", "schedule", "issue_comment"):
-        assert resolved(name, GITHUB_ACTOR="dependabot[bot]").why == ""
+        assert resolved(name, GITHUB_ACTOR="dependabot[bot]").read_only_reason == ""
 
 
 def test_the_merge_commit_of_another_pull_request_stands_for_none() -> None:
     target = resolved("pull_request", GITHUB_REF="refs/pull/70/merge")
-    assert target.standing_for == frozenset()
+    assert target.equivalent_commits == frozenset()
     assert target.pull == OWN
-    assert resolved("pull_request", GITHUB_SHA="").standing_for == frozenset()
-    assert resolved("pull_request", GITHUB_SHA=HEAD).standing_for == frozenset()
+    assert resolved("pull_request", GITHUB_SHA="").equivalent_commits == frozenset()
+    assert resolved("pull_request", GITHUB_SHA=HEAD).equivalent_commits == frozenset()
 
 
 def test_a_renamed_base_repository_has_no_fork_by_its_letters_case() -> None:
@@ -384,13 +386,13 @@ def check_total(event: str, payload: Mapping[str, Any], variables: Mapping[str, 
         sentence = str(error)
     else:
         check_careful(event, target)
-        sentence = target.why
+        sentence = target.read_only_reason
     assert sentence.isprintable()
 
 
 def check_careful(event: str, target: Target) -> None:
     assert target.event == event
-    for commit in (target.sha, *target.standing_for):
+    for commit in (target.sha, *target.equivalent_commits):
         assert commit is None or (len(commit) in (40, 64) and set(commit) <= set("0123456789abcdef"))
     assert target.repository == "" or target.repository.count("/") == 1
     match target.lookup:

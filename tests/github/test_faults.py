@@ -13,14 +13,13 @@ from typing import Any
 import pytest
 
 from holodeck_action.commands.publish import read_runs
-from holodeck_action.github.channels import LOOKS_S as EACH_LOOK_S
-from holodeck_action.github.channels import Access, Channel, Published
+from holodeck_action.github.channel_options import channel_options_from
+from holodeck_action.github.channels import POLL_PAUSES_S, Access, Channel, Published
 from holodeck_action.github.event import named_target
 from holodeck_action.github.publisher import Connection, Findings, Publisher
 from holodeck_action.github.rest.api import connect
-from holodeck_action.github.rest.retry import LONGEST_WAITS_S
-from holodeck_action.github.surfaces import surfaces_from
-from holodeck_action.reports.comment.places import Place as Where
+from holodeck_action.github.rest.retry import TOTAL_WAIT_S
+from holodeck_action.reports.comment.places import LinkContext as Where
 from holodeck_action.text.redaction import Redactor
 from tests.action.step import Ended
 from tests.commands.project import Project
@@ -78,7 +77,7 @@ OUTCOMES = [
 
 _DURATION = re.compile(r"\d[\d.,]* (?:ms|s)\b")
 
-LOOKS_S = 6 * sum(EACH_LOOK_S)
+ALL_POLLS_S = 6 * sum(POLL_PAUSES_S)
 """Seconds of looks for what an unanswered write has done, in one run: no channel looks more than three times in a row,
 and none but one meets the fault's call more than twice."""
 
@@ -195,8 +194,8 @@ def check_check(scene: Scene, ended: Ended, row: str, without: Ended) -> None:
 
 
 def check_waits(scene: Scene) -> None:
-    """Check that the step cannot stand still for ever: all its calls wait `LONGEST_WAITS_S` together."""
-    assert sum(scene.start.waits) <= LONGEST_WAITS_S + LOOKS_S
+    """Check that the step cannot stand still for ever: all its calls wait `TOTAL_WAIT_S` together."""
+    assert sum(scene.start.waits) <= TOTAL_WAIT_S + ALL_POLLS_S
 
 
 def check_run(scene: Scene, place: Place, fault: Fault, without: Ended) -> Ended:
@@ -316,12 +315,12 @@ class Late:
 
     def publish(self, run: str) -> tuple[Channel, ...]:
         """Publish; a run of the name has not published before."""
-        surfaces = surfaces_from({"review": "failures"}, ["agent.yaml"], {})
+        channel_options = channel_options_from({"review": "failures"}, ["agent.yaml"], {})
         place = Where("https://github.com", REPOSITORY, HEAD, None)
         pause = self.scene.start.waits.append
         with connect(TOKEN, self.scene.hub.url, REPOSITORY, pause=pause, timeout_s=0.15) as api:
             connection = Connection(Access(api, pause=pause))
-            publisher = Publisher(named_target(REPOSITORY, 7, HEAD), connection, surfaces, place, run)
+            publisher = Publisher(named_target(REPOSITORY, 7, HEAD), connection, channel_options, place, run)
             publisher.begin(None)
             shown = tuple(suite.report for suite in self.done.suites)
             found = Findings(self.done.exit_code, shown, (), None, lambda sentence: None)

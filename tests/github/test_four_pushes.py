@@ -27,7 +27,7 @@ PUSHES = (("refund",), ("shipping", "warranty"), ("shipping", "warranty"), ())
 """The cases that each push answers wrongly; `main` answers all correctly."""
 READS_RUNS = {**WRITES, "actions": "read"}
 VOLATILE = re.compile(
-    r"<!-- holodeck-action:state.*?-->|(?<=<sub>)[\d.]+ m?s|(?<=actions/runs/)\d+|"
+    r"<!-- holodeck-action:state.*?-->|(?<=<sub>)[\d.]+ m?s|(?<=\) · )[\d.]+ m?s(?= · )|(?<=actions/runs/)\d+|"
     r"holodeck-action [\d.]+\w*"
 )
 

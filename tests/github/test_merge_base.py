@@ -87,7 +87,7 @@ def test_a_push_to_the_default_branch_is_compared_with_what_was_there(
     environ = event_environ("push", tmp_path, overrides={"before": names["0"]}, GITHUB_REF="refs/heads/main")
     found = wanted_commit(names["2"], base_branch(environ), api, tmp_path, environ)
     assert found == WantedCommit(names["0"], "main")
-    assert base_branch(environ).own
+    assert base_branch(environ).on_default_branch
     assert hub.requests == []
 
 
@@ -281,7 +281,7 @@ def test_a_file_that_is_another_one(hub: FakeGitHub, repo: Repository, api: Api,
 def test_a_list_that_is_cut_short(hub: FakeGitHub, repo: Repository, api: Api, tmp_path: Path) -> None:
     sha = repo.git.commit({"a": "x"})
     hub.fail(Fault("GET", "/git/trees/", status=200, body={**forged_tree(repo), "truncated": True}, times=None))
-    with pytest.raises(ApiError, match="cut short"):
+    with pytest.raises(ApiError, match="truncated"):
         fetch_objects(api, sha, frozenset(), store_of(tmp_path))
 
 

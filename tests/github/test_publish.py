@@ -502,7 +502,7 @@ def test_a_suite_whose_run_has_not_ended_keeps_the_others_from_passing(stage: St
 def test_a_journal_alone_is_no_result(stage: Stage) -> None:
     stage.bring("journal.jsonl", "{}\n")
     ended = stage.run({"publish": "artifact/journal.jsonl"})
-    assert (ended.code, "is no results.json" in ended.text) == (2, True)
+    assert (ended.code, "is a journal, not a results.json" in ended.text) == (2, True)
 
 
 @pytest.mark.parametrize("name", ["../..", "/etc", "a)](http://evil.example)", "@octo/team", "`|\n# <img src=x>"])

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from holodeck_action.github.rest.api import Api, connect
 from holodeck_action.github.rest.objects import ApiError, CheckState
-from holodeck_action.github.rest.retry import LONGEST_WAITS_S, rate_limit_wait, repeatable, retry_after
+from holodeck_action.github.rest.retry import TOTAL_WAIT_S, is_repeatable, rate_limit_wait, retry_after
 from tests.action.step import ROOT
 from tests.github.fake import FakeGitHub, Fault, Repository, Token
 from tests.github.fake.permissions import Permissions
@@ -233,10 +233,10 @@ def test_waits_of_all_calls_together(stage: Stage) -> None:
     stage.hub.fail(Fault("GET", r"/pulls/7$", drop="before"))
     with pytest.raises(ApiError, match="ended early before the answer; of the 180 seconds"):
         stage.api.pull(7)
-    assert sum(stage.waits) == LONGEST_WAITS_S
+    assert sum(stage.waits) == TOTAL_WAIT_S
     # Who is not refused is served as ever.
     assert stage.api.pull(7).number == 7
-    assert f"share {LONGEST_WAITS_S:.0f} seconds for waiting" in (ROOT / "docs" / "github.md").read_text("utf-8")
+    assert f"share {TOTAL_WAIT_S:.0f} seconds for waiting" in (ROOT / "docs" / "github.md").read_text("utf-8")
 
 
 def test_waits_of_all_pages_together(stage: Stage) -> None:
@@ -363,7 +363,7 @@ def test_annotations_are_never_added_twice(stage: Stage) -> None:
 def test_timeout(hub: FakeGitHub, operation: Operation) -> None:
     with staged(hub, timeout_s=0.15) as stage:
         hub.fail(Fault(operation.method, operation.path, delay=0.4, times=None))
-        with pytest.raises(ApiError, match="did not come in time") as caught:
+        with pytest.raises(ApiError, match="did not arrive in time") as caught:
             operation.run(stage)
         repeated = operation in REPEATABLE.values()
         assert (caught.value.kind, caught.value.accepted) == ("unavailable", operation.writes)
@@ -436,7 +436,7 @@ def test_untrusted_certificate_is_no_passing_trouble(tmp_path: Path) -> None:
     ],
 )
 def test_repeatable(method: str, path: str, expected: bool) -> None:
-    assert repeatable(method, path) is expected
+    assert is_repeatable(method, path) is expected
 
 
 TEXTS = st.one_of(st.text(max_size=40), st.integers().map(str), st.floats().map(str), st.just("0"))

@@ -112,7 +112,7 @@ def test_nothing_on_lines_of_the_diff_is_nothing_to_publish(hub: FakeGitHub, rep
     for report in (_suite(0.9), _suite(0.1, first=50), _suite(0.1, folder=None), _suite(0.1, folder="other")):
         ended = _publish(hub, report)
         assert isinstance(ended, Skipped)
-        assert not ended.asked
+        assert not ended.requested
         assert "no failing case is on a line of the diff" in ended.reason
     assert _writes(hub) == []
 
@@ -128,7 +128,7 @@ def test_nothing_evaluated_leaves_everything_as_it_is(hub: FakeGitHub, repo: Any
     _publish(hub, _suite(0.3))
     before = _inline(repo), len(hub.requests)
     ended = _publish(hub)
-    assert ended == Skipped("nothing was evaluated, so the review stays as it is", asked=False)
+    assert ended == Skipped("nothing was evaluated, so the review stays as it is", requested=False)
     assert (_inline(repo), len(hub.requests)) == before
 
 
@@ -497,13 +497,13 @@ def test_trouble_for_good_is_said_and_nothing_is_made(
     hub: FakeGitHub, repo: Any, fault: Fault, kind: type[Failed] | type[Skipped]
 ) -> None:
     hub.fail(fault)
-    ended = _publish(hub, _suite(0.3, 0.2), why="Dependabot's token is read-only.")
+    ended = _publish(hub, _suite(0.3, 0.2), read_only_reason="Dependabot's token is read-only.")
     assert isinstance(ended, kind), ended
     assert "review could not be" in ended.reason or "is unknown" in ended.reason
     assert "ghs_job" not in ended.reason
     assert repo.reviews(7) == []
     if isinstance(ended, Skipped):
-        assert ended.asked
+        assert ended.requested
     if fault.body == DENIED:
         assert ended.reason.startswith("Dependabot's token is read-only; ")
         assert "add `pull-requests: " in ended.reason
@@ -513,7 +513,7 @@ def test_trouble_for_good_is_said_and_nothing_is_made(
 def test_a_token_that_may_not_names_the_permission(hub: FakeGitHub, repo: Any, token: str, permission: str) -> None:
     ended = _publish(hub, _suite(0.3), token=token)
     assert isinstance(ended, Skipped)
-    assert ended.asked
+    assert ended.requested
     assert f"add `pull-requests: {permission}` to the `permissions:` of the job" in ended.reason
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from holodeck_action.github.annotations import MOST
+from holodeck_action.github.annotations import MOST_ANNOTATIONS
 from holodeck_action.reports.comment.changes import State
 from tests.action.step import Ended
 from tests.commands.project import Project
@@ -18,13 +18,13 @@ from tests.github.workflow import READS
 from tests.reports.hostile import FRAGMENTS
 from tests.reports.parsing import check_structure
 
-CASES = MOST + 100
+CASES = MOST_ANNOTATIONS + 100
 LENGTH = 20_000
 SENTINEL = "octocat"
 """Is in every hostile text, and in none of ours."""
 HERE = "https://github.com/octo/shop"
 LINK = re.compile(rf"{HERE}/(actions/runs/\d+(#artifacts)?|commit/{HEAD}|blob/{HEAD}/agent\.yaml#L[1-9]\d*)", re.ASCII)
-SUMMARY = re.compile(r"<summary>[\w ,:()]+</summary>")
+SUMMARY = re.compile(r"<summary>[\w ,:()·]+</summary>")
 MARKER = re.compile(r"<!-- holodeck-action:(report|review|case):[\w.%/:-]+ -->", re.ASCII)
 SURROGATES = re.compile(r"\\u(d[89ab]..)\\u(d[c-f]..)")
 
@@ -110,14 +110,14 @@ def test_everything_is_published_within_the_limits(hub: FakeGitHub, project: Pro
     ended = scene.step()
     assert ended.code == 1
     told = rows(ended.summary)
-    assert told["check"].startswith(f"[failure, {MOST} annotations]")
+    assert told["check"].startswith(f"[failure, {MOST_ANNOTATIONS} annotations]")
     assert told["review"].startswith("[20 inline comments made]")
     check_outputs(ended)
     check_no_token(scene, ended)
 
     (run,) = scene.repository.check_runs(HEAD)
     assert (run["status"], run["conclusion"]) == ("completed", "failure")
-    assert len(run["annotations"]) == MOST
+    assert len(run["annotations"]) == MOST_ANNOTATIONS
     places = {(mark["path"], mark["start_line"]) for mark in run["annotations"]}
     assert len(places) == len(run["annotations"])
     for mark in run["annotations"]:
@@ -125,7 +125,7 @@ def test_everything_is_published_within_the_limits(hub: FakeGitHub, project: Pro
         check_plain(mark["title"])
         check_plain(mark["message"])
     check_plain(run["output"]["title"])
-    assert f"{CASES - MOST:,}" in run["output"]["summary"]
+    assert f"{CASES - MOST_ANNOTATIONS:,}" in run["output"]["summary"]
 
     (comment,) = scene.repository.comments(7)
     # What is left of them is told, and where it is.

@@ -90,7 +90,7 @@ def test_what_is_an_agent(project: Project, framework: str, code: str, name: str
         assert _policy(project)["target"] == f"{framework}:main:{name}"
     else:
         assert "note: found no name that holds a" in said.stdout
-        assert "write MODULE:NAME of yours into the line `target:` in place of my_agent:" in said.stdout
+        assert "write your agent's MODULE:NAME into the line `target:` in place of my_agent:" in said.stdout
         assert str(_policy(project)["target"]).startswith(f"{framework}:my_agent:")
 
 
@@ -121,7 +121,7 @@ def test_a_crew_gets_a_callable_that_asks_it(project: Project) -> None:
     crew = (CREWAI / "shop_agent.py").read_text(encoding="utf-8").partition("def answer(")[0]
     project.write("shop/crews.py", crew.replace("crew = Crew(", "clerks = Crew("))
     said = project.run("init", "--framework", "crewai").stdout
-    assert "note: python:ask_crew:answer asks shop.crews:clerks, from shop/crews.py:" in said
+    assert "note: python:ask_crew:answer calls shop.crews:clerks, from shop/crews.py:" in said
     assert "the agent's packages must include openinference-instrumentation-crewai, " in said
     assert {"target": "python:ask_crew:answer", "spans": True}.items() <= _policy(project).items()
     assert "\nfrom shop.crews import clerks as crew\n" in (project.folder / "ask_crew.py").read_text()
@@ -165,7 +165,9 @@ def test_of_several_agents_a_person_chooses_one(project: Project, typed: str, co
         assert not (project.folder / "holodeck-action.yaml").exists()
         # Where nobody can be asked, the first is taken, and the others are named.
         said = project.run(*arguments)
-        assert "note: others are b.c:graph: change the line `target:` for one of them\n" in said.stdout
+        assert (
+            "note: other agents were found: b.c:graph; to use one of them, change the line `target:`\n" in said.stdout
+        )
         target = "langgraph:a:graph"
     assert _policy(project)["target"] == target
 

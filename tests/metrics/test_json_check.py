@@ -135,7 +135,7 @@ def test_answers(project: Project, check: dict[str, Any], answer: str, reason: s
     ],
 )
 def test_formats(schema: dict[str, Any], value: Any, fits: bool) -> None:
-    assert (JsonSchema(schema, written=True).misfits(value, whole="it", most=1) == []) == fits
+    assert (JsonSchema(schema, written=True).violations(value, whole="it", most=1) == []) == fits
 
 
 @pytest.mark.parametrize(
@@ -145,16 +145,20 @@ def test_formats(schema: dict[str, Any], value: Any, fits: bool) -> None:
         ({}, {"json": "../gone.json"}, "the file"),
         ({"s.json": "{"}, {"json": "s.json"}, "the file s.json "),
         ({"s.json": "[]"}, {"json": "s.json"}, "the file s.json must hold a JSON Schema, which is an object"),
-        ({"s.json": '{"type": "x"}'}, {"json": "s.json"}, "the file s.json is no JSON Schema: type: 'x' is not valid"),
-        ({}, {"json": {"type": "x"}}, "is no JSON Schema: type: 'x' is not valid"),
-        ({}, {"json": {"$ref": "https://example.org/s.json"}}, "leads to another document, which is not loaded"),
-        ({}, {"json": {"$ref": "#/$defs/gone"}}, "$ref: #/$defs/gone leads nowhere"),
+        (
+            {"s.json": '{"type": "x"}'},
+            {"json": "s.json"},
+            "the file s.json is not a JSON Schema: type: 'x' is not valid",
+        ),
+        ({}, {"json": {"type": "x"}}, "is not a JSON Schema: type: 'x' is not valid"),
+        ({}, {"json": {"$ref": "https://example.org/s.json"}}, "refers to another document, which is not loaded"),
+        ({}, {"json": {"$ref": "#/$defs/gone"}}, "$ref: #/$defs/gone does not exist in the schema"),
         ({}, {"json": {"$schema": "https://example.org/draft"}}, "is not a draft of JSON Schema"),
         ({}, {"json": {"format": "zip-code"}}, "the format zip-code is not checked (allowed: date-time, date, "),
-        ({}, {"json": None, "paths": {"order": 1}}, "'order' is no JSONPath"),
+        ({}, {"json": None, "paths": {"order": 1}}, "'order' is not a JSONPath"),
         ({}, {"json": None, "paths": {"$[?@.a > 1]": 1}}, "'$[?@.a > 1]' has a filter, which is not allowed here"),
         ({}, {"json": None, "paths": {"$.a": {"min": 2, "max": 1}}}, "min must not be above max"),
-        ({}, {"json": None, "paths": {"$.a": {"exists": False, "min": 1}}}, "nothing else can hold for a value that"),
+        ({}, {"json": None, "paths": {"$.a": {"exists": False, "min": 1}}}, "exists: false cannot be combined with"),
         ({}, {"json": None, "paths": {"$.a": {"regex": "("}}}, "the pattern does not compile"),
     ],
 )

@@ -18,7 +18,7 @@ from holodeck_action.text.views import (
     TAGS,
     TERMINAL,
     Decoder,
-    Places,
+    OriginalPositions,
     bare,
     compact,
     layers,
@@ -94,7 +94,7 @@ def test_no_invisible_character_hides_any_secret(secret: str, separator: str, ev
 def test_places_are_those_of_the_quick_view(text: str) -> None:
     for steps, layer in layers(text):
         for projection in (plain, compact, bare):
-            places = Places(text, steps, projection)
+            places = OriginalPositions(text, steps, projection)
             assert places.view == projection(layer)
             spans = [places.span(at, at + 1) for at in range(len(places.view))]
             assert spans == sorted(spans)

@@ -31,8 +31,8 @@ from holodeck_action.record.record import (
     Usage,
 )
 from holodeck_action.reports.comment.changes import State, state_of
-from holodeck_action.reports.comment.check_summary import TITLE_LIMIT, Mark, render_check
-from holodeck_action.reports.comment.places import Place
+from holodeck_action.reports.comment.check_summary import TITLE_LIMIT, AnnotatedLine, render_check
+from holodeck_action.reports.comment.places import LinkContext
 from holodeck_action.reports.comment.pull_request import render_comment, render_problem
 from holodeck_action.reports.comment.size_limit import CHECK, COMMENT, SizeLimit
 from holodeck_action.reports.custom import CustomTemplate
@@ -51,13 +51,13 @@ MARKER = "<!-- holodeck-action:report:ci/evaluate/agent.yaml -->"
 A, B = "a1" * 20, "b2" * 20
 SERVER = "https://github.com"
 RUN = f"{SERVER}/octo/shop/actions/runs/77"
-AT = Place(SERVER, "octo/shop", A, RUN)
+AT = LinkContext(SERVER, "octo/shop", A, RUN)
 SENTINEL = "qzxq"
 LINK = re.compile(rf"{SERVER}/octo/shop/(actions/runs/77|commit/({A}|{B})|blob/{A}/[\w.~/%-]+#L[1-9]\d*)", re.ASCII)
 SUMMARY = re.compile(
     r"<summary>(All terms that differ from the base|"
-    r"\d+ (passed|(of \d+ )?more failing|quarantined, without effect on the verdict)|"
-    r"Gates \(\d+ of \d+ hold\) and metrics(: .+)?)</summary>"
+    r"\d+ (passed|(more )?of the \d+ failing cases|quarantined, without effect on the verdict)|"
+    r"(\d+ of )?\d+ gates? (violated|undecided|not judged|passed) · metrics(: .+)?)</summary>"
 )
 
 
@@ -71,7 +71,7 @@ def comment(
     exit_code: int | None = None,
     sha: str = A,
     run: str = "77/1",
-    at: Place = AT,
+    at: LinkContext = AT,
     template: CustomTemplate | None = None,
     note: Callable[[str], None] = silent,
 ) -> str:
@@ -316,29 +316,32 @@ def test_whole_comments(name: str) -> None:
     assert shown == file.read_bytes().decode(), f"{file.name} differs; UPDATE_GOLDEN=1 writes it anew"
 
 
-def named_in_the_first_line(text: str) -> bool:
-    """Tell whether the first line that is shown names the commit, as a link, and no other line does."""
-    shown = [line for line in text.split("\n")[2:] if not line.startswith("> [!")]
-    link = f"ommit [`{A[:7]}`]({SERVER}/octo/shop/commit/{A})"
-    return [number for number, line in enumerate(shown) if link in line] == [0]
+def names_the_commit(text: str) -> bool:
+    """Tell whether the last line names the commit, as a link, and no other line does."""
+    shown = text.rstrip("\n").split("\n")
+    link = f"commit [`{A[:7]}`]({SERVER}/octo/shop/commit/{A})"
+    return [number for number, line in enumerate(shown) if link in line] == [len(shown) - 1]
 
 
 @pytest.mark.parametrize("name", SCENES)
-def test_the_first_line_names_the_commit(name: str) -> None:
-    assert named_in_the_first_line(SCENES[name]())
+def test_the_last_line_names_the_commit(name: str) -> None:
+    assert names_the_commit(SCENES[name]())
 
 
-def test_so_does_that_of_a_template_and_of_a_text_that_is_cut() -> None:
+def test_a_comment_of_a_template_names_the_commit() -> None:
     report = in_folder(support())
     template = CustomTemplate("mine.j2", "{{ report.suite }}: {{ report.outcome }}\n" + "line\n" * 20_000)
-    for made in ((report,), (report, report)):
-        text = comment(*made, template=template)
-        assert named_in_the_first_line(text)
-        assert within(text, COMMENT)
+    # What a template writes may be cut, so the line above it names the commit.
+    text = comment(report, template=template)
+    assert text.split("\n")[2] == f"Commit [`{A[:7]}`]({SERVER}/octo/shop/commit/{A})"
+    several = comment(report, report, template=template)
+    assert names_the_commit(several)
+    assert within(text, COMMENT)
+    assert within(several, COMMENT)
     broken = CustomTemplate("mine.j2", "{{ nothing }}")
-    assert named_in_the_first_line(comment(report, template=broken, note=lambda _: None))
+    assert names_the_commit(comment(report, template=broken, note=lambda _: None))
     stopped_early = comment(report, exit_code=4)
-    assert named_in_the_first_line(stopped_early)
+    assert names_the_commit(stopped_early)
 
 
 def test_every_golden_file_is_of_a_scene() -> None:
@@ -395,16 +398,13 @@ def test_a_problem_replaces_a_verdict_and_keeps_what_to_compare_with() -> None:
 )
 def test_without_a_verdict(code: int, alert: str, shown: str) -> None:
     text = render_problem(("a.yaml:3:5: why",), MARKER, AT, state_of((), code, A, "77/1", ("why",)))
-    commit = f"commit [`{A[:7]}`]({SERVER}/octo/shop/commit/{A})"
-    assert text.split("\n")[2:6] == [
-        f"> [!{alert}]",
-        f"> **No verdict: {shown}.** · {commit}",
-        "",
-        "- `a.yaml:3:5` why",
-    ]
+    count = " 1 mistake:" if code == 2 else ""
+    first = f"> [!{alert}]\n> **No verdict: {shown}.**{count}\n\n"
+    assert f"\n{first}- `a.yaml:3:5` why\n" in text
+    assert names_the_commit(text)
     title, summary = render_check((), ("why",), AT, None, silent, exit_code=code)
     assert title == f"NO VERDICT: {shown}"
-    assert summary.startswith(f"> [!{alert}]\n> **No verdict: {shown}.**\n\n- why\n")
+    assert summary.startswith(f"{first}- why\n")
 
 
 @given(storable_texts)
@@ -429,7 +429,7 @@ def test_no_text_of_a_record_acts(text: str) -> None:
         assert within(body, COMMENT)
         check_inert(body)
         assert read_log(body.encode()).commands == ()
-    title, summary = render_check((report,), (), AT, None, silent, (Mark(text, 3, "failure"),), 5)
+    title, summary = render_check((report,), (), AT, None, silent, (AnnotatedLine(text, 3, "failure"),), 5)
     check_inert(summary)
     assert len(title) <= TITLE_LIMIT
     assert title.splitlines() == [title]
@@ -493,7 +493,7 @@ def test_links_lead_to_the_line(folder: str, file: str, path: str) -> None:
 @pytest.mark.parametrize("sha", [None, "main", "a" * 39, "a" * 40 + ")"])
 def test_without_a_commit_there_is_no_link_to_a_line(sha: str | None) -> None:
     report = in_folder(support())
-    marks = (Mark("agents/support/agent.yaml", 12, "failure"),)
+    marks = (AnnotatedLine("agents/support/agent.yaml", 12, "failure"),)
     _, summary = render_check((report,), (), replace(AT, sha=sha), None, silent, marks)
     assert "- `agents/support/agent.yaml`: line 12\n" in summary
     assert hrefs(summary) == []
@@ -509,15 +509,14 @@ def test_two_thousand_hostile_cases() -> None:
     check_inert(text)
     assert text.startswith(f"{MARKER}\n<!-- holodeck-action:state:")
     assert re.search(r"^> \*\*.* · 0 of 2000 passed, all must pass\*\*", text, re.MULTILINE)
-    assert re.search(r"<summary>[12]00 of 1999 more failing</summary>", text)
-    marks = tuple(Mark(f"agents/{number % 50}.yaml", 1 + number, "failure") for number in range(1000))
+    assert re.search(r"<summary>[12]00 more of the 2000 failing cases</summary>", text)
+    marks = tuple(AnnotatedLine(f"agents/{number % 50}.yaml", 1 + number, "failure") for number in range(1000))
     title, summary = render_check((report,), (), AT, None, silent, marks, 1000)
     assert within(summary, CHECK)
     check_inert(summary)
-    assert title == "FAILED: support · 0 of 2000 passed, all must pass"
-    assert summary.startswith(
-        "- ❌ **support · 0 of 2000 passed, all must pass**\n\nAnnotations below: 1,000 failures in 50 files.\n"
-    )
+    assert title.startswith("FAILED: support · 0 of 2000 passed, all must pass · 2,000 cases: ")
+    assert summary.startswith("- ❌ **support · 0 of 2000 passed, all must pass** · 2,000 cases: ")
+    assert "\n\nAnnotations below: 1,000 failures in 50 files.\n" in summary
     assert "1,000 more annotations are not shown" in summary
 
 
@@ -527,7 +526,7 @@ def test_many_suites_share_the_budget(count: int) -> None:
     text = comment(*reports, previous=state_of(reports, 1, B, "76/1"))
     assert within(text, COMMENT)
     check_inert(text)
-    assert f"> **{count} of {count} suites failed**: " in text
+    assert f"> **{count} of {count} suites failed**<br>**" in text
     assert State.read(text) is not None
 
 

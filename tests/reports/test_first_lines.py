@@ -11,7 +11,7 @@ from holodeck_action.decide.decision import Terms
 from holodeck_action.record.record import BaseRun, Record, RecordedBaseline
 from holodeck_action.reports.comment.changes import state_of
 from holodeck_action.reports.comment.check_summary import render_check
-from holodeck_action.reports.comment.places import Place
+from holodeck_action.reports.comment.places import LinkContext
 from holodeck_action.reports.comment.pull_request import render_comment
 from holodeck_action.reports.conclusion import Conclusion, conclude
 from holodeck_action.reports.custom import CustomTemplate
@@ -24,7 +24,7 @@ from tests.commands.test_partial_comparison import of_letters, store
 from tests.record.records import case, record
 from tests.reports.pages import Page
 
-PLACE = Place("https://github.com", "octo/shop", None, "")
+PLACE = LinkContext("https://github.com", "octo/shop", None, "")
 OTHER_TEXT = "1" * 64
 
 
@@ -110,7 +110,7 @@ def test_a_failing_case_that_cannot_be_compared_is_no_unchanged_one(tmp_path: Pa
     assert "No case got worse" not in told
     assert "1 case not compared fails, no compared case changed" in told
     assert first["comment"][0].endswith(" passed, all must pass**; no compared case got worse than `main`")
-    assert "(1 not compared fails now)" in first["comment"][1]
+    assert "(1 not compared fails now)" in first["comment"][2]
     assert "no compared case got worse than on the base; none may" in "\n".join(first["console"])
 
 

@@ -83,7 +83,7 @@ def test_what_is_left_out_first() -> None:
         sizes.append(
             (
                 "`passing 299`" in text,
-                "the answer" in text,
+                "\nthe answer" in text,
                 "- bleu 0.10, needs 0.50: compared" in text,
                 "failing 4" in text,
                 "| `bleu` |" in text,

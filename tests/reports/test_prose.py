@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 
 from holodeck_action.record.record import Provenance, SuiteIdentity
-from holodeck_action.reports.comment.check_summary import Mark, render_check
+from holodeck_action.reports.comment.check_summary import AnnotatedLine, render_check
 from holodeck_action.reports.formats import render_markdown
 from holodeck_action.reports.terminal.console import console_report
 from holodeck_action.suite.errors import SourceMark
@@ -105,7 +105,7 @@ def test_the_corpus_is_inert_everywhere() -> None:
             provenance=Provenance(text, text, text, folder=text),
         )
         report = report_of(made, text)
-        marks = tuple(Mark(each, 3, "failure") for each in texts)
+        marks = tuple(AnnotatedLine(each, 3, "failure") for each in texts)
         body, summary = comment(report), render_check((report,), texts, AT, None, silent, marks)[1]
         for channel in (body, summary, render_check((report,), (), AT, None, silent, marks)[1]):
             check_inert(channel)

@@ -54,7 +54,7 @@ def test_gates_of_which_none_can_fail_are_refused_at_their_line(
         found = refusal(here, command)
         assert found.startswith(f"holodeck-action.yaml:3:2: gates: {NEVER}")
         assert reason in found
-        assert "ask for a min_pass_rate above 0 or give another gate, such as gates.metrics" in found
+        assert "set min_pass_rate above 0 or give another gate, such as gates.metrics" in found
     # The command line gives one that can.
     assert here.run("run", "--min-pass-rate", "0.5").code == 1
 

@@ -42,8 +42,8 @@ def test_it_is_refused_where_a_suite_has_it(tmp_path: Path) -> None:
     traces = f"observability: {{enabled: true, traces: {{redaction_patterns: ['{ENDLESS}']}}}}\n"
     told = complaints(tmp_path, HEAD + EQUALITY + case + traces)
     assert [REFUSED in line for line in told] == [True, True], told
-    (misfit,) = JsonSchema({"pattern": ENDLESS}).misfits("aaa", whole="it", most=2)
-    assert "does not compile" in misfit.problem
+    (violation,) = JsonSchema({"pattern": ENDLESS}).violations("aaa", whole="it", most=2)
+    assert "does not compile" in violation.problem
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def test_what_loosens_a_refusal_is_no_key(tmp_path: Path) -> None:
         assert key not in {each for model in models_below(Policy) for each in model.model_fields}
         [line] = policy_complaints(tmp_path, f"{key}: true")
         assert line.startswith(
-            f"1:1: {key}: unknown key: what loosens a refusal is an option: give --{name}, in a step as a line of args"
+            f"1:1: {key}: unknown key: it can only be an option: give --{name}, in a workflow as a line of args"
         )
 
 
@@ -210,7 +210,7 @@ cases:
     assert third.turns[0].ground_truth_chunk_ids == {"a": 1.0, "b": 0.5}
     assert (third.repeat, third.min_pass) == (3, 1)
     assert suite.notices[-1] == (
-        f"half of the trials or fewer are enough for repeated cases: {IDS[2]} (1 of 3); raise min_pass to ask for more"
+        f"half of the trials or fewer are enough for repeated cases: {IDS[2]} (1 of 3); raise min_pass to require more"
     )
     assert [(spec.label, spec.inherited) for spec in fourth.turns[0].metrics] == [
         ("equality", True),

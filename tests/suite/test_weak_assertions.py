@@ -48,7 +48,7 @@ def test_many_cases_are_counted(project: Project) -> None:
         ("1,000", {"accept_thousands_separators": True}, None),
         ("14%", {}, "has a percent sign, which needs accept_percent: true"),
         ("1e3", {}, None),
-        ("inf", {}, "is not a finite number, which equals nothing"),
+        ("inf", {}, "is not a finite number, and equals no number"),
     ],
 )
 def test_an_expected_value_that_is_no_number(

@@ -358,7 +358,7 @@ def test_an_answer_that_stops_at_the_limit_is_told(project: Project, models: Fak
     assert "2 answers stop at max_tokens 1000; raise model.max_tokens" in record.notices
     shown = (project.out / "report.md").read_text()
     assert "2 answers stop at max_tokens 1000" in shown
-    assert shown.count("the answer stops at the model's max\\_tokens") == 2
+    assert shown.count("the answer stops at the model's max\\_tokens") == 3
 
 
 def test_a_refusal_is_recorded_as_one(project: Project, models: FakeModels) -> None:

@@ -215,7 +215,7 @@ def test_a_gate_on_the_first_token_changes_the_exit_code(project: Project, servi
     service.respond = lambda handler, _: handler.answer({"response": "In Leeds ✓"})
     finished, _ = _run(project, f"http:{service.url}", gates={"p95_first_token_ms": 60_000})
     assert finished.code == 3
-    assert "1 answer did not report it" in finished.stdout
+    assert "1 answer did not report this time" in finished.stdout
 
 
 def test_a_gate_on_the_first_token_is_refused_where_no_answer_can_tell(project: Project) -> None:

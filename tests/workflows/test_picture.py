@@ -103,14 +103,14 @@ def test_the_pictures_of_the_documentation_are_of_the_situations_and_small_enoug
 
 
 def test_every_failing_case_is_named_in_its_comment() -> None:
-    for name, (text, title) in comments().items():
-        assert title in text, name
+    for name, (texts, title) in comments().items():
+        assert title in texts[0], name
 
 
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="needs Chromium")
 def test_the_first_failing_case_begins_at_the_top(tmp_path: Path) -> None:
-    text, title = comments()["forty-of-two-hundred"]
-    taken = photograph(comment_page(text, title), tmp_path / "comment.png", find_browser(os.environ), WIDTH)
+    texts, title = comments()["forty-of-two-hundred"]
+    taken = photograph(comment_page(*texts, title=title), tmp_path / "comment.png", find_browser(os.environ), WIDTH)
     assert taken.first is not None
     assert taken.first <= 200
 

@@ -1,4 +1,4 @@
-"""Cases that pass on one side and fail on the other, with the metric, turn and trial that explain it."""
+"""Cases that pass on one side and fail on the other, with the metric, turn and trial that explain the change."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Callable, Iterator, Sequence
 
 from holodeck_action.decide.compare.comparison import CaseChange, CaseChangeKind, ChangedCases, MetricStep
-from holodeck_action.decide.compare.pairing import CasePair, Place
+from holodeck_action.decide.compare.pairing import CasePair, TurnMetric
 from holodeck_action.decide.verdict import CaseVerdict, TrialVerdict
 from holodeck_action.record.record import CaseRecord, TurnRecord
 
@@ -17,17 +17,18 @@ _Ranked = tuple[bool, tuple[float, float], str, int]
 class CaseChanges:
     """The cases that passed on one side and failed on the other, gathered pair by pair."""
 
-    def __init__(self, again: Callable[[int], CasePair] | None) -> None:
+    def __init__(self, recreate: Callable[[int], CasePair] | None) -> None:
         """Start empty.
 
         Args:
-            again: recreates a pair from its index, so that changed cases need not be kept in memory; None to keep them.
+            recreate: called with the index of a pair, creates it again, so that changed cases need not be kept in
+                memory; None to keep them.
         """
-        self._again = again
+        self._recreate = recreate
         self._kept: dict[int, CaseChange] = {}
         self._ranked: dict[CaseChangeKind, list[_Ranked]] = {"regressed": [], "fixed": []}
 
-    def add(self, pair: CasePair, place: int) -> str:
+    def add(self, pair: CasePair, index: int) -> str:
         """Add a pair with its index. Return an empty string, or the reason why no metric evaluated by both sides
         explains the change."""
         if pair.base.judged == pair.head.judged:
@@ -35,27 +36,27 @@ class CaseChanges:
         change = _explain_change(pair)
         if isinstance(change, str):
             return change
-        self._ranked[change.kind].append((change.quarantined, _badness(pair, change), change.id, place))
-        if self._again is None:
-            self._kept[place] = change
+        self._ranked[change.kind].append((change.quarantined, _rank_key(pair, change), change.id, index))
+        if self._recreate is None:
+            self._kept[index] = change
         return ""
 
-    def worst_first(self, kind: CaseChangeKind) -> Sequence[CaseChange]:
-        """Return the changed cases of a kind: quarantined ones last, otherwise the largest change first."""
-        again, ranked = self._again, sorted(self._ranked[kind])
-        if again is None:
+    def largest_first(self, kind: CaseChangeKind) -> Sequence[CaseChange]:
+        """Return the changed cases of a kind, largest change first, quarantined ones last."""
+        recreate, ranked = self._recreate, sorted(self._ranked[kind])
+        if recreate is None:
             return tuple(self._kept[place] for *_, place in ranked)
         places = array("Q", (place for *_, place in ranked))
 
         def make(at: int) -> CaseChange:
-            change = _explain_change(again(places[at]))
+            change = _explain_change(recreate(places[at]))
             assert isinstance(change, CaseChange)
             return change
 
         return ChangedCases([name for _, _, name, _ in ranked], sum(not aside for aside, *_ in ranked), make)
 
 
-def _badness(pair: CasePair, change: CaseChange) -> tuple[float, float]:
+def _rank_key(pair: CasePair, change: CaseChange) -> tuple[float, float]:
     """Return a sort key, worst first: the weighted change in passing trials, then the change of the score."""
     shares = [each.passes / max(1, each.passes + each.failures) for each in (pair.base, pair.head)]
     return -pair.weight * abs(shares[1] - shares[0]), -_step_size(change.steps[0])
@@ -66,7 +67,7 @@ def _step_size(step: MetricStep) -> float:
 
 
 def _explain_change(pair: CasePair) -> CaseChange | str:
-    """Return a case's change, or the reason why no metric that both sides evaluated explains it."""
+    """Return the change of a case, or the reason why no metric that both sides evaluated explains the change."""
     regressed = pair.head.judged == "failed"
     failing, passing = (pair.head, pair.base) if regressed else (pair.base, pair.head)
     good = next(trial for trial in passing.trials if trial.outcome == "passed")
@@ -78,7 +79,7 @@ def _explain_change(pair: CasePair) -> CaseChange | str:
         return f"the evaluation that fails {side} did not happen in both runs: {trial.reason}"
     steps.sort(key=lambda step: (-_step_size(step), step.turn, step.name))
     base, head = (good, trial) if regressed else (trial, good)
-    before, after = _turn(pair.same.base, base, steps[0].turn), _turn(pair.same.head, head, steps[0].turn)
+    before, after = _find_turn(pair.same.base, base, steps[0].turn), _find_turn(pair.same.head, head, steps[0].turn)
     return CaseChange(
         id=pair.same.head.id,
         title=pair.same.title,
@@ -101,7 +102,7 @@ def _failing_steps(
     """Yield each metric (or `tools`) that fails in a trial and passes in any trial of the other side."""
     passed = {(turn.index, each.name) for turn in passing.turns for each in turn.metrics if each.outcome == "passed"}
     tools_passed = {turn.index for turn in passing.turns if turn.tools == "passed"}
-    scores: dict[Place, float | None] = {
+    scores: dict[TurnMetric, float | None] = {
         (turn.index, each.name): each.score for turn in good.turns for each in turn.metrics
     }
     for turn in trial.turns:
@@ -112,11 +113,11 @@ def _failing_steps(
                 base, head = (other, each.score) if regressed else (each.score, other)
                 yield MetricStep(each.name, turn.index, base, head, each.threshold, each.reason)
         if turn.tools == "failed" and turn.index in tools_passed:
-            asked = _turn(pair.same.head if regressed else pair.same.base, trial, turn.index)
+            asked = _find_turn(pair.same.head if regressed else pair.same.base, trial, turn.index)
             broken = (assertion.problem for assertion in asked.tool_assertions if assertion.matched is False)
             yield MetricStep("tools", turn.index, None, None, None, next(broken))
 
 
-def _turn(case: CaseRecord, trial: TrialVerdict, index: int) -> TurnRecord:
+def _find_turn(case: CaseRecord, trial: TrialVerdict, index: int) -> TurnRecord:
     turns = (turn for each in case.trials if each.index == trial.index for turn in each.turns)
     return next(turn for turn in turns if turn.index == index)

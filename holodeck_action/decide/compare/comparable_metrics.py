@@ -1,4 +1,4 @@
-"""Decides which metrics of two runs can be compared; scores by different judges or settings cannot."""
+"""Determines which metrics of two runs can be compared; scores by different judges or settings cannot."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from holodeck_action.record.evaluation import Criteria, Evaluation, Polarity
 from holodeck_action.record.judge_card import Configuration
 from holodeck_action.record.record import CaseRecord, Record
 
-_DIGESTS = {
+_DIGEST_REASONS = {
     "addresses": "its judges are called at another address",
     "model_settings": "its judges have other settings",
     "panel": "the verdicts of its panel are combined in another way",
     "metric": "it has other settings",
 }
-_EMBEDDING_DIGESTS = {
-    **_DIGESTS,
+_EMBEDDING_DIGEST_REASONS = {
+    **_DIGEST_REASONS,
     "addresses": "its embedding model is called at another address",
     "model_settings": "its embedding model has other settings",
 }
@@ -32,15 +32,15 @@ class ComparableMetrics(Struct, frozen=True):
         polarities: polarity of every metric of both runs, by name; the head's, or the base's if the head lacks the
             metric.
         incomparable: for each metric whose scores cannot be compared, the reason, by name.
-        silent: metrics that do not decide whether a case passes: incomparable ones, and metrics that give their own
-            verdicts and have another threshold on the base.
+        informational: metrics that do not decide whether a case passes: incomparable ones, and metrics that give their
+            own verdicts and have another threshold on the base.
         asserting: metrics that can fail a case.
         notices: differences in the criteria, one sentence each.
     """
 
     polarities: Mapping[str, Polarity]
     incomparable: Mapping[str, str]
-    silent: frozenset[str]
+    informational: frozenset[str]
     asserting: frozenset[str]
     notices: tuple[str, ...]
 
@@ -49,29 +49,29 @@ class MetricsTally:
     """The data that decides which metrics of two runs can be compared, gathered case by case."""
 
     def __init__(self, base: Record, head: Record) -> None:
-        """Store both runs; their cases are added later."""
+        """Start without cases."""
         self._base, self._head = base, head
         self._of_base: dict[str, tuple[int, Criteria]] = {}
         self._of_head: dict[str, tuple[int, Criteria]] = {}
         self._measured: dict[str, str] = {}
         self._own_verdicts: set[str] = set()
         self._thresholds: dict[str, Counter[str]] = {}
-        self._lonely: Counter[str] = Counter()
+        self._one_sided: Counter[str] = Counter()
         self._changed: dict[str, str] = {}
 
-    def add_base(self, case: CaseRecord, place: int) -> None:
+    def add_base(self, case: CaseRecord, index: int) -> None:
         """Add a case of the base with its index in the base; cases may come in any order."""
-        _note_criteria(self._of_base, case, place)
+        _note_criteria(self._of_base, case, index)
 
-    def add_head(self, case: CaseRecord, place: int) -> None:
+    def add_head(self, case: CaseRecord, index: int) -> None:
         """Add a case of the head with its index in the head; cases may come in any order."""
-        _note_criteria(self._of_head, case, place)
+        _note_criteria(self._of_head, case, index)
 
     def add_same(self, same: SameCase) -> None:
         """Add a case of both runs, in the head's order, after `add_base` and `add_head`."""
         if same.base.trials and same.head.trials:
-            self._lonely.update({name for _, name in same.base_asked.keys() ^ same.head_asked.keys()})
-            for old, new in _changed_checks(same):
+            self._one_sided.update({name for _, name in same.base_evaluations.keys() ^ same.head_evaluations.keys()})
+            for old, new in _replaced_metrics(same):
                 self._changed.setdefault(old, f"the check changed, and is {new} now")
                 self._changed.setdefault(new, f"the check changed, and was {old} on the base")
         for (_, name), before, now in same.common:
@@ -85,7 +85,8 @@ class MetricsTally:
                     self._own_verdicts.add(name)
 
     def _configuration_differences(self, name: str) -> Iterator[str]:
-        """Yield at most one sentence: the first difference in the configuration of a metric that calls a model."""
+        """Yield a sentence about the first difference in a metric's configuration; nothing if there is no
+        difference."""
         then, now = self._base.configurations.get(name), self._head.configurations.get(name)
         if (then is None) != (now is None):
             yield "only one of the runs records which models grade it"
@@ -105,32 +106,38 @@ class MetricsTally:
             **{name: self._changed.get(name, "the base does not have it") for name in of_head.keys() - both},
             **{name: reason for name in both for reason in self._configuration_differences(name)},
         }
-        lonely = {name: count for name, count in self._lonely.items() if name in both}
+        one_sided = {name: count for name, count in self._one_sided.items() if name in both}
         own_verdicts = self._own_verdicts
         return ComparableMetrics(
             polarities={name: by.polarity for name, (_, by) in sorted((of_base | of_head).items())},
             incomparable=incomparable,
-            silent=frozenset(incomparable) | own_verdicts,
+            informational=frozenset(incomparable) | own_verdicts,
             asserting=asserting,
-            notices=tuple(_notices(incomparable, asserting, own_verdicts, self._thresholds, lonely)),
+            notices=tuple(_notices(incomparable, asserting, own_verdicts, self._thresholds, one_sided)),
         )
 
 
-def _note_criteria(found: dict[str, tuple[int, Criteria]], case: CaseRecord, place: int) -> None:
-    """Store in `found` the criteria of each of the case's metrics: the first ones that assert, else the first ones."""
+def _note_criteria(criteria: dict[str, tuple[int, Criteria]], case: CaseRecord, index: int) -> None:
+    """Store the criteria of each metric of a case in `criteria`: the first ones that assert, else the first ones."""
     for turn in case.turns:
         for each in turn.evaluations:
             by = each.criteria
-            known = found.get(each.evaluator_name)
-            if known is None or (not by.asserts, place) < (not known[1].asserts, known[0]):
-                found[each.evaluator_name] = place, by
+            known = criteria.get(each.evaluator_name)
+            if known is None or (not by.asserts, index) < (not known[1].asserts, known[0]):
+                criteria[each.evaluator_name] = index, by
 
 
-def _changed_checks(same: SameCase) -> Iterator[tuple[str, str]]:
-    """Yield pairs (old name, new name) of metrics on one side only that have the same type and order on a turn."""
+def _replaced_metrics(same: SameCase) -> Iterator[tuple[str, str]]:
+    """Yield (old name, new name) for each metric of the base that another one replaces in this run.
+
+    On a turn, the first new metric of a type replaces the first missing metric of this type, the second the second.
+    """
     before, now = (
         [(turn, each.criteria.kind, name) for (turn, name), each in ours.items() if (turn, name) not in theirs]
-        for ours, theirs in ((same.base_asked, same.head_asked), (same.head_asked, same.base_asked))
+        for ours, theirs in (
+            (same.base_evaluations, same.head_evaluations),
+            (same.head_evaluations, same.base_evaluations),
+        )
     )
     kinds = {(turn, kind) for turn, kind, _ in before}
     for place in sorted(kinds):
@@ -147,7 +154,7 @@ def _configuration_difference(then: Configuration, now: Configuration, *, embeds
         return f"its {model} is {', '.join(now.judges)} now, but was {', '.join(then.judges)} on the base"
     if then.version != now.version:
         return f"its version is {now.version} now, but was {then.version} on the base"
-    reasons = _EMBEDDING_DIGESTS if embeds else _DIGESTS
+    reasons = _EMBEDDING_DIGEST_REASONS if embeds else _DIGEST_REASONS
     return next(what for name, what in reasons.items() if getattr(then, name) != getattr(now, name))
 
 
@@ -196,7 +203,7 @@ def _notices(
     asserting: frozenset[str],
     own_verdicts: set[str],
     thresholds: Mapping[str, Counter[str]],
-    lonely: Mapping[str, int],
+    one_sided: Mapping[str, int],
 ) -> Iterator[str]:
     for name, reason in sorted(incomparable.items()):
         if name in asserting:
@@ -209,6 +216,6 @@ def _notices(
             yield f"{what}; its verdicts cannot be repeated, so it does not affect which cases pass here."
         else:
             yield f"{what}; both runs are judged by the criteria of this one."
-    for name, count in sorted(lonely.items()):
+    for name, count in sorted(one_sided.items()):
         if name not in incomparable:
             yield f"{name} is used on only one side in {count} case{'s' * (count > 1)}, so it does not count there."

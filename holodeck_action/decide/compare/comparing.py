@@ -27,9 +27,9 @@ from holodeck_action.decide.compare.differences import (
     difference,
     judge_differences,
 )
-from holodeck_action.decide.compare.pairing import CasePair, SameCase, judge_alike, title
+from holodeck_action.decide.compare.pairing import CasePair, SameCase, judge_pair, title
+from holodeck_action.decide.compared_terms import TermsTally
 from holodeck_action.decide.consumption import Consumption, Timings, Total
-from holodeck_action.decide.exam import ExamTally
 from holodeck_action.decide.statistics import equal_quantile
 from holodeck_action.decide.verdict import CaseVerdict
 from holodeck_action.record import facts
@@ -41,7 +41,7 @@ from holodeck_action.suite.model.policy import Baseline, Gates
 
 
 class Digests(NamedTuple):
-    """SHA-256 digests of both canonical records; empty if not requested, because computing them is slow."""
+    """SHA-256 digests of both canonical records; empty if they were not computed, which is slow."""
 
     base: str = ""
     head: str = ""
@@ -69,21 +69,21 @@ def compare(
     Args:
         base: the record of the base.
         head: the record of the head.
-        settings: settings of the comparison, which hold the margin.
+        settings: settings of the comparison, with the margin.
         against: the origin of the base.
         judged: the verdicts on the head's cases, in the order of the cases.
-        digests: digests of both records, if requested.
+        digests: digests of both records; empty if they are not needed.
         gates: the gates by which the head is judged; None to use the gates of its record.
     """
-    exam = ExamTally(base, head, against, head.gates if gates is None else gates, settings)
-    matched = _match_cases(base, head, exam, judged)
+    terms = TermsTally(base, head, against, head.gates if gates is None else gates, settings)
+    matched = _match_cases(base, head, terms, judged)
     same, metrics = matched.same, matched.metrics
 
     def pair_at(at: int) -> CasePair:
-        return judge_alike(
+        return judge_pair(
             same[at],
             judged[matched.places[at]],
-            metrics.silent,
+            metrics.informational,
             base_stops=base.stop_when_decided,
             head_stops=head.stop_when_decided,
         )
@@ -106,11 +106,11 @@ def compare(
         paired=found.comparable,
         pass_rate=pass_rate,
         metrics=compared,
-        regressed=found.changes.worst_first("regressed"),
-        fixed=found.changes.worst_first("fixed"),
+        regressed=found.changes.largest_first("regressed"),
+        fixed=found.changes.largest_first("fixed"),
         unpaired=(*matched.others, *found.missing, *found.unexplained),
-        base_consumed=matched.base_took.consumed,
-        head_consumed=matched.head_took.consumed,
+        base_consumed=matched.base_usage.consumed,
+        head_consumed=matched.head_usage.consumed,
         notices=(
             *against.notices,
             *_notices(base, found),
@@ -119,14 +119,13 @@ def compare(
         ),
         unknown_now=found.unknown_now,
         unknown_base=found.unknown_base,
-        exam=exam.changes(),
+        terms=terms.changes(),
         targets=None if asked == now else (asked, now),
     )
 
 
 class _UsageTally:
-    """The usage of one run in the cases that both runs have; other cases are left out, so that added ones do not
-    count."""
+    """The usage of one run in the cases that both runs have with the same questions and expectations."""
 
     def __init__(self) -> None:
         self._times, self._took = Timings(), Consumption()
@@ -165,29 +164,29 @@ class _MatchedCases(Struct, frozen=True):
     """The cases of two records by id and content.
 
     Attributes:
-        same: cases that both records have, in the head's order.
+        same: cases that both records have with equal content, in the head's order.
         places: indexes in the head of the cases in `same`.
         others: all other cases.
         metrics: the metrics that can be compared.
-        base_took: the base's usage for the cases in `same`.
-        head_took: the head's usage for the cases in `same`.
-        unselected: cases that filters left out of the base.
+        base_usage: the base's usage for the cases in `same`.
+        head_usage: the head's usage for the cases in `same`.
+        unselected: number of cases that filters left out of the base.
     """
 
     same: Sequence[SameCase]
     places: Sequence[int]
     others: tuple[UnpairedCase, ...]
     metrics: ComparableMetrics
-    base_took: _UsageTally
-    head_took: _UsageTally
+    base_usage: _UsageTally
+    head_usage: _UsageTally
     unselected: Unknown
 
 
-def _match_cases(base: Record, head: Record, exam: ExamTally, judged: Sequence[CaseVerdict]) -> _MatchedCases:
+def _match_cases(base: Record, head: Record, terms: TermsTally, judged: Sequence[CaseVerdict]) -> _MatchedCases:
     """Match the cases of two records, and collect their metrics, terms and usage."""
     filters = base.provenance.filters
     left_out, unselected = bool(filters) and filters != head.provenance.filters, Unknown()
-    metrics, base_took, head_took = MetricsTally(base, head), _UsageTally(), _UsageTally()
+    metrics, base_usage, head_usage = MetricsTally(base, head), _UsageTally(), _UsageTally()
     alone = {name: place for place, name in enumerate(case_ids(base.cases))}
     base_places, head_places = array("Q"), array("Q")
     unpaired = []
@@ -195,7 +194,7 @@ def _match_cases(base: Record, head: Record, exam: ExamTally, judged: Sequence[C
         metrics.add_head(case, place)
         at = alone.pop(case.id, None)
         known = None if at is None else base.cases[at]
-        exam.add(case, known, place)
+        terms.add(case, known, place)
         state = judged[place].outcome == "failed", judged[place].outcome == "quarantined"
         if known is None and left_out:
             reason = f"it is not in the base's selection (its filters: {', '.join(sorted(filters))})"
@@ -213,37 +212,37 @@ def _match_cases(base: Record, head: Record, exam: ExamTally, judged: Sequence[C
             unpaired.append(UnpairedCase(case.id, title(case), "changed", reason, *state))
             continue
         metrics.add_same(SameCase(known, case))
-        base_took.add(known)
-        head_took.add(case)
+        base_usage.add(known)
+        head_usage.add(case)
         base_places.append(at)
         head_places.append(place)
     for at in alone.values():
         gone = base.cases[at]
         metrics.add_base(gone, at)
-        exam.add_removed(gone, at)
+        terms.add_removed(gone, at)
         unpaired.append(UnpairedCase(gone.id, title(gone), "removed", "only the base has it"))
     return _MatchedCases(
         LazySequence(len(head_places), lambda at: SameCase(base.cases[base_places[at]], head.cases[head_places[at]])),
         head_places,
         tuple(sorted(unpaired, key=lambda case: (case.why, case.id))),
         metrics.result,
-        base_took,
-        head_took,
+        base_usage,
+        head_usage,
         unselected,
     )
 
 
 class _PairTally:
-    """The totals of pairs of cases, added one by one.
+    """The totals of the case pairs, added pair by pair.
 
     Attributes:
         changes: cases that pass on one side and fail on the other.
         missing: cases that one side could not judge.
         unexplained: changed cases for which no metric that both sides evaluated explains the change.
-        passed: the passes of each case on both sides.
+        passed: the results of each case on both sides.
         metrics: the values of each metric, by name.
         comparable: number of cases with a verdict or a comparable metric.
-        repeated_otherwise: whether a case has different numbers of trials in both runs.
+        trial_counts_differ: whether a case has different numbers of trials in both runs.
     """
 
     def __init__(self, changes: CaseChanges, unselected: Unknown) -> None:
@@ -253,13 +252,13 @@ class _PairTally:
         self.passed = PassTally()
         self.metrics: dict[str, MetricValues] = {}
         self.comparable = 0
-        self.repeated_otherwise = False
+        self.trial_counts_differ = False
         self.unknown_now, self.unknown_base = Unknown(), unselected
 
     def add(self, pair: CasePair, place: int, metrics: ComparableMetrics) -> None:
-        if pair.missing:
+        if pair.unjudged_reason:
             self._add_unknown(pair, metrics, counted=False)
-            self.missing.append(_unevaluated_case(pair, pair.missing))
+            self.missing.append(_unevaluated_case(pair, pair.unjudged_reason))
             return
         reason = self.changes.add(pair, place) if pair.decided else ""
         regressed = (pair.base.judged, pair.head.judged) == ("passed", "failed")
@@ -273,10 +272,10 @@ class _PairTally:
             self.passed.add(pair)
         add_metrics(self.metrics, pair)
         self.comparable += _is_comparable(pair, metrics)
-        self.repeated_otherwise = self.repeated_otherwise or pair.same.base.repeat != pair.same.head.repeat
+        self.trial_counts_differ = self.trial_counts_differ or pair.same.base.repeat != pair.same.head.repeat
 
     def _add_unknown(self, pair: CasePair, metrics: ComparableMetrics, *, counted: bool) -> None:
-        """Count a case whose result is unknown on one side; if unknown on both, it counts for the base.
+        """Count a case whose result is unknown on one side; a case that is unknown on both counts for the base.
 
         Args:
             pair: the case.
@@ -317,7 +316,7 @@ def _compare_metric(
 def _judge_measures(
     pass_rate: Difference | None, metrics: Sequence[MetricComparison], margin: float
 ) -> tuple[Difference | None, tuple[MetricComparison, ...]]:
-    """Adjust all p-values together, and set the state of each difference. Return the pass rate and the metrics."""
+    """Return the pass rate and the metrics with adjusted p-values and the state of each difference."""
     measures = [(each.change, each.gates) for each in metrics if each.change is not None]
     if pass_rate is not None:
         measures.append((pass_rate, True))
@@ -334,7 +333,7 @@ def _unevaluated_case(pair: CasePair, reason: str) -> UnpairedCase:
 def _notices(base: Record, found: _PairTally) -> Iterator[str]:
     if base.stopped is not None:
         yield f"The base stopped early: {base.stopped}."
-    if found.repeated_otherwise:
+    if found.trial_counts_differ:
         yield (
             "The runs repeat cases a different number of times; for each case, only as many trials count as "
             "both runs have."

@@ -12,7 +12,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holodeck_action.decide.exam_changes import ExamChanges
+from holodeck_action.decide.terms_changes import TermsChanges
 from holodeck_action.record.evaluation import Polarity
 from holodeck_action.record.sequences import LazySequence, OneByOne
 from holodeck_action.record.serialization import written
@@ -53,7 +53,7 @@ class Difference(Struct, frozen=True):
         difference: mean difference; above 0 is better, whatever the polarity.
         low: lower end of the 95 % interval of the difference; None if there are fewer than 10 pairs.
         high: upper end of this interval; None if there are fewer than 10 pairs.
-        p_value: two-sided p-value of no difference; None if there are fewer than 10 pairs.
+        p_value: two-sided p-value of the hypothesis of no difference; None if there are fewer than 10 pairs.
         p_gating: p-value adjusted by Holm's method over all gating differences; None if there are fewer than 10 pairs
             or the difference does not gate.
         p_shown: p-value adjusted by Benjamini and Hochberg's method over all reported differences; None if there are
@@ -61,7 +61,7 @@ class Difference(Struct, frozen=True):
         state: `regressed` (worse beyond chance), `non_inferior` (not worse by more than the margin), `inconclusive`.
         detectable: the smallest difference that is detected with 80 % power; None if there are fewer than 10 pairs or
             no difference can be detected.
-        settles: the number of cases and trials that would detect the margin, as a sentence; empty if the state is not
+        settles: a clause with the number of cases and trials that would detect the margin; empty if the state is not
             inconclusive.
     """
 
@@ -79,14 +79,14 @@ class Difference(Struct, frozen=True):
     settles: str
 
     @property
-    def moved(self) -> bool:
+    def significant(self) -> bool:
         """Whether the difference is significant after adjustment for all reported differences."""
         return self.p_shown is not None and self.p_shown <= SIGNIFICANT
 
     @property
-    def alone(self) -> bool:
+    def significant_alone(self) -> bool:
         """Whether the difference is significant by its own 95 % interval, but not after adjustment."""
-        if self.moved or self.state == "regressed" or self.low is None or self.high is None:
+        if self.significant or self.state == "regressed" or self.low is None or self.high is None:
             return False
         return self.low > 0 or self.high < 0
 
@@ -139,13 +139,13 @@ class CaseChange(Struct, frozen=True):
     Attributes:
         id: id of the case.
         title: name of the case, or its id if it has no name.
-        source: position of the turn in the head's suite.
+        source: position of this turn in the head's suite.
         kind: `regressed` for a case that passed on the base and fails now, `fixed` for the reverse.
         quarantined: whether the case is quarantined: it is reported but cannot fail a gate.
         steps: the metrics that explain the change, largest difference first.
-        turn: index of the turn that explains the change.
+        turn: index of the turn of the first step.
         turns: number of turns of the case.
-        trial: index of the failing trial that explains the change; None if the case has one trial.
+        trial: index of the failing trial with these steps; None if the case has one trial.
         question: the input of that turn.
         before: the base's answer; None if the base has no answer.
         after: the head's answer; None if the head has no answer.
@@ -220,9 +220,9 @@ class Consumed(Struct, frozen=True, omit_defaults=True):
 
 
 class Unknown(Struct, frozen=True):
-    """The number of cases whose result is unknown on one side: in error, not run, or a gating metric is missing.
+    """The number of cases whose result is unknown on one side: in error, not run, or without a gating metric's result.
 
-    `worse` is the number of these `cases` that could have got worse.
+    `worse` is the number of these cases that could have got worse.
     """
 
     cases: int = 0
@@ -248,7 +248,7 @@ class Comparison(Struct, frozen=True, omit_defaults=True):
         notices: notices for the reader, one sentence each.
         unknown_now: cases whose result is unknown only in this run.
         unknown_base: cases whose result is unknown on the base.
-        exam: the head's changes of the base's terms; None if nothing is less strict, changed or unknown.
+        terms: the changes of the terms since the base; None if no term is less strict, changed or unknown.
         targets: the targets of base and head; None if they are the same.
     """
 
@@ -264,14 +264,14 @@ class Comparison(Struct, frozen=True, omit_defaults=True):
     base_consumed: Consumed
     head_consumed: Consumed
     notices: tuple[str, ...] = written(())
-    exam: ExamChanges | None = None
+    terms: TermsChanges | None = None
     unknown_now: Unknown = Unknown()
     unknown_base: Unknown = Unknown()
     targets: tuple[str, str] | None = None
 
     def measures(self, *, gating: bool = False) -> Iterator[tuple[str, Difference]]:
-        """Yield name and difference of the pass rate and of every comparable metric; with `gating`, only of those that
-        gate."""
+        """Yield the name and the difference of the pass rate and of each comparable metric; with `gating`, omit those
+        that do not gate."""
         if self.pass_rate is not None:
             yield "pass rate", self.pass_rate
         for metric in self.metrics:

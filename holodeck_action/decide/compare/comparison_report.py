@@ -6,9 +6,9 @@ from msgspec import Struct
 
 from holodeck_action.decide.compare.comparison import Comparison
 from holodeck_action.decide.compare.regressions import judge_comparison
-from holodeck_action.decide.exam_gate import add_exam_gate
 from holodeck_action.decide.exit_codes import ExitCode
 from holodeck_action.decide.gates import gate_sentence
+from holodeck_action.decide.loosened_gate import add_loosened_gate
 from holodeck_action.decide.verdict import GateVerdict, VerdictOutcome
 from holodeck_action.suite.model.policy import Baseline
 
@@ -44,7 +44,7 @@ class ComparisonReport(Struct, frozen=True):
 def report_comparison(
     comparison: Comparison, settings: Baseline, max_regressions: int | None, *, suite: str, folder: str
 ) -> ComparisonReport:
-    """Judge a comparison.
+    """Judge a comparison and return its report.
 
     Args:
         comparison: the changes.
@@ -53,7 +53,7 @@ def report_comparison(
         suite: name of the head's suite.
         folder: folder of the suite in its repository.
     """
-    judged = add_exam_gate(judge_comparison(comparison, "", settings, max_regressions), comparison, "", settings)
+    judged = add_loosened_gate(judge_comparison(comparison, "", settings, max_regressions), comparison, "", settings)
     violated = [gate for gate in judged.gates if gate.state == "failed"]
     outcome: VerdictOutcome = "passed"
     code, reason = ExitCode.PASSED, "nothing got worse that can fail this comparison"

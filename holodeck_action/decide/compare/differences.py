@@ -10,19 +10,19 @@ from msgspec.structs import replace
 
 from holodeck_action.decide.compare import paired_statistics
 from holodeck_action.decide.compare.comparison import SIGNIFICANT, ChangeState, Difference
-from holodeck_action.decide.compare.pairing import CasePair, Place
-from holodeck_action.decide.statistics import MANY_ENOUGH, Weighted, weighted_mean
+from holodeck_action.decide.compare.pairing import CasePair, TurnMetric
+from holodeck_action.decide.statistics import MIN_SAMPLE, WeightedValues, weighted_mean
 from holodeck_action.decide.verdict import CaseVerdict, MetricVerdict
 
-_MOST_TRIALS = 10
+_MAX_TRIALS = 10
 
 
-class Values:
-    """The values of cases on both sides, 0..1; a case's value is the mean over its turns of the mean over trials."""
+class PairedValues:
+    """The values of cases on both sides, 0..1; a case's value is a mean over its turns and trials."""
 
     def __init__(self) -> None:
-        self.base, self.head = Weighted(), Weighted()
-        self.noise = Weighted()
+        self.base, self.head = WeightedValues(), WeightedValues()
+        self.noise = WeightedValues()
         self.trials = 0
 
     def __len__(self) -> int:
@@ -46,14 +46,14 @@ class Values:
 
 
 class PassTally:
-    """The passes on both sides, added case by case.
+    """The results of cases on both sides, added case by case.
 
-    The value of a case is its proportion of passing trials if cases are repeated and all their trials ran. If trials
-    stopped once their case was decided, that proportion would be biased, so the case's verdict counts, 1 or 0.
+    The value of a case is its proportion of passing trials if cases are repeated and all trials of all cases ran.
+    Otherwise that proportion would be biased, so the value is the case's verdict, 1 or 0.
     """
 
     def __init__(self) -> None:
-        self._shares, self._verdicts = Values(), Values()
+        self._shares, self._verdicts = PairedValues(), PairedValues()
         self._repeated, self._complete = False, True
 
     def add(self, pair: CasePair) -> None:
@@ -70,16 +70,16 @@ class PassTally:
 
     @property
     def by_trial(self) -> bool:
-        """Whether a case's value is its proportion of passing trials."""
+        """Whether the value of a case is its proportion of passing trials."""
         return self._repeated and self._complete
 
     @property
-    def values(self) -> Values:
+    def values(self) -> PairedValues:
         """The values of the cases on both sides."""
         return self._shares if self.by_trial else self._verdicts
 
 
-def _add_shares(values: Values, pair: CasePair) -> None:
+def _add_shares(values: PairedValues, pair: CasePair) -> None:
     counts = [(verdict.passes, verdict.passes + verdict.failures) for verdict in (pair.base, pair.head)]
     shares = [passes / trials for passes, trials in counts]
     trials = min(trials for _, trials in counts)
@@ -91,11 +91,11 @@ def _add_shares(values: Values, pair: CasePair) -> None:
 class MetricValues:
     """The values of a metric, over the cases in which both sides have scores on the same turns.
 
-    `missing` counts the cases in which one side lacks a score, `example` describes one of them.
+    `missing` counts the cases in which one side lacks a score; `example` describes one of them.
     """
 
     def __init__(self) -> None:
-        self.values = Values()
+        self.values = PairedValues()
         self.missing = 0
         self.example = ""
 
@@ -105,14 +105,14 @@ class MetricValues:
         self.missing += 1
 
 
-def add_metrics(found: dict[str, MetricValues], pair: CasePair) -> None:
-    """Add the values of each of a case's metrics to `found`, by name."""
+def add_metrics(values_by_name: dict[str, MetricValues], pair: CasePair) -> None:
+    """Add the values of each of a case's metrics to `values_by_name`, by name."""
     base, head = _scores(pair.base), _scores(pair.head)
-    names: dict[str, list[Place]] = {}
+    names: dict[str, list[TurnMetric]] = {}
     for place in base.scores.keys() | head.scores.keys():
         names.setdefault(place[1], []).append(place)
     for name, places in names.items():
-        metric = found.setdefault(name, MetricValues())
+        metric = values_by_name.setdefault(name, MetricValues())
         lost = sorted(place for place in places if place not in base.scores or place not in head.scores)
         if lost:
             where, side = ("on the base", base) if lost[0] not in base.scores else ("in this run", head)
@@ -122,14 +122,14 @@ def add_metrics(found: dict[str, MetricValues], pair: CasePair) -> None:
 
 
 class _Scores(Struct, frozen=True):
-    scores: Mapping[Place, list[float]]
-    reasons: Mapping[Place, str]
+    scores: Mapping[TurnMetric, list[float]]
+    reasons: Mapping[TurnMetric, str]
 
 
 def _scores(verdict: CaseVerdict) -> _Scores:
     """Return the scores of each metric on each turn, one for each trial, and the reasons why scores are missing."""
-    scores: dict[Place, list[float]] = {}
-    reasons: dict[Place, str] = {}
+    scores: dict[TurnMetric, list[float]] = {}
+    reasons: dict[TurnMetric, str] = {}
     for turn in verdict.turns:
         for metric in turn.metrics:
             score = _score(metric)
@@ -141,7 +141,7 @@ def _scores(verdict: CaseVerdict) -> _Scores:
 
 
 def _score(metric: MetricVerdict) -> float | None:
-    """Return a metric's score; for a category 1 if it passes and 0 if it fails; None if it was not evaluated."""
+    """Return a metric's score; 1 or 0 for a category that passes or fails; None if there is no score."""
     if metric.outcome in ("skipped", "error"):
         return None
     if metric.score is None and metric.outcome in ("passed", "failed"):
@@ -149,7 +149,7 @@ def _score(metric: MetricVerdict) -> float | None:
     return metric.score
 
 
-def _add_scores(values: Values, pair: CasePair, turns: Sequence[tuple[list[float], list[float]]]) -> None:
+def _add_scores(values: PairedValues, pair: CasePair, turns: Sequence[tuple[list[float], list[float]]]) -> None:
     sides = [[scores[side] for scores in turns] for side in (0, 1)]
     means = [math.fsum(math.fsum(trials) / len(trials) for trials in side) / len(side) for side in sides]
     counts = {len(trials) for side in sides for trials in side}
@@ -166,7 +166,7 @@ def _variance_of_mean(values: Sequence[float]) -> float:
     return math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1) / len(values)
 
 
-def difference(values: Values, margin: float, *, minimize: bool = False) -> Difference:
+def difference(values: PairedValues, margin: float, *, minimize: bool = False) -> Difference:
     """Return the paired difference of the values, before p-values are adjusted and the state is set.
 
     Args:
@@ -175,7 +175,7 @@ def difference(values: Values, margin: float, *, minimize: bool = False) -> Diff
         minimize: whether low values are good.
     """
     sign = -1 if minimize else 1
-    found = Weighted()
+    found = WeightedValues()
     for (base, weight), (head, _) in zip(values.base, values.head, strict=True):
         found.add(sign * paired_statistics.difference(base, head), weight)
     mean = _mean(found)
@@ -193,7 +193,7 @@ def difference(values: Values, margin: float, *, minimize: bool = False) -> Diff
         detectable=None,
         settles=_cases_needed(values, found, mean, margin),
     )
-    if len(values) < MANY_ENOUGH:
+    if len(values) < MIN_SAMPLE:
         return made
     low, high = paired_statistics.interval(found)
     return replace(
@@ -205,7 +205,7 @@ def difference(values: Values, margin: float, *, minimize: bool = False) -> Diff
     )
 
 
-def _mean(values: paired_statistics.Weighted) -> float:
+def _mean(values: paired_statistics.WeightedDifferences) -> float:
     mean = weighted_mean(values)
     assert mean is not None
     return mean + 0.0
@@ -242,24 +242,26 @@ def _adjust_p_values(
     return [None if p is None else next(adjusted) for p in tested]
 
 
-def _change_state(found: Difference, margin: float) -> ChangeState:
-    if found.low is None or found.high is None:
+def _change_state(change: Difference, margin: float) -> ChangeState:
+    if change.low is None or change.high is None:
         return "inconclusive"
-    p = found.p_shown if found.p_gating is None else found.p_gating
-    if found.high < 0 and p is not None and p <= SIGNIFICANT:
+    p = change.p_shown if change.p_gating is None else change.p_gating
+    if change.high < 0 and p is not None and p <= SIGNIFICANT:
         return "regressed"
-    return "non_inferior" if found.low > -margin else "inconclusive"
+    return "non_inferior" if change.low > -margin else "inconclusive"
 
 
-def _cases_needed(values: Values, found: paired_statistics.Weighted, mean: float, margin: float) -> str:
-    """Return a sentence with the number of cases and trials that would detect a change of the margin, or of the
-    measured regression."""
+def _cases_needed(
+    values: PairedValues, differences: paired_statistics.WeightedDifferences, mean: float, margin: float
+) -> str:
+    """Return a clause with the number of cases and trials that would detect a change of the margin, or a smaller one
+    that would decide the state."""
     effect = min(margin, max(-mean, margin + mean))
     trials, noise = values.trials, weighted_mean(values.noise)
     points = f"would detect a change of {100 * effect:.2g} points"
-    needed = paired_statistics.cases_to_detect(effect, found)
-    for more in range(trials + 1, _MOST_TRIALS + 1) if noise else ():
-        with_more = paired_statistics.cases_to_detect(effect, found, noise or 0.0, trials / more)
-        if with_more <= len(values) and with_more < needed and len(values) >= MANY_ENOUGH:
+    needed = paired_statistics.cases_to_detect(effect, differences)
+    for more in range(trials + 1, _MAX_TRIALS + 1) if noise else ():
+        with_more = paired_statistics.cases_to_detect(effect, differences, noise or 0.0, trials / more)
+        if with_more <= len(values) and with_more < needed and len(values) >= MIN_SAMPLE:
             return f"{len(values)} cases × {more} trials {points}"
-    return f"{max(MANY_ENOUGH, needed)} cases × {trials} trial{'s' * (trials > 1)} {points}"
+    return f"{max(MIN_SAMPLE, needed)} cases × {trials} trial{'s' * (trials > 1)} {points}"

@@ -1,7 +1,7 @@
 """Statistics of paired differences: the same cases before and after a change (docs/statistics.md).
 
-A difference is head − base of one case on a 0..1 scale, so it lies between −1 and 1; `Weighted` pairs it with the
-weight of its case. Nothing depends on the order of cases, and swapping base and head mirrors every result.
+A difference is head − base of one case on a 0..1 scale, so it lies between −1 and 1; `WeightedDifferences` pairs it
+with the weight of its case. Nothing depends on the order of cases, and swapping base and head mirrors every result.
 """
 
 from __future__ import annotations
@@ -12,16 +12,17 @@ from random import Random
 
 from holodeck_action.decide.statistics import Z_95, effective_sample_size, student_t_quantile, weighted_mean
 
-Weighted = Sequence[tuple[float, float]]
+WeightedDifferences = Sequence[tuple[float, float]]
 """(difference −1..1, weight above 0) of each case."""
 
 Z_80 = 0.8416212335729143
 """80 % quantile of the normal distribution: the power at which a minimum detectable effect is detected."""
 EXACT_UP_TO = 14
-"""Largest number of non-zero differences for which all 2ⁿ sign patterns are tried."""
+"""Maximum number n of non-zero differences for which all 2ⁿ sign patterns are tried."""
 RESAMPLES = 9_999
-ENOUGH_FOR_T = 5
-"""With fewer non-zero differences, Student's interval is too narrow (docs/statistics.md has the simulation)."""
+MIN_CHANGES_FOR_T = 5
+"""Minimum number of non-zero differences for Student's interval, which is too narrow with fewer
+(docs/statistics.md)."""
 _SEED = 20_130_716
 _ROUNDING = 1e-10
 _DIGITS = 12
@@ -33,12 +34,12 @@ def difference(base: float, head: float) -> float:
     return round(head - base, _DIGITS) + 0.0
 
 
-def is_binary(differences: Weighted) -> bool:
+def is_binary(differences: WeightedDifferences) -> bool:
     """Return whether all differences are −1, 0 or 1, as for cases that pass or fail."""
     return all(value in (-1.0, 0.0, 1.0) for value, _ in differences)
 
 
-def p_value(differences: Weighted) -> float:
+def p_value(differences: WeightedDifferences) -> float:
     """Return the two-sided p-value of the hypothesis that nothing has changed.
 
     It comes from McNemar's mid-p test if differences are binary and weights are equal, else from the sign-flip test.
@@ -62,7 +63,7 @@ def mcnemar_mid_p(lost: int, gained: int) -> float:
     return min(1.0, 2 * math.fsum(shares) - shares[-1])
 
 
-def sign_flip_p(differences: Weighted) -> float:
+def sign_flip_p(differences: WeightedDifferences) -> float:
     """Return the two-sided p-value of the sign-flip permutation test on the weighted mean difference.
 
     Exact up to 14 non-zero differences, else Monte Carlo with a fixed seed and p = (count + 1)/(R + 1), R = 9,999;
@@ -88,17 +89,18 @@ def sign_flip_p(differences: Weighted) -> float:
     return (int(np.count_nonzero(np.abs(sums) >= observed)) + 1) / (RESAMPLES + 1)
 
 
-def interval(differences: Weighted) -> tuple[float, float]:
+def interval(differences: WeightedDifferences) -> tuple[float, float]:
     """Return the 95 % interval of the mean difference, within −1..1.
 
-    Student's interval if differences are graded, not binary, and at least 5 are not zero; else the score interval.
+    Student's interval if differences are graded, at least 5 are not zero and the effective sample size is at least 2;
+    else the score interval.
     """
-    if _has_few_changes(differences):
+    if _needs_score_interval(differences):
         return score_interval(*_count_changes(differences))
     return student_interval(differences)
 
 
-def student_interval(differences: Weighted) -> tuple[float, float]:
+def student_interval(differences: WeightedDifferences) -> tuple[float, float]:
     """Return Student's 95 % interval of the mean difference, within −1..1.
 
     d̄ ± t·√(s²/n), with the effective sample size n and n − 1 degrees of freedom. Source: Miller 2024, §4.2.
@@ -159,14 +161,14 @@ def benjamini_hochberg(p_values: Sequence[float]) -> tuple[float, ...]:
     return tuple(adjusted)
 
 
-def minimum_detectable_effect(differences: Weighted) -> float | None:
+def minimum_detectable_effect(differences: WeightedDifferences) -> float | None:
     """Return the smallest change that is detected with 80 % power at α = 0.05; None if it would be above 1.
 
     It is (t₀.₉₇₅ + t₀.₈)·√(s²/n) if Student's interval applies (Bloom 1995), else the solution δ of z₀.₉₇₅·√ψ +
     z₀.₈·√(ψ − δ²) = δ·√n (Connor 1987). ψ is the proportion of changing cases: δ plus twice the proportion of the
     measured lost or gained cases, whichever are fewer.
     """
-    if _has_few_changes(differences):
+    if _needs_score_interval(differences):
         lost, gained, n = _count_changes(differences)
         return _detectable(2 * min(lost, gained) / n, n)
     _, error, freedom = _moments(differences)
@@ -174,23 +176,25 @@ def minimum_detectable_effect(differences: Weighted) -> float | None:
     return effect if effect <= 1 else None
 
 
-def cases_to_detect(effect: float, differences: Weighted, noise: float = 0.0, less: float = 1.0) -> int:
+def cases_to_detect(
+    effect: float, differences: WeightedDifferences, noise: float = 0.0, noise_factor: float = 1.0
+) -> int:
     """Return the number of cases needed to detect a change of `effect` with 80 % power at α = 0.05.
 
     Args:
         effect: the change, above 0 and at most 1.
         differences: the measured differences.
         noise: variance of the differences that is due to differences between trials.
-        less: factor by which more trials reduce `noise`: trials now / planned trials.
+        noise_factor: factor by which more trials reduce `noise`: measured trials / planned trials.
     """
-    if _has_few_changes(differences):
+    if _needs_score_interval(differences):
         lost, gained, n = _count_changes(differences)
         changing = min(1.0, 2 * min(lost, gained) / n + effect)
         needed = ((Z_95 * math.sqrt(changing) + Z_80 * math.sqrt(max(0.0, changing - effect**2))) / effect) ** 2
     else:
         _, error, freedom = _moments(differences)
         variance = error**2 * (freedom + 1)
-        variance -= min(noise, variance) * (1 - less)
+        variance -= min(noise, variance) * (1 - noise_factor)
         # Two more cases make up for Student's quantiles, which are larger than the normal ones.
         needed = ((Z_95 + Z_80) / effect) ** 2 * variance + 2
     return math.ceil(needed - _ROUNDING)
@@ -205,19 +209,18 @@ def _detectable(changing_both_ways: float, n: float) -> float | None:
     return _bisect(is_detected, 0.0, 1.0) if is_detected(1.0) else None
 
 
-def _has_few_changes(differences: Weighted) -> bool:
-    """Return whether Student's interval does not apply: the differences are binary, few are non-zero, or one case has
-    almost all of the weight."""
+def _needs_score_interval(differences: WeightedDifferences) -> bool:
+    """Return whether Student's interval does not apply: the differences are binary, too few are non-zero, or one case
+    has almost all of the weight."""
     return (
         is_binary(differences)
-        or sum(value != 0 for value, _ in differences) < ENOUGH_FOR_T
+        or sum(value != 0 for value, _ in differences) < MIN_CHANGES_FOR_T
         or effective_sample_size([weight for _, weight in differences]) < 2
     )
 
 
-def _count_changes(differences: Weighted) -> tuple[float, float, float]:
-    """Return the numbers of lost, gained and all cases; if weights differ, they are scaled to the effective sample
-    size."""
+def _count_changes(differences: WeightedDifferences) -> tuple[float, float, float]:
+    """Return the numbers of lost, gained and all cases, scaled to the effective sample size."""
     n = effective_sample_size([weight for _, weight in differences])
     lost = weighted_mean([(max(0.0, -value), weight) for value, weight in differences])
     gained = weighted_mean([(max(0.0, value), weight) for value, weight in differences])
@@ -226,7 +229,7 @@ def _count_changes(differences: Weighted) -> tuple[float, float, float]:
     return lost * n, gained * n, n
 
 
-def _moments(differences: Weighted) -> tuple[float, float, float]:
+def _moments(differences: WeightedDifferences) -> tuple[float, float, float]:
     """Return mean, standard error of the mean and degrees of freedom (effective cases − 1)."""
     mean = weighted_mean(differences)
     assert mean is not None

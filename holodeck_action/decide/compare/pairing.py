@@ -14,7 +14,7 @@ from holodeck_action.decide.verdict import CaseVerdict
 from holodeck_action.record.evaluation import Criteria, Evaluation
 from holodeck_action.record.record import CaseRecord, TrialRecord, TurnRecord
 
-Place = tuple[int, str]
+TurnMetric = tuple[int, str]
 """Index of a turn and name of a metric."""
 
 
@@ -25,19 +25,19 @@ class SameCase:
     Attributes:
         base: the case in the base.
         head: the case in the head.
-        base_asked: one evaluation of each metric on each turn of the base, a completed one if possible.
-        head_asked: one evaluation of each metric on each turn of the head, a completed one if possible.
+        base_evaluations: one evaluation of each metric on each turn of the base, a completed one if possible.
+        head_evaluations: one evaluation of each metric on each turn of the head, a completed one if possible.
     """
 
     base: CaseRecord
     head: CaseRecord
-    base_asked: Mapping[Place, Evaluation] = field(init=False)
-    head_asked: Mapping[Place, Evaluation] = field(init=False)
+    base_evaluations: Mapping[TurnMetric, Evaluation] = field(init=False)
+    head_evaluations: Mapping[TurnMetric, Evaluation] = field(init=False)
 
     def __post_init__(self) -> None:
         """Index the evaluations of both sides."""
-        object.__setattr__(self, "base_asked", _evaluations_by_place(self.base))
-        object.__setattr__(self, "head_asked", _evaluations_by_place(self.head))
+        object.__setattr__(self, "base_evaluations", _index_evaluations(self.base))
+        object.__setattr__(self, "head_evaluations", _index_evaluations(self.head))
 
     @property
     def title(self) -> str:
@@ -45,10 +45,10 @@ class SameCase:
         return title(self.head)
 
     @property
-    def common(self) -> Iterator[tuple[Place, Evaluation, Evaluation]]:
+    def common(self) -> Iterator[tuple[TurnMetric, Evaluation, Evaluation]]:
         """Turn and metric of each evaluation that both sides have, with the base's and the head's evaluation."""
-        for place, asked in self.head_asked.items():
-            before = self.base_asked.get(place)
+        for place, asked in self.head_evaluations.items():
+            before = self.base_evaluations.get(place)
             if before is not None:
                 yield place, before, asked
 
@@ -56,7 +56,8 @@ class SameCase:
 class CasePair(Struct, frozen=True):
     """A case judged by the same rules in both runs: the head's criteria, the common metrics, the same number of trials.
 
-    `base` and `head` are the verdicts, `trials` is the number of trials, `quarantined` whether the head quarantines it.
+    `base` and `head` are the verdicts. `trials` is the number of trials. `quarantined` is true if the head quarantines
+    the case.
     """
 
     same: SameCase
@@ -86,7 +87,7 @@ class CasePair(Struct, frozen=True):
         return base, head
 
     @property
-    def missing(self) -> str:
+    def unjudged_reason(self) -> str:
         """Why a side could not be judged; an empty string if both could."""
         for where, verdict in (("on the base", self.base), ("in this run", self.head)):
             if verdict.judged in ("error", "skipped"):
@@ -99,8 +100,8 @@ def title(case: CaseRecord) -> str:
     return case.name or case.id
 
 
-def _evaluations_by_place(case: CaseRecord) -> dict[Place, Evaluation]:
-    found: dict[Place, Evaluation] = {}
+def _index_evaluations(case: CaseRecord) -> dict[TurnMetric, Evaluation]:
+    found: dict[TurnMetric, Evaluation] = {}
     for turn in case.turns:
         for evaluation in turn.evaluations:
             place = (turn.index, evaluation.evaluator_name)
@@ -109,7 +110,9 @@ def _evaluations_by_place(case: CaseRecord) -> dict[Place, Evaluation]:
     return found
 
 
-def judge_alike(same: SameCase, own: CaseVerdict, silent: Set[str], *, base_stops: bool, head_stops: bool) -> CasePair:
+def judge_pair(
+    same: SameCase, own: CaseVerdict, informational: Set[str], *, base_stops: bool, head_stops: bool
+) -> CasePair:
     """Judge both sides of a case by the same rules.
 
     Only metrics on both sides count, with the head's criteria. If the numbers of trials differ, only the first trials
@@ -117,10 +120,10 @@ def judge_alike(same: SameCase, own: CaseVerdict, silent: Set[str], *, base_stop
 
     Args:
         same: the case.
-        own: the head's verdict in its own run.
-        silent: metrics that do not decide whether the case passes.
-        base_stops: whether the base stopped repeating a case once it was decided.
-        head_stops: whether the head stopped repeating a case once it was decided.
+        own: the verdict on the case in the head's own run.
+        informational: metrics that do not decide whether the case passes.
+        base_stops: whether the base runs no further trials of a case once it is decided.
+        head_stops: whether the head runs no further trials of a case once it is decided.
     """
     base, head = same.base, same.head
     if not base.trials or not head.trials:
@@ -130,12 +133,14 @@ def judge_alike(same: SameCase, own: CaseVerdict, silent: Set[str], *, base_stop
     trials = min(base.repeat, head.repeat)
     needed = math.ceil(head.min_pass * trials / head.repeat)
     criteria = {
-        place: replace(asked.criteria, asserts=False, fail_on_error=False) if place[1] in silent else asked.criteria
+        place: replace(asked.criteria, asserts=False, fail_on_error=False)
+        if place[1] in informational
+        else asked.criteria
         for place, _, asked in same.common
     }
     stops = base_stops or head_stops
-    ours = _apply_criteria(head, criteria, same.head_asked, trials, needed)
-    theirs = _apply_criteria(base, criteria, same.base_asked, trials, needed)
+    ours = _apply_criteria(head, criteria, same.head_evaluations, trials, needed)
+    theirs = _apply_criteria(base, criteria, same.base_evaluations, trials, needed)
     as_run = ours is head and stops == head_stops
     judged = own if as_run else judge_case(ours, stop_when_decided=stops)
     return CasePair(same, judge_case(theirs, stop_when_decided=stops), judged, trials, own.outcome == "quarantined")
@@ -153,10 +158,14 @@ def gives_same_verdicts(one: Criteria, other: Criteria) -> bool:
 
 
 def _apply_criteria(
-    case: CaseRecord, criteria: Mapping[Place, Criteria], own: Mapping[Place, Evaluation], trials: int, needed: int
+    case: CaseRecord,
+    criteria: Mapping[TurnMetric, Criteria],
+    own: Mapping[TurnMetric, Evaluation],
+    trials: int,
+    needed: int,
 ) -> CaseRecord:
-    """Return a case with only its first trials and only the evaluations that have an entry in `criteria`, which
-    replaces their own criteria."""
+    """Return a case with only its first trials, and only the evaluations with an entry in `criteria`, which replaces
+    their own criteria."""
     as_asked = own.keys() == criteria.keys() and all(
         gives_same_verdicts(evaluation.criteria, criteria[place]) for place, evaluation in own.items()
     )

@@ -12,8 +12,8 @@ from holodeck_action.decide.number_texts import count_phrase
 from holodeck_action.decide.verdict import GateState, GateVerdict
 from holodeck_action.suite.model.policy import Baseline, Reaction
 
-CASES, REGRESSED, INCONCLUSIVE = "max_regressions", "baseline.on_regressed", "baseline.on_inconclusive"
-_NAMED = 3
+MAX_REGRESSIONS, ON_REGRESSED, ON_INCONCLUSIVE = "max_regressions", "baseline.on_regressed", "baseline.on_inconclusive"
+_CASES_NAMED = 3
 
 
 class BaselineVerdict(Struct, frozen=True):
@@ -42,9 +42,9 @@ def judge_comparison(
         _change_gates(comparison, max_regressions or 0) if comparison is not None and comparison.paired else ()
     )
     reactions = {
-        CASES: settings.on_case_regression,
-        REGRESSED: settings.on_regressed,
-        INCONCLUSIVE: settings.on_inconclusive,
+        MAX_REGRESSIONS: settings.on_case_regression,
+        ON_REGRESSED: settings.on_regressed,
+        ON_INCONCLUSIVE: settings.on_inconclusive,
     }
     if comparison is not None and not comparison.paired and comparison.unknown_now.cases:
         found = list(_change_gates(comparison, max_regressions or 0))
@@ -69,7 +69,7 @@ def _apply_unknowns(gate: GateVerdict, comparison: Comparison, settings: Baselin
     now, base = comparison.unknown_now, comparison.unknown_base
     if gate.state != "passed":
         return gate
-    cases = gate.name == CASES
+    cases = gate.name == MAX_REGRESSIONS
     regressed = count_gating(comparison.regressed)
     if (cases and regressed + now.worse > gate.required) or (not cases and now.cases):
         count = now.worse if cases else now.cases
@@ -87,7 +87,7 @@ def _apply_unknowns(gate: GateVerdict, comparison: Comparison, settings: Baselin
 def _gates_without_base(
     reason: str, reactions: dict[str, Reaction], settings: Baseline, max_regressions: int
 ) -> BaselineVerdict:
-    limits = {CASES: max_regressions}
+    limits = {MAX_REGRESSIONS: max_regressions}
     state: GateState = "undetermined" if settings.on_missing == "fail" else "skipped"
     gates = (
         GateVerdict(name, state, None, limits.get(name, 0), reason)
@@ -102,25 +102,25 @@ def _change_gates(comparison: Comparison, max_regressions: int) -> Iterator[Gate
     which = "case" if cases or comparison.complete else "compared case"
     reason = f"{count_phrase(cases, which)} got worse than on the base; {permitted_text(max_regressions)}"
     if cases:
-        more = f" and {cases - _NAMED} more" if cases > _NAMED else ""
-        named = comparison.regressed[: min(cases, _NAMED)]
+        more = f" and {cases - _CASES_NAMED} more" if cases > _CASES_NAMED else ""
+        named = comparison.regressed[: min(cases, _CASES_NAMED)]
         reason += f": {', '.join(case.title for case in named)}{more}"
-    yield _limit_gate(CASES, cases, max_regressions, reason)
+    yield _limit_gate(MAX_REGRESSIONS, cases, max_regressions, reason)
     measures = list(comparison.measures(gating=True))
     worse = [change_sentence(name, change) for name, change in measures if change.state == "regressed"]
     reason = "worse beyond chance: " + "; ".join(worse) if worse else "nothing is worse beyond chance"
-    yield _limit_gate(REGRESSED, len(worse), 0, reason)
+    yield _limit_gate(ON_REGRESSED, len(worse), 0, reason)
     open_ones = [name for name, change in measures if change.state == "inconclusive"]
     points = f"{100 * comparison.margin:g} points"
     reason = f"losses of more than {points} are ruled out"
     if open_ones:
         reason = f"too few cases to rule out a loss of more than {points} in {', '.join(open_ones)}"
-    yield _limit_gate(INCONCLUSIVE, len(open_ones), 0, reason)
+    yield _limit_gate(ON_INCONCLUSIVE, len(open_ones), 0, reason)
 
 
-def permitted_text(most: int) -> str:
+def permitted_text(limit: int) -> str:
     """Return a clause with the number of cases that may get worse, such as `none may`."""
-    return "none may" if most == 0 else f"at most {most:,} may"
+    return "none may" if limit == 0 else f"at most {limit:,} may"
 
 
 def change_sentence(name: str, change: Difference) -> str:

@@ -18,9 +18,9 @@ class Winner(Struct, frozen=True):
 
 
 def find_winner(comparison: Comparison) -> Winner:
-    """Return the run with the better pass rate, if it is worse in nothing.
+    """Return the run with the better pass rate, if every case was evaluated on both sides and the run is not worse.
 
-    The interval must rule out that its pass rate is worse by the margin, and no gating metric may be worse beyond
+    Its interval must rule out that its pass rate is worse by the margin, and no gating metric may be worse beyond
     chance.
     """
     rate = comparison.pass_rate

@@ -87,13 +87,13 @@ class AzureAIEvaluator(BaseEvaluator):
     Attributes:
         model_config: the deployment that grades; None if a judge was given.
         threshold: lowest passing score, 0..1.
-        SEEN: names of the texts that the judge sees.
+        JUDGE_INPUTS: names of the texts that the judge sees.
         CLASS: name of the library's class.
     """
 
     METRIC: ClassVar[str] = ""
     CLASS: ClassVar[str] = ""
-    SEEN: ClassVar[tuple[str, ...]] = ()
+    JUDGE_INPUTS: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
         self,
@@ -143,10 +143,10 @@ class AzureAIEvaluator(BaseEvaluator):
     @classmethod
     def prompt_problem(cls, text: str) -> str | None:
         """Return a description of the defect in a `custom_prompt`; None if the prompt is valid."""
-        unknown = unknown_placeholders(text, cls.SEEN)
+        unknown = unknown_placeholders(text, cls.JUDGE_INPUTS)
         if not unknown:
             return None
-        places = ", ".join(f"{{{{{name}}}}}" for name in cls.SEEN)
+        places = ", ".join(f"{{{{{name}}}}}" for name in cls.JUDGE_INPUTS)
         return f"custom_prompt has a placeholder {unknown[0]:.40}, which {cls.METRIC} does not fill; it fills {places}"
 
     def is_transient(self, error: Exception) -> bool:
@@ -154,7 +154,7 @@ class AzureAIEvaluator(BaseEvaluator):
         return is_transient_cause(error) or super().is_transient(error)
 
     async def _evaluate_impl(self, **kwargs: Any) -> EvaluationResult:
-        inputs = {name: join_texts(kwargs[name]) for name in self.SEEN if kwargs.get(name) is not None}
+        inputs = {name: join_texts(kwargs[name]) for name in self.JUDGE_INPUTS if kwargs.get(name) is not None}
         if not inputs["response"].strip():
             return self._result(float(LOWEST), "the answer is empty", {})
         request = {
@@ -162,7 +162,7 @@ class AzureAIEvaluator(BaseEvaluator):
             "metric": self.METRIC,
             "inputs": inputs,
             "custom_prompt": self._custom_prompt,
-            "seen": self.SEEN,
+            "seen": self.JUDGE_INPUTS,
         }
         async with provide_judge(self._judge, self._plan) as judge:
             return self._read_verdict(await ask_library(self.METRIC, request, judge), judge)
@@ -215,7 +215,7 @@ async def ask_library(name: str, request: Mapping[str, Any], judge: JudgeModel) 
 
 
 def is_transient_cause(error: Exception) -> bool:
-    """Return whether an error of `ask_library` comes from a call of the judge that may succeed in a retry."""
+    """Return whether an error of `ask_library` is a failed judge call that may succeed in a retry."""
     cause = error.__cause__ if isinstance(error, EvaluationError) else error
     return isinstance(cause, ModelCallError) and cause.code in TRANSIENT
 

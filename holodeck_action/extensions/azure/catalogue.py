@@ -13,7 +13,7 @@ _PACKAGE = "azure.ai.evaluation"
 _BASES = frozenset(("EvaluatorBase", "RaiServiceEvaluatorBase", "MultiEvaluatorBase", "PromptyEvaluatorBase"))
 _JUDGED = "PromptyEvaluatorBase"
 _TOOLS = "tool_definitions"
-_NEEDED = {"ground_truth": "ground_truth", "context": "context"}
+_CASE_INPUTS = {"ground_truth": "ground_truth", "context": "context"}
 _KNOWN = frozenset(("query", "response", "ground_truth", "context", "tool_calls", _TOOLS))
 
 _OWN_METRICS = {
@@ -26,9 +26,9 @@ _OWN_METRICS = {
     "QAEvaluator": "it gives several scores; name its evaluators one by one",
 }
 _BINARY = frozenset(("TaskAdherenceEvaluator", "_ToolCallSuccessEvaluator", "_ToolOutputUtilizationEvaluator"))
-"""Evaluators whose judge answers 0 or 1, as their prompts say; all others answer 1 to 5."""
-_OF_THE_ANSWER = frozenset(("IntentResolutionEvaluator",))
-"""Evaluators that accept definitions of tools, but whose prompt shows the answer alone."""
+"""Evaluators whose judge answers 0 or 1, according to their prompts; all others answer 1 to 5."""
+_ANSWER_ONLY = frozenset(("IntentResolutionEvaluator",))
+"""Evaluators that accept definitions of tools, but whose prompt contains only the answer."""
 
 
 class AzureEntry(ClassEntry, frozen=True, kw_only=True):
@@ -76,8 +76,8 @@ def _read(name: str) -> LibraryClass | None:
 
 
 def _inputs(found: LibraryClass) -> Iterator[tuple[str, bool]]:
-    """Yield the inputs of the first way to call the evaluator, each with whether it is required."""
-    first = next(iter(found.functions("__call__")), None)
+    """Yield the inputs in the evaluator's first call signature, each with whether it is required."""
+    first = next(iter(found.method_definitions("__call__")), None)
     if first is not None:
         for argument, default in zip(first.args.kwonlyargs, first.args.kw_defaults, strict=True):
             yield argument.arg, default is None
@@ -90,8 +90,8 @@ def _entry(found: LibraryClass, given: Mapping[str, bool]) -> AzureEntry:
     return AzureEntry(
         name=found.name,
         options=tools,
-        needs=frozenset(_NEEDED[name] for name in given if name in _NEEDED),
-        reads_calls=_TOOLS in given and found.name not in _OF_THE_ANSWER,
+        needs=frozenset(_CASE_INPUTS[name] for name in given if name in _CASE_INPUTS),
+        reads_calls=_TOOLS in given and found.name not in _ANSWER_ONLY,
         inputs=tuple(given),
         scale=(0, 1) if found.name in _BINARY else (1, 5),
     )

@@ -28,7 +28,7 @@ _NAMES = {
 
 EXTENSION = Extension(
     name="azure",
-    help="Azure AI Evaluation's metrics, on our judges.",
+    help="Azure AI Evaluation's metrics, graded by the suite's judges.",
     metrics=(
         *(
             Metric(type="standard", name=name, to="holodeck_action.extensions.azure.standard:AzureMetric")

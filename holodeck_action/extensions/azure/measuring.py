@@ -91,7 +91,7 @@ def _build_evaluator(
 
 
 class _Flow:
-    """Replaces an `AsyncPrompty` of the library, which sends a prompt, by a call of our judge.
+    """Calls our judge, in place of an `AsyncPrompty` of the library, which sends the prompt itself.
 
     Args:
         prompt: the judge's prompt.
@@ -112,7 +112,7 @@ class _Flow:
         """Call the judge of the current evaluation; call it once more if its answer is not a valid verdict.
 
         Args:
-            ***given: the texts by name; a time limit of the library is ignored, since the evaluator has its own.
+            **given: the texts by name; a time limit of the library is ignored, since the evaluator has its own.
 
         Returns:
             The verdict under `llm_output`, where the library reads it.
@@ -132,7 +132,7 @@ class _Flow:
 
 
 def _defaults(flow: Any) -> dict[str, str]:
-    """Return the defaults of a flow's inputs; the text None stands for a missing one, as in the library's templates."""
+    """Return the defaults of a flow's inputs; a missing one is the text None, as in the library's templates."""
     return {name: str(described.get("default")) for name, described in flow._inputs.items()}
 
 

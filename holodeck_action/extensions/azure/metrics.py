@@ -28,7 +28,7 @@ class GroundednessEvaluator(AzureAIEvaluator):
         uses_context=True,
         uses_retrieval_context=True,
     )
-    SEEN = ("query", "context", "response")
+    JUDGE_INPUTS = ("query", "context", "response")
 
     def resolve(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the inputs under the library's names; the retrieved texts are the context if no other is given.
@@ -58,7 +58,7 @@ class RelevanceEvaluator(AzureAIEvaluator):
     METRIC = "relevance"
     CLASS = "RelevanceEvaluator"
     PARAM_SPEC = ParamSpec(required=_ANSWERED, optional=frozenset({EvalParam.CONTEXT}))
-    SEEN = ("query", "response")
+    JUDGE_INPUTS = ("query", "response")
 
 
 class CoherenceEvaluator(AzureAIEvaluator):
@@ -67,7 +67,7 @@ class CoherenceEvaluator(AzureAIEvaluator):
     METRIC = "coherence"
     CLASS = "CoherenceEvaluator"
     PARAM_SPEC = ParamSpec(required=_ANSWERED)
-    SEEN = ("query", "response")
+    JUDGE_INPUTS = ("query", "response")
 
 
 class FluencyEvaluator(AzureAIEvaluator):
@@ -76,7 +76,7 @@ class FluencyEvaluator(AzureAIEvaluator):
     METRIC = "fluency"
     CLASS = "FluencyEvaluator"
     PARAM_SPEC = ParamSpec(required=_ANSWERED)
-    SEEN = ("response",)
+    JUDGE_INPUTS = ("response",)
 
 
 class SimilarityEvaluator(AzureAIEvaluator):
@@ -85,7 +85,7 @@ class SimilarityEvaluator(AzureAIEvaluator):
     METRIC = "similarity"
     CLASS = "SimilarityEvaluator"
     PARAM_SPEC = ParamSpec(required=_ANSWERED | {EvalParam.GROUND_TRUTH})
-    SEEN = ("query", "ground_truth", "response")
+    JUDGE_INPUTS = ("query", "ground_truth", "response")
 
 
 EVALUATORS: Mapping[str, type[AzureAIEvaluator]] = {

@@ -22,7 +22,7 @@ _MARK = "\ue000{}\ue001"
 _MARKED = re.compile("\ue000(\\w+)\ue001")
 _PLACEHOLDER = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 _CLOSING = re.compile(rf"</(?={'|'.join(INPUTS)}\b)")
-_HARMLESS = "<\u200b/"
+_NEUTRALIZED = "<\u200b/"
 """Replaces `</` of an input's closing tag in a text: with the zero-width space, the tag closes nothing."""
 
 _SYSTEM = (
@@ -55,7 +55,7 @@ class JudgePrompt(Struct, frozen=True):
     def _fill(self, text: str, inputs: Mapping[str, str]) -> str:
         def replace_mark(found: re.Match[str]) -> str:
             value = inputs[found[1]]
-            return _CLOSING.sub(_HARMLESS, value) if self.tagged else value
+            return _CLOSING.sub(_NEUTRALIZED, value) if self.tagged else value
 
         return _MARKED.sub(replace_mark, text)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from holodeck_action.extensions.azure.base import HIGHEST, LOWEST, SUPPORTED_PROVIDERS
 from holodeck_action.metrics.base import BaseEvaluator, BuildContext
 from holodeck_action.metrics.standard import StandardMetric
-from holodeck_action.suite.model.metric_base import GROUND_TRUTH, NOTHING, Metric
+from holodeck_action.suite.model.metric_base import GROUND_TRUTH, NO_INPUTS, Metric
 
 MIGRATION = {
     "groundedness": "type rag with metric_type faithfulness",
@@ -25,7 +25,7 @@ class AzureMetric(StandardMetric):
     @property
     def needs(self) -> frozenset[str]:
         """The inputs that the metric needs from the case: the ground truth for similarity, none for the others."""
-        return GROUND_TRUTH if self.metric == "similarity" else NOTHING
+        return GROUND_TRUTH if self.metric == "similarity" else NO_INPUTS
 
     @property
     def pass_mark(self) -> float | None:

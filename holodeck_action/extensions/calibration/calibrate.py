@@ -23,12 +23,12 @@ from holodeck_action.record.result_files import read_results
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.loading import ensure_writable, load_one_suite
 from holodeck_action.run.model_calls import make_budget
-from holodeck_action.run.options.request import allowed_by, request_from
+from holodeck_action.run.options.request import permissions_from, request_from
 from holodeck_action.run.trial import Clock
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
 
-LIVE = "live"
+LIVE_SOURCE = "live"
 """Source of a card whose verdicts come from a live judge."""
 
 
@@ -77,7 +77,7 @@ def calibrate_judge(given: Mapping[str, Any], caller: Caller) -> int:
             no model can grade.
     """
     options = Calibration(**{field.name: given[field.name] for field in fields(Calibration)})
-    allowed = allowed_by(given)
+    allowed = permissions_from(given)
     results = given["results"]
     if results is None:
         return _calibrate_live(options, given, caller)
@@ -112,7 +112,7 @@ def _calibrate_live(options: Calibration, given: Mapping[str, Any], caller: Call
     from holodeck_action.run.plan import plan_lines
 
     request = request_from({name: value for name, value in given.items() if name in (*_CALL_OPTIONS, *_SUITE_OPTIONS)})
-    around = caller.surroundings(request.env_file, request.allowed, request.requirements)
+    around = caller.suite_context(request.env_file, request.allowed, request.requirements)
     labels = _load_labels(options)
     loaded = load_one_suite(given["suite"] or "agent.yaml", around, "calibrate takes one suite")
     prepared, labels, metric = prepare_labels(labels, options.metric, options.threshold, loaded, request.flags, around)
@@ -124,7 +124,7 @@ def _calibrate_live(options: Calibration, given: Mapping[str, Any], caller: Call
         return ExitCode.PASSED
     budget = make_budget(request.flags.max_cost_usd, request.flags.max_tokens)
     answered = judge_labels(labels, metric, prepared, budget, Clock(_now, time.monotonic), caller.stderr)
-    return _deliver_card(options, labels, answered, LIVE, caller)
+    return _deliver_card(options, labels, answered, LIVE_SOURCE, caller)
 
 
 def _load_labels(options: Calibration) -> Labels:
@@ -185,6 +185,6 @@ def _violations(options: Calibration, card: JudgeCard) -> Iterator[str]:
         if least is None:
             continue
         if found.low is None:
-            yield f"{name} {least:g}: there are too few labels to tell; label more answers, both good and bad ones"
+            yield f"{name} {least:g}: there are too few labels for an interval; label more answers, good and bad ones"
         elif found.low < least:
             yield f"{name} is {found.low:.4f}, {least:g} required"

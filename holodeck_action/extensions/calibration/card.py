@@ -20,7 +20,7 @@ from holodeck_action.decide.agreement import (
     wilson,
 )
 from holodeck_action.decide.case_verdicts import judge_evaluation
-from holodeck_action.decide.statistics import MANY_ENOUGH
+from holodeck_action.decide.statistics import MIN_SAMPLE
 from holodeck_action.extensions.calibration.labels import LabelError, Labels
 from holodeck_action.extensions.calibration.matching import LabelledEvaluation, MatchedLabels, judge_models
 from holodeck_action.record.evaluation import Criteria, Evaluation
@@ -210,8 +210,8 @@ def _pass_rates(matched: MatchedLabels, table: Confusion, threshold: float | Non
 
 
 def _notices(table: Confusion, rates: PassRates, thresholds: set[float | None]) -> Iterator[str]:
-    if 0 < table.n < MANY_ENOUGH:
-        yield f"too few labels for an interval of κ or α: {table.n}, {MANY_ENOUGH} needed"
+    if 0 < table.n < MIN_SAMPLE:
+        yield f"too few labels for an interval of κ or α: {table.n}, {MIN_SAMPLE} needed"
     if table.n and not table.human_fails:
         yield "no labelled answer is bad, so it is unknown whether the judge would fail one; label some bad answers"
     if table.n and not table.human_passes:

@@ -12,7 +12,7 @@ from msgspec import ValidationError
 from holodeck_action.decide.agreement import cohen_kappa, corrected_rate, wilson
 from holodeck_action.record.judge_card import (
     CARD_VERSION,
-    NOTHING,
+    NO_ESTIMATE,
     CardSummary,
     Configuration,
     Estimate,
@@ -30,7 +30,7 @@ from holodeck_action.text.given_paths import GivenPath
 MOST_BYTES = 16 * 1024 * 1024
 """Size limit of a card file."""
 
-_AGAIN = "create it again with holodeck-action calibrate"
+_REMEDY = "create it again with holodeck-action calibrate"
 _NO_CONFIGURATION = "the card does not record how its verdicts were made"
 _DIGESTS = {
     "addresses": "addresses of the judges",
@@ -109,7 +109,7 @@ class _CardError(Exception):
 def _read_suite_card(checkout: Checkout, name: str) -> JudgeCard:
     folder = checkout.folder.resolve()
     try:
-        if not checkout.place(name).is_relative_to(folder):
+        if not checkout.resolve(name).is_relative_to(folder):
             raise _CardError("is outside the suite's folder (allowed: a path relative to agent.yaml, inside it)")
         return checkout.read(name, MOST_BYTES).parse(_parse_card, _CardError)
     except (FileNotFoundError, IsADirectoryError):
@@ -124,24 +124,24 @@ def _parse_card(content: bytes) -> JudgeCard:
     try:
         document = Foreign(content).json()
     except ForeignError as error:
-        raise _CardError(f"is not a judge card: it is not valid JSON; {_AGAIN}") from error
+        raise _CardError(f"is not a judge card: it is not valid JSON; {_REMEDY}") from error
     version = document.get("schema_version") if isinstance(document, dict) else None
     if version is None:
-        raise _CardError(f"is not a judge card: it has no schema_version; {_AGAIN}")
+        raise _CardError(f"is not a judge card: it has no schema_version; {_REMEDY}")
     if version != CARD_VERSION:
         raise _CardError(
-            f"has schema_version {quoted(json.dumps(version))}, but this version reads {CARD_VERSION}; {_AGAIN}"
+            f"has schema_version {quoted(json.dumps(version))}, but this version reads {CARD_VERSION}; {_REMEDY}"
         )
     try:
         card = from_json(content, JudgeCard)
         datetime.fromisoformat(card.created_at)
     except (ValidationError, RecursionError) as error:
-        raise _CardError(f"is not a judge card: {decode_problem(error)}; {_AGAIN}") from error
+        raise _CardError(f"is not a judge card: {decode_problem(error)}; {_REMEDY}") from error
     except ValueError as error:
-        raise _CardError(f"is not a judge card: created_at is not a date; {_AGAIN}") from error
+        raise _CardError(f"is not a judge card: created_at is not a date; {_REMEDY}") from error
     wrong = next(_contradictions(card), None)
     if wrong is not None:
-        raise _CardError(f"contradicts itself: {wrong} is not what its verdicts give; {_AGAIN}")
+        raise _CardError(f"contradicts itself: {wrong} does not fit the rest of the card; {_REMEDY}")
     return card
 
 
@@ -173,7 +173,7 @@ def _is_close(one: Estimate, other: Estimate) -> bool:
 def summarise_card(
     card: JudgeCard, metric: str, configuration: Configuration, applied: AppliedEvaluations
 ) -> CardSummary:
-    """Return the summary of a card for the record of a run, whose evaluations are complete."""
+    """Return the summary of a card for the record of a run; `applied` must summarize all evaluations of the run."""
     stale = tuple(_differences(card, configuration, applied.thresholds))
     passes, judged = applied.outcomes["passed"], applied.outcomes["passed"] + applied.outcomes["failed"]
     return CardSummary(
@@ -188,7 +188,7 @@ def summarise_card(
         specificity=card.specificity,
         judged=judged,
         pass_rate=wilson(passes, judged),
-        corrected=NOTHING if stale else corrected_rate(passes, judged, card.verdicts),
+        corrected=NO_ESTIMATE if stale else corrected_rate(passes, judged, card.verdicts),
         stale=stale,
     )
 

@@ -8,7 +8,7 @@ import click
 
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.options.command_help import HelpfulCommand
-from holodeck_action.run.options.flags import CALLS, EPILOG, JUDGES_ONLY, PATH, settings, type_of
+from holodeck_action.run.options.flags import EPILOG, JUDGES_ONLY, MODEL_CALLS, PATH, settings, type_of
 from holodeck_action.run.options.input_kinds import RATE
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 )
 @click.option("--min-kappa-lower-bound", type=type_of(RATE), help="Lowest accepted lower end of κ's 95 % interval.")
 @settings(
-    *("concurrency", "max-cost-usd", "max-tokens", *CALLS),
+    *("concurrency", "max-cost-usd", "max-tokens", *MODEL_CALLS),
     helps={**JUDGES_ONLY, "concurrency": "Maximum number of answers judged concurrently [default: 10]."},
 )
 @click.pass_obj

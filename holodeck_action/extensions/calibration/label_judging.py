@@ -1,4 +1,4 @@
-"""Grades labelled answers by a metric of a suite; the answers come from the labels, and only judges are called."""
+"""Grades labelled answers with a metric of a suite; the answers come from the labels, and only judges are called."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from holodeck_action.record.record import (
     TrialRecord,
     TurnRecord,
 )
-from holodeck_action.run.loading import LoadedSuite, Surroundings, display_folder, display_path, with_lines
+from holodeck_action.run.loading import LoadedSuite, SuiteContext, display_folder, display_path, with_lines
 from holodeck_action.run.model_calls import model_environment
 from holodeck_action.run.open_suites import OpenSuite, open_all
 from holodeck_action.run.options.settings import Flags, SettingsError, merge
 from holodeck_action.run.preflight import PreparedSuite, judge_problems, settings_problem
 from holodeck_action.run.schedule import TrialKey
-from holodeck_action.run.stages import Voice, enter_all, stages_of
+from holodeck_action.run.stages import UserOutput, enter_all, stages_of
 from holodeck_action.run.stored import StoredRun, StoredTrials
 from holodeck_action.run.trial import Clock
 from holodeck_action.scoring.scoring import TurnScorer
@@ -56,7 +56,7 @@ from holodeck_action.workers.pool import WorkerPool
 if TYPE_CHECKING:
     from holodeck_action.llm.limits.budget import Budget
 
-_FILE = FileInput(path="labels", type="text")
+_LABEL_FILE = FileInput(path="labels", type="text")
 """Placeholder for the files whose texts the labels contain."""
 
 
@@ -72,7 +72,7 @@ class JudgedLabels(Struct, frozen=True):
 
 
 def prepare_labels(
-    labels: Labels, metric: str | None, threshold: float | None, loaded: LoadedSuite, flags: Flags, around: Surroundings
+    labels: Labels, metric: str | None, threshold: float | None, loaded: LoadedSuite, flags: Flags, around: SuiteContext
 ) -> tuple[PreparedSuite, Labels, str]:
     """Turn labelled answers into a suite that can be graded.
 
@@ -104,8 +104,8 @@ def prepare_labels(
         raise ConfigurationError(error.lines) from error
     except SettingsError as error:
         raise ConfigurationError(with_lines([settings_problem(suite, shown, error)], [loaded])) from error
-    asked = replace(suite, cases=tuple(case for case, _ in cases))
-    problems = judge_problems(asked, asked.cases, settings, loaded.environ, shown)
+    judged_suite = replace(suite, cases=tuple(case for case, _ in cases))
+    problems = judge_problems(judged_suite, judged_suite.cases, settings, loaded.environ, shown)
     if problems:
         raise ConfigurationError(with_lines(problems, [loaded]))
     trials: Mapping[TrialKey, TrialRecord] = {(case.id, 0): trial for case, trial in cases}
@@ -120,17 +120,17 @@ def prepare_labels(
         run=RunInfo("", "", "", 0.0, ""),
     )
     prepared = PreparedSuite(
-        suite=asked,
+        suite=judged_suite,
         environ=loaded.environ,
         code=loaded.code,
         shown=shown,
         settings=settings,
-        cases=asked.cases,
+        cases=judged_suite.cases,
         target=RecordedTarget(path=labels.file),
         base_files=loaded.suite.checkout,
         target_files=Checkout.unbounded(around.cwd),
         python=loaded.python,
-        stored=StoredRun(record, labels.digest, asked.cases, trials, ()),
+        stored=StoredRun(record, labels.digest, judged_suite.cases, trials, ()),
     )
     return prepared, labels, specs[0].label
 
@@ -151,12 +151,12 @@ def judge_labels(
     Raises:
         ConfigurationError: the connection to the judge cannot be set up.
     """
-    (opened,) = open_all([prepared], [None], budget, resume=False, besides=[None])
+    (opened,) = open_all([prepared], [None], budget, resume=False, bases_to_run=[None])
 
     def note(sentence: str) -> None:
         stderr.write(f"note: {one_line(sentence, 1000)}\n")
 
-    with enter_all(stages_of([prepared.suite], Flags()), opened, Voice(note, stderr)):
+    with enter_all(stages_of([prepared.suite], Flags()), opened, UserOutput(note, stderr)):
         trials = asyncio.run(_grade_answers(opened, clock))
     for notice in opened.notices:
         note(opened.redactor.text(notice))
@@ -195,7 +195,7 @@ async def _grade_answers(opened: OpenSuite, clock: Clock) -> list[TrialRecord]:
         redact=opened.redactor.text,
         interpreter=item.interpreter,
     )
-    opened.prepare_judges()
+    opened.begin_judge_import()
     scorer = TurnScorer(
         item.suite,
         pool=pool,
@@ -257,7 +257,7 @@ def _build_cases(labels: Labels, suite: Suite, specs: Sequence[MetricSpec]) -> l
             index=0,
             mark=mark,
             retrieval_context=turn.retrieval_context if row.retrieval_context is None else row.retrieval_context,
-            files=() if row.context is None else (_FILE,),
+            files=() if row.context is None else (_LABEL_FILE,),
         )
         lacking = [*_missing_inputs(turn, turn.metrics[0])]
         if lacking:

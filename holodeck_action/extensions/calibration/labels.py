@@ -21,11 +21,11 @@ from holodeck_action.text.plain import cut
 _PASS = frozenset(("pass", "passed", "yes", "true", "1"))
 _FAIL = frozenset(("fail", "failed", "no", "false", "0"))
 _ALIASES = {"actual_output": "response", "expected_output": "ground_truth"}
-_PLACE = ("case", "turn", "trial", "suite", "metric")
-_TEXTS = ("input", "response", "ground_truth")
-_LISTS = ("context", "retrieval_context")
-_LABEL = re.compile(r"label(_[2-9])?")
-_REMARK = re.compile(r"(?:annotator|comment)((?:_[2-9])?)")
+_PLACE_COLUMNS = ("case", "turn", "trial", "suite", "metric")
+_TEXT_COLUMNS = ("input", "response", "ground_truth")
+_LIST_COLUMNS = ("context", "retrieval_context")
+_LABEL_COLUMN = re.compile(r"label(_[2-9])?")
+_REMARK_COLUMN = re.compile(r"(?:annotator|comment)((?:_[2-9])?)")
 _NO_LABEL = "no row with a label; write a line of column names and one line for each answer"
 _MOST_PROBLEMS = 20
 _LONGEST_FIELD = 16_000_000
@@ -55,13 +55,13 @@ class LabelledAnswer(Struct, frozen=True):
         turn: index of the turn, from 0; None if not given.
         trial: index of the trial, from 0; None if not given.
         suite: name of the suite; None if not given.
-        metric: name of the labelled metric; empty if the row applies to all metrics of the answer without their own
-            row; None if the file has no such column.
+        metric: name of the labelled metric; empty if the row applies to all metrics of the answer that no other row
+            names; None if the file has no such column.
         input: the input of the turn; None to use the case's.
         response: the answer; None to use the record's.
-        ground_truth: the expected answer.
-        context: texts of the turn's files.
-        retrieval_context: retrieved texts.
+        ground_truth: the expected answer; None if not given.
+        context: texts of the turn's files; None if not given.
+        retrieval_context: retrieved texts; None if not given.
     """
 
     line: int
@@ -189,12 +189,12 @@ def _parse_csv(text: str, file: str) -> tuple[list[str], list[tuple[int, dict[st
 
 def _column_names(fields: Sequence[str], where: str) -> list[str]:
     names = [_ALIASES.get(name, name) for name in (field.strip().lower() for field in fields)]
-    known = (*_PLACE, *_TEXTS, *_LISTS)
+    known = (*_PLACE_COLUMNS, *_TEXT_COLUMNS, *_LIST_COLUMNS)
     problems = [
         f"{where}: column {at}: there is no column {name!r} (there are: {', '.join(known)}, label, "
         "annotator, comment; for further humans label_2 to label_9, annotator_2, comment_2 and so on)"
         for at, name in enumerate(names, start=1)
-        if name not in known and not _LABEL.fullmatch(name) and not _REMARK.fullmatch(name)
+        if name not in known and not _LABEL_COLUMN.fullmatch(name) and not _REMARK_COLUMN.fullmatch(name)
     ]
     problems += [f"{where}: column {name} occurs twice" for name in dict.fromkeys(names) if names.count(name) > 1]
     if "label" not in names:
@@ -202,14 +202,16 @@ def _column_names(fields: Sequence[str], where: str) -> list[str]:
     problems += [
         f"{where}: column {name} requires the column label{remark[1]}"
         for name in names
-        if (remark := _REMARK.fullmatch(name)) and remark[1] and f"label{remark[1]}" not in names
+        if (remark := _REMARK_COLUMN.fullmatch(name)) and remark[1] and f"label{remark[1]}" not in names
     ]
     if "case" not in names and not {"input", "response"} <= set(names):
         problems.append(
             f"{where}: nothing identifies the answers: give the column case, or the columns input and response"
         )
     problems += [
-        f"{where}: column {name} requires the column case" for name in _PLACE[1:] if _lacks_case_column(name, names)
+        f"{where}: column {name} requires the column case"
+        for name in _PLACE_COLUMNS[1:]
+        if _lacks_case_column(name, names)
     ]
     if problems:
         raise LabelError(problems)
@@ -222,12 +224,12 @@ def _lacks_case_column(name: str, names: Sequence[str]) -> bool:
 
 def _label_columns(columns: Sequence[str]) -> list[str]:
     """Return the names of the label columns, starting with `label`."""
-    return sorted(name for name in columns if _LABEL.fullmatch(name))
+    return sorted(name for name in columns if _LABEL_COLUMN.fullmatch(name))
 
 
 def _is_note(row: Mapping[str, str]) -> bool:
-    """Return whether a row has a comment and no label, as a note about an answer that was not yet labelled."""
-    labelled = any(text.strip() for name, text in row.items() if _LABEL.fullmatch(name))
+    """Return whether a row has a comment and no label; such a row is a note about an answer without a label."""
+    labelled = any(text.strip() for name, text in row.items() if _LABEL_COLUMN.fullmatch(name))
     return not labelled and any(row[name].strip() for name in row if name.startswith("comment"))
 
 

@@ -27,7 +27,7 @@ from holodeck_action.extensions.cluster.on_worker import (
     tool_version,
     update_session,
 )
-from holodeck_action.extensions.cluster.values import REPORTS, RemoteRun, RemoteTrial
+from holodeck_action.extensions.cluster.values import REPORT_TOPIC, RemoteRun, RemoteTrial
 from holodeck_action.llm.limits.shared_limits import SharedLimits
 from holodeck_action.record.evaluation import ErrorInfo
 from holodeck_action.record.record import TrialRecord
@@ -82,9 +82,9 @@ class Cluster:
         self._answer_callbacks: dict[str, Callable[[], None]] = {}
         self._submitted: dict[str, tuple[Future, list[str]]] = {}
         """The submitted trials and the workers that may run them, by Dask's key."""
-        self._stranded: set[str] = set()
+        self._unrunnable: set[str] = set()
         self._tokens = itertools.count()
-        self._place_updates: dict[str, asyncio.Task[None]] = {}
+        self._slot_updates: dict[str, asyncio.Task[None]] = {}
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
@@ -117,9 +117,9 @@ class Cluster:
                 ]
             ) from error
         try:
-            self._client.subscribe_topic(REPORTS, self._on_report)
+            self._client.subscribe_topic(REPORT_TOPIC, self._on_report)
             await self._open_all(await self._wait_for_workers())
-            self._tasks = [asyncio.create_task(work()) for work in (self._watch_workers, self._distribute_places)]
+            self._tasks = [asyncio.create_task(work()) for work in (self._watch_workers, self._distribute_slots)]
             # The first workers may be gone already.
             async with asyncio.timeout(FIRST_WORKER_S):
                 await self._has_workers.wait()
@@ -192,7 +192,7 @@ class Cluster:
         try:
             data: bytes | str = await future
         except FutureCancelledError:
-            if key in self._stranded:
+            if key in self._unrunnable:
                 return ""
             raise
         except asyncio.CancelledError:
@@ -207,7 +207,7 @@ class Cluster:
         finally:
             future.release()
             del self._submitted[key]
-            self._stranded.discard(key)
+            self._unrunnable.discard(key)
         return data
 
     async def _is_connected(self) -> bool:
@@ -219,7 +219,7 @@ class Cluster:
             return False
         return True
 
-    async def _resubmit_stranded(self) -> None:
+    async def _cancel_unrunnable(self) -> None:
         """Cancel the trials that Dask holds for lost workers; `run_trial` submits them again.
 
         When no worker is left, Dask forgets that other workers may also run these trials.
@@ -228,7 +228,7 @@ class Cluster:
         under_way = {key for keys in (await self._client.processing()).values() for key in keys}
         for key, (future, workers) in list(self._submitted.items()):
             if key not in under_way and not future.done() and self._ready.keys().isdisjoint(workers):
-                self._stranded.add(key)
+                self._unrunnable.add(key)
                 await future.cancel()
 
     async def _wait_for_workers(self) -> list[str]:
@@ -276,11 +276,11 @@ class Cluster:
             # The scheduler reports at once what `_watch_workers` finds later; the topic of a worker is its address.
             self._client.subscribe_topic(worker, partial(self._on_worker_event, worker))
             if first and self._submitted:
-                await self._resubmit_stranded()
+                await self._cancel_unrunnable()
         return None if problem is None else str(problem)
 
     async def _open_with_files(self, worker: str) -> tuple[str | Exception | None, bool]:
-        """Open the suite on a worker; return why that is impossible (None if it is open), and if the worker is lost."""
+        """Open the suite on a worker; return the error or problem, if any, and whether the worker is lost."""
         assert self._client is not None
         while True:
             try:
@@ -387,9 +387,8 @@ class Cluster:
         self._limits.apply_report(report["session"], report["leases"], time.monotonic())
         self._changed.set()
 
-    async def _distribute_places(self) -> None:
-        """Redistribute among workers the request slots that account limits allow, on changes and before leases
-        expire."""
+    async def _distribute_slots(self) -> None:
+        """Redistribute the request slots of account limits among workers, on changes and before leases expire."""
         pending: dict[str, dict[str, Any]] = {}
         while True:
             with suppress(TimeoutError):
@@ -398,22 +397,22 @@ class Cluster:
             self._changed.clear()
             # Counts only rise, so an update that has not been sent yet is part of the next one.
             pending |= self._limits.move_places(time.monotonic())
-            for session in [session for session in pending if session not in self._place_updates]:
-                places = pending.pop(session)
+            for session in [session for session in pending if session not in self._slot_updates]:
+                slots = pending.pop(session)
                 if (worker := self._addresses.get(session)) is not None:
-                    task = self._place_updates[session] = asyncio.create_task(self._send_places(worker, places))
-                    task.add_done_callback(lambda _, session=session: self._on_places_sent(session))  # type: ignore[misc]
+                    task = self._slot_updates[session] = asyncio.create_task(self._send_slots(worker, slots))
+                    task.add_done_callback(lambda _, session=session: self._on_slots_sent(session))  # type: ignore[misc]
 
-    async def _send_places(self, worker: str, places: dict[str, Any]) -> None:
-        await self._call_worker(worker, update_session, self._run.name, places)
+    async def _send_slots(self, worker: str, slots: dict[str, Any]) -> None:
+        await self._call_worker(worker, update_session, self._run.name, slots)
 
-    def _on_places_sent(self, session: str) -> None:
-        self._place_updates.pop(session, None)
+    def _on_slots_sent(self, session: str) -> None:
+        self._slot_updates.pop(session, None)
         self._changed.set()
 
     async def _shut_down(self) -> None:
         assert self._client is not None
-        tasks = [*self._tasks, *self._opening.values(), *self._place_updates.values()]
+        tasks = [*self._tasks, *self._opening.values(), *self._slot_updates.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

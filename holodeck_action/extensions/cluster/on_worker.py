@@ -45,11 +45,11 @@ async def run_trial(name: str, case_id: str, index: int, token: str) -> bytes | 
     return str(worker.address) if done is None else done
 
 
-async def update_session(name: str, places: dict[str, Any], dask_worker: Worker) -> None:
+async def update_session(name: str, slots: dict[str, Any], dask_worker: Worker) -> None:
     """Apply the coordinator's distribution of request slots to the named session."""
     session = dask_worker.plugins.get(name)
     if session is not None:
-        session.update_places(places)
+        session.update_slots(slots)
 
 
 async def close_session(name: str, dask_worker: Worker) -> None:

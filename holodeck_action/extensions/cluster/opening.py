@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from holodeck_action.extensions.cluster.values import RemoteRun
 from holodeck_action.llm.limits.budget import Budget
 from holodeck_action.run.identity import file_digests, run_identity
-from holodeck_action.run.loading import Surroundings, load_suite_at
+from holodeck_action.run.loading import SuiteContext, load_suite_at
 from holodeck_action.run.open_suites import OpenSuite, open_all
-from holodeck_action.run.options.request import Allowed
+from holodeck_action.run.options.request import Permissions
 from holodeck_action.run.preflight import PreparedSuite, prepare_suites
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.configuration_errors import ConfigurationError
@@ -22,7 +22,7 @@ from holodeck_action.suite.configuration_errors import ConfigurationError
 if TYPE_CHECKING:
     from holodeck_action.llm.limits.leases import Leases
 
-MACHINE_FACTS = ("commit", "environment")
+MACHINE_PARTS = ("commit", "environment")
 """Parts of a run's identity that may differ between machines."""
 
 
@@ -40,20 +40,20 @@ def open_remote_suite(run: RemoteRun, root: Path, environ: Mapping[str, str], le
         run: the run.
         root: folder of the checkout on this machine, with links resolved.
         environ: environment variables of the worker.
-        leases: leases of request slots under the limits of accounts.
+        leases: leases of request slots, which account limits restrict.
 
     Raises:
         ConfigurationError: the suite cannot run here, or differs from the coordinator's.
     """
     home = environ.get("HOME")
     everything = {**environ, **run.environ}
-    around = Surroundings(
+    around = SuiteContext(
         everything,
         Path(home) if home else None,
         root / run.cwd,
         # A worker's variables do not describe the event.
         lambda: run.code,
-        allowed=Allowed((), run.plain_http),
+        allowed=Permissions((), run.plain_http),
         requirements=run.requirements,
     )
     path = root / run.suite
@@ -62,8 +62,10 @@ def open_remote_suite(run: RemoteRun, root: Path, environ: Mapping[str, str], le
     own = item.settings
     item = replace(item, settings=replace(run.settings, files=own.files, workers=own.workers))
     _check_identity(run.identity, item)
-    budget = None if run.limited is None else Budget(max_cost_usd=float("inf") if run.limited == "dollars" else None)
-    (ready,) = open_all([item], [None], budget, resume=False, besides=[None], leases=leases)
+    budget = (
+        None if run.budget_unit is None else Budget(max_cost_usd=float("inf") if run.budget_unit == "dollars" else None)
+    )
+    (ready,) = open_all([item], [None], budget, resume=False, bases_to_run=[None], leases=leases)
     return RemoteSuite(ready, budget)
 
 
@@ -75,7 +77,7 @@ def suite_identity(item: PreparedSuite) -> dict[str, Any]:
     """
     digests = file_digests(item.suite, item.target, item.target_files)
     found = run_identity(item.suite, item.target, item.target_files, digests)
-    return {name: value for name, value in found.items() if name not in MACHINE_FACTS}
+    return {name: value for name, value in found.items() if name not in MACHINE_PARTS}
 
 
 def _check_identity(wanted: Mapping[str, Any], item: PreparedSuite) -> None:

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from holodeck_action.extensions.cluster.opening import RemoteSuite, open_remote_suite
 from holodeck_action.extensions.cluster.shipping import ShippingError, unpack
-from holodeck_action.extensions.cluster.values import REPORTS, RemoteRun, RemoteTrial
+from holodeck_action.extensions.cluster.values import REPORT_TOPIC, RemoteRun, RemoteTrial
 from holodeck_action.llm.limits.budget import Amount
 from holodeck_action.llm.limits.leases import LEASE_S, Leases
 from holodeck_action.llm.wire import Counts
@@ -34,11 +34,11 @@ from holodeck_action.suite.values import Case
 from holodeck_action.text.redaction import Redactor
 from holodeck_action.text.secrets import environment_secrets
 
-GATHERING_S = 0.01
+REPORT_DELAY_S = 0.01
 """Seconds for which changes are collected before a report."""
 HEARTBEAT_S = LEASE_S / 5
 ORPHANED_S = 60.0
-"""Seconds without a message of the coordinator after which a session ends."""
+"""Seconds without a message from the coordinator after which a session ends."""
 _COMMON_MODULES = (
     "llm.connections",
     "llm.limits.leases",
@@ -108,17 +108,17 @@ class Session(WorkerPlugin):  # type: ignore[misc]
         # Other callers still wait if one of them is cancelled.
         return await asyncio.shield(asyncio.wrap_future(self._opened))
 
-    def update_places(self, places: dict[str, Any]) -> None:
+    def update_slots(self, slots: dict[str, Any]) -> None:
         """Apply the coordinator's distribution of request slots."""
         if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._apply_places, places)
+            self._loop.call_soon_threadsafe(self._apply_slots, slots)
 
     def _run_thread(self) -> None:
         try:
-            unpack(self._packed, self._folder, self._run.files)
+            unpack(self._packed, self._folder, self._run.files_digest)
             self._packed = b""
             self._ready = open_remote_suite(self._run, Path(os.path.realpath(self._folder)), os.environ, self._leases)
-            self._ready.ready.begin_judging()
+            self._ready.ready.start_judging_process()
             asyncio.run(self._serve())
         except ConfigurationError as error:
             self._fail_opening("; ".join(map(str, error.problems)))
@@ -160,9 +160,9 @@ class Session(WorkerPlugin):  # type: ignore[misc]
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._ending.set)
 
-    def _apply_places(self, places: dict[str, Any]) -> None:
+    def _apply_slots(self, slots: dict[str, Any]) -> None:
         self._heard_at = asyncio.get_running_loop().time()
-        self._leases.apply_update(places)
+        self._leases.apply_update(slots)
 
     async def _send_reports(self) -> None:
         """Report changes to the coordinator soon, and a heartbeat regularly."""
@@ -172,13 +172,13 @@ class Session(WorkerPlugin):  # type: ignore[misc]
             try:
                 async with asyncio.timeout(HEARTBEAT_S):
                     await self._changed.wait()
-                await asyncio.sleep(GATHERING_S)
+                await asyncio.sleep(REPORT_DELAY_S)
             except TimeoutError:
                 pass
             self._changed.clear()
             answered, self._answered = self._answered, []
             report = {"run": self._run.id, "session": self.id, "worker": self._worker.address, "answered": answered}
-            self._worker.log_event(REPORTS, {**report, "leases": self._leases.report()})
+            self._worker.log_event(REPORT_TOPIC, {**report, "leases": self._leases.report()})
             if loop.time() - self._heard_at > ORPHANED_S:
                 # The coordinator is gone.
                 self._worker.loop.add_callback(self._worker.plugin_remove, name=self._run.name)
@@ -199,8 +199,7 @@ class Session(WorkerPlugin):  # type: ignore[misc]
 
     @asynccontextmanager
     async def _report_answer(self, token: str) -> AsyncIterator[None]:
-        """Enclose the agent's work on a trial; at the end of the block, the coordinator learns that the agent
-        has answered."""
+        """At the end of the block, add to the next report that the agent has answered the trial."""
         yield
         self._answered.append(token)
         self._changed.set()

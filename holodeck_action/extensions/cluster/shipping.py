@@ -9,7 +9,7 @@ import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from holodeck_action.github.bases.local_git import ask_git
+from holodeck_action.github.bases.local_git import run_git
 
 MOST_BYTES = 512_000_000
 """Largest total size of all files, in bytes."""
@@ -82,7 +82,7 @@ def unpack(packed: bytes, into: Path, digest: str) -> None:
 
 
 def _file_names(root: Path, environ: Mapping[str, str]) -> Iterator[str]:
-    listed = ask_git(root, environ, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate")
+    listed = run_git(root, environ, "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate")
     if (root / ".git").exists() and listed is not None:
         yield from filter(None, listed.split("\0"))
         return

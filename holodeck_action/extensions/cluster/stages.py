@@ -13,7 +13,7 @@ from holodeck_action.run.options.request import Request
 from holodeck_action.run.options.settings import AGAINST, Flags
 from holodeck_action.run.preflight import PreparedSuite
 from holodeck_action.run.schedule import Stop, Trials
-from holodeck_action.run.stages import Executor, Stages, Voice
+from holodeck_action.run.stages import Executor, Stages, UserOutput
 from holodeck_action.seam.extras import way_to_get
 from holodeck_action.suite.configuration_errors import ConfigurationError, Located, suite_problem
 from holodeck_action.suite.hosts import is_loopback
@@ -22,7 +22,7 @@ from holodeck_action.suite.model.targets import RecordedTarget
 from holodeck_action.suite.values import Suite
 
 _EXTRA = "cluster"
-RECORDED_HERE = (
+CLUSTER_UNUSED = (
     "--cluster is not used: the answers are recorded and no judge is called, so this machine "
     "evaluates them faster than workers would; use --shard to split them"
 )
@@ -44,7 +44,7 @@ def parse_address(text: str) -> str:
 class ClusterStages(Stages):
     """Runs the trials on the workers of a cluster."""
 
-    ELSEWHERE = True
+    GRADES_ELSEWHERE = True
 
     def extras(self, suite: Suite, flags: Flags, environ: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
         """Return the extra for the client of the cluster; see `Stages.extras`."""
@@ -90,7 +90,9 @@ class ClusterStages(Stages):
             )
             yield suite_problem(suite, item.shown, marks.get("baseline.source"), "baseline.source", message)
 
-    def executor(self, ready: OpenSuite, request: Request, leave_out: Sequence[Path], voice: Voice) -> Executor | None:
+    def executor(
+        self, ready: OpenSuite, request: Request, leave_out: Sequence[Path], user_output: UserOutput
+    ) -> Executor | None:
         """Return the executor that uses the cluster's workers; None if this process runs the suite without them."""
         given = request.flags.extra
         if find_spec("distributed") is None:
@@ -104,7 +106,7 @@ class ClusterStages(Stages):
             raise ConfigurationError([f"--cluster-env {name}: there is no such variable" for name in missing])
         if isinstance(ready.item.target, RecordedTarget) and ready.wire is None:
             # Sending a recorded answer to a worker takes longer than evaluating it.
-            voice.note(RECORDED_HERE)
+            user_output.note(CLUSTER_UNUSED)
             return None
         shipment = build_shipment(ready, request, leave_out)
 
@@ -114,7 +116,7 @@ class ClusterStages(Stages):
             from holodeck_action.extensions.cluster.trials import ClusterTrials
 
             def note(sentence: str) -> None:
-                voice.note(ready.redactor.text(sentence))
+                user_output.note(ready.redactor.text(sentence))
 
             run, packed = shipment.run, shipment.packed
             async with Cluster(given["cluster"], run, packed, on_lost=stop.request, note=note) as cluster:

@@ -108,10 +108,10 @@ def build_shipment(ready: OpenSuite, request: Request, leave_out: Sequence[Path]
     assert checkout.roots is not None
     root = checkout.roots[0]
     folder, cwd = Path(os.path.realpath(item.suite.folder)), Path(os.path.realpath(checkout.cwd))
-    limited: Literal["tokens", "dollars"] | None = None
+    budget_unit: Literal["tokens", "dollars"] | None = None
     if ready.budgets:
         in_dollars = any(budget.max_cost_usd is not None for budget in ready.budgets)
-        limited = "dollars" if in_dollars else "tokens"
+        budget_unit = "dollars" if in_dollars else "tokens"
     try:
         packed = pack(root, item.environ, [Path(os.path.realpath(path)) for path in leave_out])
         run = RemoteRun(
@@ -125,8 +125,8 @@ def build_shipment(ready: OpenSuite, request: Request, leave_out: Sequence[Path]
             environ={name: item.environ[name] for name in flags.extra.get("cluster_env", ())},
             identity=suite_identity(item),
             code=item.code,
-            limited=limited,
-            files=packed_digest(packed),
+            budget_unit=budget_unit,
+            files_digest=packed_digest(packed),
         )
         return Shipment(run, packed, _concurrent_trials(item))
     except OSError as error:

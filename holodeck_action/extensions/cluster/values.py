@@ -15,7 +15,7 @@ from holodeck_action.record.record import TrialRecord
 from holodeck_action.run.options.settings import Flags, Settings
 from holodeck_action.workers.permission import CodeAllowed
 
-REPORTS = "holodeck-action"
+REPORT_TOPIC = "holodeck-action"
 """Topic of the scheduler under which workers report."""
 
 
@@ -29,13 +29,13 @@ class RemoteRun:
         cwd: path of the working folder from the root of the checkout.
         flags: flags that choose cases and target.
         settings: the coordinator's settings, which replace those of the worker's environment.
-        requirements: lines of `--requirements`; see `Surroundings`.
-        plain_http: whether API keys may be sent unencrypted; see `Allowed`.
+        requirements: lines of `--requirements`; see `SuiteContext`.
+        plain_http: whether API keys may be sent unencrypted; see `Permissions`.
         environ: environment variables to set on workers.
         identity: parts of the suite's identity that must be equal on workers (`run.identity.run_identity`).
         code: the coordinator's permission to start the suite's code.
-        limited: unit of the budgets whose spending a worker counts; None if there are no budgets.
-        files: SHA-256 in hex of the packed files of the checkout.
+        budget_unit: unit of the budgets whose spending a worker counts; None if there are no budgets.
+        files_digest: SHA-256 in hex of the packed files of the checkout.
     """
 
     id: str
@@ -48,8 +48,8 @@ class RemoteRun:
     environ: Mapping[str, str] = field(repr=False)
     identity: Mapping[str, Any]
     code: CodeAllowed
-    limited: Literal["tokens", "dollars"] | None
-    files: str
+    budget_unit: Literal["tokens", "dollars"] | None
+    files_digest: str
 
     @property
     def name(self) -> str:

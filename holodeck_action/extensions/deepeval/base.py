@@ -103,7 +103,7 @@ _JUDGE: ContextVar[LibraryJudge] = ContextVar("_JUDGE")
 """The judge of the current evaluation."""
 
 _MARKER = "[DEEPEVAL:"
-_HARMLESS = "[\u200bDEEPEVAL:"
+_NEUTRALIZED = "[\u200bDEEPEVAL:"
 """Replaces the start of a DeepEval marker: with the zero-width space, DeepEval does not load the file that it names."""
 
 _SUMMARY_LENGTH = 200
@@ -207,7 +207,7 @@ class DeepEvalBaseEvaluator(ModelJudgedEvaluator):
         return {"threshold": self._threshold}
 
     @property
-    def asks_judge(self) -> bool:
+    def uses_judge(self) -> bool:
         """Whether the metric calls a model."""
         return True
 
@@ -264,13 +264,13 @@ class DeepEvalBaseEvaluator(ModelJudgedEvaluator):
 
     @final
     async def _evaluate_impl(self, **kwargs: Any) -> EvaluationResult:
-        if self.asks_judge:
+        if self.uses_judge:
             self.check_judge()
         settled = self._result_without_judge(kwargs)
         if settled is not None:
             return settled
         case = self._case_fields(kwargs)
-        if not self.asks_judge:
+        if not self.uses_judge:
             return await self._evaluate_without_judge(case, kwargs)
         async with provide_judge(self._judge, self._plan) as judge:
             try:
@@ -349,7 +349,7 @@ class DeepEvalBaseEvaluator(ModelJudgedEvaluator):
             threshold=self._threshold,
             polarity=self._polarity,
             evaluation_steps=None if steps is None else tuple(steps),
-            metadata={**({"judge": judge} if self.asks_judge else {}), **self._metadata(metric, test_case)},
+            metadata={**({"judge": judge} if self.uses_judge else {}), **self._metadata(metric, test_case)},
         )
 
     def _wrap_error(self, error: Exception, given: Mapping[str, Any], redact: Redact) -> EvaluationError:
@@ -389,7 +389,7 @@ def _unwrap_error(error: Exception) -> Exception:
 
 def neutralize_markers(text: str) -> str:
     """Return the text without markers that name a file for DeepEval to load."""
-    return text.replace(_MARKER, _HARMLESS)
+    return text.replace(_MARKER, _NEUTRALIZED)
 
 
 __all__ = ["DeepEvalBaseEvaluator", "Problem"]

@@ -12,7 +12,7 @@ from holodeck_action.suite.model.base import NonBlank
 
 _PACKAGE = "deepeval.metrics"
 _ANSWERS, _CONVERSATIONS, _ARENAS = "BaseMetric", "BaseConversationalMetric", "BaseArenaMetric"
-_OURS = frozenset(
+_HIDDEN_PARAMETERS = frozenset(
     (
         "model",
         "system_one_model",
@@ -28,7 +28,7 @@ _OURS = frozenset(
 SCHEMA_OPTION = "expected_schema"
 """The option that takes a pydantic model in Python, and a JSON Schema in a suite."""
 _SCHEMA = Parameter(SCHEMA_OPTION, NonBlank | dict[str, Any], True, None)
-_NEEDED = {
+_CASE_INPUTS = {
     "EXPECTED_OUTPUT": "ground_truth",
     "EXPECTED_OUTCOME": "ground_truth",
     "CONTEXT": "context",
@@ -55,7 +55,7 @@ FIXED: Mapping[str, Mapping[str, Any]] = {
 
 class CatalogueEntry(ClassEntry, frozen=True, kw_only=True):
     """A metric of DeepEval that grades an answer or a conversation. Options include fields of the test case that a
-    suite has no other place for.
+    suite can set only as options.
 
     Attributes:
         case_options: names of the options that are fields of the test case.
@@ -74,15 +74,15 @@ class CatalogueEntry(ClassEntry, frozen=True, kw_only=True):
 def metric_names() -> tuple[str, ...]:
     """Return the names of all metrics, including those that a suite cannot use."""
     kinds = {_ANSWERS, _CONVERSATIONS, _ARENAS}
-    return tuple(name for name in _exports() if (found := _read(name)) is not None and kinds.intersection(found.bases))
+    return tuple(name for name in _exports() if (found := _find(name)) is not None and kinds.intersection(found.bases))
 
 
 def find_metric(name: str) -> CatalogueEntry | str | None:
     """Return a metric, or the reason why a suite cannot use it, with an alternative; None if no metric has the name."""
-    found = _read(name)
+    found = _find(name)
     if found is None or not {_ANSWERS, _CONVERSATIONS, _ARENAS}.intersection(found.bases):
         return None
-    return _refusal(found) or _entry(found)
+    return _unusable_reason(found) or _entry(found)
 
 
 @cache
@@ -92,21 +92,21 @@ def _exports() -> Mapping[str, str]:
 
 
 @cache
-def _read(name: str) -> LibraryClass | None:
+def _find(name: str) -> LibraryClass | None:
     source, module = library_source(_PACKAGE), _exports().get(name)
     return None if source is None or module is None else source.read_class(name, module)
 
 
-def _refusal(found: LibraryClass) -> str | None:
+def _unusable_reason(found: LibraryClass) -> str | None:
     given = found.parameters or {}
-    rooms = found.module.split(".")
+    packages = found.module.split(".")
     if found.name in _OWN_TYPES:
         return _OWN_TYPES[found.name]
-    if "voice" in rooms or found.name in _SPEECH:
+    if "voice" in packages or found.name in _SPEECH:
         return "it grades recorded speech, which a suite does not have; grade the transcript with type geval"
-    if "multimodal_metrics" in rooms:
+    if "multimodal_metrics" in packages:
         return "it grades images, which a suite does not have; grade a text about them with type geval"
-    if "mcp" in rooms or "MCP_SERVERS" in (found.constant_names("_required_params") or ()):
+    if "mcp" in packages or "MCP_SERVERS" in (found.constant_names("_required_params") or ()):
         return "it needs MCP servers as Python objects; use type tool_correctness, or metric ArgumentCorrectnessMetric"
     if "dag" in given:
         return "it needs a graph of Python objects; use type geval with evaluation_steps, or type code"
@@ -114,7 +114,7 @@ def _refusal(found: LibraryClass) -> str | None:
         return "it compares several answers; compare the run with a base: see docs/baseline.md"
     if "model" not in given and "system_one_model" in given:
         return "it needs the decision model of DeepEval's service; use type geval"
-    unknown = [name for name in _required(found) if name not in {*_NEEDED, *_ALWAYS, _CALLS}]
+    unknown = [name for name in _required(found) if name not in {*_CASE_INPUTS, *_ALWAYS, _CALLS}]
     if unknown:
         return f"it needs {unknown[0].lower()}, which a suite does not have"
     unset = [each.name for each in _constructor_options(found).values() if each.required and each.type is UNWRITABLE]
@@ -124,7 +124,7 @@ def _refusal(found: LibraryClass) -> str | None:
 def _entry(found: LibraryClass) -> CatalogueEntry:
     given, required = found.parameters or {}, _required(found)
     threshold = given["threshold"].default if "threshold" in given else None
-    is_traced = found.sets_flag("requires_trace")
+    is_traced = found.method_assigns_true("requires_trace")
     calls = found.own_calls("a_measure", "_a_")
     reasons = [name for name in calls if "reason" in name]
     options, of_case = {**_constructor_options(found)}, {**_case_options(found)}
@@ -134,9 +134,9 @@ def _entry(found: LibraryClass) -> CatalogueEntry:
         options={name: each for name, each in (options | of_case).items() if each.type is not UNWRITABLE},
         case_options=frozenset(of_case),
         threshold=None if threshold is None else float(threshold),
-        needs=frozenset(_NEEDED[name] for name in required if name in _NEEDED),
+        needs=frozenset(_CASE_INPUTS[name] for name in required if name in _CASE_INPUTS),
         inputs=tuple(name.lower() for name in required),
-        reads_calls=is_traced or _CALLS in required or (of_conversation and found.reads("tools_called")),
+        reads_calls=is_traced or _CALLS in required or (of_conversation and found.method_reads("tools_called")),
         has_judge="model" in given,
         of_conversation=of_conversation,
         is_traced=is_traced,
@@ -155,13 +155,13 @@ def _case_options(found: LibraryClass) -> Mapping[str, Parameter]:
         return {}
     if "evaluation_params" in (found.parameters or {}):
         return {name: Parameter(name, str | None, False, None) for name in _CASE_FIELDS}
-    if found.sets_constant("_requires_chatbot_role"):
+    if found.class_assigns_true("_requires_chatbot_role"):
         return {_ROLE: Parameter(_ROLE, NonBlank, True, None)}
     return {}
 
 
 def _constructor_options(found: LibraryClass) -> Mapping[str, Parameter]:
-    hidden = {*_OURS, *FIXED.get(found.name, ())}
+    hidden = {*_HIDDEN_PARAMETERS, *FIXED.get(found.name, ())}
     listed = {
         name: each for name, each in (found.parameters or {}).items() if name not in hidden and not name.startswith("_")
     }

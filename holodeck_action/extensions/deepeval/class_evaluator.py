@@ -90,7 +90,7 @@ class ClassEvaluator(DeepEvalBaseEvaluator):
         return self._entry.name
 
     @property
-    def asks_judge(self) -> bool:
+    def uses_judge(self) -> bool:
         """Whether the class calls a model."""
         return self._entry.has_judge
 
@@ -199,7 +199,7 @@ def _convert(name: str, hint: Any, value: Any) -> Any:
 
 
 class _Schema:
-    """Takes the place of the pydantic model with which DeepEval validates an answer."""
+    """Replaces the pydantic model with which DeepEval validates an answer."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
         self._schema = schema
@@ -214,30 +214,30 @@ class _Schema:
         Raises:
             ValidationError: the answer is not JSON, or violates the schema.
         """
-        misfits = JsonSchema(self._schema, written=True).misfits(_parse(answer), whole="the answer", most=1)
-        if misfits:
-            raise _refusal(misfits[0].problem)
+        violations = JsonSchema(self._schema, written=True).violations(_parse(answer), whole="the answer", most=1)
+        if violations:
+            raise _schema_error(violations[0].problem)
 
 
 def _parse(answer: str) -> Any:
     try:
         return parse_json(answer, unique=True)
     except ValueError as error:
-        raise _refusal(f"the answer is not JSON: {error}") from None
+        raise _schema_error(f"the answer is not JSON: {error}") from None
 
 
-def _refusal(problem: str) -> ValidationError:
+def _schema_error(problem: str) -> ValidationError:
     """Return the error of a pydantic model, which DeepEval counts as a wrong answer."""
     error = PydanticCustomError("json", "{problem}", {"problem": problem})
     return ValidationError.from_exception_data("answer", [{"type": error, "loc": (), "input": None}])
 
 
 def _count_check(entry: CatalogueEntry, options: Mapping[str, Any], test_case: Any) -> Problem:
-    """Return a function that refuses a list of verdicts that is incomplete, since DeepEval counts a missing verdict as
-    good.
+    """Return a function that finds incomplete lists of verdicts, since DeepEval counts a missing verdict as good.
 
     There must be a verdict for each item that the judge listed before, for each text of the context, or for each item
-    of the only option that is a list. If none of these tells the number, there must be at least one.
+    of the only option that is a list. If the number is unknown, there must be at least one, unless the metric
+    grades retrieved texts.
     """
     extracted: list[int] = []
     lists = [value for value in options.values() if isinstance(value, list)]

@@ -42,9 +42,9 @@ class ConversationEvaluator(ClassEvaluator):
         turns: Sequence[Exchange] = given[EvalParam.TURNS.value]
         for number, turn in enumerate(turns):
             if self._entry.reads_calls and isinstance(turn.calls, Unknown):
-                raise self._unknown("tool calls", number, REPORT_CALLS)
+                raise self._missing("tool calls", number, REPORT_CALLS)
             if "retrieval_context" in self._entry.needs and isinstance(turn.texts, Unknown):
-                raise self._unknown("retrieved texts", number, "give retrieval_context with the reply or the turn")
+                raise self._missing("retrieved texts", number, "give retrieval_context with the reply or the turn")
         expected = given.get(EvalParam.EXPECTED_OUTPUT.value)
         fields = {"expected_outcome": expected} | {
             name: value for name, value in self._options.items() if name in self._entry.case_options
@@ -54,9 +54,9 @@ class ConversationEvaluator(ClassEvaluator):
             "turns": [self._turn_fields(turn) for turn in turns],
         }
 
-    def _unknown(self, what: str, number: int, way_out: str) -> EvaluationError:
+    def _missing(self, what: str, number: int, remedy: str) -> EvaluationError:
         return EvaluationError(
-            f"{self.name} needs the {what} of turn {number}, which are unknown: {way_out}", code="missing_input"
+            f"{self.name} needs the {what} of turn {number}, which are unknown: {remedy}", code="missing_input"
         )
 
     def _turn_fields(self, turn: Exchange) -> dict[str, Any]:
@@ -84,4 +84,4 @@ class ConversationEvaluator(ClassEvaluator):
         return module.ConversationalTestCase(turns=turns, **fields)
 
     def _prepare(self, metric: Any, test_case: Any) -> None:
-        """Leave the metric as it is: an empty list of verdicts can be right here."""
+        """Leave the metric unchanged: an empty list of verdicts may be valid here."""

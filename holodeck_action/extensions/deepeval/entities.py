@@ -86,7 +86,7 @@ class RAGMetricConfig(Struct, frozen=True):
 
 
 def check_criteria(criteria: str) -> None:
-    """Raise ValueError for blank criteria.
+    """Check that the criteria are not blank.
 
     Raises:
         ValueError: the criteria are blank.
@@ -96,7 +96,7 @@ def check_criteria(criteria: str) -> None:
 
 
 def check_params(params: tuple[str, ...] | list[str]) -> None:
-    """Raise ValueError for invalid evaluation parameters.
+    """Check the names of evaluation parameters.
 
     Raises:
         ValueError: a parameter is unknown, or `actual_output` is missing.

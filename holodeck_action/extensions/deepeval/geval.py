@@ -32,7 +32,7 @@ class GEvalEvaluator(DeepEvalBaseEvaluator):
     """Grades an answer from 0 to 10 by user-defined criteria; the score is scaled to 0..1.
 
     If the judge gives log probabilities, the score is the mean of the possible scores, weighted by their probabilities;
-    `log_probability_weighted` in the metadata tells whether it was computed so.
+    `log_probability_weighted` in the metadata is true then.
     """
 
     METRIC = "GEval"
@@ -166,7 +166,7 @@ class GEvalEvaluator(DeepEvalBaseEvaluator):
         )
 
     def _deepeval_rubric(self) -> list[Any] | None:
-        """Return the rubric in DeepEval's form."""
+        """Return the rubric in DeepEval's form; None if there is no rubric."""
         if self._rubric is None:
             return None
         rubric = load_module("deepeval.metrics.g_eval").Rubric

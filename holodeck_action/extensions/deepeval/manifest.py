@@ -62,7 +62,7 @@ _NAMES = {
 
 EXTENSION = Extension(
     name="deepeval",
-    help="DeepEval's metrics, on our judges.",
+    help="DeepEval's metrics, graded by the suite's judges.",
     needs=("tracing",),
     metrics=(
         Metric(type="geval", to="holodeck_action.extensions.deepeval.metrics_geval:GEvalMetric"),

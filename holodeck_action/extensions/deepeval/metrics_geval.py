@@ -10,7 +10,7 @@ from pydantic_core import PydanticCustomError
 
 from holodeck_action.metrics.base import BaseEvaluator, BuildContext
 from holodeck_action.suite.model.base import Flag, NonBlank, UnitInterval
-from holodeck_action.suite.model.metric_base import INPUT_OF_PARAM, EvaluationParam, JudgeCalls, JudgedMetric, Role
+from holodeck_action.suite.model.metric_base import INPUT_OF_PARAM, EvaluationParam, JudgeCalls, QuestionMetric, Role
 from holodeck_action.suite.model.providers import LLMProvider
 
 _VARIABLE = r"\$\{[A-Za-z_]"
@@ -28,11 +28,11 @@ def check_params(params: list[EvaluationParam]) -> None:
         raise PydanticCustomError("evaluation_params", "must contain actual_output: it is the answer that is graded")
 
 
-class GEvalMetric(JudgedMetric):
+class GEvalMetric(QuestionMetric):
     """`type: geval`: criteria in your own words, graded by a judge."""
 
     PLACE = 2
-    TOLD_BY = "criteria"
+    IDENTIFYING_KEY = "criteria"
     SCHEMA_RULES = ({"properties": {"evaluation_params": ANSWER_IS_SHOWN}},)
     SCORE_IS_THRESHOLD_FREE = True
 
@@ -56,6 +56,10 @@ class GEvalMetric(JudgedMetric):
     @model_validator(mode="after")
     def _check_answer_is_graded(self) -> GEvalMetric:
         check_params(self.evaluation_params)
+        if self.sees_conversation and "input" not in self.evaluation_params:
+            raise PydanticCustomError(
+                "sees", "adds to the question, which this judge does not see: add input to evaluation_params"
+            )
         return self
 
     @property

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from holodeck_action.metrics.base import BaseEvaluator, BuildContext
 from holodeck_action.suite.model.base import Flag, UnitInterval
-from holodeck_action.suite.model.metric_base import GROUND_TRUTH, NOTHING, JudgeCalls, JudgedMetric, Role
+from holodeck_action.suite.model.metric_base import GROUND_TRUTH, NO_INPUTS, JudgeCalls, JudgedMetric, Role
 from holodeck_action.suite.model.providers import LLMProvider
 
 RagName = Literal[
@@ -17,7 +17,7 @@ RagName = Literal[
 _CONTEXT = frozenset(("retrieval_context",))
 _NEEDS: dict[RagName, frozenset[str]] = {
     "faithfulness": _CONTEXT,
-    "answer_relevancy": NOTHING,
+    "answer_relevancy": NO_INPUTS,
     "contextual_relevancy": _CONTEXT,
     "contextual_precision": _CONTEXT | GROUND_TRUTH,
     "contextual_recall": _CONTEXT | GROUND_TRUTH,
@@ -37,7 +37,7 @@ class RagMetric(JudgedMetric):
     """`type: rag`: an answer and the retrieved texts, graded by a judge."""
 
     PLACE = 3
-    TOLD_BY = "metric_type"
+    IDENTIFYING_KEY = "metric_type"
     SCORE_IS_THRESHOLD_FREE = True
 
     type: Annotated[Literal["rag"], Role.KIND] = "rag"

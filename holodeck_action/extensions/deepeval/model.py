@@ -28,10 +28,10 @@ from holodeck_action.metrics.judging.verdicts import (
 )
 
 _LEAST = math.log(0.01)
-"""DeepEval ignores tokens that are less probable."""
+"""The lowest log probability of a token that DeepEval uses."""
 
 Problem = Callable[[BaseModel], str | None]
-"""Returns the defect of a verdict that fits its schema; None if it has none."""
+"""A function that returns the defect of a verdict that fits its schema; None if there is none."""
 
 
 def deepeval_model(judge: LibraryJudge, problem: Problem = lambda verdict: None) -> Any:

@@ -99,14 +99,14 @@ class DeepEvalToolCorrectnessMetric(ToolCallComparison, ComputedMetric):
 
         DeepEval matches the expected calls in order, each with the best remaining call:
 
-            score = Σ agreement of each expected call with its partner / expected calls,
+            score = Σ agreement of each expected call with its partner / number of expected calls,
 
         where agreement is 1 for calls with the same name. If arguments are compared, it is the proportion of equal
         arguments among the arguments of both calls; mappings are compared recursively. Unexpected calls do not lower
         the score, unless no call is expected: then the score is 0 if there are calls, else 1. Calls with equal names
         and arguments count as one.
 
-        Names, including server prefixes, and arguments are compared by Python's equality. An entry stands for `count`
+        Names, including server prefixes, and arguments are compared by Python's equality. An entry expects `count`
         calls; its `match` and `max_count` are ignored. If arguments are compared, each entry must have `args`, all
         literal.
 

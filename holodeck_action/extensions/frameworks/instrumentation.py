@@ -22,9 +22,9 @@ MOST_SPANS = 10_000
 """Maximum number of spans kept per turn."""
 _LONGEST_MESSAGES = 1_000_000
 """Longest conversation that is searched for results of tools, in characters."""
-_RESPONSE = "tool_call_response"
-_GROUP = "opentelemetry_instrumentor"
-_KEPT = (
+_RESPONSE_TYPE = "tool_call_response"
+_ENTRY_POINTS = "opentelemetry_instrumentor"
+_KEPT_PREFIXES = (
     "gen_ai.",
     "llm.",
     "tool.",
@@ -34,7 +34,7 @@ _KEPT = (
     "openinference.span.kind",
     "session.id",
 )
-_LONG = (
+_DROPPED_PREFIXES = (
     "gen_ai.input.messages",
     "gen_ai.prompt",
     "gen_ai.system_instructions",
@@ -46,19 +46,19 @@ _LONG = (
     "llm.tools",
     "tool.description",
 )
-"""Unused attributes, which repeat the whole conversation in each span."""
-_WITH_VALUES = ("TOOL", "RETRIEVER")
+"""Prefixes of unused attributes, which repeat the whole conversation in each span."""
+_KINDS_WITH_VALUES = ("TOOL", "RETRIEVER")
 _VALUES = ("input.value", "output.value", "output.mime_type")
 _EVENTS = ("gen_ai.tool.message", "gen_ai.choice", "exception")
 
 
 def filter_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those attributes of a span that `spans` reads."""
-    values = _VALUES if str(attributes.get("openinference.span.kind", "")).upper() in _WITH_VALUES else ()
+    """Return those attributes of a span that the package `spans` reads."""
+    values = _VALUES if str(attributes.get("openinference.span.kind", "")).upper() in _KINDS_WITH_VALUES else ()
     found = {
         name: value
         for name, value in attributes.items()
-        if name in values or (name.startswith(_KEPT) and not name.startswith(_LONG))
+        if name in values or (name.startswith(_KEPT_PREFIXES) and not name.startswith(_DROPPED_PREFIXES))
     }
     return {**found, **_tool_results(attributes)}
 
@@ -71,13 +71,13 @@ def _tool_results(attributes: Mapping[str, Any]) -> dict[str, Any]:
             content = f"{name[: -len('tool_call_id')]}content"
             found.update({each: attributes[each] for each in (name, content) if each in attributes})
     messages = attributes.get("gen_ai.input.messages")
-    if isinstance(messages, str) and len(messages) < _LONGEST_MESSAGES and _RESPONSE in messages:
+    if isinstance(messages, str) and len(messages) < _LONGEST_MESSAGES and _RESPONSE_TYPE in messages:
         try:
             messages = parse_json(messages, constants=True)
         except ValueError:
             messages = None
     if isinstance(messages, (list, tuple)):
-        responses = [each for each in messages if _RESPONSE in str(each)]
+        responses = [each for each in messages if _RESPONSE_TYPE in str(each)]
         found.update({"gen_ai.input.messages": responses} if responses else {})
     return found
 
@@ -201,7 +201,7 @@ def _json_value(value: Any) -> Any:
 
 
 def _start_instrumentations(provider: Any) -> list[str]:
-    """Start the installed instrumentations that the environment does not disable; return the names of failed ones."""
+    """Start the installed instrumentations that the environment does not disable; return failed ones with reasons."""
     off = {name.strip() for name in os.environ.get("OTEL_PYTHON_DISABLED_INSTRUMENTATIONS", "").split(",")}
     failed = []
     for entry in _instrumentations():
@@ -219,4 +219,4 @@ def _start_instrumentations(provider: Any) -> list[str]:
 def _instrumentations() -> list[Any]:
     found: Any = entry_points()
     # It is a mapping before Python 3.10.
-    return list(found.select(group=_GROUP) if hasattr(found, "select") else found.get(_GROUP, ()))
+    return list(found.select(group=_ENTRY_POINTS) if hasattr(found, "select") else found.get(_ENTRY_POINTS, ()))

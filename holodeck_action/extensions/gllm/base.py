@@ -20,12 +20,12 @@ from holodeck_action.metrics.base import BaseEvaluator as Evaluator
 from holodeck_action.metrics.metric_sets import Member, PresetEvaluator
 from holodeck_action.metrics.params import aggregate_fields
 
-CHECK_S, CHECKS = DefaultValues.BATCH_STATUS_CHECK_INTERVAL, DefaultValues.BATCH_MAX_ITERATIONS
+INTERVAL_S, ITERATIONS = DefaultValues.BATCH_STATUS_CHECK_INTERVAL, DefaultValues.BATCH_MAX_ITERATIONS
 AnyMetric = BaseMetric | Evaluator
 
 
 class MetricsAggregator:
-    """Aggregates results of metrics: success if all succeed, and the mean score, of 1 − score where low is good."""
+    """Aggregates results: success if all metrics succeed, and the mean score (1 − score for metrics to minimize)."""
 
     def aggregate(self, parts: Sequence[Part]) -> dict[str, Any]:
         """Return `aggregate_explanation`, `aggregate_success` and `aggregate_score`."""
@@ -49,8 +49,8 @@ class BaseEvaluator:
         self,
         name: str,
         metrics: Sequence[AnyMetric] | None = None,
-        batch_status_check_interval: float = CHECK_S,
-        batch_max_iterations: int = CHECKS,
+        batch_status_check_interval: float = INTERVAL_S,
+        batch_max_iterations: int = ITERATIONS,
         metrics_aggregator: MetricsAggregator | None = None,
     ) -> None:
         """Configure the evaluator; this calls no model.
@@ -68,8 +68,8 @@ class BaseEvaluator:
         if not batch_status_check_interval > 0 or not batch_max_iterations > 0:
             raise ValueError("batch_status_check_interval and batch_max_iterations must be positive")
         for option, value, default in (
-            ("batch_status_check_interval", batch_status_check_interval, CHECK_S),
-            ("batch_max_iterations", batch_max_iterations, CHECKS),
+            ("batch_status_check_interval", batch_status_check_interval, INTERVAL_S),
+            ("batch_max_iterations", batch_max_iterations, ITERATIONS),
         ):
             if value != default:
                 raise ValueError(

@@ -12,8 +12,8 @@ from copy import copy
 from typing import Any, ClassVar, Self, cast, get_args
 
 from holodeck_action.extensions.gllm.base import (
-    CHECK_S,
-    CHECKS,
+    INTERVAL_S,
+    ITERATIONS,
     AnyMetric,
     BaseEvaluator,
     JudgedEvaluator,
@@ -118,8 +118,8 @@ class BaseGenerationEvaluator(JudgedEvaluator):
         max_concurrent_judges: int | None = None,
         run_parallel: bool = True,
         refusal_metric: GEvalRefusalMetric | None = None,
-        batch_status_check_interval: float = CHECK_S,
-        batch_max_iterations: int = CHECKS,
+        batch_status_check_interval: float = INTERVAL_S,
+        batch_max_iterations: int = ITERATIONS,
         metrics_aggregator: MetricsAggregator | None = None,
         fallback_models: Sequence[Model] | None = None,
     ) -> None:
@@ -186,8 +186,8 @@ class SummarizationEvaluator(JudgedEvaluator):
         metrics: Sequence[AnyMetric] | None = None,
         aggregation_method: str | None = DefaultValues.AGGREGATION_METHOD,
         run_parallel: bool = True,
-        batch_status_check_interval: float = CHECK_S,
-        batch_max_iterations: int = CHECKS,
+        batch_status_check_interval: float = INTERVAL_S,
+        batch_max_iterations: int = ITERATIONS,
         metrics_aggregator: MetricsAggregator | None = None,
         fallback_models: Sequence[Model] | None = None,
     ) -> None:
@@ -242,7 +242,7 @@ class LMBasedRetrievalEvaluator(JudgedEvaluator):
                 raise ValueError(f"enabled_metrics must name some of {', '.join(pool)}, not {enabled_metrics!r:.200}")
             pool = {name: metric for name, metric in pool.items() if name in names}
         grading = make_grading(models, fallback_models=fallback_models)
-        batch = (CHECK_S, CHECKS)
+        batch = (INTERVAL_S, ITERATIONS)
         used = list(pool.values())
         super().__init__("lm_retrieval", models, grading, run_parallel, used, *batch, metrics_aggregator)
         self.enabled_metrics = enabled_metrics
@@ -269,8 +269,8 @@ class QTEvaluator(JudgedEvaluator):
         run_parallel: bool = True,
         score_mapping: Mapping[str, Mapping[int, float]] | None = None,
         score_weights: Mapping[str, float] | None = None,
-        batch_status_check_interval: float = CHECK_S,
-        batch_max_iterations: int = CHECKS,
+        batch_status_check_interval: float = INTERVAL_S,
+        batch_max_iterations: int = ITERATIONS,
         metrics_aggregator: MetricsAggregator | None = None,
         fallback_models: Sequence[Model] | None = None,
     ) -> None:
@@ -378,7 +378,7 @@ class AgentEvaluator(JudgedEvaluator):
         self.generation_evaluator = (generation_evaluator or GEvalGenerationEvaluator()).with_grading(grading)
         metrics: list[AnyMetric] = [self.tool_correctness_metric]
         metrics += [] if trajectory_accuracy_metric is None else [trajectory_accuracy_metric]
-        super().__init__("agent", models, grading, True, metrics, CHECK_S, CHECKS, metrics_aggregator)
+        super().__init__("agent", models, grading, True, metrics, INTERVAL_S, ITERATIONS, metrics_aggregator)
         self.trajectory_accuracy_metric = self.metrics[1] if trajectory_accuracy_metric else None
         self._check_options_used()
 
@@ -397,5 +397,5 @@ class AgentEvaluator(JudgedEvaluator):
 
     @staticmethod
     def format_tool_violation(tool_score: float, tool_passed: bool, tool_threshold: float) -> str:
-        """Return a sentence that says by how much the tool calls miss their threshold."""
+        """Return a sentence that states by how much the tool calls miss their threshold."""
         return aggregate_explanation([Part(TOOL_CORRECTNESS, tool_score, tool_passed, "maximize", tool_threshold, "")])

@@ -9,9 +9,9 @@ from typing import Any, cast, get_args
 from msgspec import Struct
 
 from holodeck_action.extensions.deepeval.config import DeepEvalModelConfig
-from holodeck_action.metrics.base import BaseEvaluator, OfJudge, RetryConfig
+from holodeck_action.metrics.base import BaseEvaluator, JudgeEvaluatorFactory, RetryConfig
 from holodeck_action.metrics.judging.judge_model import JudgeModelConfig
-from holodeck_action.metrics.judging.panel import PanelEvaluator, build_seats
+from holodeck_action.metrics.judging.panel import PanelEvaluator, build_panel
 from holodeck_action.metrics.params import require_choice
 from holodeck_action.suite.model.judging import Aggregation
 from holodeck_action.suite.model.metric_base import Metric
@@ -46,25 +46,25 @@ class DefaultValues:
 _OPTIONS: Mapping[str, str] = {
     "models": "models",
     "aggregation_method": "aggregation",
-    "max_concurrent_judges": "at_once",
+    "max_concurrent_judges": "max_concurrent",
     "fallback_models": "fallbacks",
 }
 """The field of `Grading` for each argument."""
 
 
 class Grading(Struct, frozen=True):
-    """The judges of a metric and how their verdicts are combined; if an option is None, the evaluator's applies.
+    """The judges of a metric and how their verdicts are combined; if an option is None, that of the evaluator applies.
 
     Attributes:
         models: the judges.
         aggregation: how verdicts are combined; by default, the majority decides.
-        at_once: number of judges called concurrently; by default, all are called at once.
+        max_concurrent: number of judges called concurrently; by default, all are called at once.
         fallbacks: models to call, in this order, if a judge gives no verdict; by default, no model is called.
     """
 
     models: tuple[JudgeModelConfig, ...] | None = None
     aggregation: Aggregation | None = None
-    at_once: int | None = None
+    max_concurrent: int | None = None
     fallbacks: tuple[JudgeModelConfig, ...] | None = None
 
     def with_defaults(self, other: Grading) -> Grading:
@@ -72,7 +72,7 @@ class Grading(Struct, frozen=True):
         own = {field: getattr(self, field) for field in _OPTIONS.values()}
         return Grading(**{name: getattr(other, name) if value is None else value for name, value in own.items()})
 
-    def build_judged(self, _: Metric, build: OfJudge) -> BaseEvaluator:
+    def build_judged(self, _: Metric, build: JudgeEvaluatorFactory) -> BaseEvaluator:
         """Return the evaluator of a metric; implements `BuildContext.judged`."""
         return self.evaluator(
             lambda model, timeout: build(
@@ -98,9 +98,9 @@ class Grading(Struct, frozen=True):
             [known.setdefault(config, _Judge(config)) for config in configs]
             for configs in (models, self.fallbacks or ())
         )
-        seats = build_seats(judges, fallbacks, lambda judge: build(judge.config, None))
+        seats = build_panel(judges, fallbacks, lambda judge: build(judge.config, None))
         aggregation = self.aggregation or DefaultValues.AGGREGATION_METHOD.value
-        return PanelEvaluator(seats, aggregation=aggregation, max_concurrent=self.at_once, timeout=timeout)
+        return PanelEvaluator(seats, aggregation=aggregation, max_concurrent=self.max_concurrent, timeout=timeout)
 
 
 class _Judge(Struct, frozen=True):
@@ -139,18 +139,18 @@ def make_grading(
     )
 
 
-def check_options_used(name: str, given: Grading, reached: Iterable[Grading]) -> None:
+def check_options_used(name: str, given: Grading, effective: Iterable[Grading]) -> None:
     """Refuse an option of an evaluator that none of its metrics uses.
 
     Args:
         name: name of the evaluator.
         given: options of the evaluator.
-        reached: options of the evaluator's metrics, after the evaluator's options were applied.
+        effective: options of the evaluator's metrics, after the evaluator's options were applied.
 
     Raises:
         ValueError: an option has no effect, because every metric has its own value or no metric calls a model.
     """
-    all_reached = list(reached)
+    all_reached = list(effective)
     for option, field in _OPTIONS.items():
         value = getattr(given, field)
         # A majority is the default: if given explicitly, it changes nothing.

@@ -38,7 +38,7 @@ class BaseMetric:
         return {gllm_name(param) for param in self.evaluator.PARAM_SPEC.required}
 
     def member(self, name: str | None = None, *, neutral: bool = False, weight: float = 1.0) -> Member:
-        """Return the metric in the form in which an evaluator of this package contains it."""
+        """Return the metric as a `Member` of an evaluator of this package."""
         return Member(name or self.name, self.evaluator, neutral=neutral, weight=weight, asserts=self.asserts)
 
     def with_grading(self, grading: Grading) -> BaseMetric:
@@ -114,7 +114,7 @@ def _is_part(value: Any) -> bool:
 
 
 def to_metric(given: BaseMetric | BaseEvaluator) -> BaseMetric:
-    """Return a metric that accepts an evaluator's options, made of a metric or of an evaluator of this package.
+    """Convert a metric, or an evaluator of this package, to a metric that accepts an evaluator's options.
 
     Raises:
         ValueError: `given` is neither a metric nor an evaluator of this package.
@@ -134,14 +134,14 @@ def to_metric(given: BaseMetric | BaseEvaluator) -> BaseMetric:
     return given
 
 
-def make_building(grading: Grading) -> BuildContext:
+def make_build_context(grading: Grading) -> BuildContext:
     """Return the `BuildContext` for evaluators that call the models of `grading`."""
     return BuildContext({"timeout": None}, grading.build_judged, _refuse_members)
 
 
 def build_evaluator(config: Metric, grading: Grading) -> BaseEvaluator:
     """Return the evaluator for a metric's configuration; it calls the models of `grading`."""
-    found = config.evaluator(make_building(grading))
+    found = config.evaluator(make_build_context(grading))
     assert isinstance(found, BaseEvaluator)
     return found
 

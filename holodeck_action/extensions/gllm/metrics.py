@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 
 from holodeck_action.extensions.deepeval.tool_correctness import DeepEvalToolCorrectnessEvaluator
 from holodeck_action.extensions.gllm.judging import Grading, Model, Models, make_grading
-from holodeck_action.extensions.gllm.metric_bases import BaseMetric, GradedMetric, build_evaluator, make_building
+from holodeck_action.extensions.gllm.metric_bases import BaseMetric, GradedMetric, build_evaluator, make_build_context
 from holodeck_action.extensions.presets import generation, summarization
 from holodeck_action.extensions.presets.agent import TOOL_CORRECTNESS, TRAJECTORY
 from holodeck_action.extensions.presets.lm_retrieval import LmRetrievalMetric
@@ -48,7 +48,7 @@ class CriterionMetric(GradedMetric):
         return self if scores is None else self._copy_with(_scores=scores)
 
     def _build(self) -> BaseEvaluator:
-        return _ANY_PRESET.geval_of_part(self.part, self._criterion, make_building(self.grading), self._scores)
+        return _ANY_PRESET.geval_of_part(self.part, self._criterion, make_build_context(self.grading), self._scores)
 
 
 class _PresetCriterionMetric(CriterionMetric):
@@ -70,7 +70,7 @@ class _PresetCriterionMetric(CriterionMetric):
         evaluation_params: Sequence[str] | None = None,
         rubric: Sequence[str] | None = None,
     ) -> None:
-        """Configure the metric without calling a model. If an option of judges is None, the evaluator's applies.
+        """Configure the metric without calling a model. If an option of judges is None, that of the evaluator applies.
 
         Args:
             models: the judges.

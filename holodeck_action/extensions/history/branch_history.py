@@ -29,7 +29,7 @@ from holodeck_action.github.rest.objects import ApiError
 from holodeck_action.github.rest.stored_objects import TreeEntry
 
 MOST_ATTEMPTS = 20
-"""Attempts to add runs while other writers add, too."""
+"""Maximum number of attempts to add runs while other writers add runs, too."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 4.0, 60.0
 """Seconds between attempts, doubled each time. 20 concurrent writers need 700 of the 1,000 requests that GitHub
 allows."""
@@ -100,7 +100,8 @@ class BranchHistory:
             new: lines to add; lines that the history already has are left out.
 
         Raises:
-            ApiError: the branch has moved on from `head` (`invalid`).
+            ApiError: a request failed; its kind is `invalid` if `head` is no longer the branch's latest commit.
+        HistoryError: the branch is not a history, or its history is too large.
         """
         tree = None if head is None else api.tree_of(head)
         entries = () if tree is None else api.tree(tree)
@@ -114,7 +115,7 @@ class BranchHistory:
         # A truncated last line stays a separate line.
         before = content if not content or content.endswith(b"\n") else content + b"\n"
         changes[HISTORY_FILE] = api.create_blob(b"".join((before, *map(dump_line, added))))
-        message = f"Results of {', '.join(sorted({line.place[:12] for line in added}))}"
+        message = f"Results of {', '.join(sorted({line.results_folder[:12] for line in added}))}"
         commit = api.create_commit(api.create_tree(tree, changes), () if head is None else (head,), message)
         if head is None:
             api.create_branch(self._name, commit)
@@ -122,7 +123,11 @@ class BranchHistory:
             api.advance_branch(self._name, commit)
 
     def _content(self, api: Api, entries: Sequence[TreeEntry]) -> bytes:
-        """Return the content of the history file among the files of a branch; empty if there is no such file."""
+        """Return the content of the history file among the files of a branch; empty if the branch has no files.
+
+        Raises:
+            HistoryError: the file is too large, or the branch has only other files.
+        """
         found = next((item for item in entries if item.path == HISTORY_FILE), None)
         if found is not None and found.size > MOST_PACKED:
             raise self._history_error(f"{HISTORY_FILE} is larger than {MOST_PACKED:,} bytes; begin another branch")

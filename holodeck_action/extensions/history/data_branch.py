@@ -26,7 +26,7 @@ from holodeck_action.github.bases.stored_results import (
     NoResultsError,
     Search,
     StoredResults,
-    SuitePlace,
+    WantedSuite,
     check_results,
     explain_api_errors,
     short_text,
@@ -53,7 +53,7 @@ class BranchResults:
         """Store the branch; `entries` returns the entries of its tree, or None if the branch does not exist."""
         self._api, self._name, self._entries, self._now = api, name, entries, now
 
-    def find(self, suite: SuitePlace, ancestry: Ancestry) -> StoredResults:
+    def find(self, suite: WantedSuite, ancestry: Ancestry) -> StoredResults:
         """Return a suite's results at the wanted commit, or at the nearest earlier commit that has results.
 
         Raises:
@@ -62,10 +62,10 @@ class BranchResults:
         with explain_api_errors(f"the branch {self._name}", "contents: read"):
             return self._find_nearest(suite, ancestry)
 
-    def _find_nearest(self, suite: SuitePlace, ancestry: Ancestry) -> StoredResults:
+    def _find_nearest(self, suite: WantedSuite, ancestry: Ancestry) -> StoredResults:
         entries = self._entries()
         if entries is None:
-            raise NoResultsError(f"there is no branch {self._name} yet: {_ADDED}")
+            raise NoResultsError(f"there is no branch {self._name} yet: {_HOW_ADDED}")
         folders: defaultdict[str, list[TreeEntry]] = defaultdict(list)
         for entry in entries:
             if entry.type == "blob":
@@ -92,21 +92,23 @@ class BranchResults:
             problems.append(f"only the nearest {MOST_READ} results were read")
         if problems:
             raise NoResultsError(f"no results on the branch {self._name} can be used: {problems[0]}")
-        raise NoResultsError(f"the branch {self._name} holds no results of this suite for {ancestry.phrase}: {_ADDED}")
+        raise NoResultsError(
+            f"the branch {self._name} holds no results of this suite for {ancestry.phrase}: {_HOW_ADDED}"
+        )
 
-    def _read(self, entry: TreeEntry, commit: str, suite: SuitePlace) -> BaseResults | None:
+    def _read(self, entry: TreeEntry, commit: str, suite: WantedSuite) -> BaseResults | None:
         if entry.size > MOST_PACKED:
             raise RecordError(f"{entry.path}: is larger than {MOST_PACKED:,} bytes")
         return check_results(unpack(self._api.blob(entry.sha), entry.path), entry.path, suite, commit)
 
 
-def _suite_entries(entries: Sequence[TreeEntry], commit: str, suite: SuitePlace) -> Iterator[TreeEntry]:
+def _suite_entries(entries: Sequence[TreeEntry], commit: str, suite: WantedSuite) -> Iterator[TreeEntry]:
     """Yield the tree entries of a suite's results at a commit, starting with the results of the same job and target."""
     key = suite_key(suite.folder, suite.file)
-    own = record_path(commit, key, job_variant(suite.target, suite.asker))
+    own = record_path(commit, key, job_variant(suite.target, suite.own_job))
     form = re.compile(re.escape(record_path(commit, key)[: -len(RECORD_ENDING)]) + _VARIANT)
     named = [entry for entry in entries if form.fullmatch(entry.path)]
     yield from sorted(named, key=lambda entry: (entry.path != own, entry.path))
 
 
-_ADDED = "they are added by a run on a push to the default branch with the same baseline and `contents: write`"
+_HOW_ADDED = "they are added by a run on a push to the default branch with the same baseline and `contents: write`"

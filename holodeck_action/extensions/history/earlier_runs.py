@@ -38,6 +38,11 @@ class EarlierLines(HistoryLines, frozen=True):
     def trend_with(self, record: Record, verdict: Verdict, base: Record | None) -> History | None:
         """Return the trend of the suite over its earlier runs and this run; see `EarlierRuns`.
 
+        Args:
+            record: record of this run.
+            verdict: verdict of this run.
+            base: record of the run that this run is compared with; None if there is none.
+
         Returns:
             None if the suite has no earlier run, or if no run counts in trends.
         """
@@ -56,7 +61,7 @@ class EarlierLines(HistoryLines, frozen=True):
 
 
 def read_earlier(path: Path | GivenPath) -> EarlierLines:
-    """Return the earlier runs stored next to a results file; what cannot be read is skipped with a notice."""
+    """Return the earlier runs stored next to a results file; an unreadable file or line is skipped with a notice."""
     file = Path(results_path(path)).absolute().with_name(EARLIER_FILE)
     try:
         # In an artifact this may be a pipe, or a link to any file.

@@ -12,7 +12,7 @@ from holodeck_action.extensions.history.history_lines import (
     history_line,
     suite_name,
 )
-from holodeck_action.record.base_results import results_of
+from holodeck_action.record.base_results import make_base_results
 from holodeck_action.record.disk import Disk
 from holodeck_action.reports.conclusion import Conclusion
 from holodeck_action.run.bases.baselines import folder_of
@@ -52,7 +52,7 @@ class Histories:
         self._lines: dict[_HistoryId, HistoryLines] = {}
 
     def of(self, item: PreparedSuite) -> EarlierLines:
-        """Return the earlier runs of a suite; no runs if this run grades stored answers again.
+        """Return the earlier runs of a suite; no runs if it has no history, or if this run grades stored answers again.
 
         Raises:
             HistoryError: a folder cannot be read. A branch that cannot be read only causes a note.
@@ -116,7 +116,7 @@ class Histories:
         environ = self._job.environ
         if not environ.get("GITHUB_EVENT_NAME", "").strip():
             return isinstance(self._given, GivenPath)
-        if not self._job.base.own:
+        if not self._job.base.on_default_branch:
             return False
         commit, expected = run.record.provenance.commit, environ.get("GITHUB_SHA", "").strip()
         if commit != expected:
@@ -131,4 +131,4 @@ def _history_entry(run: Conclusion) -> HistoryEntry:
     from holodeck_action.extensions.history.history_store import HistoryEntry
 
     line = history_line(run.record, run.verdict)
-    return HistoryEntry(line, results_of(run.record).content if line.counts else None)
+    return HistoryEntry(line, make_base_results(run.record).content if line.is_counted else None)

@@ -12,11 +12,11 @@ from holodeck_action.extensions.history.history_lines import HistoryLines, histo
 from holodeck_action.extensions.history.history_store import HistoryEntry, HistoryFolder
 from holodeck_action.extensions.history.history_text import SuiteHistory, console_history, markdown_history
 from holodeck_action.extensions.history.trends import history_of
-from holodeck_action.record.base_results import read_base, results_at
+from holodeck_action.record.base_results import read_base, read_results_file
 from holodeck_action.record.disk import DISK
 from holodeck_action.record.folder import PREVIOUS_FOLDER
 from holodeck_action.record.result_files import BASE_FOLDER
-from holodeck_action.record.results_search import results_below
+from holodeck_action.record.results_search import find_results
 from holodeck_action.record.serialization import to_plain
 from holodeck_action.record.stored_cases import RecordError
 from holodeck_action.run.caller import Caller
@@ -76,7 +76,7 @@ def import_runs(given: Sequence[GivenPath], into: GivenPath, caller: Caller) -> 
     """
     entries: list[HistoryEntry] = []
     problems: list[str] = []
-    for file in (file for path in given for file in results_below(path, (PREVIOUS_FOLDER, BASE_FOLDER))):
+    for file in (file for path in given for file in find_results(path, (PREVIOUS_FOLDER, BASE_FOLDER))):
         try:
             entry = _read_entry(file)
         except ConfigurationError as error:
@@ -102,9 +102,9 @@ def _read_entry(file: GivenPath) -> HistoryEntry | None:
     Raises:
         ConfigurationError: the file is invalid, or so is the file with the base's results next to it.
     """
-    stored = results_at(file)
+    stored = read_results_file(file)
     record = stored.results.record
     if record.provenance.rejudged is not None:
         return None
     line = history_line(record, decide(record, Terms.against(read_base(file, record))))
-    return HistoryEntry(line, stored.content if line.counts else None)
+    return HistoryEntry(line, stored.content if line.is_counted else None)

@@ -24,8 +24,8 @@ LATEST_KEPT = 30
 """Number of the newest commits whose results are kept; of older ones, one per week is kept."""
 MOST_KEPT = 100
 """Limit of all commits whose results are kept."""
-_READABLE = 60
-_OTHER = re.compile(r"[^A-Za-z0-9._]+")
+_READABLE_LENGTH = 60
+_INVALID_CHARACTERS = re.compile(r"[^A-Za-z0-9._]+")
 
 
 def suite_key(folder: str | None, file: str) -> str:
@@ -37,15 +37,15 @@ def suite_key(folder: str | None, file: str) -> str:
         file: name of the suite's file, such as `agent.yaml`.
     """
     place = f"{folder}/{file}" if folder else file
-    readable = _OTHER.sub("-", place).strip("-.")[-_READABLE:]
+    readable = _INVALID_CHARACTERS.sub("-", place).strip("-.")[-_READABLE_LENGTH:]
     return f"{readable}-{hashlib.sha256(place.encode(errors='surrogatepass')).hexdigest()[:8]}"
 
 
-def job_variant(target: str, asker: WorkflowJob) -> str:
+def job_variant(target: str, job: WorkflowJob) -> str:
     """Return the key that distinguishes the results of a job and target; empty if the job is unknown."""
-    if asker == NO_JOB:
+    if job == NO_JOB:
         return ""
-    text = json.dumps([target, asker.workflow, asker.job])
+    text = json.dumps([target, job.workflow, job.job])
     return hashlib.sha256(text.encode()).hexdigest()[:VARIANT_LENGTH]
 
 

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from holodeck_action.decide.consumption import Consumption, Timings, Total
 from holodeck_action.decide.statistics import (
-    MANY_ENOUGH,
+    MIN_SAMPLE,
     effective_sample_size,
     mean_lower_bound,
     mean_upper_bound,
@@ -35,13 +35,13 @@ from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.plain import one_line
 
 MOST_IDS = 200
-"""Limit of case ids of each kind in a line."""
+"""Maximum number of case ids in each list of a line."""
 MOST_METRICS = 200
 MOST_LINE_BYTES = 1024 * 1024
 _ID_LENGTH = 200
 _TEXT_LENGTH = 1000
 _FIRST_YEAR, _LAST_YEAR = 1970, 9998
-_BROKEN_NAMED = 10
+_MOST_BROKEN_NAMED = 10
 
 _Amount = Annotated[float, Meta(ge=0.0)]
 _Count = Annotated[int, Meta(ge=0)]
@@ -107,8 +107,8 @@ class HistoryLine(Struct, frozen=True, omit_defaults=True):
         tokens: number of tokens of all model calls; None if the number is unknown for a call.
         p95_latency_ms: 95th percentile of the time to answer a turn, in milliseconds; None if there are no answers.
         suite_digest: SHA-256 of the suite.
-        measure: SHA-256 of the cases, number of trials, metrics with their settings, thresholds and judges, so of
-            everything except the answers that the scores depend on.
+        measure: SHA-256 of the cases, number of trials, metrics with their settings, thresholds and judges: with the
+            answers, these determine the scores.
         record_digest: SHA-256 of the canonical record.
         tool_version: version of holodeck-action.
         variant: key that distinguishes results of jobs and targets; empty if the job is unknown.
@@ -142,21 +142,19 @@ class HistoryLine(Struct, frozen=True, omit_defaults=True):
         return datetime.fromisoformat(self.time)
 
     @property
-    def counts(self) -> bool:
+    def is_counted(self) -> bool:
         """Whether the run counts in trends, and its results are kept: whether it is complete and not partial."""
         return self.complete and not self.partial
 
     @property
-    def place(self) -> str:
-        """Name of the folder with the run's results: the commit, or an id derived from the record if the commit is
-        unknown.
-        """
+    def results_folder(self) -> str:
+        """Name of the folder with the run's results: the commit; if it is unknown, an id derived from the record."""
         return self.commit or f"run-{self.record_digest[:16]}"
 
     @property
     def record_path(self) -> str:
         """Path of the run's results, relative to the history."""
-        return record_path(self.place, suite_key(None, self.suite), self.variant)
+        return record_path(self.results_folder, suite_key(None, self.suite), self.variant)
 
 
 def history_line(record: Record, verdict: Verdict) -> HistoryLine:
@@ -269,7 +267,7 @@ def _known_total(total: Total) -> float | None:
 def _pass_rate(weights: Sequence[float], rate: float | None) -> HistoryPoint | None:
     if rate is None or not weights:
         return None
-    if len(weights) < MANY_ENOUGH:
+    if len(weights) < MIN_SAMPLE:
         return HistoryPoint(rate, None, None, len(weights))
     size = effective_sample_size(weights)
     return HistoryPoint(rate, wilson_lower_bound(rate, size), 1 - wilson_lower_bound(1 - rate, size), len(weights))
@@ -279,7 +277,7 @@ def _metric(
     summary: MetricSummary, scores: Sequence[tuple[float, float]], configuration: Configuration | None
 ) -> MetricPoint:
     assert summary.mean is not None
-    enough = len(scores) >= MANY_ENOUGH
+    enough = len(scores) >= MIN_SAMPLE
     low, high = (mean_lower_bound(scores), mean_upper_bound(scores)) if enough else (None, None)
     mean = HistoryPoint(summary.mean, low, high, summary.cases)
     if configuration is None:
@@ -305,10 +303,10 @@ class _MeasureDigest:
 
     def add(self, case: CaseRecord) -> None:
         """Add a case; cases may be added in any order."""
-        asked = tuple(_metric_settings(case))
+        settings = tuple(_metric_settings(case))
         # Most cases have the same metrics.
-        asked = self._metric_settings.setdefault(asked, asked)
-        self._cases.append((case.id, case.content_hash, case.repeat, case.min_pass, case.weight, asked))
+        settings = self._metric_settings.setdefault(settings, settings)
+        self._cases.append((case.id, case.content_hash, case.repeat, case.min_pass, case.weight, settings))
 
     def hexdigest(self, record: Record) -> str:
         """Return the hexadecimal SHA-256 of the added cases, the judges and `stop_when_decided`, encoded as one JSON
@@ -389,7 +387,7 @@ def _skipped_text(broken: Sequence[tuple[int, str]]) -> str:
     (number, why), *others = broken
     if not others:
         return f"1 line is skipped: line {number} {why}"
-    also = [str(number) for number, _ in others[:_BROKEN_NAMED]]
+    also = [str(number) for number, _ in others[:_MOST_BROKEN_NAMED]]
     if len(others) > len(also):
         also.append(f"{len(others) - len(also)} more")
     listed = also[0] if len(also) == 1 else f"{', '.join(also[:-1])} and {also[-1]}"
@@ -407,7 +405,7 @@ def outdated_folders(lines: Iterable[HistoryLine]) -> frozenset[str]:
     """Return the folders, among those that the lines name, whose results the history no longer keeps."""
     times: dict[str, datetime] = {}
     for line in lines:
-        times[line.place] = max(line.moment, times.get(line.place, line.moment))
+        times[line.results_folder] = max(line.moment, times.get(line.results_folder, line.moment))
     return frozenset(times.keys() - commits_to_keep(times))
 
 

@@ -33,7 +33,7 @@ from holodeck_action.text.plain import one_line
 MOST_HISTORY_BYTES = 256 * 1024 * 1024
 MOST_RESULTS_BYTES = 256 * 1024 * 1024
 """Size limit of the results of one run, unpacked, in bytes."""
-_COMPRESSION, _GZIP = 9, 31
+_COMPRESSION, _GZIP_WBITS = 9, 31
 _WAITS, _WAIT_S = 300, 0.1
 """Number and length in seconds of pauses in which an append waits for another one."""
 
@@ -122,7 +122,7 @@ def find_results(store: HistoryFolder, found: HistoryLines, run: str, suite: str
     Raises:
         HistoryError: no run matches, or runs of several commits or suites match.
     """
-    lines = [line for line in found.lines if line.counts]
+    lines = [line for line in found.lines if line.is_counted]
     suites = sorted({line.suite for line in lines})
     if suite is None and len(suites) > 1:
         raise HistoryError(
@@ -133,13 +133,13 @@ def find_results(store: HistoryFolder, found: HistoryLines, run: str, suite: str
     if position is not None:
         newest = of_suite[position] if -len(of_suite) <= position else None
         return _read_results(store, newest, run, len(of_suite))
-    named = [line for line in of_suite if len(run) >= _SHORTEST and line.place.startswith(run)]
-    if len({line.place for line in named}) > 1:
+    named = [line for line in of_suite if len(run) >= _SHORTEST_COMMIT and line.results_folder.startswith(run)]
+    if len({line.results_folder for line in named}) > 1:
         raise HistoryError(f"{one_line(run, 80)!r} matches several commits of the history; give more characters")
     return _read_results(store, named[-1] if named else None, run, len(of_suite))
 
 
-_SHORTEST = 4
+_SHORTEST_COMMIT = 4
 
 
 def _parse_position(run: str) -> int | None:
@@ -155,8 +155,8 @@ def _read_results(store: HistoryFolder, line: HistoryLine | None, run: str, coun
     content = store.results(line)
     if content is None:
         raise HistoryError(
-            f"the results of {line.place[:12]} are no longer kept: a history keeps results of the newest runs, "
-            "then one per week; name another run"
+            f"the results of {line.results_folder[:12]} are no longer kept: a history keeps results of the newest "
+            "runs, then one per week; name another run"
         )
     return content
 
@@ -168,14 +168,18 @@ def _join_suites(suites: Sequence[str]) -> str:
 
 def pack(pieces: Iterable[bytes]) -> Iterator[bytes]:
     """Yield results compressed with gzip; equal results give equal bytes."""
-    packer = zlib.compressobj(_COMPRESSION, wbits=_GZIP)
+    packer = zlib.compressobj(_COMPRESSION, wbits=_GZIP_WBITS)
     for piece in pieces:
         yield packer.compress(piece)
     yield packer.flush()
 
 
 def unpack(packed: bytes, place: str) -> bytes:
-    """Return compressed results without the compression.
+    """Return decompressed results.
+
+    Args:
+        packed: the results, compressed with gzip.
+        place: name of the results in messages.
 
     Raises:
         HistoryError: the results are damaged or too large.
@@ -204,7 +208,7 @@ class HistoryFolder:
             with self._exclusive_access():
                 return self._append(entries)
         except OSError as error:
-            name = self._folder.below(error.filename) if error.filename else self._folder
+            name = self._folder.written_path(error.filename) if error.filename else self._folder
             raise HistoryError(f"{name}: cannot be written: {error.strerror}; give another folder") from error
 
     def results(self, line: HistoryLine) -> bytes | None:

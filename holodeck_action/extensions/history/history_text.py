@@ -24,7 +24,7 @@ from holodeck_action.text.code_spans import cell, inline_code
 from holodeck_action.text.plain import one_line
 
 _UNKNOWN = "–"
-_SHORT = 7
+_COMMIT_LENGTH = 7
 
 
 class SuiteHistory(Struct, frozen=True):
@@ -49,7 +49,7 @@ def console_history(suites: Sequence[SuiteHistory]) -> str:
 def _console_lines(suite: SuiteHistory) -> Iterator[str]:
     yield f"{one_line(suite.suite)}: {_count_text(suite.lines)}"
     yield ""
-    yield from align_columns([_HEAD, *(_row(line) for line in suite.lines[-SHOWN_RUNS:])])
+    yield from align_columns([_HEADER, *(_row(line) for line in suite.lines[-SHOWN_RUNS:])])
     if suite.history is None:
         return
     yield ""
@@ -63,7 +63,7 @@ def markdown_history(suites: Sequence[SuiteHistory]) -> str:
 
 def _markdown_lines(suite: SuiteHistory) -> Iterator[str]:
     yield f"## {inline_code(suite.suite, 200)}: {_count_text(suite.lines)}\n"
-    yield from _table(_HEAD, ("---",) * len(_HEAD), map(_row, suite.lines[-SHOWN_RUNS:]))
+    yield from _table(_HEADER, ("---",) * len(_HEADER), map(_row, suite.lines[-SHOWN_RUNS:]))
     if suite.history is None:
         return
     trends = [
@@ -78,21 +78,21 @@ def _markdown_lines(suite: SuiteHistory) -> Iterator[str]:
     yield ""
 
 
-def _table(head: Sequence[str], kinds: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+def _table(head: Sequence[str], alignments: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
     yield f"| {' | '.join(head)} |"
-    yield f"| {' | '.join(kinds)} |"
+    yield f"| {' | '.join(alignments)} |"
     for row in rows:
         yield f"| {' | '.join(cell(text, 100) for text in row)} |"
     yield ""
 
 
-_HEAD = ("started", "commit", "verdict", "pass rate", "cost", "tokens", "p95")
+_HEADER = ("started", "commit", "verdict", "pass rate", "cost", "tokens", "p95")
 
 
 def _row(line: HistoryLine) -> Sequence[str]:
     return (
         line.moment.strftime("%Y-%m-%d %H:%M"),
-        _UNKNOWN if line.commit is None else line.commit[:_SHORT],
+        _UNKNOWN if line.commit is None else line.commit[:_COMMIT_LENGTH],
         _verdict(line),
         _UNKNOWN if line.pass_rate is None else point_text(line.pass_rate),
         _UNKNOWN if line.cost_usd is None else usd_text(line.cost_usd),

@@ -15,13 +15,13 @@ from holodeck_action.reports.history import FlakyCase, History, Trend, TrendRun
 SHOWN_RUNS = 20
 """Number of runs in a trend."""
 RECENT_RUNS = 10
-"""Number of runs in which flaky cases are counted, and that a quarantined case must pass to be released."""
+"""Number of recent runs in which flaky cases are counted; a quarantined case that passes all of them is released."""
 OFTEN_FLAKY = 3
-"""Number of these runs in which a case must be flaky before quarantine is advised."""
+"""Number of recent runs in which a case must be flaky before quarantine is advised."""
 _ROUNDING = 1e-9
 _BARS = "▁▂▃▄▅▆▇█"
 _NO_BAR = "·"
-_LEAST_SPAN = 0.1
+_SMALLEST_SPAN = 0.1
 """Smallest difference that fills the height of a sparkline: the default margin of a comparison."""
 
 
@@ -35,7 +35,7 @@ def history_of(lines: Iterable[HistoryLine], rerun: HistoryLine | None = None) -
     Returns:
         None if no run is both complete and unfiltered.
     """
-    counting = [line for line in lines if line.counts]
+    counting = [line for line in lines if line.is_counted]
     if not counting:
         return None
     shown, recent = counting[-SHOWN_RUNS:], counting[-RECENT_RUNS:]
@@ -46,7 +46,7 @@ def history_of(lines: Iterable[HistoryLine], rerun: HistoryLine | None = None) -
         pass_rate=_trend("", "maximize", [line.pass_rate for line in shown]),
         metrics=tuple(_metric_trend(name, shown) for name in names),
         flaky=flaky,
-        drift=tuple(drifts([*shown, rerun] if rerun is not None and rerun.counts else shown)),
+        drift=tuple(drifts([*shown, rerun] if rerun is not None and rerun.is_counted else shown)),
         advice=tuple(_advice(recent, flaky)),
     )
 
@@ -78,7 +78,7 @@ def sparkline(values: Sequence[float | None]) -> str:
         return _NO_BAR * len(values)
     # Quarter all values, so that no difference overflows.
     top, low = max(known) / 4, min(known) / 4
-    span = max(top - low, _LEAST_SPAN / 4)
+    span = max(top - low, _SMALLEST_SPAN / 4)
     bottom = (top + low - span) / 2
     return "".join(
         _NO_BAR

@@ -1,4 +1,4 @@
-"""The command `test` of HoloDeck's documents: it runs `run`, `validate` or `view` with equal options."""
+"""HoloDeck's command `test`: it runs `run`, `validate` or `view` with equivalent options."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from holodeck_action.run.options.flags import LAST_RESULTS, PATH
 from holodeck_action.suite.configuration_errors import ConfigurationError
 
 _ACTIONS = ("run", "validate", "view")
-_NUMBERS = {"timeout": "--turn-timeout", "parallel_test_cases": "--concurrency", "limit": "--limit"}
-_OF_VIEW = ("host", "port", "no_browser")
-_OF_RUN = ("file", "form", "verbose", *_NUMBERS)
+_NUMBER_OPTIONS = {"timeout": "--turn-timeout", "parallel_test_cases": "--concurrency", "limit": "--limit"}
+_VIEW_OPTIONS = ("host", "port", "no_browser")
+_RUN_OPTIONS = ("file", "form", "verbose", *_NUMBER_OPTIONS)
 _PORT = 8501
 """The port of HoloDeck's dashboard."""
 _REFUSED = {
@@ -51,9 +51,9 @@ _MARKDOWN = (".md", ".markdown")
 @click.option("--seed", is_flag=True, help="Refused, with what to write instead.")
 @click.pass_context
 def test(context: click.Context, /, words: tuple[str, ...], **given: Any) -> int:
-    """Run, validate or view SUITE (default: agent.yaml) by the command of HoloDeck's documents.
+    """Run, validate or view SUITE (default: agent.yaml) with HoloDeck's command `test`.
 
-    It prints the command of holodeck-action that does the same, and runs it.
+    It prints the equivalent command of holodeck-action, and runs it.
 
     \b
     Examples:
@@ -88,7 +88,7 @@ def _kept_run(caller: Caller) -> tuple[int, int] | None:
 
 
 def _problem(action: str, suites: list[str], given: Mapping[str, Any], caller: Caller) -> str | None:
-    """Return why the command cannot be run as it is, with what to write instead; None if it can."""
+    """Return why the command cannot be run, with a remedy; None if it can be run."""
     if action == "optimize":
         return (
             "optimize is not supported: change the suite yourself, and compare with holodeck-action run --against SUITE"
@@ -96,9 +96,11 @@ def _problem(action: str, suites: list[str], given: Mapping[str, Any], caller: C
     for name, why in _REFUSED.items():
         if given[name]:
             return why
-    foreign = _OF_VIEW if action == "run" else _OF_RUN if action == "view" else (*_OF_RUN, *_OF_VIEW)
+    useless = (
+        _VIEW_OPTIONS if action == "run" else _RUN_OPTIONS if action == "view" else (*_RUN_OPTIONS, *_VIEW_OPTIONS)
+    )
     for option in test.params:
-        if option.name in foreign and given[option.name]:
+        if option.name in useless and given[option.name]:
             return f"{option.opts[-1]} has no effect on {action}; leave it out"
     if len(suites) > 1:
         return "test takes one SUITE: write holodeck-action run for several"
@@ -112,11 +114,11 @@ def _problem(action: str, suites: list[str], given: Mapping[str, Any], caller: C
 
 
 def _arguments(action: str, suites: list[str], given: Mapping[str, Any]) -> list[str]:
-    """Return the arguments of our command that do what the given ones mean."""
+    """Return the equivalent arguments of our command."""
     if action == "view":
         port = _PORT if given["port"] is None else given["port"]
         return ["--port", str(port), *(["--no-browser"] if given["no_browser"] else [])]
-    numbers = [word for name, ours in _NUMBERS.items() if given[name] for word in (ours, str(given[name]))]
+    numbers = [word for name, ours in _NUMBER_OPTIONS.items() if given[name] for word in (ours, str(given[name]))]
     return [*suites, *numbers, *(["--verbose"] if given["verbose"] else [])]
 
 

@@ -67,11 +67,11 @@ _NAMES = {
 
 EXTENSION = Extension(
     name="holodeck",
-    help="The import names and the command of HoloDeck's documents.",
+    help="HoloDeck's import names and its command `test`.",
     commands=(
         Command(
             name="test",
-            help="Run, validate or view SUITE (default: agent.yaml) by the command of HoloDeck's documents.",
+            help="Run, validate or view SUITE (default: agent.yaml) with HoloDeck's command `test`.",
             to=f"{_HERE}.command:test",
             group="Run",
         ),

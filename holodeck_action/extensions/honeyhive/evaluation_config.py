@@ -17,7 +17,7 @@ from holodeck_action.suite.model.metric_base import Metric
 EVALUATORS = ("quality", "factual_accuracy", "toxicity", "relevance", "length")
 """HoneyHive's evaluators; each is the metric of that type."""
 _RENAMED = {"confidence_threshold": "min_confidence"}
-_PAUSES = {"initial_delay_ms": 2000, "backoff_multiplier": 2}
+_FIXED_RETRY_SETTINGS = {"initial_delay_ms": 2000, "backoff_multiplier": 2}
 """The pauses before retries, which are fixed: 2, 4 and 8 seconds."""
 
 
@@ -57,11 +57,15 @@ class HoneyHiveEvaluationConfig(FormatModel):
             if key == "max_retries":
                 if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 3:
                     raise PydanticCustomError("retry_config", "max_retries must be a whole number from 0 to 3")
-            elif key not in _PAUSES:
-                allowed = ", ".join(("max_retries", *_PAUSES))
-                context = {"key": key, "close": did_you_mean(key, ("max_retries", *_PAUSES)), "all": allowed}
+            elif key not in _FIXED_RETRY_SETTINGS:
+                allowed = ", ".join(("max_retries", *_FIXED_RETRY_SETTINGS))
+                context = {
+                    "key": key,
+                    "close": did_you_mean(key, ("max_retries", *_FIXED_RETRY_SETTINGS)),
+                    "all": allowed,
+                }
                 raise PydanticCustomError("retry_config", "{key} is unknown{close} (allowed: {all})", context)
-            elif value != _PAUSES[key]:
+            elif value != _FIXED_RETRY_SETTINGS[key]:
                 told = f"{key} cannot be {value!r:.40}: retries wait 2, 4 and 8 seconds; leave it out"
                 raise PydanticCustomError("retry_config", "{told}", {"told": told})
         # Refuses settings that the metrics lack.

@@ -36,14 +36,19 @@ from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.plain import one_line
 
 OPTIONS = (
-    click.Option(["--card", "cards"], type=PATH, multiple=True, help="Add what this judge-card.json measured."),
+    click.Option(
+        ["--card", "cards"],
+        type=PATH,
+        multiple=True,
+        help="Add the agreement of judge and people (judge-card.json).",
+    ),
     click.Option(["--labels"], type=PATH, metavar="LABELS.csv", help="Add each human label next to the judge's score."),
     click.Option(
         ["--metric"], help="Name of the metric that the labels are about [default: the only one with a judge]."
     ),
     click.Option(["--history"], type=PATH, metavar="DIR", help="Add scores over time from the history in this folder."),
 )
-_PAST = ("file:", "artifact", "branch:")
+_EARLIER_SOURCES = ("file:", "artifact", "branch:")
 """Sources of a base that is a run of the past; other bases are run together with the suite."""
 
 
@@ -107,17 +112,17 @@ def _earlier_lines(options: _Options, record: Record, caller: Caller) -> Iterato
         there = ", ".join(sorted({line.suite for line in found.lines})) or "none"
         problem = f"{options.history / HISTORY_FILE}: holds no run of {suite} (it has runs of: {there})"
         raise ConfigurationError([one_line(problem, 1000)])
-    yield from (line for line in found.of_suite(suite) if line.counts)
+    yield from (line for line in found.of_suite(suite) if line.is_counted)
 
 
 def _base_run(record: Record, base: Record, compared: Comparison | None) -> Iterator[HistoryLine]:
     """Yield the history line of the base, with the comparable metrics only, if the base is an earlier run."""
     run = None if record.baseline is None else record.baseline.base
-    if compared is None or run is None or not run.source.startswith(_PAST):
+    if compared is None or run is None or not run.source.startswith(_EARLIER_SOURCES):
         return
     comparable = {metric.name for metric in compared.metrics if metric.change is not None}
     line = history_line(base, decide(base))
-    if line.counts:
+    if line.is_counted:
         yield replace(line, metrics={name: point for name, point in line.metrics.items() if name in comparable})
 
 

@@ -109,7 +109,7 @@ class BatchMetadata(Struct, frozen=True):
         created_at: when the run started, ISO 8601 in UTC.
         evaluator_versions: versions by metric; metrics that have no version are omitted.
         processing_time_ms: duration of the run in milliseconds.
-        suite: name of the suite.
+        suite: name, file and digest of the suite.
         target: the evaluated target.
         commit: the commit that was checked out; None if unknown.
         record_digest: SHA-256 of the canonical record.

@@ -26,7 +26,8 @@ from holodeck_action.record.judge_card import CardSummary, JudgeCard
 from holodeck_action.record.record import Record
 from holodeck_action.reports.report_views import MetricView, Report
 
-_CASES = "pass_rate"
+_CASES_METRIC = "pass_rate"
+"""Name of the pass rate of cases where names of metrics are expected."""
 _NOISE = 0.1
 """Largest movement of a mean that counts as stable without an interval: the default margin of a comparison."""
 
@@ -39,7 +40,7 @@ def derived_id(prefix: str, *parts: str) -> str:
 def ab_tests(comparison: Comparison) -> Iterator[ABTestEvaluation]:
     """Yield the comparisons with the base: the pass rate, then every comparable metric."""
     if comparison.pass_rate is not None:
-        yield _ab_test(_CASES, comparison.pass_rate, comparison)
+        yield _ab_test(_CASES_METRIC, comparison.pass_rate, comparison)
     for metric in comparison.metrics:
         if metric.change is not None:
             yield _ab_test(metric.name, metric.change, comparison)
@@ -64,7 +65,7 @@ def _ab_test(metric: str, change: Difference, comparison: Comparison) -> ABTestE
             preference_score=preference,
             confidence_interval=interval,
             sample_size=change.pairs,
-            statistical_significance=change.moved,
+            statistical_significance=change.significant,
             difference=change.difference,
             mean_a=change.head,
             mean_b=change.base,
@@ -166,7 +167,7 @@ def temporal_evaluations(
     digest, now = report.provenance.record_digest, record.run.started_at
     if report.pass_rate is not None:
         points = [(line.time, line.pass_rate.value) for line in earlier if line.pass_rate is not None]
-        yield _temporal_evaluation(_CASES, "maximize", [*points, (now, report.pass_rate)], _NOISE, digest)
+        yield _temporal_evaluation(_CASES_METRIC, "maximize", [*points, (now, report.pass_rate)], _NOISE, digest)
     for metric in report.metrics:
         if metric.mean is not None:
             points = list(_earlier_means(metric.name, record, earlier))

@@ -60,7 +60,7 @@ def _verdict_agreement(item: LabelledEvaluation, label: float) -> tuple[float | 
 
 
 def _score_agreement(item: LabelledEvaluation, label: float) -> tuple[float | None, str]:
-    """Return 1 − |difference| of the judge's score and the label, both 0..1, and an explanation.
+    """Return 1 − |judge's score − label|, where both are 0..1, and an explanation.
 
     The number is None if the judge gave no score.
     """

@@ -18,9 +18,9 @@ class Outcome(StrEnum):
     METRIC = "metric"
     """A metric that gives the same verdict."""
     GRADER = "grader"
-    """A grader in a file of the suite that gives the same verdict."""
+    """A Python grader that gives the same verdict."""
     SIMILAR = "similar"
-    """A metric of the same kind that computes or asks in another way."""
+    """A metric of the same kind with another computation or judge prompt."""
     MISSING = "missing"
     """There is no counterpart."""
 
@@ -37,7 +37,7 @@ class Row(Struct, frozen=True):
         outcome: how closely the counterpart matches.
         note: differences from the original and what to do about them; may be empty.
         cases: number of written cases with the assertion; 0 for a setting.
-        asserts: whether this is an assertion; settings are not counted in the totals.
+        asserts: whether the row is an assertion; settings are not counted in the totals.
     """
 
     file: str
@@ -52,14 +52,14 @@ class Row(Struct, frozen=True):
 
 
 _ORDER = tuple(Outcome)
-_WORDS = {
+_OUTCOME_TEXTS = {
     Outcome.METRIC: "as metrics",
     Outcome.GRADER: "as graders",
     Outcome.SIMILAR: "as similar metrics",
     Outcome.MISSING: "without an equivalent",
 }
-_SHOWN = 300
-"""Characters of a cell."""
+_CELL_LIMIT = 300
+"""Most characters of a table cell."""
 
 
 def merge_rows(rows: Iterable[Row]) -> tuple[Row, ...]:
@@ -91,7 +91,7 @@ def totals_text(rows: Sequence[Row]) -> str:
     """Return a sentence with the number of assertions, in total and for each outcome."""
     asserting = [row for row in rows if row.asserts]
     counts = {outcome: sum(row.outcome is outcome for row in asserting) for outcome in Outcome}
-    told = ", ".join(f"{count} {_WORDS[outcome]}" for outcome, count in counts.items() if count)
+    told = ", ".join(f"{count} {_OUTCOME_TEXTS[outcome]}" for outcome, count in counts.items() if count)
     return f"{len(asserting)} assertion{'' if len(asserting) == 1 else 's'}{': ' if told else ''}{told}"
 
 
@@ -124,8 +124,8 @@ def _position_text(row: Row) -> str:
 
 
 def _cell_texts(row: Row) -> tuple[str, str, str]:
-    becomes = one_line(row.becomes, _SHOWN) if row.outcome is not Outcome.MISSING else "no equivalent"
-    return one_line(row.source, _SHOWN), becomes, one_line(row.note, _SHOWN)
+    becomes = one_line(row.becomes, _CELL_LIMIT) if row.outcome is not Outcome.MISSING else "no equivalent"
+    return one_line(row.source, _CELL_LIMIT), becomes, one_line(row.note, _CELL_LIMIT)
 
 
 def _escape(cell: str) -> str:

@@ -17,34 +17,34 @@ from holodeck.lib.test_runner.code_grader import GraderResult
 if TYPE_CHECKING:
     from holodeck.lib.test_runner.code_grader import GraderContext
 
-    Found = Union[bool, float, "GraderResult"]
+    CheckResult = Union[bool, float, "GraderResult"]
 
 
-def graded(found: Found, threshold: float | None = None, *, negated: bool = False) -> GraderResult:
+def grade_result(result: CheckResult, threshold: float | None = None, *, negated: bool = False) -> GraderResult:
     """Return the verdict for the result of a check.
 
     A score passes if it is at least `threshold`, or above 0 if there is no threshold. `negated` reverses the verdict.
     """
-    if not isinstance(found, (bool, int, float)):
+    if not isinstance(result, (bool, int, float)):
         if not negated:
-            return found
-        reason = f"negated: {found.reason}"
-        return GraderResult(score=found.score, passed=not found.passed, reason=reason, details=found.details)
-    if isinstance(found, bool):
-        passed = found is not negated
-        reason = f"the check {'holds' if found else 'does not hold'}{', and is negated' if negated else ''}"
+            return result
+        reason = f"negated: {result.reason}"
+        return GraderResult(score=result.score, passed=not result.passed, reason=reason, details=result.details)
+    if isinstance(result, bool):
+        passed = result is not negated
+        reason = f"the check {'holds' if result else 'does not hold'}{', and is negated' if negated else ''}"
         return GraderResult(score=float(passed), passed=passed, reason=reason)
-    passed = (found > 0 if threshold is None else found >= threshold) is not negated
-    score = min(1.0, max(0.0, 1.0 - found if negated else found))
-    bound = "above 0" if threshold is None else f"{threshold:g} or more"
-    reason = f"the score is {found:g}; {'not ' if negated else ''}{bound} passes"
-    return GraderResult(score=score, passed=passed, reason=reason, details={"score": found})
+    passed = (result > 0 if threshold is None else result >= threshold) is not negated
+    score = min(1.0, max(0.0, 1.0 - result if negated else result))
+    above, below = ("above 0", "0 or less") if threshold is None else (f"{threshold:g} or more", f"below {threshold:g}")
+    reason = f"the score is {result:g}; {below if negated else above} passes"
+    return GraderResult(score=score, passed=passed, reason=reason, details={"score": result})
 
 
-def weighted(parts: list[tuple[float, GraderResult]], threshold: float) -> GraderResult:
-    """Return the verdict for the weighted mean of several results: it passes if it is at least `threshold`.
+def grade_mean(parts: list[tuple[float, GraderResult]], threshold: float) -> GraderResult:
+    """Return the verdict for the weighted mean score of several results, which passes if it is at least `threshold`.
 
-    Scores may be outside of 0 to 1.
+    The scores in `details` may be outside of 0 to 1; the returned score is limited to 0 to 1.
     """
     total = summed = 0.0
     for weight, part in parts:
@@ -52,14 +52,15 @@ def weighted(parts: list[tuple[float, GraderResult]], threshold: float) -> Grade
         summed += weight * float((part.details or {}).get("score", part.score or 0))
     score = summed / total if total > 0 else 0.0
     reasons = "; ".join(f"{part.score:g} (weight {weight:g}): {part.reason}" for weight, part in parts)
-    reason = f"the mean score is {score:g}, and {threshold:g} passes: {reasons}"
+    reason = f"the mean score is {score:g}; {threshold:g} or more passes: {reasons}"
     bounded = min(1.0, max(0.0, score))
     return GraderResult(score=bounded, passed=score >= threshold, reason=reason, details={"score": score})
 
 
-def only_reported(check: Callable[[], GraderResult]) -> GraderResult:
-    """Return the result of a check as a reason without a verdict, so that neither a failure nor an exception fails the
-    case.
+def report_only(check: Callable[[], GraderResult]) -> GraderResult:
+    """Run a check and return its result as a reason without a verdict.
+
+    Neither a failure nor an exception of the check fails the case.
     """
     try:
         result = check()
@@ -73,8 +74,8 @@ def not_imported(what: str) -> GraderResult:
     raise NotImplementedError(f"{what} was not imported: replace this grader, or remove it from agent.yaml")
 
 
-def refused(ctx: GraderContext, value: str) -> bool:
-    """Raise an error for every answer: in the original program, the assertion ends each case with an error, too."""
+def fail_always(ctx: GraderContext, value: str) -> bool:
+    """Raise an error for every answer, as the original program does for this assertion."""
     raise ValueError(f"no answer can pass: {value}")
 
 
@@ -105,7 +106,7 @@ def strict_json(text: str) -> Any:
     """
 
     def refuse(name: str) -> Any:
-        raise ValueError(f"{name} is no JSON")
+        raise ValueError(f"{name} is not valid JSON")
 
     try:
         return json.loads(text, parse_constant=refuse)
@@ -169,7 +170,7 @@ def full_match(ctx: GraderContext, value: str, ignore_case: bool = False) -> boo
 
 
 SPACES = "\t\n\x0b\x0c\r \xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000\ufeff"
-"""White space of JavaScript."""
+"""The characters that JavaScript regards as white space."""
 
 
 def words_of(text: str) -> list[str]:
@@ -189,11 +190,11 @@ def is_json(ctx: GraderContext, value: Any) -> bool:
         found = strict_json(ctx.agent_response)
     except ValueError:
         return False
-    return value is None or fits(found, value)
+    return value is None or matches_schema(found, value)
 
 
 def is_email(text: Any) -> bool:
-    """Return whether a value is an email address: atoms of RFC 5322 with dots, and a domain of at least two names.
+    """Return whether a value is an email address: dot-separated atoms of RFC 5322 at a domain with a dot.
 
     A value that is not a string is accepted, as JSON Schema requires of formats.
     """
@@ -202,21 +203,21 @@ def is_email(text: Any) -> bool:
     return not isinstance(text, str) or re.fullmatch(form, text, re.IGNORECASE | re.ASCII) is not None
 
 
-def fits(found: Any, schema: Any) -> bool:
+def matches_schema(value: Any, schema: Any) -> bool:
     """Return whether a value matches a JSON schema (draft 7); references outside of the schema are never downloaded."""
     from jsonschema import Draft7Validator, FormatChecker
     from referencing import Registry
 
     checker = FormatChecker(("date", "ipv4", "ipv6"))
     checker.checks("email")(is_email)
-    return bool(Draft7Validator(schema, registry=Registry(), format_checker=checker).is_valid(found))
+    return bool(Draft7Validator(schema, registry=Registry(), format_checker=checker).is_valid(value))
 
 
-def json_objects(text: str, inside: bool) -> list[Any]:
-    """Return the JSON objects in a string, each from an opening brace to the brace that closes it.
+def json_objects(text: str, search_invalid: bool) -> list[Any]:
+    """Return the JSON objects in a string, each from an opening brace to its closing brace.
 
     Text between such braces that is not JSON gives None. As in promptfoo, braces within JSON strings count, too. With
-    `inside`, objects are also sought within text that is not JSON.
+    `search_invalid`, text that is not JSON is searched for further objects.
     """
     closed: dict[int, int] = {}
     opened: list[int] = []
@@ -234,27 +235,27 @@ def json_objects(text: str, inside: bool) -> list[Any]:
             found.append(strict_json(part) if readable else None)
         except ValueError:
             found.append(None)
-        if found[-1] is None and not inside and not part:
+        if found[-1] is None and not search_invalid and not part:
             break
-        at += 1 if found[-1] is None and inside else len(part)
+        at += 1 if found[-1] is None and search_invalid else len(part)
     return found
 
 
 def contains_json(ctx: GraderContext, value: Any) -> bool:
     """Return whether the answer contains a JSON object that matches the schema (draft 7), if there is a schema."""
     objects = json_objects(ctx.agent_response, value is None)
-    return any(found is not None and (value is None or fits(found, value)) for found in objects)
+    return any(found is not None and (value is None or matches_schema(found, value)) for found in objects)
 
 
 def contains_no_json(ctx: GraderContext, value: Any) -> bool:
-    """Return whether the answer contains no such JSON object, and no text that promptfoo might parse as one."""
+    """Return whether the answer contains no JSON object that `contains_json` finds, and no text that might be one."""
     objects = json_objects(ctx.agent_response, False)
-    return all(found is not None and value is not None and not fits(found, value) for found in objects)
+    return all(found is not None and value is not None and not matches_schema(found, value) for found in objects)
 
 
-def levenshtein(ctx: GraderContext, value: str, most: float = 5) -> bool:
-    """Return whether the edit distance from the expected string is at most `most`, in UTF-16 code units as in
-    JavaScript.
+def levenshtein(ctx: GraderContext, value: str, max_distance: float = 5) -> bool:
+    """Return whether the edit distance from the expected string is at most `max_distance`, in UTF-16 code units
+    as in JavaScript.
     """
     one, other = (text.encode("utf-16-le", "surrogatepass") for text in (ctx.agent_response, value))
     left, right = ([text[at : at + 2] for at in range(0, len(text), 2)] for text in (one, other))
@@ -263,11 +264,11 @@ def levenshtein(ctx: GraderContext, value: str, most: float = 5) -> bool:
         before, row[0] = row[0], count
         for at, wanted in enumerate(right, 1):
             before, row[at] = row[at], min(row[at] + 1, row[at - 1] + 1, before + (unit != wanted))
-    return row[-1] <= most
+    return row[-1] <= max_distance
 
 
 def n_grams(words: list[str], size: int) -> Counter[tuple[str, ...]]:
-    """Return the sequences of `size` words with their counts."""
+    """Count the sequences of `size` consecutive words."""
     return Counter(tuple(words[at : at + size]) for at in range(len(words) - size + 1))
 
 
@@ -307,24 +308,24 @@ def gleu(ctx: GraderContext, value: list[str]) -> float:
     return max((score(words(text)) for text in value), default=0.0) if own else 0.0
 
 
-def named_so(name: str, pattern: str) -> bool:
+def matches_name(name: str, pattern: str) -> bool:
     """Return whether the name of a tool matches a pattern with the wildcards `*` and `?`, ignoring case."""
     return fnmatch.fnmatchcase(name.lower(), pattern.lower().replace("[", "[[]"))
 
 
 def tools_used(ctx: GraderContext, value: list[str]) -> bool:
     """Return whether all expected tools were called."""
-    return all(any(named_so(call.name, pattern) for call in ctx.tool_invocations) for pattern in value)
+    return all(any(matches_name(call.name, pattern) for call in ctx.tool_invocations) for pattern in value)
 
 
 def tools_unused(ctx: GraderContext, value: list[str]) -> bool:
     """Return whether none of the given tools was called."""
-    return not any(named_so(call.name, pattern) for call in ctx.tool_invocations for pattern in value)
+    return not any(matches_name(call.name, pattern) for call in ctx.tool_invocations for pattern in value)
 
 
 def tool_count(ctx: GraderContext, value: dict[str, Any]) -> bool:
     """Return whether the number of calls of the tool `name` is from `min` to `max`."""
-    count = sum(named_so(call.name, value.get("name", "*")) for call in ctx.tool_invocations)
+    count = sum(matches_name(call.name, value.get("name", "*")) for call in ctx.tool_invocations)
     return bool(value.get("min", 0) <= count <= value.get("max", math.inf))
 
 
@@ -332,24 +333,26 @@ def tool_sequence(ctx: GraderContext, value: dict[str, Any]) -> bool:
     """Return whether the tools in `steps` were called in this order; with `exact`, whether no other tool was called."""
     names, steps = [call.name for call in ctx.tool_invocations], value["steps"]
     if value["exact"]:
-        return len(names) == len(steps) and all(map(named_so, names, steps))
+        return len(names) == len(steps) and all(map(matches_name, names, steps))
     left = iter(names)
-    return all(any(named_so(name, step) for name in left) for step in steps)
+    return all(any(matches_name(name, step) for name in left) for step in steps)
 
 
-def holds(found: Any, wanted: Any) -> bool:
+def includes(found: Any, wanted: Any) -> bool:
     """Return whether a value contains the expected value: objects may have further keys, other values must be equal."""
     if isinstance(wanted, dict):
-        return isinstance(found, dict) and all(key in found and holds(found[key], wanted[key]) for key in wanted)
+        return isinstance(found, dict) and all(key in found and includes(found[key], wanted[key]) for key in wanted)
     if isinstance(wanted, list):
-        return isinstance(found, list) and len(found) == len(wanted) and all(map(holds, found, wanted))
+        return isinstance(found, list) and len(found) == len(wanted) and all(map(includes, found, wanted))
     return same_value(found, wanted)
 
 
 def tool_args(ctx: GraderContext, value: dict[str, Any]) -> bool:
     """Return whether a call of the tool `name` has the arguments `args`; with `exact`, no others are allowed."""
-    match = same_value if value["exact"] else holds
-    return any(named_so(call.name, value["name"]) and match(call.args, value["args"]) for call in ctx.tool_invocations)
+    match = same_value if value["exact"] else includes
+    return any(
+        matches_name(call.name, value["name"]) and match(call.args, value["args"]) for call in ctx.tool_invocations
+    )
 
 
 def tool_call_f1(ctx: GraderContext, value: list[str]) -> float:

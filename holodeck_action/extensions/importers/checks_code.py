@@ -17,17 +17,17 @@ from holodeck.lib.test_runner.code_grader import GraderResult
 if TYPE_CHECKING:
     from holodeck.lib.test_runner.code_grader import GraderContext
 
-    Found = Union[bool, float, "GraderResult"]
+    CheckResult = Union[bool, float, "GraderResult"]
 
 
-OBJECTS = ("namedScores", "namedScoreWeights", "tokensUsed", "assertion")
+OBJECT_FIELDS = ("namedScores", "namedScoreWeights", "tokensUsed", "assertion")
 """Fields of a verdict that must be objects if they are present."""
-SNAKE = {"pass_": "pass", "named_scores": "namedScores", "component_results": "componentResults"}
-"""Other names that Python may use for fields of a verdict."""
+FIELD_ALIASES = {"pass_": "pass", "named_scores": "namedScores", "component_results": "componentResults"}
+"""Fields of a verdict, by the other names that Python code may use for them."""
 
 
 def verdict(result: Any, least: float | None = None) -> GraderResult:
-    """Return the verdict in an object with `pass`, `score` and `reason`, as code returns it.
+    """Return the verdict in an object with `pass`, `score` and `reason` that an assertion's code returned.
 
     Args:
         least: lowest passing score, in addition to `pass`; None if `pass` alone decides.
@@ -43,7 +43,7 @@ def verdict(result: Any, least: float | None = None) -> GraderResult:
         *(["pass"] if not isinstance(result.get("pass"), bool) else []),
         *(["score"] if isinstance(score, bool) or not isinstance(score, (int, float)) else []),
         *(["reason"] if not isinstance(result.get("reason"), str) else []),
-        *(key for key in OBJECTS if not isinstance(result.get(key), (dict, list, type(None)))),
+        *(key for key in OBJECT_FIELDS if not isinstance(result.get(key), (dict, list, type(None)))),
         *(["componentResults"] if not isinstance(result.get("componentResults", []), list) else []),
         *(["comment"] if not isinstance(result.get("comment", ""), str) else []),
     ]
@@ -55,7 +55,7 @@ def verdict(result: Any, least: float | None = None) -> GraderResult:
     return GraderResult(score=bounded, passed=passed, reason=result["reason"], details={"score": float(score)})
 
 
-def script_result(result: Any) -> Found:
+def script_result(result: Any) -> CheckResult:
     """Return the result of JavaScript code: a boolean, a number, or the verdict in an object.
 
     Raises:
@@ -64,9 +64,8 @@ def script_result(result: Any) -> Found:
     return result if isinstance(result, (bool, int, float)) else verdict(result)
 
 
-def python_result(result: Any, least: float | None = None) -> Found:
-    """Return the result of Python code: as for JavaScript, and a string may contain a boolean, a number, or an object
-    as JSON.
+def python_result(result: Any, least: float | None = None) -> CheckResult:
+    """Return the result of Python code: a boolean, a number, the verdict in an object, or one of these in a string.
 
     Raises:
         TypeError: the result has another type or form.
@@ -81,18 +80,21 @@ def python_result(result: Any, least: float | None = None) -> Found:
         else:
             number = re.match(r"\s*([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)", result)
             if number is None:
-                raise TypeError("the code of the assertion returned a text that is no boolean and no number")
+                raise TypeError("the code of the assertion returned a string that is neither a boolean nor a number")
             result = float(number[1])
     if isinstance(result, (bool, int, float)):
         if not math.isfinite(result):
-            raise ValueError(f"the code of the assertion returned {result}, which decides nothing")
+            raise ValueError(f"the code of the assertion returned {result}, which is not a finite number")
         return result
     if isinstance(result, dict):
-        result = {**result, **{SNAKE[key]: item for key, item in result.items() if SNAKE.get(key, key) not in result}}
+        result = {
+            **result,
+            **{FIELD_ALIASES[key]: item for key, item in result.items() if FIELD_ALIASES.get(key, key) not in result},
+        }
     return verdict(result, least)
 
 
-def python_file(ctx: GraderContext, value: dict[str, Any]) -> Found:
+def python_file(ctx: GraderContext, value: dict[str, Any]) -> CheckResult:
     """Return the result of an assertion's function in a Python file, called with the answer and its context."""
     path = Path(__file__).parent / value["file"]
     spec = importlib.util.spec_from_file_location("imported_assertion", path)
@@ -100,21 +102,19 @@ def python_file(ctx: GraderContext, value: dict[str, Any]) -> Found:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    found = getattr(module, value["function"])(answer(ctx, value), called_with(ctx, value))
+    found = getattr(module, value["function"])(answer(ctx, value), code_context(ctx, value))
     return python_result(asyncio.run(found) if inspect.iscoroutine(found) else found, value.get("least"))
 
 
 def answer(ctx: GraderContext, value: dict[str, Any]) -> Any:
-    """Return the answer as code receives it: parsed if answers follow a schema (`json`) and this one is JSON, else a
-    string.
-    """
+    """Return the answer for an assertion's code: parsed if `json` is set and the answer is JSON, else a string."""
     try:
         return json.loads(ctx.agent_response) if value.get("json") else ctx.agent_response
     except ValueError:
         return ctx.agent_response
 
 
-def called_with(ctx: GraderContext, value: dict[str, Any]) -> dict[str, Any]:
+def code_context(ctx: GraderContext, value: dict[str, Any]) -> dict[str, Any]:
     """Return the context that an assertion's code receives: the prompt, variables and configuration."""
     return {"prompt": ctx.turn_input, "vars": value.get("vars", {}), "config": value.get("config")}
 
@@ -125,7 +125,7 @@ const body = () => {
   if (code.includes('\\n')) return code;
   const line = code.trim().replace(/;+\\s*$/, '');
   if (!/^(const|let|var)\\s/.test(line)) return 'return ' + line;
-  // The last expression behind declarations is the result.
+  // The last expression after declarations is the result.
   let quote = '', last = -1;
   for (let at = 0; at < line.length; at++) {
     const unit = line[at];
@@ -150,12 +150,12 @@ run().then((result) => end({result}, 0)).catch((error) => end({error: String(err
 """
 
 
-def javascript(ctx: GraderContext, value: dict[str, Any]) -> Found:
+def javascript(ctx: GraderContext, value: dict[str, Any]) -> CheckResult:
     """Return the result of an assertion's JavaScript, run in Node.js, which must be installed."""
-    return script_result(in_node(value, answer(ctx, value), called_with(ctx, value)))
+    return script_result(run_in_node(value, answer(ctx, value), code_context(ctx, value)))
 
 
-def in_node(value: dict[str, Any], output: Any, context: dict[str, Any]) -> Any:
+def run_in_node(value: dict[str, Any], output: Any, context: dict[str, Any]) -> Any:
     """Run JavaScript in Node.js and return its result.
 
     Raises:

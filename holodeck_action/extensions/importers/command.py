@@ -39,11 +39,11 @@ if TYPE_CHECKING:
 def import_(
     caller: Caller, /, *, prove: bool, answers: GivenPath | None, allow_unsafe_forks: bool, **given: Any
 ) -> int:
-    """Write the suite in FILE, of another PROGRAM, as agent.yaml with its policy file and graders.
+    """Convert FILE, a suite of PROGRAM, to agent.yaml with its policy file and graders.
 
     Prints the outcome of every assertion. No code of FILE is run, and no existing file is changed.
 
-    Exit code 0: everything was imported; 1: something has no equal; 2: FILE cannot be used. With --prove 0: both
+    Exit code 0: everything was imported; 1: something has no equivalent; 2: FILE cannot be used. With --prove 0: both
     programs give equal verdicts on the recorded answers; 1: they differ; 2: they cannot be compared.
 
     \b
@@ -54,10 +54,10 @@ def import_(
     """
     from holodeck_action.extensions.importers.import_suite import ImportOptions, import_suite
     from holodeck_action.extensions.importers.prove import ProofOptions, prove_import
-    from holodeck_action.run.options.request import Allowed
+    from holodeck_action.run.options.request import Permissions
 
     if prove or answers:
-        allowed = Allowed(unsafe_forks=allow_unsafe_forks)
+        allowed = Permissions(unsafe_forks=allow_unsafe_forks)
         options = ProofOptions(
             prove=prove, answers=answers, program=given["program"], file=given["file"], allowed=allowed
         )

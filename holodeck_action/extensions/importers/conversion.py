@@ -22,11 +22,11 @@ from holodeck_action.extensions.importers.written import ImportResult, files_of
 from holodeck_action.suite.configuration_errors import ConfigurationError
 
 SECONDS = 120.0
-"""Time limit of an import."""
+"""Time limit of an import, in seconds."""
 
 
-class Reader(Protocol):
-    """Reads a file of promptfoo or DeepEval."""
+class Converter(Protocol):
+    """A function that converts a file of promptfoo or DeepEval."""
 
     def __call__(self, source: Source, out: Path, *, allow_missing: bool) -> ImportResult:
         """Return the suites to write to the absolute folder `out`.
@@ -84,32 +84,32 @@ class ConversionResult(Struct, frozen=True):
     proof: Proof | None = None
 
 
-def convert_in_process(asked: Conversion, environ: Mapping[str, str], seconds: float = SECONDS) -> ConversionResult:
+def convert_in_process(request: Conversion, environ: Mapping[str, str], seconds: float = SECONDS) -> ConversionResult:
     """Convert a file in a worker process with limits on time and memory.
 
     Args:
-        asked: the file and the options.
+        request: the file and the options.
         environ: the job's environment, of which the worker only gets the variables that an interpreter needs.
         seconds: time limit in seconds.
 
     Raises:
         ConfigurationError: the file cannot be converted, or the conversion exceeds its limit of time or memory.
     """
-    return _call_in_process("convert", asked, environ, seconds)
+    return _call_in_process("convert", request, environ, seconds)
 
 
-def prove_in_process(asked: Conversion, environ: Mapping[str, str]) -> Proof:
+def prove_in_process(request: Conversion, environ: Mapping[str, str]) -> Proof:
     """Return the input of both programs for `--prove`, built in a worker process with limits on time and memory.
 
     Raises:
         ConfigurationError: as for `convert_in_process`, or there is nothing to compare.
     """
-    made = _call_in_process("make_proof", asked, environ, SECONDS).proof
+    made = _call_in_process("make_proof", request, environ, SECONDS).proof
     assert made is not None
     return made
 
 
-def _call_in_process(function: str, asked: Conversion, environ: Mapping[str, str], seconds: float) -> ConversionResult:
+def _call_in_process(name: str, request: Conversion, environ: Mapping[str, str], seconds: float) -> ConversionResult:
     # The process that converts does not need these modules.
     from holodeck_action.record.agent_errors import AgentError
     from holodeck_action.targets.templates.computing import ComputationPool
@@ -120,8 +120,8 @@ def _call_in_process(function: str, asked: Conversion, environ: Mapping[str, str
         redact = Redactor(environment_secrets(environ)).text
         computing = ComputationPool(environ, redact, seconds, __name__)
         try:
-            given = msgspec.to_builtins(asked)
-            return await computing.call(function, {"asked": given}, what=f"{asked.shown}: the import", code="import")
+            given = {"request": msgspec.to_builtins(request)}
+            return await computing.call(name, given, what=f"{request.shown}: the import", code="import")
         finally:
             await computing.close()
 
@@ -134,12 +134,12 @@ def _call_in_process(function: str, asked: Conversion, environ: Mapping[str, str
     return made
 
 
-def make_proof(asked: Mapping[str, Any], seconds: float) -> str:
+def make_proof(request: Mapping[str, Any], seconds: float) -> str:
     """Build a proof in the worker process; argument and result have the same form as for `convert`."""
     # The calling process does not need this module.
     from holodeck_action.extensions.importers.promptfoo.proving import build_proof
 
-    given = msgspec.convert(asked, Conversion)
+    given = msgspec.convert(request, Conversion)
     try:
         made = ConversionResult(proof=build_proof(given.source(), Path(given.folder), given.answers))
     except ConfigurationError as error:
@@ -149,26 +149,26 @@ def make_proof(asked: Mapping[str, Any], seconds: float) -> str:
     return msgspec.json.encode({"value": made}).decode()
 
 
-def convert(asked: Mapping[str, Any], seconds: float) -> str:
+def convert(request: Mapping[str, Any], seconds: float) -> str:
     """Convert a file in the worker process.
 
     Args:
-        asked: a `Conversion` as plain data.
+        request: a `Conversion` as plain data.
         seconds: time limit, which the caller enforces.
 
     Returns:
         A `ConversionResult` as the JSON `{"value": …}`.
     """
-    return msgspec.json.encode({"value": _convert_file(msgspec.convert(asked, Conversion))}).decode()
+    return msgspec.json.encode({"value": _convert_file(msgspec.convert(request, Conversion))}).decode()
 
 
-def _convert_file(asked: Conversion) -> ConversionResult:
+def _convert_file(request: Conversion) -> ConversionResult:
     # The calling process does not need these modules.
     from holodeck_action.extensions.importers.readback import readback_problems
 
-    source = asked.source()
+    source = request.source()
     try:
-        found = _reader_of(asked.program)(source, Path(asked.folder), allow_missing=asked.allow_missing)
+        found = _converter_for(request.program)(source, Path(request.folder), allow_missing=request.allow_missing)
         files: dict[str, str] = {}
         changed: list[str] = []
         for suite in found.suites:
@@ -178,15 +178,15 @@ def _convert_file(asked: Conversion) -> ConversionResult:
     except ConfigurationError as error:
         return ConversionResult(problems=error.lines)
     except RecursionError:
-        return ConversionResult(problems=[f"{asked.shown}: something in it is nested too deeply"])
+        return ConversionResult(problems=[f"{request.shown}: something in it is nested too deeply"])
     if changed:
         return ConversionResult(problems=changed)
     folders = [suite.folder for suite in found.suites]
     return ConversionResult(folders, files, merge_rows(found.rows), [os.fspath(path) for path in source.files_read])
 
 
-def _reader_of(program: str) -> Reader:
-    """Return the function that reads files of `promptfoo` or `deepeval`."""
+def _converter_for(program: str) -> Converter:
+    """Return the function that converts files of `promptfoo` or `deepeval`."""
     if program == "promptfoo":
         from holodeck_action.extensions.importers.promptfoo import convert as promptfoo
 

@@ -16,9 +16,9 @@ from holodeck_action.extensions.importers.names import Names
 from holodeck_action.text.foreign import read_file
 
 MODULE = "imported_graders"
-"""Name of the module in the suite's folder."""
-CHECKS = ("checks.py", "checks_code.py")
-"""Modules of this package from which the file copies the functions that its graders need."""
+"""Name of the module with the graders, in the suite's folder."""
+CHECK_MODULES = ("checks.py", "checks_code.py")
+"""Modules of this package whose functions are copied to the file if its graders need them."""
 
 
 class Check(Struct, frozen=True):
@@ -26,7 +26,7 @@ class Check(Struct, frozen=True):
 
     Attributes:
         name: preferred name of the grader's function.
-        told: position and type of the assertion, such as `promptfooconfig.yaml:12: contains`.
+        title: position and type of the assertion, such as `promptfooconfig.yaml:12: contains`.
         function: name of the function in `checks.py` or `checks_code.py`.
         value: expected value, as JSON data.
         options: further keyword arguments of the function.
@@ -39,7 +39,7 @@ class Check(Struct, frozen=True):
     """
 
     name: str
-    told: str
+    title: str
     function: str = ""
     value: Any = None
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -50,9 +50,9 @@ class Check(Struct, frozen=True):
     parts: tuple[tuple[float, Check], ...] = ()
 
     def key(self) -> str:
-        """Return a key of everything except the value; checks with equal keys can share one function."""
+        """Return a key of all fields except the value; checks with equal keys can share one function."""
         inner = [(weight, part.key(), part.value) for weight, part in self.parts]
-        bare = (self.name, self.told, self.function, dict(self.options), self.threshold, self.negated, self.reported)
+        bare = (self.name, self.title, self.function, dict(self.options), self.threshold, self.negated, self.reported)
         return json.dumps([bare, self.code, inner], sort_keys=True)
 
 
@@ -82,7 +82,7 @@ class _Entry(Struct):
 
 
 class GraderFile:
-    """Collects the graders of a suite and writes their file."""
+    """Collects the graders of a suite and returns the content of their file."""
 
     def __init__(self, source: str) -> None:
         self._source = source
@@ -117,7 +117,7 @@ class GraderFile:
         graders = "\n\n\n".join(map(_function_text, self._entries.values()))
         head = f'"""Graders of assertions that were imported from {ascii(self._source)[1:-1]}.\n\n'
         head += 'Each one is named in agent.yaml. Change or replace them as you like.\n"""'
-        made = f"{head}\n\n{library_code(CHECKS, graders)}\n\n\n{graders}\n"
+        made = f"{head}\n\n{library_code(CHECK_MODULES, graders)}\n\n\n{graders}\n"
         # Text copied from the imported file must not have closed a string or a function.
         ast.parse(made)
         return made
@@ -125,29 +125,29 @@ class GraderFile:
 
 def _function_text(entry: _Entry) -> str:
     check, name = entry.check, entry.name
-    lines = [f"def {name}(ctx):", f"    {check.told!a}"]
+    lines = [f"def {name}(ctx):", f"    {check.title!a}"]
     value = _value_text(entry)
     table = ""
     if "\n" in value:
         table = f"{name.upper()} = {value}\n\n\n"
         value = f"{name.upper()}[ctx.test_case_name]"
     if check.function == "not_imported":
-        lines.append(f"    return not_imported({check.told!a})")
+        lines.append(f"    return not_imported({check.title!a})")
         return "\n".join(lines)
     if check.parts:
         parts = ", ".join(f"({weight!r}, {part}(ctx))" for weight, part in entry.parts)
-        found = f"weighted([{parts}], {check.threshold!r})"
+        found = f"grade_mean([{parts}], {check.threshold!r})"
     elif check.code:
         least = "" if check.threshold is None else f", {check.threshold!r}"
         given = "answer(ctx, {'json': True})" if check.value.get("json") else "ctx.agent_response"
-        found = f"python_result({name}_code({given}, called_with(ctx, {value})){least})"
+        found = f"python_result({name}_code({given}, code_context(ctx, {value})){least})"
     else:
         options = "".join(f", {option}={given!a}" for option, given in check.options.items())
         found = f"{check.function}(ctx, {value}{options})"
     if not check.parts:
         threshold = "" if check.threshold is None else f", {check.threshold!r}"
-        found = f"graded({found}{threshold}{', negated=True' if check.negated else ''})"
-    lines.append(f"    return {f'only_reported(lambda: {found})' if check.reported else found}")
+        found = f"grade_result({found}{threshold}{', negated=True' if check.negated else ''})"
+    lines.append(f"    return {f'report_only(lambda: {found})' if check.reported else found}")
     code = ""
     if check.code:
         # Split at line feeds only: strings in the code may contain other line breaks.
@@ -157,7 +157,7 @@ def _function_text(entry: _Entry) -> str:
 
 
 def _value_text(entry: _Entry) -> str:
-    """Return the Python source of a check's expected value; if it differs between cases, of a mapping by case name."""
+    """Return Python source: a check's expected value, or a mapping by case name if the value differs between cases."""
     values = list(entry.values.values())
     if all(_is_same(value, values[0]) for value in values):
         return ascii(values[0])
@@ -177,7 +177,7 @@ def _module_statements(module: str) -> Sequence[tuple[ast.stmt, str]]:
 
 
 def library_code(modules: Sequence[str], code: str) -> str:
-    """Return the source of the imports, constants and functions in some modules of this package that `code` needs."""
+    """Return the source that `code` needs from modules of this package: imports, constants and functions."""
     body = [each for module in modules for each in _module_statements(module)]
     defined = {name: node for node, _ in body for name in _defined_names(node)}
     needed: set[str] = set()

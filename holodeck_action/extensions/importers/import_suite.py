@@ -25,7 +25,7 @@ from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.redaction import Redactor
 from holodeck_action.text.secrets import environment_secrets
 
-_WAYS_OUT = {"promptfoo": "write {{ env.NAME }} in its place", "deepeval": "take it out of the file"}
+_SECRET_HINTS = {"promptfoo": "write {{ env.NAME }} in its place", "deepeval": "take it out of the file"}
 """What to write instead of the value of a secret variable, by program."""
 
 
@@ -48,31 +48,32 @@ class ImportOptions(Struct, frozen=True):
     allow_missing: bool
 
 
-def import_suite(asked: ImportOptions, caller: Caller) -> int:
+def import_suite(options: ImportOptions, caller: Caller) -> int:
     """Write the imported suites and print the account.
 
     Returns:
         Exit code 1 if an assertion or setting has no counterpart and `allow_missing` is not set, else 0.
 
     Raises:
-        ConfigurationError: the file cannot be converted, or a file to write contains a secret or already exists.
-            Nothing is written then.
+        ConfigurationError: the file cannot be converted, or a file to write contains a secret or already exists;
+            nothing is written then. Or a file cannot be written.
     """
-    folder = asked.folder or asked.file.parent
+    folder = options.folder or options.file.parent
     conversion = Conversion(
-        program=asked.program,
-        file=os.fspath(asked.file),
-        shown=str(asked.file),
+        program=options.program,
+        file=os.fspath(options.file),
+        shown=str(options.file),
         folder=os.path.abspath(folder),
         cwd=os.fspath(caller.cwd),
-        allow_missing=asked.allow_missing,
+        allow_missing=options.allow_missing,
         node=shutil.which("node", path=caller.environ.get("PATH")) is not None,
     )
     imported = convert_in_process(conversion, caller.environ)
     rows = imported.rows
     written = {folder / name: text for name, text in imported.files.items()}
-    if asked.report is not None:
-        written[asked.report] = account_json(rows) if asked.report.name.endswith(".json") else account_markdown(rows)
+    if options.report is not None:
+        as_json = options.report.name.endswith(".json")
+        written[options.report] = account_json(rows) if as_json else account_markdown(rows)
     there = [path for path in written if os.path.lexists(path)]
     if there:
         raise ConfigurationError(
@@ -83,7 +84,7 @@ def import_suite(asked: ImportOptions, caller: Caller) -> int:
         )
     texts = {str(path): text for path, text in written.items()}
     read = [Path(path) for path in imported.read]
-    held = secret_problems(texts, conversion.source(), read, _WAYS_OUT[asked.program], caller.environ)
+    held = secret_problems(texts, conversion.source(), read, _SECRET_HINTS[options.program], caller.environ)
     if held:
         raise ConfigurationError(held)
     for path, text in written.items():
@@ -100,11 +101,10 @@ def import_suite(asked: ImportOptions, caller: Caller) -> int:
     lines += [f"  holodeck-action validate {' '.join(suites)}\n", f"  holodeck-action run {' '.join(suites)}\n"]
     caller.stdout.writelines(lines)
     lost = unmatched_rows(rows)
-    if not lost or asked.allow_missing:
+    if not lost or options.allow_missing:
         return ExitCode.PASSED
     caller.stderr.write(
         f"{len(lost)} without an equivalent: the suite cannot pass until their graders (not imported: …) are "
-        "replaced or "
-        "removed; --allow-missing leaves comments instead\n"
+        "replaced or removed; --allow-missing leaves comments instead\n"
     )
     return ExitCode.VIOLATED

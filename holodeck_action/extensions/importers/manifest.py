@@ -6,11 +6,11 @@ from holodeck_action.seam.manifest import Command, Extension
 
 EXTENSION = Extension(
     name="importers",
-    help="Suites of promptfoo and DeepEval, written as ours.",
+    help="Import of suites from promptfoo and DeepEval.",
     commands=(
         Command(
             name="import",
-            help="Write the suite in FILE, of another PROGRAM, as agent.yaml with its policy file and graders.",
+            help="Convert FILE, a suite of PROGRAM, to agent.yaml with its policy file and graders.",
             to="holodeck_action.extensions.importers.command:import_",
             group="Run",
         ),

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from holodeck_action.text.plain import one_line
 
-_SHOWN = 40
+_CELL_LIMIT = 40
 """Most characters of an answer, or of an assertion's type, in the table."""
 
 
@@ -30,29 +30,30 @@ class Proof(Struct, frozen=True):
     Attributes:
         pairs: pairs of an assertion and an answer whose verdicts are compared.
         files: contents of the suite's files, by name.
-        theirs: configuration for promptfoo, as JSON.
-        left: positions and types of the assertions that are not compared, because they need a model or have no
-            counterpart.
+        promptfoo_config: configuration for promptfoo, as JSON.
+        not_compared: positions and types of the assertions that need a model or have no counterpart.
     """
 
     pairs: Sequence[Pair]
     files: Mapping[str, str]
-    theirs: str
-    left: Sequence[str]
+    promptfoo_config: str
+    not_compared: Sequence[str]
 
 
-def equality_table(proof: Proof, theirs: Mapping[str, bool], ours: Mapping[str, bool]) -> tuple[str, int]:
+def verdict_table(proof: Proof, theirs: Mapping[str, bool], ours: Mapping[str, bool]) -> tuple[str, int]:
     """Return a table of all pairs with totals, and the number of pairs whose verdicts differ."""
     rows = [("assertion", "answer", "promptfoo", "here", "equal")]
     words = {True: "passes", False: "fails"}
     for pair in proof.pairs:
         one, other = theirs[pair.name], ours[pair.name]
-        place = f"{one_line(pair.place.rpartition(':')[0])} {one_line(pair.kind, _SHOWN)}"
-        answer = one_line(json.dumps(pair.answer, ensure_ascii=False), _SHOWN)
+        place = f"{one_line(pair.place.rpartition(':')[0])} {one_line(pair.kind, _CELL_LIMIT)}"
+        answer = one_line(json.dumps(pair.answer, ensure_ascii=False), _CELL_LIMIT)
         rows.append((place, answer, words[one], words[other], "yes" if one == other else "NO"))
     widths = [max(len(row[column]) for row in rows) for column in range(5)]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     differing = sum(theirs[pair.name] != ours[pair.name] for pair in proof.pairs)
     lines.append(f"{len(proof.pairs)} pairs: {len(proof.pairs) - differing} equal, {differing} different")
-    lines += [f"not compared: {one_line(each, 200)}: it needs a model or has no equivalent" for each in proof.left]
+    lines += [
+        f"not compared: {one_line(each, 200)}: it needs a model or has no equivalent" for each in proof.not_compared
+    ]
     return "".join(f"{line}\n" for line in lines), differing

@@ -14,10 +14,10 @@ from msgspec import Struct
 
 from holodeck_action.decide.exit_codes import ExitCode
 from holodeck_action.extensions.importers.conversion import Conversion, prove_in_process
-from holodeck_action.extensions.importers.proof import equality_table
+from holodeck_action.extensions.importers.proof import verdict_table
 from holodeck_action.record.disk import write_atomically
 from holodeck_action.run.caller import Caller
-from holodeck_action.run.options.request import Allowed
+from holodeck_action.run.options.request import Permissions
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.foreign import ForeignError, read_file
 from holodeck_action.text.given_paths import GivenPath
@@ -28,16 +28,16 @@ from holodeck_action.workers.bounded_programs import ProgramError, run_program
 from holodeck_action.workers.permission import CodeAllowed, CodeRefusedError
 
 SECONDS = 900.0
-"""Time limit of each program."""
+"""Time limit of each program, in seconds."""
 _MOST_BYTES = 200_000_000
-"""Largest result file of a program."""
-_PASSED_ON = ("PATH", "LANG", "LC_ALL", "TMPDIR", "SYSTEMROOT")
-_ALONE = {
+"""Size limit of a program's result file and of the file with answers, in bytes."""
+_PASSED_VARIABLES = ("PATH", "LANG", "LC_ALL", "TMPDIR", "SYSTEMROOT")
+_OFFLINE = {
     **dict.fromkeys(("PROMPTFOO_DISABLE_TELEMETRY", "PROMPTFOO_DISABLE_UPDATE", "PROMPTFOO_DISABLE_SHARING"), "1"),
     **dict.fromkeys(("PROMPTFOO_DISABLE_REMOTE_GENERATION", "npm_config_offline", "NO_COLOR"), "1"),
     **dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy"), "http://127.0.0.1:9"),
 }
-"""Variables that keep a program off the network if it follows them: no server listens at the proxies' address."""
+"""Variables that keep a program off the network if it respects them: no server listens at the proxies' address."""
 
 
 class ProofOptions(Struct, frozen=True):
@@ -47,32 +47,34 @@ class ProofOptions(Struct, frozen=True):
     program: str
     file: GivenPath
     answers: GivenPath | None
-    allowed: Allowed
+    allowed: Permissions
 
 
-def prove_import(asked: ProofOptions, caller: Caller) -> int:
+def prove_import(options: ProofOptions, caller: Caller) -> int:
     """Print the verdicts of both programs for each pair of an assertion and an answer.
 
     Returns:
         Exit code 1 if the verdicts of any pair differ, else 0.
 
     Raises:
-        ConfigurationError: promptfoo is not installed, code of the checkout must not run, or there is no recorded
-            answer.
+        ConfigurationError: promptfoo is not installed, code of the checkout must not run, there is no recorded
+            answer, or a program fails.
     """
-    if not asked.prove:
+    if not options.prove:
         raise ConfigurationError(["--answers needs --prove"])
-    if asked.program != "promptfoo":
-        raise ConfigurationError([f"--prove compares only with promptfoo, not with {asked.program}; leave out --prove"])
-    code = _code_permission(asked.allowed, caller)
-    program = _find_promptfoo(asked.file.path, caller)
-    answers = [] if asked.answers is None else _read_answers(asked.answers)
+    if options.program != "promptfoo":
+        raise ConfigurationError(
+            [f"--prove compares only with promptfoo, not with {options.program}; leave out --prove"]
+        )
+    code = _code_permission(options.allowed, caller)
+    program = _find_promptfoo(options.file.path, caller)
+    answers = [] if options.answers is None else _read_answers(options.answers)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(os.path.realpath(name))
         conversion = Conversion(
             program="promptfoo",
-            file=os.fspath(asked.file),
-            shown=str(asked.file),
+            file=os.fspath(options.file),
+            shown=str(options.file),
             folder=os.fspath(folder / "ours"),
             cwd=os.fspath(caller.cwd),
             allow_missing=False,
@@ -82,30 +84,28 @@ def prove_import(asked: ProofOptions, caller: Caller) -> int:
         proof = prove_in_process(conversion, caller.environ)
         for file, text in proof.files.items():
             _write(folder / "ours" / file, text)
-        _write(folder / "promptfooconfig.json", proof.theirs)
-        environ = {key: caller.environ[key] for key in _PASSED_ON if key in caller.environ}
-        environ |= {**_ALONE, "HOME": os.fspath(folder), "PROMPTFOO_CONFIG_DIR": os.fspath(folder / "settings")}
-        theirs = _run_promptfoo(program, folder, asked.file.path.parent, environ, code)
+        _write(folder / "promptfooconfig.json", proof.promptfoo_config)
+        environ = {key: caller.environ[key] for key in _PASSED_VARIABLES if key in caller.environ}
+        environ |= {**_OFFLINE, "HOME": os.fspath(folder), "PROMPTFOO_CONFIG_DIR": os.fspath(folder / "settings")}
+        theirs = _run_promptfoo(program, folder, options.file.path.parent, environ, code)
         ours = _run_suite(folder, environ, code)
     lost = [pair.name for pair in proof.pairs if pair.name not in theirs or pair.name not in ours]
     if lost:
-        raise ConfigurationError([f"{asked.file}: {len(lost)} pairs have no verdict in one of the programs"])
-    table, differing = equality_table(proof, theirs, ours)
+        raise ConfigurationError([f"{options.file}: {len(lost)} pairs have no verdict in one of the programs"])
+    table, differing = verdict_table(proof, theirs, ours)
     caller.stdout.write(Redactor(environment_secrets(caller.environ)).text(table))
     return ExitCode.VIOLATED if differing else ExitCode.PASSED
 
 
-def _code_permission(allowed: Allowed, caller: Caller) -> CodeAllowed:
+def _code_permission(allowed: Permissions, caller: Caller) -> CodeAllowed:
     try:
-        return caller.surroundings(None, allowed).permission()
+        return caller.suite_context(None, allowed).permission()
     except CodeRefusedError as refused:
         raise ConfigurationError([str(refused)]) from None
 
 
 def _find_promptfoo(file: Path, caller: Caller) -> Path:
-    """Return the path of promptfoo: npm's installation in a folder around the configuration, or else the one on the
-    PATH.
-    """
+    """Return the path of promptfoo: in the nearest `node_modules` above the configuration, else on the PATH."""
     for folder in file.parents:
         installed = folder / "node_modules" / ".bin" / "promptfoo"
         if os.access(installed, os.X_OK):

@@ -19,7 +19,7 @@ from typing import Any
 VARIABLE = re.compile(r"\{\{\s*env\.(\w+)\s*\}\}")
 
 
-def prompt_back(request: dict[str, Any]) -> dict[str, Any]:
+def echo_prompt(request: dict[str, Any]) -> dict[str, Any]:
     """Return the prompt as the answer, like the provider `echo`."""
     return {"response": request["input"], "tool_invocations": []}
 
@@ -36,7 +36,7 @@ def python_provider(request: dict[str, Any], file: str, function: str, config: d
     return convert_reply(asyncio.run(found) if inspect.iscoroutine(found) else found)
 
 
-def program(request: dict[str, Any], command: str, folder: str, config: dict[str, Any]) -> Any:
+def run_command(request: dict[str, Any], command: str, folder: str, config: dict[str, Any]) -> Any:
     """Run a provider that is a program, with the prompt, its options and the case's variables as arguments.
 
     The answer is the program's output.

@@ -27,32 +27,32 @@ from holodeck_action.suite.yaml.reading import read_yaml
 from holodeck_action.text.foreign import Foreign
 from holodeck_action.text.json_values import parse_json
 
-_SHOWN = 5
+_LISTED = 5
 """Most differences to list."""
-_NAME = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
-def readback_problems(suite: WrittenSuite, whole: Mapping[str, str]) -> list[str]:
+def readback_problems(suite: WrittenSuite, output_files: Mapping[str, str]) -> list[str]:
     """Return why a suite must not be written: each position that the loader would reject or read as another value.
 
     Args:
         suite: the converted suite.
-        whole: files of the suite, as returned by `files_of`.
+        output_files: files of the suite, as returned by `files_of`.
     """
     start = f"{suite.folder}/" if suite.folder else ""
-    files = {name.removeprefix(start): text for name, text in whole.items()}
+    files = {name.removeprefix(start): text for name, text in output_files.items()}
     try:
         changed = [f"{start}{place}" for place in _changed_places(suite, files)]
     except SuiteError as error:
         return [
-            f"{start}{line}; nothing was written, because the suite would not load" for line in error.problems[:_SHOWN]
+            f"{start}{line}; nothing was written, because the suite would not load" for line in error.problems[:_LISTED]
         ]
     told = [
         f"{place}: would be read back as another value than the imported one, so nothing was written; change it in "
         f"{suite.source}"
-        for place in changed[:_SHOWN]
+        for place in changed[:_LISTED]
     ]
-    more = len(changed) - _SHOWN
+    more = len(changed) - _LISTED
     return [*told, f"{more} more values would be read differently"] if more > 0 else told
 
 
@@ -63,7 +63,7 @@ def _changed_places(suite: WrittenSuite, files: Mapping[str, str]) -> Iterator[s
         SuiteError: the loader rejects the suite.
     """
     # The value of each variable is its own mark.
-    environ = {name: variable(name) for text in (files[SUITE], files[POLICY]) for name in _NAME.findall(text)}
+    environ = {name: variable(name) for text in (files[SUITE], files[POLICY]) for name in _VARIABLE.findall(text)}
     for name, meant in ((SUITE, suite_document(suite)), (POLICY, policy_document(suite))):
         document = read_yaml(Foreign(files[name].encode()), file=name, environ=environ)
         if document.problems:
@@ -101,22 +101,22 @@ def _input_differences(suite: WrittenSuite, loaded: Suite) -> Iterator[str]:
             yield f"{SUITE}: the case {case.name!r}"
 
 
-def _differing_places(place: str, meant: Any, read: Any) -> Iterator[str]:
+def _differing_places(place: str, expected: Any, found: Any) -> Iterator[str]:
     """Yield the positions at which two values differ; a string that spells a number equals the number."""
-    if isinstance(meant, Mapping) and isinstance(read, dict):
-        if list(meant) != list(read):
+    if isinstance(expected, Mapping) and isinstance(found, dict):
+        if list(expected) != list(found):
             yield f"{place}: the keys"
             return
-        for key, item in meant.items():
-            yield from _differing_places(f"{place}: {key}" if ": " not in place else f"{place}.{key}", item, read[key])
-    elif isinstance(meant, list | tuple) and isinstance(read, list):
-        if len(meant) != len(read):
+        for key, item in expected.items():
+            yield from _differing_places(f"{place}: {key}" if ": " not in place else f"{place}.{key}", item, found[key])
+    elif isinstance(expected, list | tuple) and isinstance(found, list):
+        if len(expected) != len(found):
             yield f"{place}: the number of entries"
             return
-        for index, item in enumerate(meant):
-            yield from _differing_places(f"{place}[{index}]", item, read[index])
-    elif isinstance(meant, str) or not isinstance(read, str):
-        if meant != read or isinstance(meant, bool) is not isinstance(read, bool):
+        for index, item in enumerate(expected):
+            yield from _differing_places(f"{place}[{index}]", item, found[index])
+    elif isinstance(expected, str) or not isinstance(found, str):
+        if expected != found or isinstance(expected, bool) is not isinstance(found, bool):
             yield place
-    elif str(meant).lower() != read.lower():
+    elif str(expected).lower() != found.lower():
         yield place

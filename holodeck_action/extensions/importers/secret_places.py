@@ -10,12 +10,12 @@ from holodeck_action.extensions.importers.source import Source, UnfitError
 from holodeck_action.text.redaction import Redactor
 from holodeck_action.text.secrets import environment_secrets
 
-_SHOWN = 10
+_LISTED = 10
 """Most positions to list."""
 
 
 def secret_problems(
-    files: Mapping[str, str], source: Source, read: Sequence[Path], way_out: str, environ: Mapping[str, str]
+    files: Mapping[str, str], source: Source, read: Sequence[Path], remedy: str, environ: Mapping[str, str]
 ) -> list[str]:
     """Return a message for each position of a secret's value; empty if the files to write contain no secrets.
 
@@ -25,7 +25,7 @@ def secret_problems(
         files: contents of the files to write, by name.
         source: the imported file.
         read: files that were read because the imported file refers to them.
-        way_out: advice on what to write instead of a secret; `NAME` is replaced by the variable's name.
+        remedy: advice on what to write instead of a secret; `NAME` is replaced by the variable's name.
         environ: the job's environment.
     """
     redactor = Redactor(environment_secrets(environ))
@@ -42,10 +42,10 @@ def secret_problems(
     found = list(_secret_lines(imported, secrets)) or list(_secret_lines(held, secrets)) or [(next(iter(held)), "")]
     problems = [
         f"{place}: holds the value of {name or 'a secret variable'}; nothing was written: "
-        f"{way_out.replace('NAME', name or 'NAME')}"
-        for place, name in found[:_SHOWN]
+        f"{remedy.replace('NAME', name or 'NAME')}"
+        for place, name in found[:_LISTED]
     ]
-    more = len(found) - _SHOWN
+    more = len(found) - _LISTED
     return [*problems, f"{more} more places hold a secret"] if more > 0 else problems
 
 

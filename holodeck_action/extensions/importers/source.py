@@ -18,7 +18,7 @@ from holodeck_action.suite.yaml.reading import read_foreign_yaml
 from holodeck_action.text.foreign import Foreign, ForeignError, RefusedFileError, read_file
 
 MOST_BYTES = 20_000_000
-"""Largest file to read."""
+"""Size of the largest file to read, in bytes."""
 MOST_CASES = 100_000
 """Most cases of one import, and most values of a list in it."""
 MOST_DEPTH = 120
@@ -67,7 +67,7 @@ class Source:
         self.node = node
         self.shown = shown
         checkout = Checkout.of(path.parent, cwd)
-        self._checkout = replace(checkout, way_out="allowed: files of the checkout; copy it there")
+        self._checkout = replace(checkout, hint="allowed: files of the checkout; copy it there")
         self._found: dict[str, list[Path]] = {}
         self._texts: dict[Path, str] = {}
         self._data: dict[Path, Any] = {}
@@ -120,7 +120,7 @@ class Source:
 
         Raises:
             OutOfReachError: the pattern or one of the files is outside the files that may be read.
-            UnfitError: no file matches.
+            UnfitError: no file matches, or a file cannot be read.
         """
         if pattern not in self._found:
             self._found[pattern] = self._find_files(pattern)

@@ -60,13 +60,13 @@ class WrittenCase(Struct, frozen=True):
     metrics: Sequence[Mapping[str, Any]]
 
 
-UNASKED = "(not imported)"
+NOT_IMPORTED = "(not imported)"
 """Input of a case that cannot be run."""
 
 
-def without_unasked(cases: Sequence[WrittenCase]) -> tuple[Sequence[WrittenCase], Sequence[str]]:
+def runnable_cases(cases: Sequence[WrittenCase]) -> tuple[Sequence[WrittenCase], Sequence[str]]:
     """Return the cases that can be run, and the comments of the other cases."""
-    asked = [case for case in cases if all(turn.fields["input"] != UNASKED for turn in case.turns)]
+    asked = [case for case in cases if all(turn.fields["input"] != NOT_IMPORTED for turn in case.turns)]
     return asked, [f"{case.name}: {comment}" for case in cases if case not in asked for comment in case.comments[1:]]
 
 
@@ -184,7 +184,7 @@ class _Dumper(yaml.SafeDumper):
 
 
 _ESCAPED = re.compile(r"[^\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
-"""Matches characters that need a quoted text with escapes: tabs, line breaks and unprintable characters."""
+"""Matches characters that must be escaped in a quoted string: tabs, line breaks and unprintable characters."""
 _NO_BLOCK = re.compile(r" \n| $|^\s")
 
 

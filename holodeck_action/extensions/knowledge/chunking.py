@@ -1,4 +1,4 @@
-"""Cuts long texts into overlapping pieces that end at pauses in the text; their size is measured in tokens.
+"""Splits long texts into overlapping chunks that end at boundaries in the text; their size is counted in tokens.
 
 A model's own tokenizer would have to be downloaded. Here a token is a word of up to eight letters and digits, eight
 characters of a longer word, one Chinese, Japanese or Korean character, or one other visible character. For English
@@ -32,18 +32,18 @@ _CLOSING = "\"'”’»)]*_"
 
 
 def chunk_text(text: str, *, size: int = CHUNK_SIZE, overlap: int = CHUNK_OVERLAP) -> list[str]:
-    """Cut a text into overlapping pieces.
+    """Split a text into overlapping chunks.
 
-    A piece ends at the strongest pause in its second half: before a Markdown heading, at a blank line, or at the end of
-    a line, a sentence or a word. If there is no pause, it ends after `size` tokens. The next piece begins `overlap`
-    tokens before the end.
+    A chunk ends at the strongest boundary in its second half: before a Markdown heading, at a blank line, or at the end
+    of a line, a sentence or a word. If there is no boundary, it ends after `size` tokens. The next chunk begins
+    `overlap` tokens before the end.
 
     Args:
-        size: largest number of tokens in a piece, at least 1.
-        overlap: number of tokens that a piece shares with the previous piece, less than `size`.
+        size: largest number of tokens in a chunk, at least 1.
+        overlap: number of tokens that a chunk shares with the previous chunk, less than `size`.
 
     Returns:
-        The pieces in order. No piece is blank, and every visible character is in a piece.
+        The chunks in order. No chunk is blank, and every visible character is in a chunk.
 
     Raises:
         ValueError: `overlap` is not less than `size`.
@@ -52,33 +52,33 @@ def chunk_text(text: str, *, size: int = CHUNK_SIZE, overlap: int = CHUNK_OVERLA
 
 
 def chunk_spans(text: str, *, size: int, overlap: int) -> list[tuple[int, int]]:
-    """Return the start and end, in characters, of each piece that `chunk_text` returns."""
+    """Return the start and end, in characters, of each chunk that `chunk_text` returns."""
     if not 0 <= overlap < size:
         raise ValueError("the overlap must be less than the size")
     spans = token_spans(text)
-    pieces: list[tuple[int, int]] = []
+    chunks: list[tuple[int, int]] = []
     begin = 0
     while begin < len(spans):
         end = _chunk_end(text, spans, begin, size, overlap)
-        pieces.append((spans[begin][0], spans[end - 1][1]))
+        chunks.append((spans[begin][0], spans[end - 1][1]))
         if end == len(spans):
             break
         begin = end - overlap
-    return pieces
+    return chunks
 
 
 def _chunk_end(text: str, spans: list[tuple[int, int]], begin: int, size: int, overlap: int) -> int:
-    """Return the index of the first token after the piece that begins at token `begin`."""
+    """Return the index of the first token after the chunk that begins at token `begin`."""
     last = begin + size
     if last >= len(spans):
         return len(spans)
-    # The end is beyond the overlap, so that the next piece begins after the start of this one.
+    # The end is beyond the overlap, so that the next chunk begins after the start of this one.
     earliest = begin + max(size // 2, overlap) + 1
-    return max(range(earliest, last + 1), key=lambda end: (_pause_strength(text, spans, end), end), default=last)
+    return max(range(earliest, last + 1), key=lambda end: (_boundary_strength(text, spans, end), end), default=last)
 
 
-def _pause_strength(text: str, spans: list[tuple[int, int]], at: int) -> int:
-    """Return the strength of the pause before token `at`: 0 if there is no pause, up to 5 if a heading begins."""
+def _boundary_strength(text: str, spans: list[tuple[int, int]], at: int) -> int:
+    """Return the strength of the boundary before token `at`: from 0 (no boundary) to 5 (a heading begins)."""
     gap = text[spans[at - 1][1] : spans[at][0]]
     lines = gap.count("\n")
     if lines and text.startswith("#", spans[at][0]):

@@ -19,10 +19,10 @@ _DEFINING = re.compile(
     r"\b(?:definitions?|defined terms|interpretation|glossary|dictionary|meanings?)\b", re.IGNORECASE
 )
 _END = re.compile(r"[.;](?=\s|$)|\n\s*\n|\n[ \t]*[\"“*]")
-_LONGEST = 400
-"""Most characters of a definition in a note; the rest is cut."""
+_MAX_DEFINITION = 400
+"""Most characters of a definition in a note; the rest is cut off."""
 
-_NAMES = {
+_KINDS = {
     **dict.fromkeys(("section", "sections", "sec", "clause", "clauses", "§", "§§", "s", "ss"), "section"),
     **dict.fromkeys(("paragraph", "paragraphs", "para", "subsection", "subsections", "subparagraph"), "section"),
     **dict.fromkeys(("article", "articles", "art"), "article"),
@@ -56,11 +56,11 @@ class Definition(Struct, frozen=True):
 
 
 def find_definitions(sections: Sequence[Section]) -> tuple[Definition, ...]:
-    """Return the definitions in a document, in its order; if a term is defined twice, the first definition.
+    """Return the definitions in a document, in document order; if a term is defined twice, only the first definition.
 
     A definition is a "quoted" or **bold** term before `means`, `has the meaning`, `refers to`, `is defined as` or
     `includes`. In a section whose headings are about definitions (interpretation, glossary, …), it may also be a line
-    that begins with up to five words before one of these verbs. It ends with the sentence.
+    that begins with up to five words before one of these verbs. A definition ends with its sentence.
     """
     found: dict[str, Definition] = {}
     for index, section in enumerate(sections):
@@ -141,7 +141,7 @@ class References:
 
 def _named_references(text: str) -> Iterator[tuple[str, str]]:
     for match in _REFERENCE.finditer(text):
-        kind = _NAMES[(match["name"] or match["mark"]).casefold()]
+        kind = _KINDS[(match["name"] or match["mark"]).casefold()]
         if match["first"]:
             yield kind, match["first"]
             for more in _MORE.findall(match["more"]):
@@ -160,32 +160,32 @@ def _sentence_at(text: str, start: int) -> str:
     end = _END.search(text, start)
     sentence = " ".join(text[start : len(text) if end is None else end.start() + (end[0][0] in ".;")].split())
     sentence = sentence.replace("**", "").rstrip(";")
-    return sentence if len(sentence) <= _LONGEST else f"{sentence[:_LONGEST]}…"
+    return sentence if len(sentence) <= _MAX_DEFINITION else f"{sentence[:_MAX_DEFINITION]}…"
 
 
-_MOST = 10
+_MAX_ENTRIES = 10
 """Most definitions, and most references, in the note of one chunk."""
 
 
-def chunk_notes(document: Document, *, defined: bool, referred: bool) -> Iterator[str]:
+def chunk_notes(document: Document, *, with_definitions: bool, with_references: bool) -> Iterator[str]:
     """Yield the note for each chunk of a document; empty if there is nothing to add to the chunk.
 
     Args:
-        defined: whether notes contain definitions of terms that the chunk uses but does not define itself.
-        referred: whether notes contain the headings of other sections that the chunk refers to.
+        with_definitions: whether notes contain definitions of terms that the chunk uses but does not define itself.
+        with_references: whether notes contain the headings of other sections that the chunk refers to.
     """
-    glossary = Glossary(find_definitions(document.sections) if defined else ())
-    references = References(document.sections) if referred else None
+    glossary = Glossary(find_definitions(document.sections) if with_definitions else ())
+    references = References(document.sections) if with_references else None
     for chunk in document.chunks:
         lines: list[str] = []
         plain = " ".join(chunk.text.replace("**", "").split())
         used = [found.text for found in glossary.used_definitions(chunk.text) if found.text.rstrip("…") not in plain]
         if used:
-            lines += ["Definitions:", *(f"- {text}" for text in used[:_MOST])]
+            lines += ["Definitions:", *(f"- {text}" for text in used[:_MAX_ENTRIES])]
         targets = references.referenced_sections(chunk.text, chunk.sections) if references is not None else ()
         if targets:
             lines.append("Refers to:")
-        for target in targets[:_MOST]:
+        for target in targets[:_MAX_ENTRIES]:
             found_in = document.chunk_of(target)
             place = "" if found_in is None else f" ({found_in.id})"
             lines.append(f"- {document.sections[target].title}{place}")

@@ -18,8 +18,8 @@ Domain = Literal["none", "us_legislative", "au_legislative", "academic", "techni
 _LONGEST = 20
 """Most words of a heading: a longer line is text that begins with a number."""
 
-_DEEPEST = 9
-"""Most parts of a section's number that count for its depth."""
+_MAX_DEPTH = 9
+"""Largest depth of a section; further parts of its number do not count."""
 
 _NUMBER = r"\d+[A-Z]{0,3}(?:[.\-–]\d+[A-Za-z]{0,2})*"
 _ANY_NUMBER = rf"(?:{_NUMBER}|[IVXLCDM]+|[A-Z])"
@@ -32,7 +32,7 @@ _LAW_SECTION = re.compile(rf"(§§?|Sec\.|SEC\.|Section|SECTION)[ \t]*({_NUMBER}
 _ITEM = re.compile(r"((?:\([A-Za-z0-9]{1,5}\)){1,6})(?:[ \t]+(.*))?$")
 _DESIGNATOR = re.compile(r"\(([A-Za-z0-9]{1,5})\)")
 _ROMANS = ("", "I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX", "X", "XI", "XII", "XIII", "XIV", "XV", "XVI")
-_PAPER = frozenset(
+_PAPER_HEADINGS = frozenset(
     (
         *("abstract", "introduction", "background", "related work", "methods", "method", "methodology"),
         *("materials and methods", "experiments", "results", "discussion", "results and discussion", "evaluation"),
@@ -40,7 +40,7 @@ _PAPER = frozenset(
         *("references", "bibliography", "appendix"),
     )
 )
-_CONTRACT = frozenset(("recitals", "definitions", "signatures", "background", "preamble"))
+_CONTRACT_HEADINGS = frozenset(("recitals", "definitions", "signatures", "background", "preamble"))
 
 
 class Heading(Struct, frozen=True):
@@ -75,13 +75,13 @@ class LineContext(Struct, frozen=True):
     begins: bool
 
 
-def read_headings(line: str, domain: Domain, place: LineContext) -> tuple[Heading, ...]:
+def read_headings(line: str, domain: Domain, context: LineContext) -> tuple[Heading, ...]:
     """Return the headings in a line, outermost first, such as two for `§ 1.2(a)`; empty if the line is ordinary text.
 
     Args:
         line: the line, without white space around it and without Markdown marks.
     """
-    return _RULES[domain](line, place)
+    return _RULES[domain](line, context)
 
 
 def kind_and_number(title: str, domain: Domain) -> tuple[str, str]:
@@ -138,53 +138,54 @@ def _is_title(text: str | None) -> bool:
     return bool(text and _CAPITAL.match(text) and len(text.split()) <= _LONGEST and text.rstrip()[-1] not in ".;,:?!|")
 
 
-def _numbered_title(line: str, place: LineContext) -> Heading | None:
+def _numbered_title(line: str, context: LineContext) -> Heading | None:
     """Return the heading in a line such as `4.2 Passwords`; None for other lines."""
     match = _NUMBERED.match(line)
-    if match is None or not place.begins or not _is_title(match[3]):
+    if match is None or not context.begins or not _is_title(match[3]):
         return None
     parts = re.split(r"[.\-–]", match[1])
-    before = [heading.number for heading in place.open if heading.rank == (1, 21) and heading.kind == "section"]
+    before = [heading.number for heading in context.open if heading.rank == (1, 21) and heading.kind == "section"]
     if len(parts) == 1 and before and before[-1].isdigit() and parts[0] != str(int(before[-1]) + 1):
         # This is a list in a section, not the next section.
         return None
-    return Heading((1, 20 + min(len(parts), _DEEPEST)), "section", match[1], line, line)
+    return Heading((1, 20 + min(len(parts), _MAX_DEPTH)), "section", match[1], line, line)
 
 
-_MANUAL = {"part": 1, "chapter": 2, "appendix": 2, "section": 20}
-_US = {"title": 1, "subtitle": 2, "chapter": 3, "subchapter": 4, "part": 5, "subpart": 6, "article": 7, "appendix": 1}
-_AU = {"chapter": 1, "part": 2, "division": 3, "subdivision": 4, "schedule": 1, "section": 20, "clause": 20}
-_DEED = {
+_MANUAL_LEVELS = {"part": 1, "chapter": 2, "appendix": 2, "section": 20}
+_US_DIVISIONS = ("title", "subtitle", "chapter", "subchapter", "part", "subpart", "article")
+_US_LEVELS = {name: level for level, name in enumerate(_US_DIVISIONS, 1)} | {"appendix": 1}
+_AU_LEVELS = {"chapter": 1, "part": 2, "division": 3, "subdivision": 4, "schedule": 1, "section": 20, "clause": 20}
+_CONTRACT_LEVELS = {
     **dict.fromkeys(("article", "part", "schedule", "exhibit", "annex", "appendix"), 1),
     **dict.fromkeys(("section", "clause"), 20),
 }
-"""Rank of each division by its name; a clause is a section."""
+"""Level of each division by its name, for contracts; clauses have the level of sections."""
 
 
-def _no_headings(line: str, place: LineContext) -> tuple[Heading, ...]:
+def _no_headings(line: str, context: LineContext) -> tuple[Heading, ...]:
     return ()
 
 
-def _technical_headings(line: str, place: LineContext) -> tuple[Heading, ...]:
-    found = _named_heading(line, _MANUAL) or _numbered_title(line, place)
+def _technical_headings(line: str, context: LineContext) -> tuple[Heading, ...]:
+    found = _named_heading(line, _MANUAL_LEVELS) or _numbered_title(line, context)
     return () if found is None else (found,)
 
 
-def _academic_headings(line: str, place: LineContext) -> tuple[Heading, ...]:
-    if line.lower().rstrip(":") in _PAPER and place.begins and line[0].isupper():
+def _academic_headings(line: str, context: LineContext) -> tuple[Heading, ...]:
+    if line.lower().rstrip(":") in _PAPER_HEADINGS and context.begins and line[0].isupper():
         return (Heading((1, 20), "heading", "", line.rstrip(":"), line),)
     match = _ROMAN_NUMBERED.match(line)
-    if match is not None and place.begins and _is_title(match[2]):
-        romans = [heading.number for heading in place.open if heading.rank == (1, 20) and heading.number in _ROMANS]
+    if match is not None and context.begins and _is_title(match[2]):
+        romans = [heading.number for heading in context.open if heading.rank == (1, 20) and heading.number in _ROMANS]
         following = _ROMANS[(_ROMANS.index(romans[-1]) if romans else 0) + 1 :][:1]
         if [match[1]] == list(following):
             return (Heading((1, 20), "section", match[1], line, line),)
         if romans and len(match[1]) == 1:
             return (Heading((1, 21), "section", f"{romans[-1]}.{match[1]}", line, line),)
-    return _technical_headings(line, place)
+    return _technical_headings(line, context)
 
 
-def _us_legislative_headings(line: str, place: LineContext) -> tuple[Heading, ...]:
+def _us_legislative_headings(line: str, context: LineContext) -> tuple[Heading, ...]:
     if match := _LAW_SECTION.match(line):
         rest = _heading_words(match[4])
         if rest is None:
@@ -193,32 +194,32 @@ def _us_legislative_headings(line: str, place: LineContext) -> tuple[Heading, ..
         if not items:
             return (_make_heading((1, 20), "section", match[2], label, rest, line),)
         section = Heading((1, 20), "section", match[2], label, label)
-        open_now = any(heading.kind == "section" and heading.number == match[2] for heading in place.open)
-        below = LineContext(place.open if open_now else (section,), True)
+        open_now = any(heading.kind == "section" and heading.number == match[2] for heading in context.open)
+        below = LineContext(context.open if open_now else (section,), True)
         found = _item_headings(f"{items} {rest}".strip(), below, ("lower", "digit", "upper", "roman", "Roman"))
         return found if open_now else (section, *found)
-    if (found_name := _named_heading(line, _US)) is not None:
+    if (found_name := _named_heading(line, _US_LEVELS)) is not None:
         return (found_name,)
-    return _item_headings(line, place, ("lower", "digit", "upper", "roman", "Roman"))
+    return _item_headings(line, context, ("lower", "digit", "upper", "roman", "Roman"))
 
 
-def _au_legislative_headings(line: str, place: LineContext) -> tuple[Heading, ...]:
-    found = _named_heading(line, _AU)
-    if found is None and place.begins and (match := re.match(r"(?:s[ \t]+)?(\d+[A-Z]{0,3})[ \t]+(.*)$", line)):
+def _au_legislative_headings(line: str, context: LineContext) -> tuple[Heading, ...]:
+    found = _named_heading(line, _AU_LEVELS)
+    if found is None and context.begins and (match := re.match(r"(?:s[ \t]+)?(\d+[A-Z]{0,3})[ \t]+(.*)$", line)):
         found = Heading((1, 20), "section", match[1], line, line) if _is_title(match[2]) else None
-    return _item_headings(line, place, ("digit", "lower", "roman", "upper")) if found is None else (found,)
+    return _item_headings(line, context, ("digit", "lower", "roman", "upper")) if found is None else (found,)
 
 
-def _legal_contract_headings(line: str, place: LineContext) -> tuple[Heading, ...]:
-    if line.lower().rstrip(":") in _CONTRACT and place.begins and line[0].isupper():
+def _legal_contract_headings(line: str, context: LineContext) -> tuple[Heading, ...]:
+    if line.lower().rstrip(":") in _CONTRACT_HEADINGS and context.begins and line[0].isupper():
         return (Heading((1, 1), "heading", "", line.rstrip(":"), line),)
-    if (named := _named_heading(line, _DEED)) is not None:
+    if (named := _named_heading(line, _CONTRACT_LEVELS)) is not None:
         return (named,)
     match = _NUMBERED.match(line)
-    if match is not None and match[3] and _CAPITAL.match(match[3]) and (match[2] or "." in match[1] or place.begins):
-        depth = min(len(match[1].split(".")), _DEEPEST)
+    if match is not None and match[3] and _CAPITAL.match(match[3]) and (match[2] or "." in match[1] or context.begins):
+        depth = min(len(match[1].split(".")), _MAX_DEPTH)
         return (_make_heading((1, 20 + depth), "section", match[1], match[1], match[3], line),)
-    return _item_headings(line, place, ("lower", "roman", "upper", "digit"))
+    return _item_headings(line, context, ("lower", "roman", "upper", "digit"))
 
 
 _RULES: Mapping[Domain, Callable[[str, LineContext], tuple[Heading, ...]]] = {
@@ -231,15 +232,15 @@ _RULES: Mapping[Domain, Callable[[str, LineContext], tuple[Heading, ...]]] = {
 }
 
 
-def _item_headings(line: str, place: LineContext, order: tuple[str, ...]) -> tuple[Heading, ...]:
-    """Return the headings in a line such as `(a)(1) Text`: one per designator, of which the last has the text."""
+def _item_headings(line: str, context: LineContext, order: tuple[str, ...]) -> tuple[Heading, ...]:
+    """Return the headings in a line such as `(a)(1) Text`, the last with the text; empty for other lines."""
     match = _ITEM.match(line)
     if match is None:
         return ()
     found: list[Heading] = []
     levels = {
         heading.rank[1]: _item_value(heading.number[1:-1], order[heading.rank[1]])
-        for heading in place.open
+        for heading in context.open
         if heading.kind == "item"
     }
     designators = _DESIGNATOR.findall(match[1])
@@ -256,7 +257,7 @@ def _item_headings(line: str, place: LineContext, order: tuple[str, ...]) -> tup
 
 
 def _item_level(designator: str, order: tuple[str, ...], levels: Mapping[int, int | None]) -> int | None:
-    """Return the level of a designator: `(i)` is a letter after `(h)`, but the first Roman numeral after `(a)`."""
+    """Return the level of a designator (`i` is a letter after `h`, but a Roman numeral after `a`); None if invalid."""
     fitting = [level for level, kind in enumerate(order) if _item_value(designator, kind) is not None]
     for level in reversed(fitting):
         if level in levels and _item_value(designator, order[level]) == (levels[level] or 0) + 1:

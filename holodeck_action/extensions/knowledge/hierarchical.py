@@ -14,8 +14,8 @@ from holodeck_action.extensions.knowledge.ranking import (
     DIGITS,
     ChunkSearch,
     VectorIndex,
-    searches_by_meaning,
     sort_hits,
+    uses_embeddings,
 )
 from holodeck_action.extensions.knowledge.search_models import Reranker, candidate_count, context_tokens, write_contexts
 from holodeck_action.extensions.knowledge.searching import (
@@ -49,9 +49,9 @@ from holodeck_action.suite.values import Suite
 from holodeck_action.targets.documents.reader import DocumentReader
 from holodeck_action.targets.own_model.toolbox import PlannedCalls, ToolContext, ToolResult
 
-_OF_MEANING = ("embedding_model", "context_model", "context_max_tokens", "context_concurrency")
-_OF_CONTEXT = ("context_model", "context_max_tokens", "context_concurrency")
-_OF_FUSION = ("semantic_weight", "keyword_weight", "exact_weight", "rrf_k")
+_EMBEDDING_SETTINGS = ("embedding_model", "context_model", "context_max_tokens", "context_concurrency")
+_CONTEXT_SETTINGS = ("context_model", "context_max_tokens", "context_concurrency")
+_FUSION_SETTINGS = ("semantic_weight", "keyword_weight", "exact_weight", "rrf_k")
 _NOT_RERANKED = "[The reranker gave no usable scores: the results are in the order of the search.]"
 
 
@@ -71,9 +71,9 @@ class _ToolPlan(Struct, frozen=True):
     reranker: ModelPlan | None
 
     @property
-    def by_meaning(self) -> bool:
-        """Whether the tool searches by meaning, so its chunks must be embedded."""
-        return searches_by_meaning(self.entry)
+    def uses_embeddings(self) -> bool:
+        """Whether the tool uses semantic search, so its chunks must be embedded."""
+        return uses_embeddings(self.entry)
 
 
 class HierarchicalDocuments(DocumentTools):
@@ -82,7 +82,7 @@ class HierarchicalDocuments(DocumentTools):
     def __init__(self, suite: Suite, plan: ModelPlan, environ: Mapping[str, str], clients: Clients) -> None:
         """Check all settings that can be checked without a model call.
 
-        If a model writes contexts and all files of a tool are text or HTML, they are read and cut into chunks here, so
+        If a model writes contexts and all files of a tool are text or HTML, they are read and chunked here, so
         that a notice can state the number of calls. `plan_calls` also reads PDF and Office files.
 
         Args:
@@ -106,7 +106,7 @@ class HierarchicalDocuments(DocumentTools):
                 raise tool_error(suite, entry.name, "chunk_overlap", message)
             files, others = searchable_files(entry, suite)
             writer = judge = None
-            if entry.contextual_embeddings and searches_by_meaning(entry):
+            if entry.contextual_embeddings and uses_embeddings(entry):
                 writer = plan
                 if entry.context_model is not None:
                     writer = resolve_model(entry.context_model, environ, where=f"tools.{entry.name}.context_model")
@@ -120,7 +120,7 @@ class HierarchicalDocuments(DocumentTools):
                 found += given.notices if given is not None and given is not plan else ()
             if writer is not None:
                 found.append(self._context_notice(made, writer))
-        if any(made.by_meaning for made in self._plans):
+        if any(made.uses_embeddings for made in self._plans):
             self._embedder = suite_embedder(suite, environ, clients)
             found += self._embedder.plan.notices
         self.notices = tuple(found)
@@ -143,7 +143,7 @@ class HierarchicalDocuments(DocumentTools):
                 found.append(
                     PlannedCalls(CONTEXTS, made.context_model, calls, (prompts, prompts), written * len(texts))
                 )
-            if made.by_meaning:
+            if made.uses_embeddings:
                 lengths += [len(text) for text in texts]
                 longest += [len(text) + BYTES_PER_TOKEN * written for text in texts]
                 tokens += sum(text_tokens(text) for text in texts)
@@ -158,7 +158,7 @@ class HierarchicalDocuments(DocumentTools):
         return found
 
     async def open(self) -> Sequence[HierarchicalSearch]:
-        """Read all documents, cut them into chunks, write contexts, and embed the chunks.
+        """Read all documents, split them into chunks, write contexts, and embed the chunks.
 
         Raises:
             AgentError: `tool_unavailable`: a file cannot be read, or a model call failed.
@@ -167,11 +167,11 @@ class HierarchicalDocuments(DocumentTools):
         try:
             libraries = await self._read_libraries(self._reader)
             described = [
-                await self._embedded_texts(made, library) if made.by_meaning else []
+                await self._embedded_texts(made, library) if made.uses_embeddings else []
                 for made, library in zip(self._plans, libraries, strict=True)
             ]
             texts = [text for each in described for text in each]
-            names = [made.entry.name for made in self._plans if made.by_meaning]
+            names = [made.entry.name for made in self._plans if made.uses_embeddings]
             rows = await self._embed(names, texts) if texts else None
         finally:
             CALL.reset(token)
@@ -183,18 +183,18 @@ class HierarchicalDocuments(DocumentTools):
             tools.append(await asyncio.to_thread(self._build_search, made, library, vectors))
         return tools
 
-    def _context_notice(self, made: _ToolPlan, writer: ModelPlan) -> str:
+    def _context_notice(self, tool: _ToolPlan, writer: ModelPlan) -> str:
         """Return the notice that a model is called to write contexts for a tool's chunks.
 
-        If all files are text or HTML, they are read and cut into chunks, which `open` reuses, and the notice states the
+        If all files are text or HTML, they are read and chunked; `open` reuses the chunks, and the notice states the
         number of calls.
 
         Raises:
             TargetError: a file cannot be read.
         """
-        entry = made.entry
-        plain = [file for file in made.files if not needs_reader(file)]
-        if len(plain) < len(made.files):
+        entry = tool.entry
+        plain = [file for file in tool.files if not needs_reader(file)]
+        if len(plain) < len(tool.files):
             return (
                 f"tools.{entry.name}: contextual_embeddings makes a call of {writer.title} for each chunk before the "
                 "first case; contextual_embeddings: false saves them"
@@ -205,7 +205,7 @@ class HierarchicalDocuments(DocumentTools):
 
         try:
             for file, text in zip(plain, asyncio.run(read_texts()), strict=True):
-                self._read[entry.name, file.name] = self._split_document(made, file, text)
+                self._read[entry.name, file.name] = self._split_document(tool, file, text)
         except AgentError as error:
             raise tool_error(self._suite, entry.name, "source", error.message) from None
         count = sum(len(self._read[entry.name, file.name].chunks) for file in plain)
@@ -217,26 +217,26 @@ class HierarchicalDocuments(DocumentTools):
     async def _read_libraries(self, reader: DocumentReader) -> list[list[Document]]:
         return await asyncio.gather(*(self._read_documents(made, reader) for made in self._plans))
 
-    async def _read_documents(self, made: _ToolPlan, reader: DocumentReader) -> list[Document]:
+    async def _read_documents(self, tool: _ToolPlan, reader: DocumentReader) -> list[Document]:
         try:
-            documents = list(await asyncio.gather(*(self._read_document(made, file, reader) for file in made.files)))
+            documents = list(await asyncio.gather(*(self._read_document(tool, file, reader) for file in tool.files)))
         except AgentError as error:
-            message = f"tools.{made.entry.name}.source: {error.message}"
+            message = f"tools.{tool.entry.name}.source: {error.message}"
             raise AgentError(message, error.code, error.context) from error
         if not any(each.chunks for each in documents):
-            source = quoted(made.entry.source)
-            raise AgentError(f"tools.{made.entry.name}.source: {source} holds no text", "tool_unavailable")
+            source = quoted(tool.entry.source)
+            raise AgentError(f"tools.{tool.entry.name}.source: {source} holds no text", "tool_unavailable")
         return documents
 
-    async def _read_document(self, made: _ToolPlan, file: SourceFile, reader: DocumentReader) -> Document:
-        known = self._read.pop((made.entry.name, file.name), None)
+    async def _read_document(self, tool: _ToolPlan, file: SourceFile, reader: DocumentReader) -> Document:
+        known = self._read.pop((tool.entry.name, file.name), None)
         if known is not None:
             return known
         text = await source_text(file, reader)
-        return await asyncio.to_thread(self._split_document, made, file, text)
+        return await asyncio.to_thread(self._split_document, tool, file, text)
 
-    def _split_document(self, made: _ToolPlan, file: SourceFile, text: str) -> Document:
-        entry = made.entry
+    def _split_document(self, tool: _ToolPlan, file: SourceFile, text: str) -> Document:
+        entry = tool.entry
         rules = ChunkRules(
             entry.chunking_strategy,
             entry.document_domain,
@@ -249,23 +249,23 @@ class HierarchicalDocuments(DocumentTools):
             return found
         return replace(found, chunks=tuple(replace(chunk, id=prefixed_id(entry, chunk.id)) for chunk in found.chunks))
 
-    async def _embedded_texts(self, made: _ToolPlan, library: Sequence[Document]) -> list[str]:
+    async def _embedded_texts(self, tool: _ToolPlan, documents: Sequence[Document]) -> list[str]:
         """Return the texts to embed, one per chunk: its context, if any, and the chunk.
 
         Raises:
             AgentError: `tool_unavailable`: the context of a chunk could not be written.
         """
-        chunks = [chunk.text for each in library for chunk in each.chunks]
-        if made.context_model is None:
+        chunks = [chunk.text for each in documents for chunk in each.chunks]
+        if tool.context_model is None:
             return chunks
-        entry = made.entry
+        entry = tool.entry
         try:
             written = await write_contexts(
-                library,
-                made.context_model,
+                documents,
+                tool.context_model,
                 self._clients,
                 most_tokens=entry.context_max_tokens,
-                at_once=entry.context_concurrency,
+                concurrency=entry.context_concurrency,
             )
         except (AgentError, ModelConfigError) as error:
             context = error.context if isinstance(error, AgentError) else {}
@@ -274,28 +274,25 @@ class HierarchicalDocuments(DocumentTools):
         return [f"{context}\n\n{chunk}" for context, chunk in zip(written, chunks, strict=True)]
 
     def _build_search(
-        self, made: _ToolPlan, library: Sequence[Document], vectors: VectorIndex | None
+        self, tool: _ToolPlan, documents: Sequence[Document], vectors: VectorIndex | None
     ) -> HierarchicalSearch:
-        entry = made.entry
-        chunks = [chunk for each in library for chunk in each.chunks]
-        added = [
-            note
-            for each in library
-            for note in chunk_notes(each, defined=entry.extract_definitions, referred=entry.extract_cross_references)
-        ]
+        entry = tool.entry
+        chunks = [chunk for each in documents for chunk in each.chunks]
+        wanted = {"with_definitions": entry.extract_definitions, "with_references": entry.extract_cross_references}
+        notes = [note for each in documents for note in chunk_notes(each, **wanted)]
         judge = None
-        if made.reranker is not None:
-            judge = Reranker(made.reranker, self._clients, most=candidate_count(entry.top_k))
+        if tool.reranker is not None:
+            judge = Reranker(tool.reranker, self._clients, most=candidate_count(entry.top_k))
         search = ChunkSearch(chunks, entry, vectors)
-        return HierarchicalSearch(entry, chunks, added, search, self._embedder if made.by_meaning else None, judge)
+        return HierarchicalSearch(entry, chunks, notes, search, self._embedder if tool.uses_embeddings else None, judge)
 
 
 class HierarchicalSearch(Struct, frozen=True):
-    """Searches the documents of one tool; `added` has the note for each chunk."""
+    """Searches the documents of one tool; `notes` has the note for each chunk."""
 
     entry: HierarchicalDocumentTool
     chunks: Sequence[Chunk]
-    added: Sequence[str]
+    notes: Sequence[str]
     search: ChunkSearch
     embedder: Embedder | None
     reranker: Reranker | None
@@ -342,8 +339,8 @@ class HierarchicalSearch(Struct, frozen=True):
         return search_result(hits, max_bytes)
 
     def _hit(self, place: int, score: float) -> dict[str, Any]:
-        chunk, added = self.chunks[place], self.added[place]
-        text = f"{chunk.text}\n\n{added}" if added else chunk.text
+        chunk, note = self.chunks[place], self.notes[place]
+        text = f"{chunk.text}\n\n{note}" if note else chunk.text
         hit = {"id": chunk.id, "text": text, "score": round(score, DIGITS), "source": chunk.source}
         return {**hit, "section": chunk.title} if chunk.title else hit
 
@@ -355,13 +352,13 @@ def _unused_settings(entry: HierarchicalDocumentTool) -> Iterator[str]:
     if index is not None and index.provider != "in-memory":
         yield f"tools.{entry.name}: keyword_index {index.provider} is not used: keywords are searched in memory"
     groups: list[tuple[Sequence[str], str]] = []
-    if not searches_by_meaning(entry):
-        names = ("contextual_embeddings", *_OF_MEANING) if entry.contextual_embeddings else _OF_MEANING
-        groups.append((names, "because nothing is searched by meaning"))
+    if not uses_embeddings(entry):
+        names = ("contextual_embeddings", *_EMBEDDING_SETTINGS) if entry.contextual_embeddings else _EMBEDDING_SETTINGS
+        groups.append((names, "without semantic search"))
     elif not entry.contextual_embeddings:
-        groups.append((_OF_CONTEXT, "without contextual_embeddings"))
+        groups.append((_CONTEXT_SETTINGS, "without contextual_embeddings"))
     if entry.search_mode != "hybrid":
-        groups.append((_OF_FUSION, f"in {entry.search_mode} search"))
+        groups.append((_FUSION_SETTINGS, f"in {entry.search_mode} search"))
     if not entry.enable_reranking:
         groups.append((("reranker_model",), "without enable_reranking"))
     for unused, reason in groups:
@@ -370,10 +367,10 @@ def _unused_settings(entry: HierarchicalDocumentTool) -> Iterator[str]:
             yield f"tools.{entry.name}: {', '.join(given)} {'are' if len(given) > 1 else 'is'} not used {reason}"
 
 
-def build(given: ToolContext) -> HierarchicalDocuments:
+def build(context: ToolContext) -> HierarchicalDocuments:
     """Return the tools of type `hierarchical_document` for a suite.
 
     Raises:
         TargetError: an entry is invalid or its documents cannot be used.
     """
-    return HierarchicalDocuments(given.suite, given.plan, given.environ, given.wire)
+    return HierarchicalDocuments(context.suite, context.plan, context.environ, context.wire)

@@ -1,5 +1,5 @@
-"""Searches chunks by meaning (cosine similarity), by words (BM25), by exact phrases, or by all of them, fused into one
-ranking.
+"""Searches chunks by embeddings (cosine similarity), by words (BM25), by exact phrases, or by all of them, fused into
+one ranking.
 """
 
 from __future__ import annotations
@@ -90,8 +90,8 @@ class Bm25:
 
     score(q, d) = Σ over the terms t of q: idf(t) · tf · (k1 + 1) / (tf + k1 · (1 − b + b · |d| / avgdl)), with idf(t) =
     ln(1 + (N − n + 0.5) / (n + 0.5)), k1 = 1.5, b = 0.75. Source: S. Robertson and H. Zaragoza, The Probabilistic
-    Relevance Framework: BM25 and Beyond, 2009; the 1 in the logarithm, which keeps the weight of a term that most texts
-    have above zero, is Lucene's.
+    Relevance Framework: BM25 and Beyond, 2009. The 1 in the logarithm is Lucene's: it keeps the weight of a frequent
+    term above zero.
     """
 
     def __init__(self, texts: Sequence[str]) -> None:
@@ -115,7 +115,7 @@ class Bm25:
                 found[position] += weight * count * (K1 + 1.0) / (count + self._norms[position])
         return dict(found)
 
-    def limit(self, query: str) -> float:
+    def upper_bound(self, query: str) -> float:
         """Return an upper bound of the scores for a query: Σ idf(t) · (k1 + 1) over its words, even if no text contains
         them.
         """
@@ -180,7 +180,7 @@ def _number_match(sought: str, own: str) -> float:
 
 _GRID = 2**24
 """Coordinates are rounded to multiples of 1 / 2**24 and stored as whole numbers, which a float32 holds exactly.
-Sums of their products stay below 2**53, so a float64 holds them exactly, in whatever order a processor adds."""
+Sums of their products stay below 2**53, so a float64 holds them exactly, in any order of addition."""
 _ROWS = 4096
 """Rows to convert to float64 at a time."""
 
@@ -230,8 +230,8 @@ def _to_grid(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     return steps
 
 
-def searches_by_meaning(entry: HierarchicalDocumentTool) -> bool:
-    """Return whether a tool searches by meaning, so it needs embeddings."""
+def uses_embeddings(entry: HierarchicalDocumentTool) -> bool:
+    """Return whether a tool uses semantic search, so it needs embeddings."""
     return entry.search_mode == "semantic" or (entry.search_mode == "hybrid" and entry.semantic_weight > 0.0)
 
 
@@ -244,7 +244,7 @@ class ChunkSearch:
         Args:
             entry: the tool. Its `search_mode` is `semantic` (cosine similarity), `keyword` (BM25), or `hybrid` (both
                 and exact search, fused with the entry's weights).
-            vectors: embeddings of the chunks, in the order of the chunks; required if the tool searches by meaning.
+            vectors: embeddings of the chunks, in the order of the chunks; required for semantic search.
         """
         self._entry = entry
         self._vectors = vectors
@@ -255,11 +255,11 @@ class ChunkSearch:
     def find(self, query: str, vector: NDArray[np.float32] | None = None) -> list[tuple[int, float]]:
         """Return the positions and scores of the hits, best first; equal scores are in the order of the chunks.
 
-        Scores are from 0 to 1: the cosine similarity if it is above 0, the BM25 score divided by its upper bound (see
-        `Bm25.limit`), or the fused score (see `fuse`).
+        Scores are from 0 to 1: the cosine similarity (only above 0), the BM25 score divided by its upper bound (see
+        `Bm25.upper_bound`), or the fused score (see `fuse`).
 
         Args:
-            vector: the query's embedding, of length 1; required if the tool searches by meaning.
+            vector: the query's embedding, of length 1; required for semantic search.
         """
         entry = self._entry
         if entry.search_mode == "keyword":
@@ -277,7 +277,7 @@ class ChunkSearch:
 
     def _word_scores(self, query: str) -> Mapping[int, float]:
         assert self._words is not None
-        limit = self._words.limit(query)
+        limit = self._words.upper_bound(query)
         return {position: score / limit for position, score in self._words.scores(query).items()}
 
     def _vector_scores(self, vector: NDArray[np.float32] | None) -> Mapping[int, float]:

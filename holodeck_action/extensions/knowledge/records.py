@@ -15,7 +15,7 @@ from holodeck_action.suite.model.tools import VectorstoreTool
 from holodeck_action.text.json_values import kind_of, parse_json
 from holodeck_action.text.plain import excerpt
 
-KINDS = frozenset((".json", ".jsonl", ".ndjson", ".csv", ".tsv"))
+RECORD_SUFFIXES = frozenset((".json", ".jsonl", ".ndjson", ".csv", ".tsv"))
 """Suffixes of files with records."""
 
 _DELIMITERS = ",;\t|"
@@ -47,19 +47,19 @@ def read_records(text: str, suffix: str, entry: VectorstoreTool) -> list[Record]
     set, it is detected from the first line of a CSV file; TSV files use tabs.
 
     Args:
-        suffix: suffix of the file's name in lower case, one of `KINDS`.
+        suffix: suffix of the file's name in lower case, one of `RECORD_SUFFIXES`.
         entry: a tool that sets `vector_field`; its settings name the fields of records.
 
     Raises:
-        RecordError: the file has another format, a record has no id or text, or no record has one of `meta_fields`.
+        RecordError: the file is invalid, a record has no id or text, or no record has one of `meta_fields`.
     """
     try:
         rows = list(_read_rows(text, suffix, entry))
     except RecursionError:
         raise RecordError("it is nested too deeply") from None
-    records = [_make_record(number, row, around, entry) for number, (row, around) in enumerate(rows, 1)]
+    records = [_make_record(number, row, enclosing, entry) for number, (row, enclosing) in enumerate(rows, 1)]
     for name in entry.meta_fields or ():
-        if records and not any(_find_field(name, (row, *around)) for row, around in rows):
+        if records and not any(_find_field(name, (row, *enclosing)) for row, enclosing in rows):
             raise RecordError(f"no record has the field {quoted(name)} of meta_fields{_field_names_text(rows[0][0])}")
     return records
 
@@ -88,21 +88,23 @@ def _read_rows(text: str, suffix: str, entry: VectorstoreTool) -> Iterator[_Row]
                 raise RecordError(f"line {number}: {error}") from None
 
 
-def _objects_at(value: Any, path: Sequence[str], around: tuple[Mapping[str, Any], ...]) -> Iterator[_Row]:
-    """Yield the objects at the end of a path, and the objects around each; every item of a list on the path is
-    followed.
+def _objects_at(value: Any, path: Sequence[str], enclosing: tuple[Mapping[str, Any], ...]) -> Iterator[_Row]:
+    """Yield each object at the end of a path, with its enclosing objects; all items of a list on the path are followed.
+
+    Raises:
+        RecordError: there is no object at the end of the path.
     """
     if isinstance(value, list):
         for item in value:
-            yield from _objects_at(item, path, around)
+            yield from _objects_at(item, path, enclosing)
     elif not isinstance(value, dict):
         raise RecordError(f"a record must be an object, not {kind_of(value)}")
     elif not path:
-        yield value, around
+        yield value, enclosing
     elif path[0] not in value:
         raise RecordError(f"record_path: there is no key {quoted(path[0])}{_field_names_text(value)}")
     else:
-        yield from _objects_at(value[path[0]], path[1:], (value, *around))
+        yield from _objects_at(value[path[0]], path[1:], (value, *enclosing))
 
 
 def delimiter_of(entry: VectorstoreTool) -> str | None:
@@ -128,7 +130,7 @@ def _table_rows(text: str, delimiter: str | None) -> Iterator[dict[str, str]]:
             if names is None:
                 names = [cell.strip() for cell in cells]
                 if len({*names}) < len(names):
-                    raise RecordError("two columns have one name")
+                    raise RecordError("two columns have the same name")
                 continue
             if len(cells) != len(names):
                 raise RecordError(f"line {reader.line_num} has {len(cells)} cells, the first line {len(names)}")
@@ -138,7 +140,7 @@ def _table_rows(text: str, delimiter: str | None) -> Iterator[dict[str, str]]:
 
 
 def _make_record(
-    number: int, row: Mapping[str, Any], around: tuple[Mapping[str, Any], ...], entry: VectorstoreTool
+    number: int, row: Mapping[str, Any], enclosing: tuple[Mapping[str, Any], ...], entry: VectorstoreTool
 ) -> Record:
     texts = []
     for name in _vector_fields(entry):
@@ -152,7 +154,7 @@ def _make_record(
     return Record(
         _record_id(number, row, str(entry.id_field)),
         entry.field_separator.join(texts),
-        _record_metadata(row, around, entry),
+        _record_metadata(row, enclosing, entry),
     )
 
 
@@ -167,7 +169,7 @@ def _record_id(number: int, row: Mapping[str, Any], name: str) -> str:
 
 
 def _record_metadata(
-    row: Mapping[str, Any], around: tuple[Mapping[str, Any], ...], entry: VectorstoreTool
+    row: Mapping[str, Any], enclosing: tuple[Mapping[str, Any], ...], entry: VectorstoreTool
 ) -> dict[str, Any]:
     if entry.meta_fields is None:
         taken = {*_vector_fields(entry), str(entry.id_field)}
@@ -176,7 +178,7 @@ def _record_metadata(
     for name in entry.meta_fields:
         if own := _find_field(name, (row,)):
             metadata[f"{entry.record_prefix or ''}{name}"] = own[0]
-        elif outer := _find_field(name, around):
+        elif outer := _find_field(name, enclosing):
             metadata[f"{entry.meta_prefix or ''}{name}"] = outer[0]
     return metadata
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from holodeck_action.extensions.knowledge.records import KINDS
+from holodeck_action.extensions.knowledge.records import RECORD_SUFFIXES
 from holodeck_action.extensions.knowledge.source_files import SourceFile, needs_reader, source_files, unread_files
 from holodeck_action.llm.clients import Clients
 from holodeck_action.llm.embeddings import Embedder, resolve_embedding
@@ -86,7 +86,7 @@ class DocumentTools(Toolkit):
     async def _embed(self, names: Iterable[str], texts: Sequence[str]) -> NDArray[np.float32]:
         """Return the embeddings of the texts of several tools, computed in one batch in the suite's order.
 
-        In a fixed order, requests do not depend on which file was read first, so they can be replayed.
+        Due to the fixed order, requests do not depend on which file was read first, and can be replayed.
 
         Raises:
             AgentError: `tool_unavailable`: the model call failed.
@@ -148,17 +148,17 @@ def _common_value(suite: Suite, field: str) -> tuple[str | None, Any]:
 FILE_TIMEOUT_S = 30.0
 """Time limit in seconds for reading one file, unless `execution.file_timeout` is set."""
 
-_QUERY_FAULTS = ("bad_request", "context_length", "content_filter")
-"""Error codes that are the query's fault: the model sees them. Other failures of a model call end the turn."""
+_QUERY_ERRORS = ("bad_request", "context_length", "content_filter")
+"""Codes of errors that the query causes. The model receives them; other failures of a model call end the turn."""
 
-_LONGEST_NAME = 64
-"""Most characters of a tool's name that all providers accept."""
-_MOST_NAMED = 5
-_NOTHING = "No results found: no document is close enough to the query."
+_MAX_NAME = 64
+"""Most characters that all providers accept in a tool's name."""
+_MOST_LISTED = 5
+_NO_RESULTS = "No results found: no document is close enough to the query."
 
 
 def definition_of(entry: SearchEntry) -> ToolDefinition:
-    """Return a tool's definition that the model receives."""
+    """Return the definition of a tool for the model."""
     return ToolDefinition(
         f"{entry.name}_search",
         f"Search {entry.name}: {entry.description}",
@@ -178,11 +178,11 @@ def check_name(entry: SearchEntry, suite: Suite) -> None:
         TargetError: the name is too long, or another tool has it.
     """
     name = f"{entry.name}_search"
-    if len(name) > _LONGEST_NAME:
-        message = f"{quoted(name)}, the name for the model, is longer than {_LONGEST_NAME} characters; shorten it"
+    if len(name) > _MAX_NAME:
+        message = f"{quoted(name)}, the name for the model, is longer than {_MAX_NAME} characters; shorten it"
         raise tool_error(suite, entry.name, "name", message)
     if any(tool.type == "function" and tool.name == name for tool in suite.agent.tools or ()):
-        message = f"the model knows it as {quoted(name)}, which is the name of another tool; rename one"
+        message = f"the model calls it {quoted(name)}, which is the name of another tool; rename one"
         raise tool_error(suite, entry.name, "name", message)
 
 
@@ -223,14 +223,14 @@ def _split_files(entry: SearchEntry, suite: Suite) -> tuple[tuple[SourceFile, ..
         raise TargetError(str(error), () if mark is None else (Problem(mark, "", str(error)),)) from None
     if isinstance(entry, HierarchicalDocumentTool) or entry.vector_field is None:
         return files, others
-    left = (file.name for file in files if file.suffix not in KINDS)
-    return tuple(file for file in files if file.suffix in KINDS), tuple(sorted((*others, *left)))
+    left = (file.name for file in files if file.suffix not in RECORD_SUFFIXES)
+    return tuple(file for file in files if file.suffix in RECORD_SUFFIXES), tuple(sorted((*others, *left)))
 
 
 def ambiguous_names(suite: Suite) -> frozenset[str]:
     """Return the file names that would give different chunks the same id in two tools.
 
-    These are names of different files, or of a file that two tools cut differently. A source that is a single file of
+    These are names of different files, or of a file that two tools split differently. A source that is a single file of
     records is left out, since its records have their own ids.
 
     Raises:
@@ -239,7 +239,7 @@ def ambiguous_names(suite: Suite) -> frozenset[str]:
     entries = [tool for tool in suite.agent.tools or () if isinstance(tool, SearchEntry)]
     meant: dict[str, set[Hashable]] = defaultdict(set)
     for entry in entries if len(entries) > 1 else ():
-        cut = _cut_key(entry)
+        cut = _chunking_key(entry)
         files, _ = _split_files(entry, suite)
         if not has_own_ids(entry, suite):
             for file in files:
@@ -258,8 +258,8 @@ def prefixed_id(entry: SearchEntry, ident: str) -> str:
     return f"{entry.name}:{ident}"
 
 
-def _cut_key(entry: SearchEntry) -> Hashable:
-    """Return the settings that determine how a tool cuts a file into chunks."""
+def _chunking_key(entry: SearchEntry) -> Hashable:
+    """Return the settings that determine how a tool splits a file into chunks."""
     if isinstance(entry, HierarchicalDocumentTool):
         size = (entry.max_chunk_tokens, entry.chunk_overlap, entry.max_subsection_depth)
         return (entry.chunking_strategy, entry.document_domain, *size)
@@ -293,8 +293,8 @@ def tool_notices(entry: SearchEntry, suite: Suite, others: Sequence[str]) -> Ite
     if database is not None:
         yield f"tools.{entry.name}: the database {database} is not used: the source is embedded and searched in memory"
     if others:
-        more = f" and {len(others) - _MOST_NAMED} more" if len(others) > _MOST_NAMED else ""
-        yield f"tools.{entry.name}: not searched: {', '.join(others[:_MOST_NAMED])}{more}"
+        more = f" and {len(others) - _MOST_LISTED} more" if len(others) > _MOST_LISTED else ""
+        yield f"tools.{entry.name}: not searched: {', '.join(others[:_MOST_LISTED])}{more}"
 
 
 def _file_timeout_s(suite: Suite) -> float:
@@ -317,7 +317,7 @@ def check_query(args: dict[str, Any]) -> Iterator[str]:
     try:
         yield query
     except ModelCallError as error:
-        if error.code not in _QUERY_FAULTS:
+        if error.code not in _QUERY_ERRORS:
             raise
         raise ToolError(error.message, error.code, for_model="the query cannot be searched for; shorten it") from error
 
@@ -341,5 +341,5 @@ def search_result(hits: Sequence[dict[str, Any]], max_bytes: int, note: str = ""
         raise ToolError(f"the first result holds {sizes[0]} bytes; at most {max_bytes} are read", "too_large")
     count = f"Found {len(hits)} result{'' if len(hits) == 1 else 's'}:"
     blocks = (f"[{rank}] {hit['id']} (score {hit['score']:.3f})\n{hit['text']}" for rank, hit in enumerate(kept, 1))
-    parts = (*([note] if note else []), count, *blocks) if hits else (_NOTHING,)
+    parts = (*([note] if note else []), count, *blocks) if hits else (_NO_RESULTS,)
     return ToolResult(kept, sum(sizes) or 2, len(kept) < len(hits), for_model="\n\n".join(parts))

@@ -20,8 +20,8 @@ from holodeck_action.suite.errors import quoted
 from holodeck_action.targets.documents.kinds import kind_of
 from holodeck_action.text.foreign import ForeignError, RefusedFileError
 
-_HEADINGS = {f"h{level}": f"{'#' * level} " for level in range(1, 7)}
-_BLOCKS = frozenset(
+_HEADING_MARKS = {f"h{level}": f"{'#' * level} " for level in range(1, 7)}
+_BLOCK_TAGS = frozenset(
     {
         *(
             "address",
@@ -40,12 +40,12 @@ _BLOCKS = frozenset(
         *("form", "header", "hr", "li", "main", "nav", "ol", "p", "pre", "section", "table", "title", "tr", "ul"),
     }
 )
-_SILENT = frozenset(("script", "style", "template", "noscript"))
+_TAGS_WITHOUT_TEXT = frozenset(("script", "style", "template", "noscript"))
 _BLANKS = re.compile(r"[ \t\r\f\v\n]+")
 _GAPS = re.compile(r"\s*\n\s*\n\s*")
 
 
-class _Reader(HTMLParser):
+class _HtmlTextParser(HTMLParser):
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
         self.parts: list[str] = []
@@ -53,22 +53,22 @@ class _Reader(HTMLParser):
         self._kept = 0
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag in _SILENT:
+        if tag in _TAGS_WITHOUT_TEXT:
             self._silent += 1
-        elif tag in _HEADINGS:
-            self.parts.append(f"\n\n{_HEADINGS[tag]}")
+        elif tag in _HEADING_MARKS:
+            self.parts.append(f"\n\n{_HEADING_MARKS[tag]}")
         elif tag in ("td", "th"):
             self.parts.append(" | ")
         elif tag == "br":
             self.parts.append("\n")
-        elif tag in _BLOCKS:
+        elif tag in _BLOCK_TAGS:
             self.parts.append("\n\n- " if tag == "li" else "\n\n")
         self._kept += tag == "pre"
 
     def handle_endtag(self, tag: str) -> None:
-        if tag in _SILENT:
+        if tag in _TAGS_WITHOUT_TEXT:
             self._silent = max(0, self._silent - 1)
-        elif tag in _HEADINGS or tag in _BLOCKS:
+        elif tag in _HEADING_MARKS or tag in _BLOCK_TAGS:
             self.parts.append("\n\n")
         if tag == "pre":
             self._kept = max(0, self._kept - 1)
@@ -80,20 +80,20 @@ class _Reader(HTMLParser):
 
 def text_of_html(document: str) -> str:
     """Return the text of an HTML document; invalid markup is tolerated."""
-    reader = _Reader()
+    reader = _HtmlTextParser()
     reader.feed(document)
     reader.close()
     return _GAPS.sub("\n\n", "".join(reader.parts)).strip()
 
 
-TEXT = frozenset(
+TEXT_SUFFIXES = frozenset(
     {
         *(".txt", ".text", ".md", ".markdown", ".mdx", ".rst", ".adoc", ".log"),
         *(".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".yaml", ".yml", ".xml", ".toml"),
     }
 )
-HTML = frozenset((".html", ".htm", ".xhtml"))
-DOCUMENTS = frozenset((".pdf", ".docx", ".pptx", ".xlsx", ".xlsm"))
+HTML_SUFFIXES = frozenset((".html", ".htm", ".xhtml"))
+DOCUMENT_SUFFIXES = frozenset((".pdf", ".docx", ".pptx", ".xlsx", ".xlsm"))
 """Suffixes of files that the document reader converts to text."""
 
 MOST_FILES = 10_000
@@ -101,7 +101,7 @@ MOST_BYTES = 50_000_000
 """Most files of a source, and most bytes of a file."""
 
 
-class Documents(Protocol):
+class DocumentTextReader(Protocol):
     """Reads the text of PDF and Office files; `holodeck_action.targets.documents.reader` implements it."""
 
     async def text(self, path: Path, checkout: Checkout) -> str:
@@ -153,11 +153,11 @@ def source_files(source: str, checkout: Checkout, *, tool: str) -> tuple[SourceF
         return (_check_size(SourceFile(place, place.name, checkout), tool),)
     if not place.is_dir():
         raise TargetError(f"tools.{tool}.source: {quoted(source)} does not exist (a path relative to agent.yaml)")
-    files = sorted((file for file in _files_below(place, checkout) if _is_read(file)), key=lambda file: file.name)
+    files = sorted((file for file in _files_in(place, checkout) if _is_read(file)), key=lambda file: file.name)
     if not files:
         raise TargetError(
             f"tools.{tool}.source: the folder {quoted(source)} holds no file that can be read "
-            f"({', '.join(sorted(TEXT | HTML | DOCUMENTS))})"
+            f"({', '.join(sorted(TEXT_SUFFIXES | HTML_SUFFIXES | DOCUMENT_SUFFIXES))})"
         )
     if len(files) > MOST_FILES:
         raise TargetError(
@@ -167,12 +167,10 @@ def source_files(source: str, checkout: Checkout, *, tool: str) -> tuple[SourceF
 
 
 def unread_files(source: str, checkout: Checkout, *, tool: str) -> tuple[str, ...]:
-    """Return the sorted names of the files in a source's folder that are of unsupported kinds."""
+    """Return the sorted names of the files of unsupported kinds in a source's folder; empty if the source is a file."""
     place = _source_path(source, checkout, tool)
     return (
-        tuple(sorted(file.name for file in _files_below(place, checkout) if not _is_read(file)))
-        if place.is_dir()
-        else ()
+        tuple(sorted(file.name for file in _files_in(place, checkout) if not _is_read(file))) if place.is_dir() else ()
     )
 
 
@@ -181,7 +179,7 @@ def needs_reader(file: SourceFile) -> bool:
     return kind_of(file.path) not in ("text", "html")
 
 
-async def source_text(file: SourceFile, documents: Documents | None = None) -> str:
+async def source_text(file: SourceFile, documents: DocumentTextReader | None = None) -> str:
     """Return the text of a file: UTF-8 text unchanged, HTML without tags, and the text in PDF and Office files.
 
     Args:
@@ -203,7 +201,7 @@ async def source_text(file: SourceFile, documents: Documents | None = None) -> s
         raise _unavailable_error(file, f"it {error}") from None
     except OSError as error:
         raise _unavailable_error(file, error.strerror or type(error).__name__) from None
-    return text_of_html(text) if file.suffix in HTML else text
+    return text_of_html(text) if file.suffix in HTML_SUFFIXES else text
 
 
 def _unavailable_error(file: SourceFile, reason: str) -> AgentError:
@@ -213,14 +211,14 @@ def _unavailable_error(file: SourceFile, reason: str) -> AgentError:
 def _source_path(source: str, checkout: Checkout, tool: str) -> Path:
     path = source_path(source)
     if path is None and source.lower().startswith("file:"):
-        raise TargetError(f"tools.{tool}.source: {quoted(source)} is on another machine; give a path of this one")
+        raise TargetError(f"tools.{tool}.source: {quoted(source)} is on another machine; give a path on this one")
     if path is None:
         raise TargetError(
             f"tools.{tool}.source: {quoted(_without_secrets(source))} is remote, and a gate must not depend on "
             "remote content that can change; download it in an earlier step and give its path"
         )
     try:
-        checkout.place(path)
+        checkout.resolve(path)
     except RefusedFileError as error:
         raise TargetError(f"tools.{tool}.source: {quoted(source)} {error.clause}") from None
     return checkout.folder / path
@@ -233,10 +231,10 @@ def _without_secrets(source: str) -> str:
 
 
 def _is_read(file: SourceFile) -> bool:
-    return file.suffix in TEXT or file.suffix in HTML or file.suffix in DOCUMENTS
+    return file.suffix in TEXT_SUFFIXES or file.suffix in HTML_SUFFIXES or file.suffix in DOCUMENT_SUFFIXES
 
 
-def _files_below(place: Path, checkout: Checkout) -> Iterator[SourceFile]:
+def _files_in(place: Path, checkout: Checkout) -> Iterator[SourceFile]:
     for folder, folders, names in os.walk(place):
         folders[:] = [name for name in folders if not name.startswith(".")]
         for name in names:

@@ -1,4 +1,4 @@
-"""Divides a document into sections with headings, and into chunks that know their sections."""
+"""Divides a document into sections with headings, and into chunks with the indexes of their sections."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _UNDERLINE = re.compile(r" {0,3}(=+|-{2,})[ \t]*$")
 _FENCE = re.compile(r" {0,3}(```+|~~~+)")
 _EMPHASIS = re.compile(r"^(\*\*|__)(?=\S)(.*\S)\1$")
 _TITLE_TOKENS = 20
-"""Most tokens of a heading in a path; a longer one is cut there, and is whole in the section's text."""
+"""Most tokens of a heading in a path; the section's text contains a longer heading in full."""
 
 
 class Section(Struct, frozen=True):
@@ -48,7 +48,7 @@ class Section(Struct, frozen=True):
         return " > ".join((*self.path, self.label)) if self.label else ""
 
 
-class _Open(Struct):
+class _OpenSection(Struct):
     """A section whose lines are still being read."""
 
     heading: Heading
@@ -70,8 +70,8 @@ def split_sections(text: str, domain: Domain = "none", depth: int | None = None)
         The sections in the order of the document. Each visible character, except for the marks of Markdown headings, is
         in the text or label of a section.
     """
-    opened: list[_Open] = []
-    found: list[_Open] = [_Open(Heading((-1, 0), "", "", "", ""), 0, 0, None)]
+    opened: list[_OpenSection] = []
+    found: list[_OpenSection] = [_OpenSection(Heading((-1, 0), "", "", "", ""), 0, 0, None)]
     for line, start, made in _lines_with_headings(text, domain, opened):
         added = False
         for heading in made:
@@ -79,7 +79,7 @@ def split_sections(text: str, domain: Domain = "none", depth: int | None = None)
             if depth is not None and len(above) >= depth:
                 break
             opened[:] = above
-            entry = _Open(_shorten_heading(heading), len(found), start, above[-1].index if above else None)
+            entry = _OpenSection(_shorten_heading(heading), len(found), start, above[-1].index if above else None)
             entry.lines = [entry.heading.body] if entry.heading.body else []
             opened.append(entry)
             found.append(entry)
@@ -89,7 +89,7 @@ def split_sections(text: str, domain: Domain = "none", depth: int | None = None)
     return tuple(_finish_sections(found))
 
 
-def _finish_sections(found: list[_Open]) -> Iterator[Section]:
+def _finish_sections(found: list[_OpenSection]) -> Iterator[Section]:
     """Yield the finished sections; the text before the first heading is a section only if it is not blank."""
     first = 0 if "".join(found[0].lines).strip() else 1
     paths: dict[int, tuple[str, ...]] = {}
@@ -108,7 +108,7 @@ def _finish_sections(found: list[_Open]) -> Iterator[Section]:
 
 
 def _lines_with_headings(
-    text: str, domain: Domain, opened: list[_Open]
+    text: str, domain: Domain, opened: list[_OpenSection]
 ) -> Iterator[tuple[str, int, tuple[Heading, ...]]]:
     """Yield each line with its start in characters and the headings in it.
 
@@ -160,7 +160,7 @@ def _without_closing_marks(title: str) -> str:
     return bare.rstrip() if not bare or bare[-1] in " \t" else title
 
 
-def _plain_headings(line: str, domain: Domain, opened: list[_Open], begins: bool) -> tuple[Heading, ...]:
+def _plain_headings(line: str, domain: Domain, opened: list[_OpenSection], begins: bool) -> tuple[Heading, ...]:
     bare = line.strip()
     if not bare:
         return ()
@@ -192,16 +192,16 @@ def _cut_title(title: str) -> str:
 
 
 _ANCHOR = re.compile(r"\W+")
-_LONGEST_ANCHOR = 60
+_MAX_ANCHOR = 60
 _CITED = frozenset(("section", "item", "article"))
 """Kinds of sections whose number alone identifies them: `4.2` is a section, not Part 4.2."""
 
 
 class ChunkRules(Struct, frozen=True):
-    """The settings for cutting documents into chunks.
+    """The settings for splitting documents into chunks.
 
     Attributes:
-        strategy: `structure` for chunks that follow the sections, `token` for pieces of about equal size.
+        strategy: `structure` for chunks that follow the sections, `token` for chunks of about equal size.
         domain: kind of document, which determines the headings that count besides Markdown headings.
         most_tokens: largest number of tokens in a chunk, including the headings at its start.
         overlap: number of tokens that adjacent chunks of a section share, or of a document if the strategy is `token`;
@@ -217,7 +217,7 @@ class ChunkRules(Struct, frozen=True):
 
 
 class Chunk(Struct, frozen=True):
-    """A piece of a document that is searched as a unit.
+    """A part of a document that is searched as a unit.
 
     Attributes:
         id: with `structure`, the file and the section's number or heading, such as `policy.md#4.2(a)`, with `~2` for
@@ -267,7 +267,7 @@ def _chunks_by_structure(source: str, text: str, found: Sequence[Section], rules
     used: dict[str, int] = {}
     for index, section in enumerate(found):
         shown = _path_text((*section.path, section.label) if section.label else (), rules.most_tokens // 4)
-        if not section.text and _is_shown_below(index, found, rules):
+        if not section.text and _is_in_subsection_chunk(index, found, rules):
             continue
         name = _unique_name(f"{source}#{_anchor(section)}", used)
         numbers = (section.number,) if section.number and section.kind in _CITED else ()
@@ -296,10 +296,8 @@ def _unique_name(name: str, used: dict[str, int]) -> str:
     return free
 
 
-def _is_shown_below(index: int, found: Sequence[Section], rules: ChunkRules) -> bool:
-    """Return whether a section's heading is in the chunk of one of its subsections, so that it needs no chunk if it has
-    no text.
-    """
+def _is_in_subsection_chunk(index: int, found: Sequence[Section], rules: ChunkRules) -> bool:
+    """Return whether the chunk of a subsection contains the heading of section `index`."""
     below = found[index + 1] if index + 1 < len(found) else None
     if below is None or below.parent != index:
         return False
@@ -307,7 +305,7 @@ def _is_shown_below(index: int, found: Sequence[Section], rules: ChunkRules) -> 
     shown = _path_text((*below.path, below.label), rules.most_tokens // 4)
     if below.path[-1] != label or len(below.path) + 1 > shown.count(" > ") + 1 or shown.startswith("… > "):
         return False
-    return bool(below.text) or _is_shown_below(index + 1, found, rules)
+    return bool(below.text) or _is_in_subsection_chunk(index + 1, found, rules)
 
 
 def _chunks_by_token(source: str, text: str, found: Sequence[Section], rules: ChunkRules) -> Iterator[Chunk]:
@@ -334,4 +332,4 @@ def _anchor(section: Section) -> str:
     if section.number and section.kind in _CITED:
         return section.number
     words = _ANCHOR.sub("-", section.label.casefold()).strip("-")
-    return words[:_LONGEST_ANCHOR].rstrip("-") or "top"
+    return words[:_MAX_ANCHOR].rstrip("-") or "top"

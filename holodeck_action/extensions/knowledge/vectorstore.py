@@ -1,4 +1,4 @@
-"""The tool type `vectorstore`, which searches documents by meaning, in memory."""
+"""The tool type `vectorstore`, which searches documents by embeddings, in memory."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ _TEXTS_ONLY = ("chunk_size", "chunk_overlap")
 
 
 class Passage(Struct, frozen=True):
-    """One searchable piece of a source: a piece of text or a record.
+    """One searchable part of a source: a chunk of text or a record.
 
     Attributes:
-        id: the file's name, `#`, and the record's id or the piece's number in the file, from 1; only the record's id if
+        id: the file's name, `#`, and the record's id or the chunk's number in the file, from 1; only the record's id if
             the source is a single file of records. The tool's name precedes the id if another tool uses the same id.
         source: name of the file.
         embedded: the text that is embedded.
@@ -112,7 +112,7 @@ class VectorStores(DocumentTools):
         )
 
     async def open(self) -> Sequence[VectorSearch]:
-        """Read all documents, cut them into passages, and embed the passages.
+        """Read all documents, split them into passages, and embed the passages.
 
         Raises:
             AgentError: `tool_unavailable`: a file cannot be read or its texts cannot be embedded.
@@ -224,8 +224,8 @@ def _check_settings(entry: VectorstoreTool, suite: Suite) -> None:
     size = CHUNK_SIZE if entry.chunk_size is None else entry.chunk_size
     if entry.chunk_overlap is not None and entry.chunk_overlap >= size:
         message = (
-            f"{entry.chunk_overlap} is not less than chunk_size ({size}): each chunk must start where the "
-            "previous one ended"
+            f"{entry.chunk_overlap} is not less than chunk_size ({size}): each chunk must start after the "
+            "start of the previous one"
         )
         raise tool_error(suite, entry.name, "chunk_overlap", message)
     delimiter = delimiter_of(entry)
@@ -269,10 +269,10 @@ def _hit(passage: Passage, score: float) -> dict[str, Any]:
     return {**hit, "metadata": dict(passage.metadata)} if passage.metadata else hit
 
 
-def build(given: ToolContext) -> VectorStores:
+def build(context: ToolContext) -> VectorStores:
     """Return the tools of type `vectorstore` for a suite.
 
     Raises:
         TargetError: an entry is invalid or its documents cannot be used.
     """
-    return VectorStores(given.suite, given.environ, given.wire)
+    return VectorStores(context.suite, context.environ, context.wire)

@@ -81,11 +81,11 @@ class McpServer:
         """
         try:
             connection, session = await self._open_session()
-            return await self._run_bounded(
+            return await self._run_with_limit(
                 self._list_pages(connection, session), self.plan.entry.request_timeout, "list its tools"
             )
         except ServerError as error:
-            stderr = "" if self._connection is None else self._connection.heard.stderr
+            stderr = "" if self._connection is None else self._connection.output.stderr
             context: dict[str, object] = {"stderr": stderr} if stderr else {}
             raise AgentError(f"{self.plan.place}: {self._error_text(error)}", "tool_unavailable", context) from None
 
@@ -104,7 +104,7 @@ class McpServer:
             self.plan.entry.request_timeout if timeout_s is None else min(self.plan.entry.request_timeout, timeout_s)
         )
         try:
-            result = await self._run_bounded(self._call(name, args), limit, "answer")
+            result = await self._run_with_limit(self._call(name, args), limit, "answer")
         except ServerError as error:
             raise ToolError(f"{self.plan.place}: {self._error_text(error)}", error.code) from None
         self._starts = 0
@@ -161,9 +161,8 @@ class McpServer:
             raise self._connection_error(connection)
         return connection, session
 
-    async def _run_bounded(self, work: Coroutine[Any, Any, T], limit: float, what: str) -> T:
-        """Run a coroutine with a time limit. It is abandoned at the limit, since its cancellation could hang with the
-        server.
+    async def _run_with_limit(self, work: Coroutine[Any, Any, T], limit: float, what: str) -> T:
+        """Run a coroutine with a time limit. At the limit it is abandoned, since its cancellation could hang.
 
         Raises:
             ServerError: the coroutine did not finish within `limit` seconds; the message says that the server did not
@@ -204,13 +203,13 @@ class McpServer:
                 raise ServerError(
                     "it no longer knows the session; the next call starts a new one", "disconnected"
                 ) from None
-            raise ServerError(f"it refused: {_server_message(error, connection.heard)}", "refused") from None
+            raise ServerError(f"it refused: {_server_message(error, connection.output)}", "refused") from None
         except (ValueError, RuntimeError) as error:
             # Validation messages quote what was sent.
             raise ServerError(f"it sent an invalid answer ({type(error).__name__})", "bad_answer") from None
 
     def _connection_error(self, connection: _Connection) -> ServerError:
-        error = connection.trouble
+        error = connection.failure
         code = {"too_large": "too_large", "crashed": "crashed", "timeout": "timeout"}.get(
             error.code if isinstance(error, AgentError) else "", "disconnected"
         )
@@ -224,7 +223,7 @@ class McpServer:
         """Return a clause with the reason why a connection ended or could not be opened."""
         from mcp.shared.exceptions import MCPError
 
-        heard, error = connection.heard, connection.trouble
+        output, error = connection.output, connection.failure
         match error:
             case AgentError(code="too_large"):
                 return f"it sent a message of more than {MAX_MESSAGE} bytes; the connection was ended"
@@ -232,10 +231,10 @@ class McpServer:
                 return error.message.replace("the command", "its process").replace(" without answering", "")
             case TimeoutError():
                 clause = f"it was not ready within {self.plan.entry.request_timeout:g} s (request_timeout)"
-                if heard.stray is not None:
-                    words = heard.stray.words(heard.redact)
+                if output.stray is not None:
+                    words = output.stray.words(output.redact)
                     clause += f"; its output, which may contain only messages, contains: {words}"
-                return f"{clause}{heard.last_words}"
+                return f"{clause}{output.stderr_clause}"
             case httpx2.HTTPStatusError():
                 return f"it answered with HTTP {error.response.status_code}"
             case httpx2.ConnectError() | httpx2.ConnectTimeout():
@@ -243,7 +242,7 @@ class McpServer:
             case httpx2.HTTPError():
                 return f"it closed the connection early ({type(error).__name__})"
             case MCPError():
-                return f"it refused: {_server_message(error, heard)}"
+                return f"it refused: {_server_message(error, output)}"
             case OSError():
                 return f"it cannot be started: {error.strerror or type(error).__name__}"
             case None:
@@ -270,13 +269,13 @@ class _Connection:
     them.
 
     Attributes:
-        heard: output of the server besides its messages.
-        trouble: error that ended the connection; None while it is open, or if this side closed it.
+        output: output of the server besides its messages.
+        failure: error that ended the connection; None while it is open, or if this side closed it.
     """
 
     def __init__(self, plan: ServerPlan, redact: Redact) -> None:
-        self.heard = ServerOutput(redact)
-        self.trouble: BaseException | None = None
+        self.output = ServerOutput(redact)
+        self.failure: BaseException | None = None
         self._plan = plan
         self._stop = asyncio.Event()
         self._ready: asyncio.Future[ClientSession] = asyncio.get_running_loop().create_future()
@@ -289,7 +288,7 @@ class _Connection:
 
     async def wait_ready(self) -> ClientSession | None:
         """Wait until the connection is open and return its session; None if it ended first, with the error in
-        `trouble`.
+        `failure`.
         """
         waited: set[asyncio.Future[Any]] = {self._task, self._ready}
         await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
@@ -326,12 +325,12 @@ class _Connection:
         except asyncio.CancelledError:
             return
         except Exception as error:  # noqa: BLE001 - the next call reports whatever ended the connection
-            self.trouble = _first_cause(error)
+            self.failure = _first_cause(error)
 
     def _open_streams(self) -> AbstractAsyncContextManager[Streams]:
         if self._plan.process is not None:
-            return stdio_streams(self._plan.process, self.heard)
-        return (sse_streams if self._plan.entry.transport == "sse" else http_streams)(self._plan.entry, self.heard)
+            return stdio_streams(self._plan.process, self.output)
+        return (sse_streams if self._plan.entry.transport == "sse" else http_streams)(self._plan.entry, self.output)
 
 
 def silence_sdk_logs() -> None:
@@ -356,10 +355,10 @@ async def _negotiate_version(session: ClientSession) -> None:
         await session.discover()
 
 
-def _server_message(error: MCPError, heard: ServerOutput) -> str:
+def _server_message(error: MCPError, output: ServerOutput) -> str:
     """Return the error message of a server, with the HTTP status if the message contains nothing else."""
-    text = Foreign.of_text(error.message).words(heard.redact, 500)
-    return f"{text} (HTTP {heard.status})" if heard.status is not None and error.message in _STATUS_ONLY else text
+    text = Foreign.of_text(error.message).words(output.redact, 500)
+    return f"{text} (HTTP {output.status})" if output.status is not None and error.message in _STATUS_ONLY else text
 
 
 def _first_cause(error: BaseException) -> BaseException:

@@ -33,7 +33,7 @@ _INSTALL = {
 _STDIO_FIELDS = ("command", "args", "env", "env_file", "encoding")
 _HTTP_FIELDS = ("url", "headers", "timeout", "sse_read_timeout", "terminate_on_close")
 _VARIABLE = re.compile(r"[^=\0]+")
-_FRAMING = frozenset({"connection", "content-length", "content-type", "host", "transfer-encoding"})
+_RESERVED_HEADERS = frozenset({"connection", "content-length", "content-type", "host", "transfer-encoding"})
 _SECRET_HEADERS = frozenset({"authorization", "cookie", "proxy-authorization"})
 
 
@@ -106,7 +106,7 @@ def entry_notices(entry: MCPTool) -> Iterator[str]:
         idle = (*idle, "terminate_on_close")
     named = [name for name in idle if name in entry.model_fields_set and getattr(entry, name) is not None]
     if entry.transport != "stdio" and set(entry.config or {}) - {"allowed_tools"}:
-        named.append("config but allowed_tools")
+        named.append("config except allowed_tools")
     if named:
         yield f"tools.{entry.name}: {', '.join(named)} has no effect on transport {entry.transport}"
     if "load_prompts" in entry.model_fields_set and entry.load_prompts:
@@ -228,7 +228,7 @@ def _check_url(entry: MCPTool) -> None:
     if not usable:
         raise TargetError(f"{where}.url: transport {entry.transport} needs an address that starts with https://")
     for name, value in (entry.headers or {}).items():
-        check_header(name, value, reserved=_FRAMING, where=f"{where}.headers: ")
+        check_header(name, value, reserved=_RESERVED_HEADERS, where=f"{where}.headers: ")
 
 
 def _allowed_tools(entry: MCPTool) -> tuple[str, ...] | None:

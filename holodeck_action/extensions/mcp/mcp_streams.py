@@ -58,17 +58,17 @@ class ServerOutput:
 
     @property
     def stderr(self) -> str:
-        """The last part of the process's standard error, without secrets."""
+        """The last part of the process's standard error, without secrets; empty if there is no process."""
         return "" if self.process is None else self.process.stderr
 
     @property
-    def last_words(self) -> str:
+    def stderr_clause(self) -> str:
         """The last line of standard error as a clause to append to a sentence; empty if there is no such line."""
-        return "" if self.process is None else self.process.last_words
+        return "" if self.process is None else self.process.last_line
 
 
 @asynccontextmanager
-async def stdio_streams(server: StdioServer, heard: ServerOutput) -> AsyncIterator[Streams]:
+async def stdio_streams(server: StdioServer, output: ServerOutput) -> AsyncIterator[Streams]:
     """Run a server's process, and end it and all its descendants at the end of the context.
 
     Raises:
@@ -83,7 +83,7 @@ async def stdio_streams(server: StdioServer, heard: ServerOutput) -> AsyncIterat
             environ=server.environ,
             max_line=MAX_MESSAGE,
             code=server.code,
-            redact=heard.redact,
+            redact=output.redact,
         )
     )
     try:
@@ -92,15 +92,15 @@ async def stdio_streams(server: StdioServer, heard: ServerOutput) -> AsyncIterat
         # A cancellation now would leave a process that is just being started.
         await (await starting).close()
         raise
-    heard.process = process
+    output.process = process
     utf_8 = codecs.lookup(server.encoding).name == "utf-8"
 
     async def read(received: MemoryObjectSendStream[Any]) -> None:
         try:
             while True:
                 line = await process.read_line()
-                said = Foreign(line) if utf_8 else Foreign.of_text(line.decode(server.encoding, "replace"))
-                await _forward_message(said, received, heard)
+                text = Foreign(line) if utf_8 else Foreign.of_text(line.decode(server.encoding, "replace"))
+                await _forward_message(text, received, output)
         except AgentError:
             # The process is of no more use and need not end in an orderly way.
             await process.stop()
@@ -118,7 +118,7 @@ async def stdio_streams(server: StdioServer, heard: ServerOutput) -> AsyncIterat
 
 
 @asynccontextmanager
-async def sse_streams(entry: MCPTool, heard: ServerOutput) -> AsyncIterator[Streams]:
+async def sse_streams(entry: MCPTool, output: ServerOutput) -> AsyncIterator[Streams]:
     """Connect over the protocol's first HTTP transport: a stream of events delivers messages, and POST requests send
     them.
 
@@ -126,11 +126,11 @@ async def sse_streams(entry: MCPTool, heard: ServerOutput) -> AsyncIterator[Stre
 
     Raises:
         httpx2.HTTPError: in an exception group: the server cannot be reached, or closed the connection.
-        AgentError: in an exception group: the server ended the stream, or wants messages sent to a URL on another
-            server.
+        AgentError: in an exception group: the server ended the stream, or names a URL on another server for
+            messages.
     """
     async with (
-        _client(entry, heard) as client,
+        _client(entry, output) as client,
         client.stream(
             "GET", str(entry.url), headers={"accept": "text/event-stream", "cache-control": "no-store"}
         ) as stream,
@@ -143,7 +143,7 @@ async def sse_streams(entry: MCPTool, heard: ServerOutput) -> AsyncIterator[Stre
                 if event.event == "endpoint" and not address.done():
                     address.set_result(_message_url(str(entry.url), event.data))
                 elif event.event == "message" and event.data:
-                    await _forward_message(Foreign.of_text(event.data), received, heard)
+                    await _forward_message(Foreign.of_text(event.data), received, output)
             raise AgentError("it ended the stream of its messages", "disconnected")
 
         async def write(sent: MemoryObjectReceiveStream[Any]) -> None:
@@ -179,7 +179,7 @@ async def _open_exchange(
 
 
 @asynccontextmanager
-async def http_streams(entry: MCPTool, heard: ServerOutput) -> AsyncIterator[Streams]:
+async def http_streams(entry: MCPTool, output: ServerOutput) -> AsyncIterator[Streams]:
     """Connect to a server over streamable HTTP, with the SDK's client.
 
     Raises:
@@ -188,7 +188,7 @@ async def http_streams(entry: MCPTool, heard: ServerOutput) -> AsyncIterator[Str
     from mcp.client.streamable_http import streamable_http_client
 
     async with (
-        _client(entry, heard) as client,
+        _client(entry, output) as client,
         streamable_http_client(
             str(entry.url),
             http_client=client,
@@ -199,7 +199,7 @@ async def http_streams(entry: MCPTool, heard: ServerOutput) -> AsyncIterator[Str
         yield streams
 
 
-class _Bounded(httpx2.AsyncByteStream):
+class _BoundedBody(httpx2.AsyncByteStream):
     """The body of a response, which raises an error when it exceeds the size limit."""
 
     def __init__(self, stream: Any) -> None:
@@ -217,13 +217,13 @@ class _Bounded(httpx2.AsyncByteStream):
         await self._stream.aclose()
 
 
-def _client(entry: MCPTool, heard: ServerOutput) -> httpx2.AsyncClient:
+def _client(entry: MCPTool, output: ServerOutput) -> httpx2.AsyncClient:
     async def note_response(response: httpx2.Response) -> None:
         if response.status_code >= 300 and response.request.method == "POST":
-            heard.status = response.status_code
+            output.status = response.status_code
         # In a stream of events, the limit applies to each event.
         if not response.headers.get("content-type", "").startswith("text/event-stream"):
-            response.stream = _Bounded(response.stream)
+            response.stream = _BoundedBody(response.stream)
 
     return httpx2.AsyncClient(
         headers={
@@ -243,21 +243,21 @@ def _message_text(message: SessionMessage) -> str:
     return json.dumps(message.message.model_dump(by_alias=True, mode="json", exclude_unset=True))
 
 
-async def _forward_message(said: Foreign, received: MemoryObjectSendStream[Any], heard: ServerOutput) -> None:
+async def _forward_message(text: Foreign, received: MemoryObjectSendStream[Any], output: ServerOutput) -> None:
     """Pass a message to the session; a line that is not a message is skipped, and the first such line is kept."""
     from mcp.shared.message import SessionMessage
     from mcp_types import jsonrpc_message_adapter
 
     try:
-        message = jsonrpc_message_adapter.validate_json(said.lossy_text(), by_name=False)
+        message = jsonrpc_message_adapter.validate_json(text.lossy_text(), by_name=False)
     except ValueError:
-        heard.stray = heard.stray or said
+        output.stray = output.stray or text
         return
     await received.send(SessionMessage(message))
 
 
 def _message_url(url: str, given: str) -> str:
-    """Return the URL to send messages to, which the server gives relative to its own.
+    """Return the absolute URL for messages to a server, which names it relative to its own URL.
 
     Raises:
         AgentError: the URL is on another server, which must not receive the headers.

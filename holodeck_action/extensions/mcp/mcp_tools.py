@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from holodeck_action.extensions.mcp.mcp_server import McpServer
 
-_LARGEST_SCHEMA = 1_000_000
+_MOST_SCHEMA_BYTES = 1_000_000
 """Most bytes of a tool's schema and description."""
 
 
@@ -186,12 +186,12 @@ def _tool_definition(server: McpServer, listed: ListedTool, name: str) -> ToolDe
     place = f"{server.plan.place}: the server's tool {quoted(server.redact(listed.name))}"
     try:
         schema: dict[str, Any] = make_storable(
-            PlainConverter(_LARGEST_SCHEMA).convert(listed.input_schema, "its inputSchema")
+            PlainConverter(_MOST_SCHEMA_BYTES).convert(listed.input_schema, "its inputSchema")
         )
         if schema.setdefault("type", "object") != "object":
             raise ValueError("it must be of type object")
         schema.setdefault("properties", {})
-        JsonSchema(schema, words=server.words)
+        JsonSchema(schema, shorten=server.words)
     except (CallError, ValueError) as error:
         reason = error.message if isinstance(error, CallError) else str(error)
         raise AgentError(
@@ -200,17 +200,17 @@ def _tool_definition(server: McpServer, listed: ListedTool, name: str) -> ToolDe
             "tool_unavailable",
         ) from None
     description = listed.description or listed.title or listed.name
-    return ToolDefinition(name, make_storable(description)[:_LARGEST_SCHEMA], schema)
+    return ToolDefinition(name, make_storable(description)[:_MOST_SCHEMA_BYTES], schema)
 
 
 _LONGEST_NAME = 64
 """Most characters of a tool's name that all providers accept."""
 _FOREIGN = re.compile(r"[^a-zA-Z0-9_-]")
 _DIGEST = 8
-_LONGEST_ERROR = 2000
+_MODEL_ERROR_LIMIT = 2000
 """Most characters of an error for the model."""
-_SHORTEST_ERROR = 500
-"""Most characters of an error in the record's sentence."""
+_RECORD_ERROR_LIMIT = 500
+"""Most characters of an error in the record."""
 
 
 def visible_names(found: Sequence[tuple[str, str]], taken: Collection[str]) -> list[str]:
@@ -261,8 +261,8 @@ def read_result(
     parts = [_block_text(block, redact) for block in result.content]
     if result.is_error:
         text = replace_surrogates("\n".join(parts)) or "the tool failed and did not say why"
-        words = Foreign.of_text(text).words(redact, _SHORTEST_ERROR)
-        raise ToolError(f"{place}: {words}", "raised", for_model=cut(redact(text), _LONGEST_ERROR))
+        words = Foreign.of_text(text).words(redact, _RECORD_ERROR_LIMIT)
+        raise ToolError(f"{place}: {words}", "raised", for_model=cut(redact(text), _MODEL_ERROR_LIMIT))
     has_text = any(block.type == "text" for block in result.content)
     value: Any = "\n".join(parts)
     if is_retrieval:
@@ -351,17 +351,17 @@ def _shorten_with_digest(clean: str, name: str) -> str:
     return f"{clean[: _LONGEST_NAME - _DIGEST - 1]}_{digest}"
 
 
-def build(given: ToolContext) -> McpServers:
+def build(context: ToolContext) -> McpServers:
     """Return the MCP servers of a suite.
 
     Raises:
         TargetError: an entry is invalid.
     """
-    suite = given.suite
+    suite = context.suite
     return McpServers(
         suite.agent.tools or (),
         checkout=suite.checkout,
-        environ=given.environ,
-        code=given.code,
-        redactor=given.redactor,
+        environ=context.environ,
+        code=context.code,
+        redactor=context.redactor,
     )

@@ -12,22 +12,22 @@ from holodeck_action.seam.extras import way_to_get
 from holodeck_action.suite.configuration_errors import ConfigurationError
 
 
-def write_parquet(asked: ExportOptions, caller: Caller) -> int:
+def write_parquet(exporting: ExportOptions, caller: Caller) -> int:
     """Write a record as a folder of Parquet tables.
 
     Raises:
         ConfigurationError: the record is invalid, no folder is given, a required package is not installed, or the
             folder cannot be written.
     """
-    stored = read_results(asked.results)
-    if asked.file is None:
+    stored = read_results(exporting.results)
+    if exporting.file is None:
         raise ConfigurationError(["--format parquet writes a folder; name it with --output"])
     if not is_installed():
         raise ConfigurationError(
             [f"Parquet needs the package pyarrow, which is not installed; {way_to_get('parquet')}"]
         )
     try:
-        write_tables(asked.file.path, stored.record, caller.disk or DISK)
+        write_tables(exporting.file.path, stored.record, caller.disk or DISK)
     except OSError as error:
-        raise ConfigurationError([f"{asked.file}: cannot be written: {error.strerror}"]) from error
+        raise ConfigurationError([f"{exporting.file}: cannot be written: {error.strerror}"]) from error
     return ExitCode.PASSED

@@ -65,7 +65,7 @@ class Table(Struct, frozen=True):
     columns: tuple[Column, ...]
 
 
-_OF: tuple[tuple[type[Struct], dict[str, str], str | None], ...] = (
+_TABLE_ROWS: tuple[tuple[type[Struct], dict[str, str], str | None], ...] = (
     (CaseRecord, {"id": "case"}, "trials"),
     (TrialRecord, {"index": "trial"}, "turns"),
     (TurnRecord, {"index": "turn"}, "evaluations"),
@@ -178,7 +178,7 @@ def tables() -> tuple[Table, ...]:
     """Return the definitions of the tables, each after its parent table."""
     made: list[Table] = []
     keys: tuple[str, ...] = ()
-    for name, (kind, renamed, rows) in zip(TABLES, _OF, strict=True):
+    for name, (kind, renamed, rows) in zip(TABLES, _TABLE_ROWS, strict=True):
         made.append(Table(name, keys, _columns(kind, renamed, rows)))
         keys = (*keys, *renamed.values())
     return tuple(made)

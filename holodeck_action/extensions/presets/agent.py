@@ -17,7 +17,7 @@ from holodeck_action.metrics.base import BuildContext
 from holodeck_action.metrics.judging.trajectory_accuracy import TrajectoryAccuracyMetric
 from holodeck_action.metrics.metric_sets import Member, PresetEvaluator
 from holodeck_action.suite.model.base import Flag, FormatModel, UnitInterval
-from holodeck_action.suite.model.metric_base import NOTHING, TOOLS, Metric, Role
+from holodeck_action.suite.model.metric_base import NO_INPUTS, TOOLS, Metric, Role
 
 TOOL_CORRECTNESS, TRAJECTORY = "deepeval_tool_correctness", "langchain_agent_trajectory_accuracy"
 """Keys of the results, as in the documents of gllm-evals."""
@@ -90,7 +90,7 @@ class AgentMetric(PresetMetric):
     def needs(self) -> frozenset[str]:
         """The expected tool calls if they are compared, and the inputs of the metrics that grade the answer."""
         parts = self.metrics
-        tools = TOOLS if parts.tool_correctness.enabled else NOTHING
+        tools = TOOLS if parts.tool_correctness.enabled else NO_INPUTS
         return tools | parts.generation.metrics.needs if parts.generation.enabled else tools
 
     @property

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from holodeck_action.extensions.presets.parts import (
-    ANSWERED,
-    COMPARED,
+    ANSWER_PARAMS,
+    PARAMS_WITH_EXPECTED,
     AnswerParts,
     Criterion,
     PresetMetric,
@@ -22,7 +22,7 @@ from holodeck_action.suite.model.metric_base import GROUND_TRUTH, Role
 
 _COMPLETENESS = Criterion(
     "completeness",
-    COMPARED,
+    PARAMS_WITH_EXPECTED,
     "How much of what the expected output says in reply to the input does the actual output say, too?",
     (
         "List the facts and instructions of the expected output that the input asks for.",
@@ -38,7 +38,7 @@ _COMPLETENESS = Criterion(
 )
 _GROUNDEDNESS_WITHOUT_CONTEXT = Criterion(
     "groundedness",
-    COMPARED,
+    PARAMS_WITH_EXPECTED,
     "Does everything that the actual output states agree with the expected output or the input?",
     (
         "List the statements of fact in the actual output; greetings, offers of help and questions are none.",
@@ -54,7 +54,7 @@ _GROUNDEDNESS_WITHOUT_CONTEXT = Criterion(
 )
 _GROUNDEDNESS = Criterion(
     "groundedness",
-    (*ANSWERED, "retrieval_context"),
+    (*ANSWER_PARAMS, "retrieval_context"),
     "Does everything that the actual output states rest on the retrieval context or on the input?",
     (
         "List the statements of fact in the actual output; greetings, offers of help and questions are none.",
@@ -72,7 +72,7 @@ _GROUNDEDNESS = Criterion(
 )
 _REDUNDANCY = Criterion(
     "redundancy",
-    COMPARED,
+    PARAMS_WITH_EXPECTED,
     "How much does the actual output say twice, or say without need?",
     (
         "Find what the actual output says more than once, in the same words or in others.",

@@ -25,20 +25,20 @@ from holodeck_action.suite.model.metric_base import (
     EvaluationParam,
     GradedPart,
     JudgeCalls,
-    JudgedMetric,
     Metric,
+    QuestionMetric,
     Role,
 )
 from holodeck_action.suite.model.providers import LLMProvider
 
 LEVELS = 3
-"""Levels of the built-in rubrics: 1, 2 and 3."""
-COMPARED = ("input", "actual_output", "expected_output")
-ANSWERED = ("input", "actual_output")
+"""Number of levels in the built-in rubrics: they are 1, 2 and 3."""
+PARAMS_WITH_EXPECTED = ("input", "actual_output", "expected_output")
+ANSWER_PARAMS = ("input", "actual_output")
 
 
 class Criterion(Struct, frozen=True):
-    """The criterion that a built-in part has its judge apply. The wording is ours, not HoloDeck's.
+    """The criterion by which the judge of a built-in part grades. The wording is ours, not HoloDeck's.
 
     Attributes:
         name: name of the metric.
@@ -183,7 +183,7 @@ class AnswerParts(PresetParts):
     """Whether much repeats itself. Low is good."""
 
 
-class PresetMetric(JudgedMetric):
+class PresetMetric(QuestionMetric):
     """Common settings of all presets."""
 
     if TYPE_CHECKING:

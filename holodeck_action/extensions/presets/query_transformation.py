@@ -7,7 +7,13 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from holodeck_action.extensions.presets.parts import COMPARED, AnswerParts, Criterion, CriterionPart, PresetMetric
+from holodeck_action.extensions.presets.parts import (
+    PARAMS_WITH_EXPECTED,
+    AnswerParts,
+    Criterion,
+    CriterionPart,
+    PresetMetric,
+)
 from holodeck_action.metrics.base import BuildContext
 from holodeck_action.metrics.metric_sets import Member, TextEvaluator
 from holodeck_action.suite.model.base import FormatModel, Integer, Number, UnitInterval
@@ -19,7 +25,7 @@ _Mapping = Annotated[dict[Integer, UnitInterval], Field(min_length=2)]
 CRITERIA = (
     Criterion(
         "completeness",
-        COMPARED,
+        PARAMS_WITH_EXPECTED,
         "Does the transformed query (actual output) ask for everything that the expected query asks for?",
         (
             "List what the expected output asks for: subjects, conditions, names, numbers, places and times.",
@@ -35,7 +41,7 @@ CRITERIA = (
     ),
     Criterion(
         "groundedness",
-        COMPARED,
+        PARAMS_WITH_EXPECTED,
         "Does the transformed query (actual output) ask only for what the input, or the expected query, asks for?",
         (
             "List the subjects and conditions that the actual output asks for.",
@@ -51,7 +57,7 @@ CRITERIA = (
     ),
     Criterion(
         "redundancy",
-        COMPARED,
+        PARAMS_WITH_EXPECTED,
         "How much does the transformed query (actual output) repeat, or carry without need?",
         (
             "Find words and queries of the actual output that ask for the same thing again.",

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from holodeck_action.extensions.presets.parts import ANSWERED, Criterion, CriterionPart, PresetMetric, PresetParts
+from holodeck_action.extensions.presets.parts import ANSWER_PARAMS, Criterion, CriterionPart, PresetMetric, PresetParts
 from holodeck_action.metrics.base import BuildContext
 from holodeck_action.metrics.metric_sets import TextEvaluator
 from holodeck_action.suite.model.metric_base import Role
@@ -14,7 +14,7 @@ from holodeck_action.suite.model.metric_base import Role
 CRITERIA = (
     Criterion(
         "coherence",
-        ANSWERED,
+        ANSWER_PARAMS,
         "Does the summary (actual output) hang together as one text?",
         (
             "Read the summary by itself, as somebody would who does not know the source.",
@@ -30,7 +30,7 @@ CRITERIA = (
     ),
     Criterion(
         "consistency",
-        ANSWERED,
+        ANSWER_PARAMS,
         "Does the summary (actual output) say only what the source (input) says?",
         (
             "List the statements of the summary: who, what, when, how much, why.",
@@ -46,7 +46,7 @@ CRITERIA = (
     ),
     Criterion(
         "fluency",
-        ANSWERED,
+        ANSWER_PARAMS,
         "Is the summary (actual output) well written, sentence by sentence?",
         (
             "Read each sentence for grammar, spelling, punctuation and choice of words, in its own language.",
@@ -61,7 +61,7 @@ CRITERIA = (
     ),
     Criterion(
         "relevance",
-        ANSWERED,
+        ANSWER_PARAMS,
         "Does the summary (actual output) hold what matters in the source (input), and not what does not?",
         (
             "List the points without which somebody would not know what the source is about.",

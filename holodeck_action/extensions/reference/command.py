@@ -22,7 +22,7 @@ def verify(caller: Caller, results: tuple[GivenPath, ...]) -> int:
 
     BLEU with sacreBLEU, ROUGE with rouge-score, METEOR with NLTK. Each score that differs by more than 1e-12 is listed.
 
-    Exit code 0: all are equal; 1: one differs, or none could be computed again; 2: RESULTS cannot be used.
+    Exit code 0: all are equal; 1: one differs, or none could be recomputed; 2: RESULTS cannot be used.
     """
     from holodeck_action.extensions.reference.verify import verify_scores
 

@@ -20,7 +20,7 @@ LIBRARIES = tuple(f"{name} {version(name)}" for name in ("sacrebleu", "rouge-sco
 
 
 class TableWordNet:
-    """The part of NLTK's WordNet interface that METEOR uses, with the synonyms of our own table.
+    """The part of NLTK's WordNet interface that METEOR uses, with the synonyms of our table.
 
     Each word has exactly one synset.
     """

@@ -14,7 +14,7 @@ from holodeck_action.record.evaluation import Evaluation
 from holodeck_action.record.folder import PREVIOUS_FOLDER
 from holodeck_action.record.record import Record, TurnRecord
 from holodeck_action.record.result_files import read_record
-from holodeck_action.record.results_search import results_below
+from holodeck_action.record.results_search import find_results
 from holodeck_action.run.caller import Caller
 from holodeck_action.seam.extras import way_to_get
 from holodeck_action.suite.configuration_errors import ConfigurationError
@@ -25,8 +25,8 @@ from holodeck_action.text.redaction import MASK
 TOLERANCE = 1e-12
 """Largest difference between equal scores: the built-in sum of floats differs between versions of Python."""
 METRICS = ("bleu", "rouge", "meteor")
-_SHOWN = 1000
-"""Most characters of a line, since names and numbers come from a file."""
+_LINE_LIMIT = 1000
+"""Maximum characters of a line, since names and numbers come from a file."""
 
 
 class _Tally(Struct):
@@ -66,7 +66,7 @@ def verify_scores(given: Sequence[GivenPath], caller: Caller) -> int:
         ConfigurationError: there is no record, a record is invalid, no record has text scores, or the libraries are not
             installed.
     """
-    files = [file for path in given for file in results_below(path, (PREVIOUS_FOLDER,))]
+    files = [file for path in given for file in find_results(path, (PREVIOUS_FOLDER,))]
     records = [(file, read_record(file)) for file in files]
     if not any(_scores_of(turn) for _, record in records for _, turn in _named_turns(record)):
         shown = ", ".join(str(file) for file in files[:3]) + (", …" if len(files) > 3 else "")
@@ -88,7 +88,7 @@ def _libraries() -> Sequence[str]:
 
 def _write_result(file: GivenPath, tally: _Tally, libraries: Sequence[str], stdout: TextIO) -> bool:
     """Print the differences and counts of a record; return whether all recomputed scores are equal."""
-    shown = one_line(str(file), _SHOWN)
+    shown = one_line(str(file), _LINE_LIMIT)
     for sentence in tally.wrong:
         stdout.write(f"✗ {shown}: {sentence}\n")
     computed = tally.equal + len(tally.wrong)
@@ -116,7 +116,7 @@ def _compare_record(record: Record) -> _Tally:
             if MASK in (turn.response or "") or MASK in (turn.ground_truth or ""):
                 tally.hidden += 1
             elif different := _differences(score, turn):
-                tally.wrong.append(one_line(f"{place}, metric {score.name}: {different}", _SHOWN))
+                tally.wrong.append(one_line(f"{place}, metric {score.name}: {different}", _LINE_LIMIT))
             else:
                 tally.equal += 1
     return tally
@@ -142,11 +142,13 @@ def _composite_scores(composite: Evaluation) -> Iterator[_Score]:
 
     Its metadata has the results of the metrics in the order of the composite's settings.
     """
-    asked, answered = composite.criteria.settings.get("metrics"), composite.metadata.get("metrics")
-    if not isinstance(asked, list) or not isinstance(answered, Mapping):
+    settings_of_all, numbers_of_all = composite.criteria.settings.get("metrics"), composite.metadata.get("metrics")
+    if not isinstance(settings_of_all, list) or not isinstance(numbers_of_all, Mapping):
         return
-    enabled = (settings for settings in asked if isinstance(settings, Mapping) and settings.get("enabled", True))
-    for settings, (name, numbers) in zip(enabled, answered.items(), strict=False):
+    enabled = (
+        settings for settings in settings_of_all if isinstance(settings, Mapping) and settings.get("enabled", True)
+    )
+    for settings, (name, numbers) in zip(enabled, numbers_of_all.items(), strict=False):
         if settings.get("metric") in METRICS and isinstance(numbers, Mapping) and numbers.get("score") is not None:
             yield _Score(f"{composite.evaluator_name}, {name}", settings, numbers)
 

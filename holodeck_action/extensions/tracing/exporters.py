@@ -17,46 +17,46 @@ from holodeck_action.extensions.tracing.traces import Otlp
 from holodeck_action.text.json_values import parse_json
 
 
-class Watch:
-    """Tracks the sending of spans: how many arrived, the last error, and whether to give up."""
+class SendingMonitor:
+    """Tracks the sending of spans: how many arrived, why others were lost, and whether to give up."""
 
     def __init__(self) -> None:
         self.arrived = 0
         """Number of spans that the collector accepted."""
-        self.lost: str | None = None
+        self.loss_reason: str | None = None
         """Clause with the reason why spans were lost most recently; None if no spans were lost."""
-        self._trouble: str | None = None
+        self._last_error: str | None = None
         self._exporter: SpanExporter | None = None
-        self._away = False
+        self._unreachable = False
         self._closing = False
         self._guard = threading.Lock()
 
-    def follow(self, exporter: SpanExporter) -> None:
+    def set_exporter(self, exporter: SpanExporter) -> None:
         """Set the exporter to shut down when sending is given up."""
         self._exporter = exporter
 
-    def note_failure(self, trouble: str, *, away: bool) -> None:
-        """Record a failed request; `away` means that the collector did not answer, so retries would only waste time."""
-        self._trouble = trouble
-        self._away = away
-        if away and self._closing:
+    def note_failure(self, reason: str, *, unreachable: bool) -> None:
+        """Record a failed request; `unreachable` means that the collector did not answer: retries are useless."""
+        self._last_error = reason
+        self._unreachable = unreachable
+        if unreachable and self._closing:
             self.give_up()
 
     def note_success(self) -> None:
         """Record a successful request."""
-        self._trouble, self._away = None, False
+        self._last_error, self._unreachable = None, False
 
     def note_end(self, spans: int, *, sent: bool) -> None:
         """Record the end of sending a batch of spans, and whether the batch was sent."""
-        if sent and self._trouble is None:
+        if sent and self._last_error is None:
             self.arrived += spans
         else:
-            self.lost = self._trouble or self.lost or "they were rejected"
+            self.loss_reason = self._last_error or self.loss_reason or "they were rejected"
 
     def note_closing(self) -> None:
         """Record that the run has ended: from now on, the first request without an answer ends the sending."""
         self._closing = True
-        if self._away:
+        if self._unreachable:
             self.give_up()
 
     def give_up(self) -> None:
@@ -67,12 +67,12 @@ class Watch:
             exporter.shutdown()
 
 
-class Listener(logging.Handler):
-    """Passes the SDK's log messages, which contain the status of gRPC calls, to a watch only, until it is closed."""
+class LogListener(logging.Handler):
+    """Passes the SDK's log messages, which contain the status of gRPC calls, to a monitor only, until it is closed."""
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, monitor: SendingMonitor) -> None:
         super().__init__()
-        self._watch = watch
+        self._monitor = monitor
         self._logger = logging.getLogger("opentelemetry")
         self._propagated = self._logger.propagate
         self._logger.addHandler(self)
@@ -83,7 +83,9 @@ class Listener(logging.Handler):
         for argument in record.args if isinstance(record.args, tuple) else ():
             name = getattr(argument, "name", None)
             if type(argument).__name__ == "StatusCode" and isinstance(name, str):
-                self._watch.note_failure(f"it answered {name}", away=name in ("UNAVAILABLE", "DEADLINE_EXCEEDED"))
+                self._monitor.note_failure(
+                    f"it answered {name}", unreachable=name in ("UNAVAILABLE", "DEADLINE_EXCEEDED")
+                )
 
     def close(self) -> None:
         """Restore the logger's previous settings."""
@@ -92,21 +94,21 @@ class Listener(logging.Handler):
         super().close()
 
 
-class WatchedExporter(SpanExporter):
-    """An exporter that reports its results to a watch."""
+class MonitoredExporter(SpanExporter):
+    """An exporter that reports its results to a monitor."""
 
-    def __init__(self, exporter: SpanExporter, watch: Watch, *, silent: bool) -> None:
+    def __init__(self, exporter: SpanExporter, monitor: SendingMonitor, *, silent: bool) -> None:
         """Wrap an exporter.
 
         Args:
             exporter: the exporter that sends the spans.
-            watch: the watch to report to.
-            silent: whether the exporter does not itself report successful requests to the watch.
+            monitor: the monitor to report to.
+            silent: whether the exporter does not itself report successful requests to the monitor.
         """
         self._exporter = exporter
-        self._watch = watch
+        self._monitor = monitor
         self._silent = silent
-        watch.follow(exporter)
+        monitor.set_exporter(exporter)
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         """Send spans and return the result; no exception is raised."""
@@ -114,53 +116,55 @@ class WatchedExporter(SpanExporter):
         try:
             result = self._exporter.export(spans)
         except Exception as error:  # noqa: BLE001 - no failure of a collector may fail a run
-            self._watch.note_failure(f"the request could not be made ({type(error).__name__})", away=False)
+            self._monitor.note_failure(f"the request could not be made ({type(error).__name__})", unreachable=False)
         sent = result is SpanExportResult.SUCCESS
         if sent and self._silent:
-            self._watch.note_success()
-        self._watch.note_end(len(spans), sent=sent)
+            self._monitor.note_success()
+        self._monitor.note_end(len(spans), sent=sent)
         return result
 
     def shutdown(self) -> None:
         """Stop sending."""
-        self._watch.give_up()
+        self._monitor.give_up()
 
 
 class _Session(requests.Session):
-    """An HTTP session that reports the result of each request to a watch."""
+    """An HTTP session that reports the result of each request to a monitor."""
 
-    def __init__(self, watch: Watch, *, local: bool) -> None:
+    def __init__(self, monitor: SendingMonitor, *, local: bool) -> None:
         super().__init__()
-        self._watch = watch
+        self._monitor = monitor
         # Requests to this machine need no proxies or passwords from the environment.
         self.trust_env = not local
 
     def request(self, *args: Any, **more: Any) -> requests.Response:
-        """Send a request, and report its result to the watch."""
+        """Send a request, and report its result to the monitor."""
         try:
             response = super().request(*args, **more)
         except Exception as error:
             late = isinstance(error, requests.exceptions.Timeout)
-            self._watch.note_failure("it did not answer in time" if late else "it could not be reached", away=True)
+            self._monitor.note_failure(
+                "it did not answer in time" if late else "it could not be reached", unreachable=True
+            )
             raise
         if response.status_code >= 300:
-            self._watch.note_failure(f"it answered with status {response.status_code}", away=False)
+            self._monitor.note_failure(f"it answered with status {response.status_code}", unreachable=False)
         else:
-            self._watch.note_success()
+            self._monitor.note_success()
         return response
 
 
-def otlp_exporter(plan: Otlp, watch: Watch) -> SpanExporter:
+def otlp_exporter(plan: Otlp, monitor: SendingMonitor) -> SpanExporter:
     """Return an OTLP exporter over HTTP or gRPC; nothing is sent yet.
 
     Raises:
         Exception: the SDK rejects its environment variables.
     """
     http = plan.protocol == "http"
-    return WatchedExporter(_http_exporter(plan, watch) if http else _grpc_exporter(plan), watch, silent=not http)
+    return MonitoredExporter(_http_exporter(plan, monitor) if http else _grpc_exporter(plan), monitor, silent=not http)
 
 
-def _http_exporter(plan: Otlp, watch: Watch) -> SpanExporter:
+def _http_exporter(plan: Otlp, monitor: SendingMonitor) -> SpanExporter:
     from opentelemetry.exporter.otlp.proto.http import Compression
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
@@ -169,7 +173,7 @@ def _http_exporter(plan: Otlp, watch: Watch) -> SpanExporter:
         headers=_headers(plan),
         timeout=_timeout_s(plan),
         compression=None if plan.given.compression is None else Compression(plan.given.compression.strip().lower()),
-        session=_Session(watch, local=plan.local),
+        session=_Session(monitor, local=plan.local),
     )
 
 
@@ -178,13 +182,15 @@ def _grpc_exporter(plan: Otlp) -> SpanExporter:
     from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
 
     options: tuple[tuple[str, int], ...] = (("grpc.enable_http_proxy", 0),) if plan.local else ()
-    asked = plan.given.compression
+    compression = plan.given.compression
     return OTLPSpanExporter(
         endpoint=plan.endpoint,
         insecure=plan.given.insecure if plan.endpoint is None else None,
         headers=_headers(plan),
         timeout=_timeout_s(plan),
-        compression=None if asked is None else Compression["NoCompression" if asked == "none" else asked.title()],
+        compression=None
+        if compression is None
+        else Compression["NoCompression" if compression == "none" else compression.title()],
         channel_options=options or None,  # type: ignore[arg-type]
     )
 
@@ -200,16 +206,14 @@ def _timeout_s(plan: Otlp) -> float | None:
 
 
 MOST_KEPT = 2048
-"""Most spans to keep for the end."""
+"""Maximum number of spans to keep for the end."""
 
 
 class ConsoleSpans(SpanProcessor):
-    """Writes each finished span as JSON. On a terminal, where progress bars are shown, all spans are written at the
-    end.
-    """
+    """Writes each finished span as JSON; on a terminal, which shows progress bars, writes all spans at the end."""
 
     def __init__(self, config: ConsoleExporter, stream: TextIO) -> None:
-        """Write spans to `stream`."""
+        """Store the settings of the exporter and the stream to write to."""
         self._config = config
         self._stream = stream
         self._kept: list[str] | None = [] if stream.isatty() else None

@@ -22,7 +22,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 from opentelemetry.trace import SpanKind, Status, StatusCode
 
 from holodeck_action import __version__
-from holodeck_action.extensions.tracing.exporters import ConsoleSpans, Listener, Watch, otlp_exporter
+from holodeck_action.extensions.tracing.exporters import ConsoleSpans, LogListener, SendingMonitor, otlp_exporter
 from holodeck_action.extensions.tracing.traces import TracePlan
 from holodeck_action.llm.spans import NO_SPAN, Attributes, Kind, Span
 from holodeck_action.text.redaction import MASK, Redactor
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     import regex
 
 PATTERN_SECONDS = 0.25
-"""Time limit of the patterns for one value. It is exceeded at most once in a run: see `Content`."""
+"""Maximum seconds that all patterns together may take for one value; exceeded at most once per run (see `Content`)."""
 TEXT_CHARS = 8_000
-"""Most characters of one text."""
+"""Maximum characters of one text."""
 VALUE_CHARS = 32_000
-"""Most characters of one value as JSON."""
+"""Maximum characters of one value as JSON."""
 
 
 class Content:
@@ -151,14 +151,14 @@ class Shared(Struct, frozen=True):
         redactor: masks secrets in names and attributes.
         content: converts inputs and outputs; None if they are omitted.
         graded: converts inputs and outputs of evaluations and the spans below them; None if they are omitted.
-        keeps: returns whether the next trial is sampled.
+        sample_next: returns whether the next trial is sampled.
     """
 
     tracer: trace.Tracer
     redactor: Redactor
     content: Content | None
     graded: Content | None
-    keeps: Callable[[], bool]
+    sample_next: Callable[[], bool]
 
 
 class OtelSpan(Span):
@@ -188,7 +188,7 @@ class OtelSpan(Span):
         graded: bool = False,
     ) -> Span:
         """Start a child span. If the child is a trial that is not sampled, it and its descendants are not recorded."""
-        if sampled and not self._shared.keeps():
+        if sampled and not self._shared.sample_next():
             return NO_SPAN
         return start_span(self._shared, name, kind, attributes, self._span, started_ns, graded=graded or self._graded)
 
@@ -211,7 +211,7 @@ class OtelSpan(Span):
         self._span.end(ended_ns)
 
 
-class _Counter(SpanProcessor):
+class _SpanCounter(SpanProcessor):
     """Counts finished spans."""
 
     def __init__(self) -> None:
@@ -230,14 +230,14 @@ class OtelTraces:
         plan: TracePlan,
         *,
         redactor: Redactor,
-        named: Redactor,
+        resource_redactor: Redactor,
         stderr: TextIO,
         uniform: Callable[[], float],
     ) -> None:
         """Start the tracer provider, which sends spans in the background.
 
         Args:
-            named: masks secrets in the resource's attributes; it leaves values of variables that are not secret.
+            resource_redactor: masks secrets in the resource's attributes, but not other values of variables.
             uniform: returns a random number in [0, 1).
 
         Raises:
@@ -245,14 +245,14 @@ class OtelTraces:
         """
         self._plan = plan
         self._redactor = redactor
-        self._watch = Watch()
-        self._counter = _Counter()
+        self._monitor = SendingMonitor()
+        self._counter = _SpanCounter()
         traces, rate = plan.traces, plan.traces.sample_rate
         graded = traces.capture_content or traces.capture_evaluation_content
         self._content = Content(redactor, traces.redaction_patterns) if graded else None
-        self._listener = Listener(self._watch)
+        self._listener = LogListener(self._monitor)
         try:
-            resource = Resource.create({name: named.text(value) for name, value in plan.resource.items()})
+            resource = Resource.create({name: resource_redactor.text(value) for name, value in plan.resource.items()})
             self._provider = TracerProvider(resource=resource, sampler=ALWAYS_ON, shutdown_on_exit=False)
             self._provider.add_span_processor(self._counter)
             if plan.console is not None:
@@ -261,7 +261,7 @@ class OtelTraces:
                 queue, batch = plan.sizes
                 self._provider.add_span_processor(
                     BatchSpanProcessor(
-                        otlp_exporter(plan.otlp, self._watch),
+                        otlp_exporter(plan.otlp, self._monitor),
                         max_queue_size=queue,
                         schedule_delay_millis=traces.schedule_delay_millis,
                         max_export_batch_size=batch,
@@ -290,12 +290,12 @@ class OtelTraces:
             self._provider.shutdown()
             closed.set()
 
-        self._watch.note_closing()
+        self._monitor.note_closing()
         # A daemon thread ends with the program, even if it hangs.
         threading.Thread(target=finish, name="traces", daemon=True).start()
         late = not closed.wait(seconds)
         if late:
-            self._watch.give_up()
+            self._monitor.give_up()
         self._listener.close()
         return tuple(self._notices(late))
 
@@ -303,12 +303,12 @@ class OtelTraces:
         notices: list[str] = []
         if self._content is not None and self._content.slow is not None:
             notices.append(
-                "observability.traces.redaction_patterns: one took too long on an input or an output, so later "
-                "spans have none; make it simpler, for instance without one repetition inside another"
+                "observability.traces.redaction_patterns: one took too long on an input or an output, so all "
+                "later ones are masked; make it simpler, for instance without one repetition inside another"
             )
-        lost = self._counter.ended - self._watch.arrived
+        lost = self._counter.ended - self._monitor.arrived
         if self._plan.otlp is not None and lost > 0:
-            why = self._watch.lost or (
+            why = self._monitor.loss_reason or (
                 "it did not accept them in time" if late else "more of them arrived than max_queue_size allows to wait"
             )
             notices.append(
@@ -351,6 +351,7 @@ def program_span(name: str, attributes: Attributes, *, rate: float, content: boo
         name: name of the span by OpenTelemetry's semantic conventions.
         attributes: attributes other than inputs and outputs, without None values; secrets in them are masked.
         rate: probability of recording the span, 0 to 1. Below a span that is not recorded, no span is recorded.
+        content: whether inputs and outputs are recorded.
         patterns: regular expressions, whose matches in inputs and outputs are replaced by `***`.
     """
     if random.random() >= rate:

@@ -13,7 +13,7 @@ from holodeck_action.extensions.tracing.traces import FlushTime, TracePlan, plan
 from holodeck_action.llm.spans import NO_SPAN, Scope
 from holodeck_action.run.open_suites import OpenSuite
 from holodeck_action.run.options.settings import Flags
-from holodeck_action.run.stages import Stages, Voice
+from holodeck_action.run.stages import Stages, UserOutput
 from holodeck_action.seam.extras import way_to_get
 from holodeck_action.suite.values import Suite
 from holodeck_action.text.plain import cut
@@ -28,7 +28,7 @@ _EXTRA = "otel"
 
 
 class TracingStages(Stages):
-    """Traces the suites whose `observability` enables it."""
+    """Traces the suites whose `observability` section enables traces."""
 
     def __init__(self) -> None:
         self._flush = FlushTime()
@@ -39,28 +39,28 @@ class TracingStages(Stages):
         return () if planned.plan is None else ((_EXTRA, "observability"),)
 
     @contextmanager
-    def run_context(self, ready: OpenSuite, voice: Voice) -> Iterator[None]:
+    def run_context(self, ready: OpenSuite, user_output: UserOutput) -> Iterator[None]:
         """Trace the run of a suite inside the context, if the suite enables tracing."""
         suite = ready.item.suite
         # The SDK reads the variables of the process, which an env file does not change.
         environ = {name: value for name, value in ready.item.environ.items() if name in os.environ}
-        asked = plan_traces(suite.agent.observability, suite.name, environ)
+        planned = plan_traces(suite.agent.observability, suite.name, environ)
         unread = [name for name in ready.item.environ.keys() - environ if name.startswith("OTEL_")]
-        if unread and asked.plan is not None:
-            voice.note(f"{', '.join(sorted(unread))}: not read from an env file; set it for the whole process")
-        for notice in asked.notices:
-            voice.note(ready.redactor.text(notice))
-        traces = None if asked.plan is None else _open_traces(asked.plan, ready, voice)
+        if unread and planned.plan is not None:
+            user_output.note(f"{', '.join(sorted(unread))}: not read from an env file; set it for the whole process")
+        for notice in planned.notices:
+            user_output.note(ready.redactor.text(notice))
+        traces = None if planned.plan is None else _open_traces(planned.plan, ready, user_output)
         try:
             attributes = {"holodeck_action.suite.name": suite.name}
             with Scope(NO_SPAN if traces is None else traces.root(f"run {suite.name}", attributes)):
                 yield
         finally:
             for notice in () if traces is None else self._flush.close(traces):
-                voice.note(notice)
+                user_output.note(notice)
 
 
-def _open_traces(plan: TracePlan, ready: OpenSuite, voice: Voice) -> OtelTraces | None:
+def _open_traces(plan: TracePlan, ready: OpenSuite, user_output: UserOutput) -> OtelTraces | None:
     """Return the traces of a run; if they cannot be sent, print a notice and return None, so that no suite fails."""
     suite = ready.item.suite
     # These attributes may contain values of variables, except those that their name or the policy file makes secret.
@@ -69,14 +69,18 @@ def _open_traces(plan: TracePlan, ready: OpenSuite, voice: Voice) -> OtelTraces 
         from holodeck_action.extensions.tracing.otel import OtelTraces
 
         return OtelTraces(
-            plan, redactor=ready.redactor, named=Redactor(hidden), stderr=voice.stderr, uniform=random.random
+            plan,
+            redactor=ready.redactor,
+            resource_redactor=Redactor(hidden),
+            stderr=user_output.stderr,
+            uniform=random.random,
         )
     except ImportError as error:
-        voice.note(
+        user_output.note(
             f"observability: traces need a package that is not installed ({error.name or error}), so none are sent; "
             f"{way_to_get(_EXTRA)}"
         )
     except Exception as error:  # noqa: BLE001 - no suite fails because of its traces
         said = f"observability: traces cannot be sent: {type(error).__name__}: {error}"
-        voice.note(cut(ready.redactor.text(said), 500))
+        user_output.note(cut(ready.redactor.text(said), 500))
     return None

@@ -31,19 +31,19 @@ _BATCH_WITH_CONTENT = 32
 class Otlp(Struct, frozen=True):
     """The collector to send spans to: the section's settings, the protocol, and the endpoint.
 
-    The endpoint is None if the SDK reads it from its variables.
+    The endpoint is None if the SDK reads it from its variables. `url` is the URL that is used in either case.
     """
 
     given: OTLPExporter
     protocol: Literal["grpc", "http"]
     endpoint: str | None
-    shown: str
+    url: str
 
     @property
     def address(self) -> str:
         """The endpoint's URL without user, password and query, for messages."""
         try:
-            parts = urlsplit(self.shown)
+            parts = urlsplit(self.url)
         except ValueError:
             return "the collector"
         return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", ""))
@@ -51,7 +51,7 @@ class Otlp(Struct, frozen=True):
     @property
     def local(self) -> bool:
         """Whether the endpoint is on this machine, so no proxy is used."""
-        return _is_local(self.shown)
+        return _is_local(self.url)
 
 
 class TracePlan(Struct, frozen=True):
@@ -102,7 +102,7 @@ def plan_traces(block: Observability | None, name: str, environ: Mapping[str, st
         return PlannedTraces(None)
     console, otlp = _exporters(block, environ)
     if console is None and otlp is None:
-        return PlannedTraces(None, ("observability: no enabled exporter exists in this runner, so no traces are sent",))
+        return PlannedTraces(None, ("observability: no exporter (otlp, console) is enabled, so no traces are sent",))
     resource = {**(block.resource_attributes or {})}
     # A dedicated field takes precedence over an attribute; the SDK reads the variables.
     if block.service_name is not None:
@@ -165,7 +165,7 @@ def _is_local(endpoint: str) -> bool:
 
 
 FLUSH_S = 2.0
-"""Most seconds that a run waits for its collectors at its end."""
+"""Maximum seconds that a run waits for its collectors at its end."""
 
 
 class FlushTime:

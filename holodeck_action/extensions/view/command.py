@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 def view(caller: Caller, /, results: tuple[GivenPath, ...], port: int, browser: bool) -> int:
     """Serve the viewer's pages of RESULTS (results.json files, folders of them, histories) on this machine.
 
-    Without RESULTS: the runs in .holodeck/last, holodeck-results and the folders beside it. The newest is first; a run
-    that goes on is shown as far as it is. Runs that are chosen in the list are shown side by side. Nothing is sent
-    anywhere. Ctrl-C ends with exit code 0.
+    Without RESULTS: the runs in .holodeck/last, holodeck-results and other folders of the current folder, newest first.
+    The page of a run in progress shows the finished cases. Runs that are chosen in the list are shown side by side.
+    Nothing is sent anywhere. Ctrl-C ends with exit code 0.
 
     \b
     Examples:

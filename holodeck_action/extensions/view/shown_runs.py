@@ -17,7 +17,7 @@ from holodeck_action.decide.exit_codes import ExitCode, worst_exit_code
 from holodeck_action.extensions.history.history_layout import HISTORY_FILE
 from holodeck_action.extensions.history.history_lines import HistoryLine
 from holodeck_action.extensions.history.history_store import HistoryFolder
-from holodeck_action.record.base_results import results_in
+from holodeck_action.record.base_results import parse_base_results
 from holodeck_action.record.folder import LOCK_FILE, PREVIOUS_FOLDER
 from holodeck_action.record.record import SCHEMA_VERSION, CaseRecord, Provenance, Record, RunInfo, SuiteIdentity
 from holodeck_action.record.result_files import (
@@ -44,11 +44,10 @@ from holodeck_action.suite.model.policy import Gates
 from holodeck_action.text.foreign import Foreign, ForeignError, open_file
 from holodeck_action.text.given_paths import GivenPath
 
-_USUAL = (LAST_RESULTS.parent, Path("holodeck-results"))
+_DEFAULT_FOLDERS = (LAST_RESULTS.parent, Path("holodeck-results"))
 """Folders of results that a run writes without an output folder."""
 _MOST_FOLDERS = 10_000
 _HEAD_BYTES = 1024 * 1024
-_MANIFEST_BYTES = 64 * 1024 * 1024
 
 
 class ListedRun(Struct, frozen=True):
@@ -57,12 +56,12 @@ class ListedRun(Struct, frozen=True):
     Attributes:
         key: id of the run in URLs.
         place: path of the run's results as the user would type it.
-        title: names of the run's suites.
-        outcome: outcome of the run's verdict; `pending` if the run is in progress.
-        sentence: reason of the verdict.
+        title: names of the run's suites; if the run has not finished, its state.
+        outcome: outcome of the run's verdict; `pending` if the run has not finished, empty if it is unknown.
+        sentence: reason of the verdict, or the pass rate; may be empty.
         changed: time of the last change of the run's files, in seconds since 1970.
         view: function that returns the content of the run's page.
-        journal: path of the run's journal if the run is in progress, else None.
+        journal: path of the run's journal if the run has not finished, else None.
     """
 
     key: str
@@ -108,7 +107,7 @@ def list_runs(
 
 
 def _default_folders(caller: Caller) -> Iterator[GivenPath]:
-    yield from (GivenPath(path, caller.cwd) for path in _USUAL)
+    yield from (GivenPath(path, caller.cwd) for path in _DEFAULT_FOLDERS)
     for entry in sorted(os.scandir(caller.cwd), key=lambda one: one.name):
         if entry.is_dir(follow_symlinks=False) and not entry.name.startswith("."):
             folder = GivenPath(Path(entry.name), caller.cwd)
@@ -132,7 +131,7 @@ def _runs_at(path: GivenPath, caller: Caller, note: Callable[[str], None]) -> It
 
 def _runs_below(path: GivenPath) -> Iterator[ListedRun]:
     for count, (folder, names, files) in enumerate(os.walk(path.path)):
-        here = path if Path(folder) == path.path else path.below(folder)
+        here = path if Path(folder) == path.path else path.written_path(folder)
         names[:] = sorted(name for name in names if name not in (PREVIOUS_FOLDER, BASE_FOLDER))
         results = results_name(names, files)
         names[:] = [name for name in names if name != TABLES_FOLDER]
@@ -193,7 +192,8 @@ def _runs_of_history(folder: GivenPath, caller: Caller, note: Callable[[str], No
         if content is None:
             raise RecordError(f"{folder / line.record_path}: the history no longer has the results of this run")
         return _make_view(
-            [ViewedSuite(conclude(results_in(content, f"{folder}: {line.place}").results.record))], str(folder)
+            [ViewedSuite(conclude(parse_base_results(content, f"{folder}: {line.results_folder}").results.record))],
+            str(folder),
         )
 
     history = store.read()
@@ -203,7 +203,7 @@ def _runs_of_history(folder: GivenPath, caller: Caller, note: Callable[[str], No
         if (folder / line.record_path).path.is_file():
             yield ListedRun(
                 key=_run_key(folder.path / line.record_path),
-                place=f"{folder}: {line.place[:7]}",
+                place=f"{folder}: {line.results_folder[:7]}",
                 title=line.suite,
                 outcome=line.outcome,
                 sentence="" if line.pass_rate is None else f"pass rate {line.pass_rate.value:.3f}",
@@ -216,7 +216,7 @@ def _running_run(folder: GivenPath) -> ListedRun:
     journal = (folder / JOURNAL_FILE).path
 
     def view() -> View:
-        running = _follow_journal(journal)
+        running = _read_journal(journal)
         if running is None:
             raise RecordError(f"{folder / JOURNAL_FILE}: is still empty")
         return View([_partial_suite(running)], ExitCode.INCOMPLETE, results=str(folder / RESULTS_FILE))
@@ -238,13 +238,13 @@ def progress_of(run: ListedRun) -> Progress:
     if run.journal is None:
         return Progress(f"{run.changed}", 0, 0, running=False)
     version = run.journal.stat().st_size
-    running = _follow_journal(run.journal)
+    running = _read_journal(run.journal)
     done = 0 if running is None else len(running.trials)
     planned = done if running is None or running.planned is None else running.planned
     return Progress(f"{version} so far", done, planned, running=_is_locked(run.journal.parent))
 
 
-def _follow_journal(journal: Path) -> RunProgress | None:
+def _read_journal(journal: Path) -> RunProgress | None:
     """Return the state of a run from its journal; None if the journal is still empty.
 
     Raises:
@@ -261,14 +261,16 @@ def _partial_suite(running: RunProgress) -> ViewedSuite:
 
     The journal has no case names, gates or verdict.
     """
-    told = running.identity
+    identity = running.identity
     trials = [trial for several in running.trials.values() for trial in several]
     started = min((trial.timing.started_at for trial in trials if trial.timing is not None), default="")
     cases = tuple(_planned_case(name, running) for name in running.trials)
     record = Record(
         schema_version=SCHEMA_VERSION,
-        suite=SuiteIdentity(str(told.get("suite", "")), "agent.yaml", str(told.get("digest", ""))),
-        provenance=Provenance(str(told.get("tool", "")), str(told.get("target", "")), commit=told.get("commit")),
+        suite=SuiteIdentity(str(identity.get("suite", "")), "agent.yaml", str(identity.get("digest", ""))),
+        provenance=Provenance(
+            str(identity.get("tool", "")), str(identity.get("target", "")), commit=identity.get("commit")
+        ),
         gates=Gates(),
         quarantine=(),
         stop_when_decided=False,
@@ -331,7 +333,7 @@ def side_by_side(runs: Sequence[ListedRun]) -> View:
 
 
 def _is_locked(folder: Path) -> bool:
-    """Return whether a process is writing to a folder, which means that it holds the folder's lock."""
+    """Return whether another process holds the lock of a folder, as a run does while it writes to the folder."""
     try:
         with open_file(folder / LOCK_FILE) as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -96,7 +96,7 @@ class _Answer(Struct, frozen=True):
     policy: str = "default-src 'none'"
 
 
-_NOTHING = _Answer(HTTPStatus.NOT_FOUND, _TEXT, [b"There is nothing here.\n"])
+_NOT_FOUND = _Answer(HTTPStatus.NOT_FOUND, _TEXT, [b"There is nothing here.\n"])
 
 
 class _Site(Struct, frozen=True):
@@ -114,7 +114,7 @@ class _Site(Struct, frozen=True):
         place, _, query = path.partition("?")
         first, token, *rest = place.split("/") if "/" in place else ("", "")
         if first or not secrets.compare_digest(token.encode(), self.token.encode()):
-            return _NOTHING
+            return _NOT_FOUND
         try:
             found = self._route(rest, query)
             # Cases of large results are read while the page is written.
@@ -143,8 +143,8 @@ class _Site(Struct, frozen=True):
                 return self._run_page(key)
             case ["run", key, "live"]:
                 run = self._find_run(key)
-                return _NOTHING if run is None else self._progress_answer(run)
-        return _NOTHING
+                return _NOT_FOUND if run is None else self._progress_answer(run)
+        return _NOT_FOUND
 
     def _find_run(self, key: str) -> ListedRun | None:
         return next((run for run in list_runs(self.given, self.caller) if run.key == key), None)
@@ -171,7 +171,7 @@ class _Site(Struct, frozen=True):
     def _run_page(self, key: str) -> _Answer:
         run = self._find_run(key)
         if run is None:
-            return _NOTHING
+            return _NOT_FOUND
         view = replace(run.view(), live=f"/{self.token}/run/{key}/live")
         return _Answer(HTTPStatus.OK, _HTML, render_page(view), page_policy(live=True))
 

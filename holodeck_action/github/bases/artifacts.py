@@ -1,4 +1,4 @@
-"""Results of the base from the artifacts of earlier workflow runs on the base branch.
+"""Finds the base's results in the artifacts of earlier workflow runs on the base branch.
 
 An artifact is as trustworthy as its run. Only runs of this repository on the base branch count, and only if a push, a
 schedule or a person with write access started them. The commit in an artifact must be the commit of its run.
@@ -18,7 +18,7 @@ from holodeck_action.github.bases.stored_results import (
     NoResultsError,
     Search,
     StoredResults,
-    SuitePlace,
+    WantedSuite,
     check_results,
     explain_api_errors,
     short_text,
@@ -49,11 +49,11 @@ class ArtifactResults:
     def __init__(self, api: Api, name: str, now: Callable[[], datetime]) -> None:
         self._api, self._name, self._now = api, name or DEFAULT_NAME, now
         self._lists: dict[str | None, tuple[Artifact, ...]] = {}
-        self._cut: dict[str | None, bool] = {}
+        self._truncated: dict[str | None, bool] = {}
         self._runs: dict[int, WorkflowRun] = {}
         self._archive: tuple[int, bytes] | None = None
 
-    def find(self, suite: SuitePlace, ancestry: Ancestry) -> StoredResults:
+    def find(self, suite: WantedSuite, ancestry: Ancestry) -> StoredResults:
         """Return the newest results of a suite at the wanted commit, or at the nearest commit before it.
 
         Raises:
@@ -62,7 +62,7 @@ class ArtifactResults:
         with explain_api_errors("the artifacts of earlier runs", "actions: read"):
             return self._find_nearest(suite, ancestry)
 
-    def _find_nearest(self, suite: SuitePlace, ancestry: Ancestry) -> StoredResults:
+    def _find_nearest(self, suite: WantedSuite, ancestry: Ancestry) -> StoredResults:
         search, problems, unread = Search(), list[str](), list[str]()
         for listed in (self._name, None):
             candidates = self._candidates(listed, ancestry)
@@ -70,7 +70,7 @@ class ArtifactResults:
             best = search.best
             if best is not None:
                 return to_stored_results(search, best, ancestry, self._now(), problems)
-            if self._cut[listed]:
+            if self._truncated[listed]:
                 unread.append(f"only the newest {MOST_PAGES * PER_PAGE} artifacts were looked through")
             problems += [
                 f"artifact {item.id} ({short_text(item.name)}) has expired" for item in candidates if item.expired
@@ -88,7 +88,7 @@ class ArtifactResults:
     def _search_artifacts(
         self,
         candidates: Sequence[Artifact],
-        suite: SuitePlace,
+        suite: WantedSuite,
         search: Search,
         problems: list[str],
         unread: list[str],
@@ -109,7 +109,7 @@ class ArtifactResults:
                 continue
             if search.is_done(artifact.sha):
                 break
-            if downloads == MOST_DOWNLOADS or not self._may_ask(artifact):
+            if downloads == MOST_DOWNLOADS or not self._may_look_up(artifact):
                 looked = f"{MOST_DOWNLOADS} artifacts" if downloads == MOST_DOWNLOADS else f"{MOST_RUNS} runs"
                 unread.append(f"only the nearest {looked} were looked at")
                 break
@@ -124,13 +124,13 @@ class ArtifactResults:
                 search.add(Candidate(found, artifact.sha, fit))
         unread += (f"{count} skipped, of {reason}" for reason, count in refused.items())
 
-    def _may_ask(self, artifact: Artifact) -> bool:
+    def _may_look_up(self, artifact: Artifact) -> bool:
         return not artifact.own or artifact.run_id in self._runs or len(self._runs) < MOST_RUNS
 
     def _refusal(self, artifact: Artifact) -> str:
-        """Describe an artifact's run, such as `a run of a fork`, if it must not be used; else return an empty string.
+        """Describe the run of an artifact that must not be used, such as `a run of a fork`; empty if it may be used.
 
-        Its run must have completed, and must have been started by an event that requires write access.
+        The run must have completed, and must have been started by an event that requires write access.
         """
         # A fork may have a branch of the same name.
         if not artifact.own:
@@ -144,27 +144,27 @@ class ArtifactResults:
         return "" if run.status == "completed" else "a run that has not ended"
 
     def _candidates(self, listed: str | None, ancestry: Ancestry) -> list[Artifact]:
-        """Return the base branch's artifacts named `NAME` (if `listed` is None: `NAME-…`), those of the nearest commit
-        first; of one commit, the newest first."""
+        """Return the base branch's artifacts named `NAME` (if `listed` is None: `NAME-…`), sorted by their commit's
+        distance, then newest first."""
         if listed not in self._lists:
             self._lists[listed] = tuple(self._list_artifacts(listed))
         found = [item for item in self._lists[listed] if self._matches(item, ancestry, exact=listed is not None)]
         return sorted(found, key=lambda artifact: (ancestry.distances[artifact.sha], -artifact.id))
 
     def _list_artifacts(self, name: str | None) -> Iterator[Artifact]:
-        self._cut[name] = False
+        self._truncated[name] = False
         for page in range(1, MOST_PAGES + 1):
             artifacts = self._api.artifacts(name, page)
             yield from (artifact for artifact in artifacts if artifact is not None)
             if len(artifacts) < PER_PAGE:
                 return
-        self._cut[name] = True
+        self._truncated[name] = True
 
     def _matches(self, artifact: Artifact, ancestry: Ancestry, *, exact: bool) -> bool:
         named = artifact.name == self._name if exact else artifact.name.startswith(f"{self._name}-")
         return named and artifact.branch == ancestry.wanted.branch and artifact.sha in ancestry.distances
 
-    def _results_in(self, artifact: Artifact, suite: SuitePlace, problems: list[str]) -> BaseResults | None:
+    def _results_in(self, artifact: Artifact, suite: WantedSuite, problems: list[str]) -> BaseResults | None:
         """Return the results of a suite in an artifact; None if it has no usable results."""
         found: list[BaseResults] = []
         try:

@@ -1,4 +1,4 @@
-"""Downloads from GitHub the Git objects of a commit that a checkout lacks, and checks each against its name.
+"""Downloads those Git objects of a commit that are missing in a checkout, and checks each against its hash.
 
 Objects contain exactly the committed content, unlike an archive of a commit, which file attributes (`export-subst`,
 `export-ignore`) change. Git itself then writes the files from the objects, as in a checkout.
@@ -18,9 +18,9 @@ from holodeck_action.github.rest.api import Api
 from holodeck_action.github.rest.stored_objects import TreeEntry
 from holodeck_action.record.disk import UNSYNCED_DISK, write_new
 
-_FOLDER, _MODULE = "040000", "160000"
-_MODES = (_FOLDER, _MODULE, "100644", "100755", "120000")
-_SHA256 = 64
+_FOLDER, _SUBMODULE = "040000", "160000"
+_MODES = (_FOLDER, _SUBMODULE, "100644", "100755", "120000")
+_SHA256_DIGITS = 64
 
 
 class ObjectLimits(Struct, frozen=True):
@@ -50,13 +50,13 @@ def fetch_objects(api: Api, commit: str, known: Set[str], store: Path, limits: O
     Args:
         api: API of the commit's repository.
         commit: hash of the commit.
-        known: names of existing objects.
-        store: the folder `objects` of a repository.
+        known: hashes of the objects that the checkout has.
+        store: the folder `objects` of the checkout's repository.
         limits: limits of the download.
 
     Raises:
         ApiError: GitHub did not return the objects.
-        ObjectsError: the objects are too many or too large, or do not match their names.
+        ObjectsError: the objects are too many or too large, or do not match their hashes.
         OSError: an object cannot be written.
     """
     tree = api.tree_of(commit)
@@ -78,8 +78,8 @@ def fetch_objects(api: Api, commit: str, known: Set[str], store: Path, limits: O
 
 
 def _missing_files(entries: Sequence[TreeEntry], commit: str, known: Set[str], limits: ObjectLimits) -> tuple[str, ...]:
-    """Return the object names (hashes) of the missing files, after checking the limits."""
-    files = [entry for entry in entries if entry.mode not in (_FOLDER, _MODULE)]
+    """Return the hashes of the missing files. Raises: `ObjectsError` if they exceed a limit."""
+    files = [entry for entry in entries if entry.mode not in (_FOLDER, _SUBMODULE)]
     if sum(entry.size for entry in files) > limits.written:
         raise ObjectsError(f"the files of commit {commit[:12]} are larger than {limits.written:,} bytes")
     sizes = {entry.sha: entry.size for entry in files if entry.sha not in known}
@@ -97,10 +97,10 @@ def _too_large(commit: str, most: int) -> str:
 
 
 def _tree_objects(entries: Sequence[TreeEntry], root: str, commit: str) -> Iterator[tuple[str, bytes]]:
-    """Yield (name, content) of each folder's tree object; matching names prove that `entries` is complete and correct.
+    """Yield (hash, content) of each folder's tree object; matching hashes prove that `entries` is complete and correct.
 
     Raises:
-        ObjectsError: an object does not match its name.
+        ObjectsError: an object does not match its hash.
     """
     inside: defaultdict[str, list[tuple[bytes, bytes]]] = defaultdict(list)
     folders = {"": root}
@@ -127,7 +127,9 @@ def _tree_objects(entries: Sequence[TreeEntry], root: str, commit: str) -> Itera
 
 def _object_name(kind: str, content: bytes, like: str) -> str:
     data = f"{kind} {len(content)}\0".encode() + content
-    return (hashlib.sha256(data) if len(like) == _SHA256 else hashlib.sha1(data, usedforsecurity=False)).hexdigest()
+    return (
+        hashlib.sha256(data) if len(like) == _SHA256_DIGITS else hashlib.sha1(data, usedforsecurity=False)
+    ).hexdigest()
 
 
 def _write_object(store: Path, name: str, kind: str, content: bytes) -> None:

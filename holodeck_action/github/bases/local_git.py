@@ -33,7 +33,7 @@ _SETTINGS = {
 }
 
 
-def ask_git(
+def run_git(
     folder: Path, environ: Mapping[str, str], *arguments: str, more: Mapping[str, str] | None = None
 ) -> str | None:
     """Run a Git command in a folder; return its output without trailing line ends.

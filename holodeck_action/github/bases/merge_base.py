@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from holodeck_action.github.bases.local_git import ask_git
+from holodeck_action.github.bases.local_git import run_git
 from holodeck_action.github.rest.api import PER_PAGE, Api
 from holodeck_action.github.rest.objects import ApiError
 from holodeck_action.github.rest.payload import EventError, Payload, is_hash, read_event
@@ -17,8 +17,8 @@ from holodeck_action.text.plain import one_line
 MOST_ANCESTORS = 100
 """Maximum number of first-parent ancestors to search for results."""
 _MOST_PAGES = 5
-_FETCH = "give actions/checkout `fetch-depth: 0`"
-_HEADS = "refs/heads/"
+_FETCH_REMEDY = "give actions/checkout `fetch-depth: 0`"
+_BRANCH_PREFIX = "refs/heads/"
 
 
 class BaseBranch(Struct, frozen=True):
@@ -28,12 +28,13 @@ class BaseBranch(Struct, frozen=True):
         name: the base branch of the pull request or merge group, else the default branch; empty if the event does not
             name it.
         before: the default branch's commit before a push to it; None for other events.
-        own: whether the run is for the default branch itself, by `push`, `schedule` or `workflow_dispatch`.
+        on_default_branch: whether the run is for the default branch itself, by `push`, `schedule` or
+            `workflow_dispatch`.
     """
 
     name: str = ""
     before: str | None = None
-    own: bool = False
+    on_default_branch: bool = False
 
 
 class WantedCommit(Struct, frozen=True):
@@ -50,8 +51,7 @@ class NoCommit(Struct, frozen=True):
 
 
 def base_branch(environ: Mapping[str, str]) -> BaseBranch:
-    """Return the base branch in a step's event; its fields are empty outside of a workflow or if the event cannot be
-    read."""
+    """Return the base branch of a step's event; `BaseBranch()` outside of a workflow or if the event is invalid."""
     try:
         name, content = read_event(environ)
         return _base_of_event(name, Payload(name, content), environ)
@@ -64,8 +64,8 @@ def _base_of_event(name: str, payload: Payload, environ: Mapping[str, str]) -> B
     if payload.optional("pull_request") is not None:
         return BaseBranch(_branch(payload.get("pull_request.base.ref")) or default)
     if name == "merge_group":
-        return BaseBranch(_branch(payload.get("merge_group.base_ref")).removeprefix(_HEADS) or default)
-    own = bool(default) and environ.get("GITHUB_REF", "") == f"{_HEADS}{default}"
+        return BaseBranch(_branch(payload.get("merge_group.base_ref")).removeprefix(_BRANCH_PREFIX) or default)
+    own = bool(default) and environ.get("GITHUB_REF", "") == f"{_BRANCH_PREFIX}{default}"
     if name == "push":
         before = payload.get("before")
         own = own and payload.get("deleted") is not True
@@ -76,12 +76,12 @@ def _base_of_event(name: str, payload: Payload, environ: Mapping[str, str]) -> B
 def wanted_commit(
     evaluated: str | None, base: BaseBranch, api: Api | None, folder: Path, environ: Mapping[str, str]
 ) -> WantedCommit | NoCommit:
-    """Return the commit to compare with.
+    """Return the commit to compare with; `NoCommit` if it is unknown.
 
-    It is the merge base of the base branch and the evaluated commit. For the test merge commit of a pull request, this
-    is the base commit with which the head was merged, so that only changes of the pull request count. For a push to the
-    default branch it is the commit before the push. For another run of the default branch it is the evaluated commit
-    itself, for which an earlier run may have results.
+    The commit is the merge base of the base branch and the evaluated commit. For the test merge commit of a pull
+    request, this is the base commit with which the head was merged, so that only changes of the pull request count. For
+    a push to the default branch it is the commit before the push. For another run of the default branch it is the
+    evaluated commit itself, for which an earlier run may have results.
 
     Args:
         evaluated: the commit that is checked out; None if it is unknown.
@@ -100,7 +100,7 @@ def wanted_commit(
             branch = base.name or api.default_branch()
             return WantedCommit(api.merge_base(branch, evaluated), branch)
         except ApiError as error:
-            problem = _hint(error)
+            problem = _explain_error(error)
     found = _local_merge_base(evaluated, base.name, folder, environ)
     if found is not None:
         return found
@@ -108,7 +108,7 @@ def wanted_commit(
         return NoCommit(f"the merge base of commit {evaluated[:12]} cannot be looked up: {problem}")
     return NoCommit(
         f"the checkout does not have the merge base of commit {evaluated[:12]}: fetch the history of the base branch "
-        f"(in a workflow, {_FETCH}, or leave github-token to its default)"
+        f"(in a workflow, {_FETCH_REMEDY}, or leave github-token to its default)"
     )
 
 
@@ -134,22 +134,22 @@ def _local_merge_base(evaluated: str, name: str, folder: Path, environ: Mapping[
     """Return the merge base from the checkout; None if Git is missing or the history is not deep enough."""
 
     def git(*arguments: str) -> str | None:
-        return ask_git(folder, environ, *arguments)
+        return run_git(folder, environ, *arguments)
 
     if not name:
         head = git("symbolic-ref", "--quiet", "refs/remotes/origin/HEAD") or ""
         name = head.removeprefix("refs/remotes/origin/")
     for branch in (name,) if name else ("main", "master"):
-        for reference in (f"refs/remotes/origin/{branch}", f"{_HEADS}{branch}"):
+        for reference in (f"refs/remotes/origin/{branch}", f"{_BRANCH_PREFIX}{branch}"):
             found = git("merge-base", reference, evaluated)
             if found is not None and is_hash(found):
                 return WantedCommit(found, branch)
     return None
 
 
-def _hint(error: ApiError) -> str:
+def _explain_error(error: ApiError) -> str:
     if error.kind == "not_found":
-        return f"GitHub does not know the commit or the branch, or the token may not read them; {_FETCH}"
+        return f"GitHub does not know the commit or the branch, or the token may not read them; {_FETCH_REMEDY}"
     return error.with_remedy("contents: read")
 
 

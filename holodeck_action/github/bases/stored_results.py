@@ -11,18 +11,18 @@ from msgspec import Struct
 
 from holodeck_action.github.bases.merge_base import WantedCommit
 from holodeck_action.github.rest.objects import ApiError
-from holodeck_action.record.base_results import results_in
+from holodeck_action.record.base_results import parse_base_results
 from holodeck_action.record.record import Record
 from holodeck_action.record.result_files import BaseResults
 from holodeck_action.record.stored_cases import RecordError
 from holodeck_action.record.workflow_job import WorkflowJob
 from holodeck_action.text.plain import one_line
 
-OLD = timedelta(days=7)
+NOTICE_AGE = timedelta(days=7)
 """Age from which results get a notice, because the models behind an API change over time."""
-_TOLD = 3
+_MOST_PROBLEM_NOTICES = 3
 """Maximum number of notices about unusable results."""
-_SHOWN = 300
+_TEXT_LIMIT = 300
 MOST_FURTHER = 5
 """Maximum number of results from further commits that are read to find one with the same target."""
 
@@ -31,20 +31,20 @@ class NoResultsError(Exception):
     """There are no results to compare with; the message is one sentence with a remedy."""
 
 
-class SuitePlace(Struct, frozen=True):
-    """The key by which stored results of a suite are found.
+class WantedSuite(Struct, frozen=True):
+    """The suite whose stored results are wanted. Results of this run's target and job are preferred.
 
     Attributes:
         folder: the suite's folder in its repository; None if it is in no repository.
         file: name of the suite's file.
         target: description of this run's target.
-        asker: workflow and job of this run.
+        own_job: workflow and job of this run.
     """
 
     folder: str | None
     file: str
     target: str
-    asker: WorkflowJob
+    own_job: WorkflowJob
 
     def matches(self, record: Record) -> bool:
         """Return whether a record belongs to this suite."""
@@ -58,43 +58,43 @@ class SuitePlace(Struct, frozen=True):
             workflow: path of the other run's workflow file, from GitHub; empty to take it from the record.
         """
         run = record.run
-        jobs = _difference(self.asker.job, run.job)
-        workflows = _difference(self.asker.workflow, workflow or run.workflow)
+        jobs = _difference(self.own_job.job, run.job)
+        workflows = _difference(self.own_job.workflow, workflow or run.workflow)
         # Ids of jobs in different workflows are unrelated.
-        other = 3 if workflows == _OTHER else max(workflows, jobs)
-        return Fit(other, record.provenance.target != self.target)
+        job_difference = 3 if workflows == _DIFFERENT else max(workflows, jobs)
+        return Fit(job_difference, record.provenance.target != self.target)
 
 
 class Fit(Struct, frozen=True, order=True):
     """How much a stored run differs from this one. Instances are ordered: the smallest is the best match.
 
     Attributes:
-        other: 0 for the same job of the same workflow, 1 if the job or the workflow of the stored run is unknown, 2 for
-            another job, 3 for another workflow.
-        target: whether the stored run evaluated another target.
+        job_difference: 0 for the same job of the same workflow, 1 if the job or the workflow of the stored run is
+            unknown, 2 for another job, 3 for another workflow.
+        other_target: whether the stored run evaluated another target.
     """
 
-    other: int
-    target: bool
+    job_difference: int
+    other_target: bool
 
     @property
     def is_exact(self) -> bool:
         """Whether the stored run has the same workflow, job and target."""
-        return self <= Fit(0, target=False)
+        return self <= Fit(0, other_target=False)
 
     def __str__(self) -> str:
         """Return the differences as part of a sentence, such as `another job and another target`."""
-        names = {2: ["another job"], 3: ["another workflow"]}.get(self.other, [])
-        return " and ".join([*names, *(["another target"] if self.target else [])])
+        names = {2: ["another job"], 3: ["another workflow"]}.get(self.job_difference, [])
+        return " and ".join([*names, *(["another target"] if self.other_target else [])])
 
 
-_OTHER = 2
+_DIFFERENT = 2
 
 
 def _difference(mine: str, theirs: str) -> int:
     if not mine or mine == theirs:
         return 0
-    return _OTHER if theirs else 1
+    return _DIFFERENT if theirs else 1
 
 
 class Candidate(Struct, frozen=True):
@@ -127,7 +127,7 @@ class Search:
             return False
         if commit == self.found[-1].commit:
             return any(item.fit.is_exact for item in self.found)
-        return any(not item.fit.target for item in self.found) or self._further >= MOST_FURTHER
+        return any(not item.fit.other_target for item in self.found) or self._further >= MOST_FURTHER
 
     @property
     def best(self) -> Candidate | None:
@@ -156,8 +156,8 @@ class Ancestry(Struct, frozen=True):
 
 
 class StoredResults(Struct, frozen=True):
-    """The results to compare with, and their commit; `distance` is the number of commits from the wanted commit back to
-    it, `notices` are for the reader."""
+    """The results to compare with, and their commit, which is `distance` commits before the wanted one; `notices` are
+    sentences for the report."""
 
     results: BaseResults
     commit: str
@@ -168,7 +168,7 @@ class StoredResults(Struct, frozen=True):
 class ResultsSource(Protocol):
     """A source of results on GitHub."""
 
-    def find(self, suite: SuitePlace, ancestry: Ancestry) -> StoredResults:
+    def find(self, suite: WantedSuite, ancestry: Ancestry) -> StoredResults:
         """Return the results of a suite at the wanted commit, or at the nearest commit before it.
 
         Raises:
@@ -178,7 +178,11 @@ class ResultsSource(Protocol):
 
 @contextmanager
 def explain_api_errors(what: str, permission: str) -> Iterator[None]:
-    """Turn an `ApiError` in the block into the error that `what` cannot be read; if denied, it names `permission`.
+    """Convert an `ApiError` in the block to `NoResultsError`.
+
+    Args:
+        what: noun that names what cannot be read, for the message.
+        permission: the line in `permissions:` that allows the calls, named if access was denied.
 
     Raises:
         NoResultsError: the block raised an `ApiError`.
@@ -189,13 +193,13 @@ def explain_api_errors(what: str, permission: str) -> Iterator[None]:
         raise NoResultsError(f"{what} cannot be read: {error.with_remedy(permission)}") from error
 
 
-def check_results(content: bytes, name: str, suite: SuitePlace, commit: str) -> BaseResults | None:
-    """Read results and check their commit. Return None if they belong to another suite.
+def check_results(content: bytes, name: str, suite: WantedSuite, commit: str) -> BaseResults | None:
+    """Return results after checking their commit; None if they belong to another suite.
 
     Raises:
         RecordError: the results cannot be read, or belong to another commit or to a run that was stopped.
     """
-    found = results_in(content, name)
+    found = parse_base_results(content, name)
     record = found.results.record
     if not suite.matches(record):
         return None
@@ -222,21 +226,21 @@ def to_stored_results(
         )
     others = [item for item in search.found if item.fit != best.fit]
     # A separate job or workflow for the base branch is usual and needs no notice.
-    if best.fit.target:
+    if best.fit.other_target:
         notices.append(f"the results of the base are those of {best.fit}: no results of this target were found")
     if others:
         of = ", ".join(sorted({str(item.fit) or "an unknown job" for item in others}))
         notices.append(f"{len(others) + 1} results of this suite were found; skipped: {len(others)} of {of}")
     age = now - _parse_time(results.results.record.run.started_at, now)
-    if age >= OLD:
+    if age >= NOTICE_AGE:
         notices.append(f"the base was evaluated {age.days} days ago")
-    notices += (f"skipped: {problem}" for problem in problems[:_TOLD])
+    notices += (f"skipped: {problem}" for problem in problems[:_MOST_PROBLEM_NOTICES])
     return StoredResults(results, commit, distance, tuple(notices))
 
 
 def short_text(text: str) -> str:
     """Return a string from an artifact or a branch as one short line."""
-    return one_line(text, _SHOWN)
+    return one_line(text, _TEXT_LIMIT)
 
 
 def _parse_time(text: str, default: datetime) -> datetime:

@@ -24,19 +24,19 @@ MOST_RATIO = 200
 
 _MOST_DIRECTORY = 4 * 1024 * 1024
 """Maximum bytes of the archive's directory, which is read as a whole."""
-_FREE = 1024 * 1024
+_SMALL_FILE_BYTES = 1024 * 1024
 """Unpacked bytes of a file up to which `MOST_RATIO` does not apply."""
-_BLOCK = 64 * 1024
-_END = struct.Struct("<4s4H2LH")
-_END_MARK, _LARGE_MARK = b"PK\x05\x06", b"PK\x06\x07"
-_LARGE_SIZE = 20
+_BLOCK_BYTES = 64 * 1024
+_END_RECORD = struct.Struct("<4s4H2LH")
+_END_SIGNATURE, _ZIP64_SIGNATURE = b"PK\x05\x06", b"PK\x06\x07"
+_ZIP64_LOCATOR_BYTES = 20
 _LONGEST_COMMENT = 65_535
 _DRIVE = re.compile(r"[A-Za-z]:")
 
 
 class ZipError(Exception):
-    """An archive cannot be used; the message is a clause to follow the archive's name and contains no text from the
-    archive."""
+    """An archive cannot be used; the message continues a sentence that begins with the archive's name, and contains no
+    text from the archive."""
 
 
 def results_files(archive: bytes) -> Iterator[tuple[str, bytes]]:
@@ -54,15 +54,15 @@ def results_files(archive: bytes) -> Iterator[tuple[str, bytes]]:
 
 
 def _check_directory(archive: bytes) -> None:
-    """Refuse an archive whose directory is too large for memory, before the directory is read."""
-    start = max(0, len(archive) - _END.size - _LONGEST_COMMENT)
-    place = len(archive) - _END.size
-    if archive[place : place + 4] != _END_MARK or archive[-2:] != b"\0\0":
-        place = archive.rfind(_END_MARK, start)
-    if place < 0 or place + _END.size > len(archive):
+    """Raise ZipError if the archive's directory is too large for memory, before the directory is read."""
+    start = max(0, len(archive) - _END_RECORD.size - _LONGEST_COMMENT)
+    end = len(archive) - _END_RECORD.size
+    if archive[end : end + 4] != _END_SIGNATURE or archive[-2:] != b"\0\0":
+        end = archive.rfind(_END_SIGNATURE, start)
+    if end < 0 or end + _END_RECORD.size > len(archive):
         raise ZipError("is not a zip archive")
-    _, _, _, _, files, size, _, _ = _END.unpack_from(archive, place)
-    if archive[max(0, place - _LARGE_SIZE) : place].startswith(_LARGE_MARK):
+    _, _, _, _, files, size, _, _ = _END_RECORD.unpack_from(archive, end)
+    if archive[max(0, end - _ZIP64_LOCATOR_BYTES) : end].startswith(_ZIP64_SIGNATURE):
         raise ZipError("is a zip64 archive, which results never need")
     if size > _MOST_DIRECTORY or files > MOST_FILES:
         raise ZipError(f"has more than {MOST_FILES:,} files")
@@ -105,10 +105,10 @@ def _check_entry(entry: zipfile.ZipInfo) -> None:
 def _read_entry(opened: zipfile.ZipFile, entry: zipfile.ZipInfo, most: int) -> bytes:
     content = bytearray()
     with opened.open(entry) as file:
-        while piece := file.read(_BLOCK):
+        while piece := file.read(_BLOCK_BYTES):
             content += piece
             if len(content) > most:
                 raise ZipError(f"holds results of more than {MOST_UNPACKED:,} bytes")
-            if len(content) > max(_FREE, MOST_RATIO * entry.compress_size):
+            if len(content) > max(_SMALL_FILE_BYTES, MOST_RATIO * entry.compress_size):
                 raise ZipError(f"unpacks to more than {MOST_RATIO} times its size")
     return bytes(content)

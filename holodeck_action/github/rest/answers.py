@@ -81,7 +81,7 @@ def parse_body(text: str) -> Any:
 
 
 def error_message(response: httpx2.Response) -> str:
-    """Return the reason that an error response gives, or else the phrase of its HTTP status; the text is untrusted."""
+    """Return the reason in an error response, or else the phrase of its HTTP status; the text is untrusted."""
     try:
         data = parse_body(_error_content(response).lossy_text())
     except ShapeError:
@@ -114,7 +114,7 @@ def graphql_refusal(answer: Any) -> GraphqlRefusal | None:
         ShapeError: it is not a GraphQL response.
     """
     if not isinstance(answer, dict):
-        raise ShapeError("it is no object")
+        raise ShapeError("it is not an object")
     errors = answer.get("errors")
     for error in errors if isinstance(errors, list) else []:
         kind = error.get("type") if isinstance(error, dict) else None
@@ -127,22 +127,22 @@ def graphql_refusal(answer: Any) -> GraphqlRefusal | None:
     return None
 
 
-def describe_loss(error: Exception) -> tuple[str, bool]:
+def describe_failure(error: Exception) -> tuple[str, bool]:
     """Return a clause on why a request got no response, and whether GitHub may have received the request."""
     if isinstance(error, httpx2.ProxyError):
         return "the proxy cannot be used", False
-    if is_untrusted(error):
+    if is_certificate_error(error):
         return "its certificate is not trusted here", False
     if isinstance(error, httpx2.ConnectTimeout):
         return "no connection could be made in time", False
     if isinstance(error, httpx2.ConnectError):
         return "no connection could be made", False
     if isinstance(error, httpx2.TimeoutException | TooSlowError):
-        return "the answer did not come in time", True
+        return "the answer did not arrive in time", True
     return "the connection ended early before the answer", True
 
 
-def is_untrusted(error: BaseException | None) -> bool:
+def is_certificate_error(error: BaseException | None) -> bool:
     """Return whether a connection failed because its certificate is not trusted."""
     while error is not None and not isinstance(error, ssl.SSLCertVerificationError):
         error = error.__cause__ or error.__context__

@@ -133,7 +133,7 @@ class Api:
         ids = list(dict.fromkeys(node_ids))
         for start in range(0, len(ids), MOST_NODES):
             some = ids[start : start + MOST_NODES]
-            known |= self._client.query(objects.OWNERSHIP, {"ids": some}, partial(objects.ownerships, asked=some))
+            known |= self._client.query(objects.OWNERSHIP, {"ids": some}, partial(objects.ownerships, ids=some))
         return known
 
     def create_comment(self, number: int, body: str) -> Comment:
@@ -193,7 +193,7 @@ class Api:
         return self._one("GET", "", stored_objects.default_branch)
 
     def merge_base(self, base: str, head: str) -> str:
-        """Return the hash of the merge base of two commits, each given by its hash or a branch."""
+        """Return the hash of the merge base of two commits, each given as a hash or a branch."""
         # The commits between them are of no interest.
         return self._one("GET", f"/compare/{_part(base)}...{_part(head)}?per_page=1", _MERGE_BASE)
 

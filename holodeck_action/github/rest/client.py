@@ -24,21 +24,21 @@ from holodeck_action.github.rest.answers import (
     GraphqlRefusal,
     TooLargeError,
     TooSlowError,
-    describe_loss,
+    describe_failure,
     error_kind,
     graphql_refusal,
-    is_untrusted,
+    is_certificate_error,
     parse_body,
 )
 from holodeck_action.github.rest.connection import MOST_BYTES, Connection, RedirectedError, RefusedError
 from holodeck_action.github.rest.objects import ApiError, ShapeError
 from holodeck_action.github.rest.retry import (
-    LONGEST_WAITS_S,
     MOST_REPEATS,
     MOST_TIMEOUTS,
+    TOTAL_WAIT_S,
+    is_read,
+    is_repeatable,
     rate_limit_wait,
-    reads,
-    repeatable,
     retry_after,
 )
 from holodeck_action.suite.hosts import is_loopback
@@ -50,19 +50,19 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-PAGE = 100
+PAGE_SIZE = 100
 """Number of entries per page, the maximum that GitHub allows."""
 MOST_PAGES = 100
 WRITE_INTERVAL_S = 1.0
 """Seconds between writes (GitHub, best practices for the REST API)."""
 
 _MOST_REDIRECTS = 3
-_MESSAGE = 300
-_NEXT = re.compile(r"""rel=["']?next\b""")
+_MESSAGE_LIMIT = 300
+_NEXT_LINK = re.compile(r"""rel=["']?next\b""")
 
 
 class _Request(Struct, frozen=True):
-    """A request: `path` is the path below the API's URL, for messages; `address` is this path or an absolute URL."""
+    """A request. `address` is the path or URL to request; `path` is the path below the API's URL, for messages."""
 
     method: str
     path: str
@@ -94,7 +94,7 @@ class _FailedError(Exception):
 
 
 class _Attempts(Struct):
-    """The history of a request: the numbers of repeats, of timeouts, and of refusals because of a rate limit."""
+    """Counts of a request's repeats, timeouts, and refusals because of a rate limit."""
 
     repeats: int = 0
     timeouts: int = 0
@@ -132,7 +132,7 @@ class Client:
             auth=Auth.Token(token),
             base_url=self._base,
             user_agent=f"holodeck-action/{__version__}",
-            per_page=PAGE,
+            per_page=PAGE_SIZE,
             retry=None,
             lazy=True,
             seconds_between_requests=0,
@@ -142,7 +142,7 @@ class Client:
         self._pause = pause
         self._clock = clock
         self._timeout_s = timeout_s
-        self._waits_left = LONGEST_WAITS_S
+        self._waits_left = TOTAL_WAIT_S
         self._interval = 0.0 if is_loopback(parts.hostname or "") else WRITE_INTERVAL_S
         self._next_write = 0.0
 
@@ -166,7 +166,7 @@ class Client:
         return self._send(_Request(method, path, path, body=body), read).value
 
     def pages(self, path: str, parameters: Mapping[str, Any], read: Callable[[Any], Iterable[T]]) -> tuple[T, ...]:
-        """Return the entries of all pages of a list, without duplicates, which arise if entries move between pages.
+        """Return the entries of all pages of a list, without the duplicates that arise if entries move between pages.
 
         Pages are requested by number; links in responses are not followed.
 
@@ -183,12 +183,14 @@ class Client:
             found |= page
             if not answer.more:
                 return tuple(found)
-        raise self._unusable_error("GET", path, answer.status, f"it goes on after {MOST_PAGES} pages of {PAGE}")
+        raise self._unusable_error(
+            "GET", path, answer.status, f"it has more than {MOST_PAGES} pages of {PAGE_SIZE} entries"
+        )
 
     def query(self, text: str, variables: Mapping[str, Any], read: Callable[[Any], T]) -> T:
         """Send a GraphQL query, and return the value that `read` extracts from its data.
 
-        It must not be a mutation, since the request may be repeated.
+        The query must not be a mutation, since the request may be repeated.
 
         Raises:
             ApiError: the request failed.
@@ -224,34 +226,33 @@ class Client:
         parts = urlsplit(address)
         # Encrypted, unless the API is not either.
         if not parts.hostname or parts.scheme not in ("https", self._origin[0]):
-            raise self._unusable_error("GET", path, None, "it leads to no address of a file")
+            raise self._unusable_error("GET", path, None, "it does not redirect to the URL of a file")
         # What it says is shown without the address, which is a key to the file.
         fetch(address, self._request_label("GET", path), most, into, pause=self._pause, timeout_s=self._timeout_s)
 
     def _resolve_file_url(self, path: str) -> str:
-        """Request `path` until it redirects to a URL outside of the API; return this URL. Renamed repositories are
-        followed."""
+        """Return the URL outside of the API to which `path` redirects, also after redirects of a renamed repository."""
         address = path
         for _ in range(1 + _MOST_REDIRECTS):
             try:
-                self._send_with_retries(_Request("GET", path, address), _no_file)
+                self._send_with_retries(_Request("GET", path, address), _refuse_answer)
             except RedirectedError as redirected:
-                address = _absolute(self._base, redirected)
+                address = _absolute_url(self._base, redirected)
                 if not self._is_api(address, "repo"):
                     return address
         raise self._unusable_error("GET", path, None, f"more than {_MOST_REDIRECTS} redirects")
 
-    def _is_api(self, address: str, below: str = "") -> bool:
+    def _is_api(self, address: str, prefix: str = "") -> bool:
         try:
             parts = urlsplit(address)
             same = (parts.scheme, parts.hostname, parts.port) == self._origin
         except ValueError:
             return False
-        return same and parts.path.startswith(self._prefix + below)
+        return same and parts.path.startswith(self._prefix + prefix)
 
     def _send(self, request: _Request, read: Callable[[Any], T]) -> _Answer[T]:
         if request.body is not None:
-            request = replace(request, body=_sendable(request.body))
+            request = replace(request, body=_replace_surrogates(request.body))
         for _ in range(1 + _MOST_REDIRECTS):
             try:
                 return self._send_with_retries(request, read)
@@ -271,7 +272,7 @@ class Client:
                     raise failed.error from None
                 if failed.wait > self._waits_left:
                     left = "none" if self._waits_left < 1 else f"only {self._waits_left:.0f}"
-                    total = f"of the {LONGEST_WAITS_S:.0f} seconds that calls to GitHub may wait, {left} are left"
+                    total = f"of the {TOTAL_WAIT_S:.0f} seconds that calls to GitHub may wait, {left} are left"
                     raise failed.error.with_suffix(f"; {total}") from None
                 wait = failed.wait
             self._waits_left -= wait
@@ -292,19 +293,19 @@ class Client:
                 # PyGithub calls its methods and asks nothing else of it.
                 cast("HTTPSRequestsConnectionClass", self._connection),
             )
-            return _Answer(status, read(parse_body(text)), bool(_NEXT.search(headers["link"])))
+            return _Answer(status, read(parse_body(text)), bool(_NEXT_LINK.search(headers["link"])))
         except RefusedError as refused:
             raise self._refusal_error(method, path, refused, attempts) from None
         except ShapeError as error:
-            wait = attempts.backoff if reads(method, path) else None
+            wait = attempts.backoff if is_read(method, path) else None
             raise _FailedError(self._unusable_error(method, path, status, str(error)), wait) from None
         except TooLargeError:
             raise self._unusable_error(method, path, None, f"it is larger than {MOST_BYTES:,} bytes") from None
         except (httpx2.RequestError, TooSlowError) as error:
-            raise self._lost_error(method, path, error, attempts) from None
+            raise self._no_response_error(method, path, error, attempts) from None
         except (httpx2.InvalidURL, httpx2.StreamError) as error:
             # Their texts may hold what was sent: only the name is shown.
-            raise self._unusable_error(method, path, None, f"it led to {type(error).__name__}") from None
+            raise self._unusable_error(method, path, None, f"it raised {type(error).__name__}") from None
         finally:
             if method != "GET":
                 self._next_write = time.monotonic() + self._interval
@@ -319,31 +320,33 @@ class Client:
                 label = self._request_label(method, path)
                 sentence = f"GitHub's rate limit is used up for {label}: {self._retry_clause(wait)}"
                 return _FailedError(ApiError(sentence, "rate_limited", status), wait)
-        elif (status >= 500 or status == 202) and repeatable(method, path):
+        elif (status >= 500 or status == 202) and is_repeatable(method, path):
             wait = max(attempts.backoff, retry_after(headers.get("retry-after"), self._clock()) or 0.0)
         kind = error_kind(status)
         sentence = f"GitHub answered {status} to {self._request_label(method, path)}: {self._masked_line(message)}"
-        accepted = kind == "unavailable" and not reads(method, path)
+        accepted = kind == "unavailable" and not is_read(method, path)
         return _FailedError(ApiError(sentence, kind, status, accepted=accepted), wait)
 
-    def _lost_error(self, method: str, path: str, error: Exception, attempts: _Attempts) -> _FailedError:
-        reason, sent = describe_loss(error)
+    def _no_response_error(self, method: str, path: str, error: Exception, attempts: _Attempts) -> _FailedError:
+        reason, sent = describe_failure(error)
         attempts.timeouts += isinstance(error, httpx2.TimeoutException | TooSlowError)
         again = (
-            attempts.timeouts <= MOST_TIMEOUTS and not is_untrusted(error) and (not sent or repeatable(method, path))
+            attempts.timeouts <= MOST_TIMEOUTS
+            and not is_certificate_error(error)
+            and (not sent or is_repeatable(method, path))
         )
-        sentence = f"GitHub could not be asked {self._request_label(method, path)}: {reason}"
-        lost = ApiError(sentence, "unavailable", None, accepted=sent and not reads(method, path))
+        sentence = f"GitHub did not answer {self._request_label(method, path)}: {reason}"
+        lost = ApiError(sentence, "unavailable", None, accepted=sent and not is_read(method, path))
         return _FailedError(lost, attempts.backoff if again else None)
 
     def _unusable_error(self, method: str, path: str, status: int | None, problem: str) -> ApiError:
         sentence = f"GitHub's answer to {self._request_label(method, path)} cannot be used: {problem}"
-        return ApiError(sentence, "unavailable", status, accepted=not reads(method, path))
+        return ApiError(sentence, "unavailable", status, accepted=not is_read(method, path))
 
     def _redirect_url(self, request: _Request, redirected: RedirectedError) -> str:
-        location = _absolute(self._base, redirected)
+        location = _absolute_url(self._base, redirected)
         if not self._is_api(location):
-            problem = "it leads to another place than the API"
+            problem = "it redirects to a URL outside of the API"
             raise self._unusable_error(request.method, request.path, redirected.status, problem)
         return location
 
@@ -357,10 +360,10 @@ class Client:
         return f"{method} {self._masked_line(path)}"
 
     def _masked_line(self, text: str) -> str:
-        return one_line(self._redactor.text(text), _MESSAGE)
+        return one_line(self._redactor.text(text), _MESSAGE_LIMIT)
 
 
-def _absolute(base: str, redirected: RedirectedError) -> str:
+def _absolute_url(base: str, redirected: RedirectedError) -> str:
     """Return the absolute URL of a redirect; an empty string if it is missing or invalid."""
     location = redirected.headers.get("location")
     try:
@@ -369,11 +372,11 @@ def _absolute(base: str, redirected: RedirectedError) -> str:
         return ""
 
 
-def _no_file(answer: Any) -> None:
-    raise ShapeError("it is no redirect to a file")
+def _refuse_answer(answer: Any) -> None:
+    raise ShapeError("it is not a redirect to a file")
 
 
-def _sendable(value: Any) -> Any:
+def _replace_surrogates(value: Any) -> Any:
     """Return a JSON value with lone surrogates replaced by `?`, since GitHub would refuse the request.
 
     A lone surrogate is half of a character, such as after a cut in a UTF-16 string.
@@ -381,5 +384,5 @@ def _sendable(value: Any) -> Any:
     if isinstance(value, str):
         return value.encode(errors="replace").decode()
     if isinstance(value, Mapping):
-        return {name: _sendable(item) for name, item in value.items()}
-    return [*map(_sendable, value)] if isinstance(value, Sequence) else value
+        return {name: _replace_surrogates(item) for name, item in value.items()}
+    return [*map(_replace_surrogates, value)] if isinstance(value, Sequence) else value

@@ -79,7 +79,7 @@ class Connection:
             self._http = httpx2.Client(timeout=timeout_s, trust_env=not local, verify=verify)
         except (ImportError, OSError, ValueError, httpx2.InvalidURL):
             problem = "the proxy or the certificates that the environment names cannot be used"
-            raise ApiError(f"GitHub cannot be asked: {problem}", "invalid", None) from None
+            raise ApiError(f"GitHub cannot be called: {problem}", "invalid", None) from None
         self._reply: Reply | None = None
 
     def close(self) -> None:

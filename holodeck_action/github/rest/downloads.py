@@ -20,20 +20,20 @@ MOST_SECONDS = 300.0
 _ATTEMPTS = 3
 
 
-class _LostError(Exception):
-    """An attempt failed in a way that may be temporary."""
+class _TemporaryError(Exception):
+    """An attempt failed, perhaps only temporarily."""
 
 
 def fetch(
-    address: str, named: str, most: int, into: BinaryIO, *, pause: Callable[[float], None], timeout_s: float
+    address: str, label: str, most: int, into: BinaryIO, *, pause: Callable[[float], None], timeout_s: float
 ) -> None:
     """Download a file.
 
     Args:
         address: URL of the file; it grants access, so no message contains it.
-        named: description of the file for messages.
+        label: description of the file for messages.
         most: maximum number of bytes.
-        into: file to write to, from its current position; data of failed attempts are removed.
+        into: file to write to, from its current position; after an error it may contain a part of the download.
         pause: waits for a number of seconds before another attempt.
         timeout_s: timeout in seconds for a connection, and for each read.
 
@@ -50,13 +50,13 @@ def fetch(
     ) as http:
         for attempt in range(1, _ATTEMPTS + 1):
             try:
-                _attempt(http, address, named, most, into)
+                _attempt(http, address, label, most, into)
             except httpx2.InvalidURL:
-                raise ApiError(f"{named} cannot be downloaded: its address is not a URL", "unavailable", None) from None
-            except (httpx2.RequestError, _LostError) as error:
+                raise ApiError(f"{label} cannot be downloaded: its address is not a URL", "unavailable", None) from None
+            except (httpx2.RequestError, _TemporaryError) as error:
                 if attempt == _ATTEMPTS:
-                    reason = str(error) if isinstance(error, _LostError) else "the connection ended early"
-                    raise ApiError(f"{named} cannot be downloaded: {reason}", "unavailable", None) from None
+                    reason = str(error) if isinstance(error, _TemporaryError) else "the connection ended early"
+                    raise ApiError(f"{label} cannot be downloaded: {reason}", "unavailable", None) from None
             else:
                 return
             into.seek(start)
@@ -64,20 +64,20 @@ def fetch(
             pause(2.0**attempt)
 
 
-def _attempt(http: httpx2.Client, address: str, named: str, most: int, into: BinaryIO) -> None:
+def _attempt(http: httpx2.Client, address: str, label: str, most: int, into: BinaryIO) -> None:
     end = time.monotonic() + MOST_SECONDS
     size = 0
     with http.stream("GET", address) as response:
         if response.status_code != 200:
             if response.status_code == 429 or response.status_code >= 500:
-                raise _LostError(f"its storage answered {response.status_code}")
-            text = f"{named} cannot be downloaded: its storage answered {response.status_code}"
+                raise _TemporaryError(f"its storage answered {response.status_code}")
+            text = f"{label} cannot be downloaded: its storage answered {response.status_code}"
             raise ApiError(text, "unavailable", response.status_code)
         # As it is stored: what is packed is unpacked where its size is watched.
         for piece in response.iter_raw():
             size += len(piece)
             if size > most:
-                raise ApiError(f"{named} cannot be used: it is larger than {most:,} bytes", "invalid", None)
+                raise ApiError(f"{label} cannot be used: it is larger than {most:,} bytes", "invalid", None)
             if time.monotonic() > end:
-                raise _LostError(f"it did not come in {MOST_SECONDS:.0f} seconds")
+                raise _TemporaryError(f"it did not arrive within {MOST_SECONDS:.0f} seconds")
             into.write(piece)

@@ -23,8 +23,9 @@ class ApiError(Exception):
     """A call failed; the message is one sentence without secrets.
 
     Attributes:
-        kind: `denied` (401, other 403), `not_found` (404, 410), `invalid` (400, 409, 422), `rate_limited` (429, or 403
-            because of a rate limit, for longer than we wait), `unavailable` (5xx, timeout, connection).
+        kind: `denied` (401, 403), `not_found` (404, 410), `rate_limited` (429, or 403 because of a rate limit, for
+            longer than we wait), `invalid` (other 4xx, or no request can be made), `unavailable` (408, 5xx, timeout,
+            connection, unusable answer).
         status: HTTP status; None if there was no response.
         accepted: whether GitHub may have carried out the request without confirming it: check before repeating it.
     """
@@ -40,7 +41,7 @@ class ApiError(Exception):
         return ApiError(f"{self}{more}", self.kind, self.status, accepted=self.accepted)
 
     def with_remedy(self, permission: str) -> str:
-        """Return the message with a remedy if the call was refused; `permission` is a line such as `contents: read`."""
+        """Return the message, with a remedy if access was denied; `permission` is a line such as `contents: read`."""
         if self.status == 401:
             return f"{self}; give github-token a token that is valid"
         return f"{self}; add {permission} to the permissions: of the job" if self.kind == "denied" else str(self)
@@ -61,7 +62,7 @@ class Pull(Struct, frozen=True):
 
 
 class Comment(Struct, frozen=True):
-    """A comment on a pull request, a review of it, or an inline comment of a review."""
+    """A comment on a pull request, a review, or an inline comment of a review; `url` is empty if it is not valid."""
 
     id: int
     node_id: str
@@ -78,7 +79,7 @@ class Ownership(Struct, frozen=True):
 
 
 class CheckRun(Struct, frozen=True):
-    """A check run; `annotations` is the number of its annotations."""
+    """A check run; `annotations` is the number of its annotations, `url` is empty if it is not valid."""
 
     id: int
     url: str
@@ -108,7 +109,7 @@ class CheckState(Struct, frozen=True):
         status: `in_progress` or `completed`.
         conclusion: conclusion of a completed check run.
         title: headline of the output.
-        summary: Markdown within the limit `reports.size_limit.CHECK`.
+        summary: Markdown within the limit `reports.comment.size_limit.CHECK`.
         annotations: at most 50 annotations in the API's format, added to the existing ones.
         details_url: target of the link "Details".
         completed_at: time of completion, ISO 8601 in UTC.
@@ -143,7 +144,7 @@ def pull(data: Any) -> Pull:
 
 
 def comment(data: Any) -> Comment:
-    """Read a comment on a pull request, a review of it, or an inline comment of a review."""
+    """Read a comment on a pull request, a review, or an inline comment of a review."""
     # Whoever deletes an account leaves comments that have no author.
     user = optional_field(data, "user", dict)
     return Comment(
@@ -171,19 +172,19 @@ def changed_file(data: Any) -> ChangedFile:
 
 
 def read_list(data: Any, read: Callable[[Any], _T], key: str | None = None) -> tuple[_T, ...]:
-    """Read a page of a list; if GitHub wraps the list in an object, it is the value of `key`."""
+    """Read a page of a list. If GitHub wraps the list in an object, `key` names the object's field, else it is None."""
     items = data if key is None else required_field(data, key, list)
     if not isinstance(items, list):
         raise ShapeError("it is not a list")
     return tuple(read(item) for item in items)
 
 
-def ownerships(data: Any, asked: Sequence[str]) -> dict[str, Ownership]:
-    """Read the data of the query `OWNERSHIP`; ids that GitHub does not know are omitted."""
+def ownerships(data: Any, ids: Sequence[str]) -> dict[str, Ownership]:
+    """Read the data of the query `OWNERSHIP` for `ids`; ids that GitHub does not know are omitted."""
     viewer = required_field(_required_object(data, "viewer"), "login", str)
     nodes = required_field(data, "nodes", list)
-    if len(nodes) != len(asked):
-        raise ShapeError("`nodes` has another length than what was asked for")
+    if len(nodes) != len(ids):
+        raise ShapeError("`nodes` has another length than the list of ids in the query")
     return {
         required_field(node, "id", str): Ownership(
             own=_is_own(node, viewer), minimized=optional_field(node, "isMinimized", bool) or False
@@ -254,12 +255,12 @@ def _page_url(data: Any) -> str:
 
 def _sha(value: str, name: str) -> str:
     if not _SHA.fullmatch(value):
-        raise ShapeError(f"`{name}` is no commit")
+        raise ShapeError(f"`{name}` is not a hash")
     return value
 
 
 def required_hash(data: Any, name: str) -> str:
-    """Return a field with an object's hash. Raises: `ShapeError` if it is missing or not a hash."""
+    """Return a field that contains a hash. Raises: `ShapeError` if it is missing or not a hash."""
     return _sha(required_field(data, name, str), name)
 
 

@@ -42,22 +42,22 @@ def read_event(environ: Mapping[str, str]) -> tuple[str, Mapping[str, Any]]:
         return "", {}
     file = environ.get("GITHUB_EVENT_PATH", "").strip()
     if not file:
-        raise EventError(f"GITHUB_EVENT_NAME is {one_line(name, 60)}, but GITHUB_EVENT_PATH is not set: {_AS_RUNNER}")
+        raise EventError(f"GITHUB_EVENT_NAME is {one_line(name, 60)}, but GITHUB_EVENT_PATH is not set: {_REMEDY}")
     try:
         payload = read_file(file, PAYLOAD_LIMIT).json()
     except RefusedFileError as error:
-        raise EventError(f"GITHUB_EVENT_PATH {error.clause}: {_AS_RUNNER}") from error
+        raise EventError(f"GITHUB_EVENT_PATH {error.clause}: {_REMEDY}") from error
     except OSError as error:
-        raise EventError(f"GITHUB_EVENT_PATH cannot be read: {error.strerror}: {_AS_RUNNER}") from error
+        raise EventError(f"GITHUB_EVENT_PATH cannot be read: {error.strerror}: {_REMEDY}") from error
     except ForeignError as error:
-        raise EventError(f"GITHUB_EVENT_PATH holds no JSON: {_AS_RUNNER}") from error
+        raise EventError(f"GITHUB_EVENT_PATH holds no JSON: {_REMEDY}") from error
     if not isinstance(payload, dict):
-        raise EventError(f"GITHUB_EVENT_PATH holds no JSON object: {_AS_RUNNER}")
+        raise EventError(f"GITHUB_EVENT_PATH holds no JSON object: {_REMEDY}")
     return name, payload
 
 
 def is_hash(value: object) -> bool:
-    """Return whether a value is a full commit hash; all zeros, which GitHub sends if there is no commit, are not."""
+    """Return whether a value is a full commit hash; zeros only, which GitHub sends if there is no commit, are not."""
     return isinstance(value, str) and _HASH.fullmatch(value) is not None and value.strip("0") != ""
 
 
@@ -72,8 +72,8 @@ def is_number(value: object) -> bool:
 
 
 class Payload(Struct, frozen=True):
-    """An event's payload. Fields are named by dotted paths; methods raise `EventError` if a field is not as
-    expected."""
+    """An event's payload. Fields are named by dotted paths; all methods but `get` raise `EventError` if a field is not
+    as expected."""
 
     event: str
     data: Mapping[str, Any]
@@ -124,7 +124,7 @@ class Payload(Struct, frozen=True):
     def field_error(self, path: str, expected: str) -> EventError:
         """Return the error for a field that is missing or not `expected`."""
         found = "missing" if self.get(path) is None else f"not {expected}"
-        return EventError(f"the payload of the event {one_line(self.event, 60)}: {path} is {found}: {_AS_RUNNER}")
+        return EventError(f"the payload of the event {one_line(self.event, 60)}: {path} is {found}: {_REMEDY}")
 
     def _text(self, path: str, fits: bool, expected: str) -> str:
         if not fits:
@@ -139,4 +139,4 @@ def _has_invalid_character(text: str) -> bool:
     return any(character < " " or character == "\x7f" or "\ud800" <= character <= "\udfff" for character in text)
 
 
-_AS_RUNNER = "leave GITHUB_EVENT_NAME and GITHUB_EVENT_PATH as GitHub's runner sets them"
+_REMEDY = "leave GITHUB_EVENT_NAME and GITHUB_EVENT_PATH as GitHub's runner sets them"

@@ -1,4 +1,4 @@
-"""Decides which requests are repeated, and after which time.
+"""Decides which requests are repeated, and after how many seconds.
 
 Requests are repeated in these cases (GitHub, best practices for the REST API):
 
@@ -8,7 +8,7 @@ Requests are repeated in these cases (GitHub, best practices for the REST API):
   carried out;
 * no connection could be made: every method.
 
-All calls of a publication share `LONGEST_WAITS_S` for waiting.
+The waits of all calls of a client together are limited by `TOTAL_WAIT_S`.
 
 This module imports PyGithub: import it only where GitHub is called.
 """
@@ -26,32 +26,32 @@ MOST_REPEATS = 4
 """Maximum number of repeats of one request."""
 MOST_TIMEOUTS = 1
 """Maximum number of repeats after a timeout, which already took a long time."""
-LONGEST_WAITS_S = 180.0
-"""Limit of all waits of a publication together, in seconds, because a waiting job costs money."""
+TOTAL_WAIT_S = 180.0
+"""Maximum seconds that all calls of a client wait together, because a waiting job costs money."""
 SECONDARY_WAIT_S = 60.0
 """First wait in seconds if GitHub gives no time; later waits double (GitHub, rate limits for the REST API)."""
 
 _GIT_OBJECTS = re.compile(r"/git/(blobs|trees|commits)$")
-_APPENDS = re.compile(r"/check-runs/[0-9]+$")
+_CHECK_RUN_PATH = re.compile(r"/check-runs/[0-9]+$")
 _NO_PERMISSION = "resource not accessible"
 
 
-def reads(method: str, path: str) -> bool:
+def is_read(method: str, path: str) -> bool:
     """Return whether a request only reads; a POST to GraphQL does, since it is never a mutation here."""
     return path.endswith("/graphql") if method == "POST" else method in ("GET", "HEAD")
 
 
-def repeatable(method: str, path: str) -> bool:
+def is_repeatable(method: str, path: str) -> bool:
     """Return whether a request can safely be carried out twice.
 
     A PATCH of a check run cannot, since it appends annotations. Creating a Git object can: a duplicate does no harm.
     """
     if method == "POST":
-        return reads(method, path) or _GIT_OBJECTS.search(path) is not None
-    return method != "PATCH" or not _APPENDS.search(path)
+        return is_read(method, path) or _GIT_OBJECTS.search(path) is not None
+    return method != "PATCH" or not _CHECK_RUN_PATH.search(path)
 
 
-def rate_limit_wait(status: int, headers: Mapping[str, str], message: str, now: float, before: int) -> float | None:
+def rate_limit_wait(status: int, headers: Mapping[str, str], message: str, now: float, refusals: int) -> float | None:
     """Return the seconds to wait because of a rate limit; None if the response is not about a rate limit.
 
     Args:
@@ -59,22 +59,22 @@ def rate_limit_wait(status: int, headers: Mapping[str, str], message: str, now: 
         headers: headers of the response, with names in any case.
         message: message in the response.
         now: current time in seconds since the epoch.
-        before: number of earlier refusals of this request because of a rate limit.
+        refusals: number of earlier refusals of this request because of a rate limit.
     """
     text = message.lower()
     if text.startswith(_NO_PERMISSION):
         return None
-    asked = retry_after(headers.get("Retry-After"), now)
+    given = retry_after(headers.get("Retry-After"), now)
     exhausted = (headers.get("X-RateLimit-Remaining") or "").strip() == "0"
-    if status != 429 and asked is None and not exhausted and not Requester.isRateLimitError(text):
+    if status != 429 and given is None and not exhausted and not Requester.isRateLimitError(text):
         return None
-    if asked is not None:
-        return max(asked, 2.0**before)
+    if given is not None:
+        return max(given, 2.0**refusals)
     reset = _number(headers.get("X-RateLimit-Reset"))
     if exhausted and reset is not None:
         # One more second: when within its second the limit is lifted is unknown.
-        return max(reset - now + 1.0, 2.0**before)
-    return float(SECONDARY_WAIT_S * 2.0**before)
+        return max(reset - now + 1.0, 2.0**refusals)
+    return float(SECONDARY_WAIT_S * 2.0**refusals)
 
 
 def retry_after(value: str | None, now: float) -> float | None:

@@ -29,7 +29,7 @@ class Artifact(Struct, frozen=True):
         name: name of the artifact; untrusted text.
         size: bytes of its archive.
         expired: whether GitHub has deleted it.
-        created_at: time of creation, ISO 8601 in UTC.
+        created_at: time of creation, ISO 8601 in UTC; empty if GitHub does not report it.
         digest: `sha256:` and the hash of the archive; None if GitHub does not report it.
         run_id: id of the workflow run.
         own: whether the run's commit is from this repository, not from a fork.
@@ -55,7 +55,7 @@ class WorkflowRun(Struct, frozen=True):
     Attributes:
         id: id of the run.
         event: name of the event that started the run.
-        status: status of the run, such as `completed`.
+        status: status of the run, such as `completed`; empty if GitHub does not report it.
         workflow: path of the workflow's file in its repository; empty if GitHub does not report it.
     """
 
@@ -66,7 +66,7 @@ class WorkflowRun(Struct, frozen=True):
 
 
 class TreeEntry(Struct, frozen=True):
-    """An entry of a tree: `mode` as in Git, `type` is `blob`, `tree` or `commit`, `size` the bytes of a file."""
+    """An entry of a tree: `mode` as in Git, `type` is `blob`, `tree` or `commit`, `size` the bytes of a blob, or 0."""
 
     path: str
     mode: str
@@ -92,7 +92,7 @@ def default_branch(data: Any) -> str:
 
 
 def artifact(data: Any) -> Artifact | None:
-    """Read an artifact of a list; None if it names no workflow run."""
+    """Read an artifact from a list; None if it lacks the id or the commit of its workflow run."""
     run = optional_field(data, "workflow_run", dict)
     if run is None or not is_number(run.get("id")) or run.get("head_sha") is None:
         return None
@@ -121,7 +121,7 @@ def workflow_run(data: Any) -> WorkflowRun:
 def tree(data: Any) -> tuple[TreeEntry, ...]:
     """Read the entries of a tree. Raises: `ShapeError` if GitHub truncated the list."""
     if required_field(data, "truncated", bool):
-        raise ShapeError("it is cut short")
+        raise ShapeError("the list is truncated")
     return tuple(map(_entry, required_field(data, "tree", list)))
 
 
@@ -132,7 +132,7 @@ def blob(data: Any) -> bytes:
     try:
         return base64.b64decode(required_field(data, "content", str))
     except (binascii.Error, ValueError):
-        raise ShapeError("`content` is no Base64") from None
+        raise ShapeError("`content` is not Base64") from None
 
 
 def created_hash(data: Any) -> str:
@@ -142,7 +142,7 @@ def created_hash(data: Any) -> str:
 
 def _entry(data: Any) -> TreeEntry:
     if not isinstance(data, Mapping):
-        raise ShapeError("`tree` has what is no object")
+        raise ShapeError("`tree` has an entry that is not an object")
     return TreeEntry(
         path=required_field(data, "path", str),
         mode=required_field(data, "mode", str),

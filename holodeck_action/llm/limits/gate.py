@@ -19,7 +19,7 @@ IN_A_ROW = 24
 """Number of refusals in a row after which the gate is shut."""
 MOST_TRIES = 4
 """Maximum number of calls sent at the same time while the gate is shut."""
-ENOUGH = 3
+LEAST_REFUSALS = 3
 """Minimum number of refusals before calls stop waiting for an account."""
 
 
@@ -67,7 +67,7 @@ class Gate:
 
     def is_given_up(self, now: float) -> bool:
         """Return whether the account has refused all calls for too long to wait further."""
-        return self._row >= ENOUGH and max(now, self._until or now) - self._since >= self._longest_s
+        return self._row >= LEAST_REFUSALS and max(now, self._until or now) - self._since >= self._longest_s
 
     def refused_for(self, now: float) -> float:
         """Return for how many seconds the account has refused all calls; 0 after a successful answer."""

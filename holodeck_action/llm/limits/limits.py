@@ -32,7 +32,7 @@ HOLD = 8.0
 """
 HOLD_MOST_S = 120.0
 """Maximum seconds for which a ceiling is kept."""
-FEW = 4
+LEAST_WINDOW = 4
 """Refusals do not shrink the window below this number, or below the number of requests that were just answered
 concurrently if that is smaller.
 """
@@ -42,7 +42,7 @@ WEIGHT = 0.15
 """Weight of the newest outcome in the moving average of refusals."""
 KNOWN = 5
 """Number of outcomes after which a refusal rate is meaningful."""
-MUCH = 0.15
+HIGH_REFUSAL_RATE = 0.15
 """Refusal rate with one request in progress above which concurrency is not the cause."""
 BETTER = 0.5
 """A smaller window is considered useful if half as many requests reduce the refusal rate at least by this factor."""
@@ -138,7 +138,7 @@ class Window:
         fewer = self._shares.get(busy.bit_length() - 1)
         if fewer is not None and fewer.count >= KNOWN and fewer.value > BETTER * share.value:
             return
-        if busy == 1 and share.count >= KNOWN and share.value > MUCH:
+        if busy == 1 and share.count >= KNOWN and share.value > HIGH_REFUSAL_RATE:
             self._ceiling = self._most
             self._hold_until = now
             return
@@ -153,7 +153,7 @@ class Window:
             self._lower_ceiling(max(self._ceiling - 1, self._wave / 2))
 
     def _lower_ceiling(self, ceiling: float) -> None:
-        least = float(max(1, min(FEW, int(self._at_once))))
+        least = float(max(1, min(LEAST_WINDOW, int(self._at_once))))
         self._answered = 0
         self._ceiling = float(max(least, int(ceiling)))
         self._size = min(self._size, max(least, self._ceiling * DECREASE))

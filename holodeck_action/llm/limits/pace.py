@@ -25,7 +25,7 @@ GROWN = 1.1
 """Factor by which a rate must have grown to be considered much higher."""
 JUDGED = 8
 """Number of outcomes after which a rate is evaluated."""
-MUCH = 0.3
+HIGH_REFUSAL_RATE = 0.3
 """Refusal rate above which the limited rate is considered wrong."""
 WRONG_S = 10.0
 """If a rate is found wrong twice within these seconds, the rate is no longer limited."""
@@ -222,7 +222,7 @@ class Pace:
         self._good += not refused
         if self._good + self._bad < JUDGED:
             return
-        if self._bad > MUCH * JUDGED:
+        if self._bad > HIGH_REFUSAL_RATE * JUDGED:
             if now < self._wrong_until:
                 # The rate was measured, and yet refused: it is not the cause.
                 self._rate, self._unrelated_until = None, now + UNRELATED_S

@@ -114,18 +114,21 @@ class TimeLimit:
     def stop(self) -> None:
         """Pause the clock."""
         self._stops += 1
-        if self._stops == 1 and self._is_running():
+        if self._stops == 1 and self._applies():
             self._left = (self._timeout.when() or 0.0) - asyncio.get_running_loop().time()
             self._timeout.reschedule(None)
 
     def resume(self) -> None:
         """Undo one `stop`."""
         self._stops -= 1
-        if not self._stops and self._is_running():
+        if not self._stops and self._applies():
             self._timeout.reschedule(asyncio.get_running_loop().time() + self._left)
 
-    def _is_running(self) -> bool:
-        """Return whether the limit still applies; tasks started in the block may outlive it."""
+    def _applies(self) -> bool:
+        """Return whether the limit still applies: its block is open and its time is not over.
+
+        Tasks started in the block may outlive it.
+        """
         return self._open and not self._timeout.expired()
 
 

@@ -1,5 +1,5 @@
-"""Base classes of metrics with our own questions to a judge. The judged texts are fenced, so that they are not read as
-instructions.
+"""Base classes of metrics with our own questions to a judge. Judged texts are fenced, so that judges do not follow
+instructions in them.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, final
 from pydantic import BaseModel, ConfigDict
 
 from holodeck_action.metrics.base import BaseEvaluator, BuildContext, EvaluationResult, RetryConfig
-from holodeck_action.metrics.computed import OfMetric, ScoringMetric
+from holodeck_action.metrics.computed import MetricEvaluator, ScoringMetric
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.judging.model_judged import ModelJudgedEvaluator
-from holodeck_action.suite.model.metric_base import JudgedMetric, Metric
+from holodeck_action.suite.model.metric_base import Metric, QuestionMetric
 
 if TYPE_CHECKING:
     from holodeck_action.llm.judge import JudgeAnswer, JudgeModel
@@ -37,7 +37,7 @@ class YesNo(BaseModel):
 Verdict = TypeVar("Verdict", bound=BaseModel)
 
 
-class AskingMetric(JudgedMetric, ScoringMetric):
+class AskingMetric(QuestionMetric, ScoringMetric):
     """A metric that asks a judge its own question: a subclass declares `PARAM_SPEC` and implements `grade`."""
 
     async def grade(self, judge: JudgeModel, given: Mapping[str, Any]) -> EvaluationResult:
@@ -54,11 +54,11 @@ class AskingMetric(JudgedMetric, ScoringMetric):
         raise NotImplementedError
 
     def evaluator(self, building: BuildContext, by: Metric | None = None) -> BaseEvaluator:
-        """Return the evaluator that calls `grade`; `by` is the metric whose judges are used, by default this metric."""
+        """Return the evaluator that calls `grade`; `by` is the metric whose judges grade, None for this metric."""
         return building.judged_evaluator(by or self, partial(AskingEvaluator, self))
 
 
-class AskingEvaluator(ModelJudgedEvaluator, OfMetric[AskingMetric]):
+class AskingEvaluator(ModelJudgedEvaluator, MetricEvaluator[AskingMetric]):
     """The evaluator of an `AskingMetric`."""
 
     def __init__(
@@ -123,8 +123,8 @@ async def ask_verdict(judge: JudgeModel, prompt: str, schema: type[Verdict]) -> 
     """
     from holodeck_action.metrics.judging.verdicts import read_verdict, request_verdict, schema_of
 
-    async def ask(asked: str) -> JudgeAnswer:
-        return await judge.ask(asked, schema=schema_of(schema), schema_name=schema.__name__)
+    async def ask(question: str) -> JudgeAnswer:
+        return await judge.ask(question, schema=schema_of(schema), schema_name=schema.__name__)
 
     return (await request_verdict(judge.label, prompt, ask, partial(read_verdict, schema=schema)))[1]
 

@@ -17,12 +17,12 @@ from holodeck_action.seam import registry
 from holodeck_action.seam.extras import way_to_get
 from holodeck_action.suite.messages import did_you_mean
 from holodeck_action.suite.model.base import FormatModel, NonBlank, UnitInterval
-from holodeck_action.suite.model.metric_base import NOTHING, JudgeCalls, JudgedMetric, Metric, Role
+from holodeck_action.suite.model.metric_base import NO_INPUTS, JudgeCalls, JudgedMetric, Metric, Role
 from holodeck_action.suite.model.providers import LLMProvider
 
 
 class ClassEntry(Struct, frozen=True, kw_only=True):
-    """What a library's source says about one of its classes.
+    """Properties of a library's class, read from the library's source.
 
     Attributes:
         name: name of the class.
@@ -31,14 +31,14 @@ class ClassEntry(Struct, frozen=True, kw_only=True):
         needs: the inputs of a turn that it requires besides question and answer.
         reads_calls: whether it needs the agent's tool calls.
         has_judge: whether it calls a model.
-        judge_calls: estimated number of judge calls of one evaluation, without those for the reason.
+        judge_calls: estimated number of judge calls of one evaluation, except calls for the reason.
         reason_calls: number of calls for the reason, which `include_reason: false` saves.
     """
 
     name: str
     options: Mapping[str, Parameter]
     threshold: float | None = None
-    needs: frozenset[str] = NOTHING
+    needs: frozenset[str] = NO_INPUTS
     reads_calls: bool = False
     has_judge: bool = True
     judge_calls: int = 1
@@ -48,7 +48,7 @@ class ClassEntry(Struct, frozen=True, kw_only=True):
 class ClassMetric(JudgedMetric):
     """A metric that names a class of a library. The class decides which options, inputs and judge the metric has.
 
-    If the library is not installed, nothing of this is known; such a metric is refused before a run.
+    If the library is not installed, these are unknown, and the metric is refused before a run.
     """
 
     ENTRY: ClassVar[Any] = None
@@ -61,7 +61,7 @@ class ClassMetric(JudgedMetric):
     threshold: Annotated[UnitInterval | None, Role.PASS_MARK] = None
     """Lowest passing score, 0 to 1; the class's own default when absent. Example: `0.8`."""
     options: Annotated[Any, WithJsonSchema({"type": "object"})] = Field(default_factory=dict)
-    """What the class takes besides the answer, by name. Example: `{include_reason: false}`."""
+    """Arguments of the class, by name. Example: `{include_reason: false}`."""
     model: Annotated[LLMProvider | None, Role.JUDGES] = None
     """The judge; `evaluations.model` when absent."""
 
@@ -114,7 +114,7 @@ class ClassMetric(JudgedMetric):
     @property
     def needs(self) -> frozenset[str]:
         """The inputs that the class requires besides question and answer."""
-        return NOTHING if self.ENTRY is None else self.ENTRY.needs
+        return NO_INPUTS if self.ENTRY is None else self.ENTRY.needs
 
     @property
     def reads_tool_calls(self) -> bool:
@@ -159,7 +159,7 @@ class ClassMetric(JudgedMetric):
 
 @cache
 def _metric_of_class(base: type[ClassMetric], name: str) -> type[ClassMetric]:
-    """Return the metric for a class; `base` if a suite cannot use it or nothing is known of it."""
+    """Return the metric for a class; `base` if a suite cannot use the class, or it is unknown."""
     found = base.find_class(name)
     if found is None or isinstance(found, str):
         return base

@@ -21,7 +21,7 @@ from holodeck_action.text.foreign import ForeignError, read_file
 _PLAIN: Mapping[str, Any] = {"str": str, "int": int, "float": float, "bool": bool, "dict": dict, "Dict": dict}
 _LISTS = frozenset(("List", "list", "Sequence"))
 _MOST_BASES = 20
-"""Limit of the base classes and aliases that are followed."""
+"""Maximum number of base classes and aliases that are followed."""
 
 
 class Unwritable(Enum):
@@ -76,7 +76,7 @@ class LibraryClass(Struct, frozen=True):
                     return tuple(item.attr for item in statement.value.elts if isinstance(item, ast.Attribute))
         return None
 
-    def sets_constant(self, attribute: str) -> bool:
+    def class_assigns_true(self, attribute: str) -> bool:
         """Return whether the class body assigns True to `attribute`."""
         return any(
             isinstance(statement, ast.Assign)
@@ -86,11 +86,11 @@ class LibraryClass(Struct, frozen=True):
             for statement in self.node.body
         )
 
-    def reads(self, attribute: str) -> bool:
+    def method_reads(self, attribute: str) -> bool:
         """Return whether a method of the class reads an attribute with this name."""
         return any(isinstance(node, ast.Attribute) and node.attr == attribute for node in ast.walk(self.node))
 
-    def sets_flag(self, attribute: str) -> bool:
+    def method_assigns_true(self, attribute: str) -> bool:
         """Return whether a method of the class assigns True to `self.ATTRIBUTE`."""
         return any(
             isinstance(node, ast.Assign)
@@ -101,10 +101,10 @@ class LibraryClass(Struct, frozen=True):
         )
 
     def own_calls(self, method: str, prefix: str) -> list[str]:
-        """Return the names of the class's methods that a method calls and that begin with `prefix`."""
+        """Return the names of the methods that `method` calls on `self`, if they begin with `prefix`."""
         return [
             call.func.attr
-            for function in self.functions(method)
+            for function in self.method_definitions(method)
             for call in ast.walk(function)
             if isinstance(call, ast.Call)
             and isinstance(call.func, ast.Attribute)
@@ -113,7 +113,7 @@ class LibraryClass(Struct, frozen=True):
             and call.func.attr.startswith(prefix)
         ]
 
-    def functions(self, name: str) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    def method_definitions(self, name: str) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
         """Yield the definitions of a method; overloads come before the method itself."""
         for statement in self.node.body:
             if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef) and statement.name == name:
@@ -277,7 +277,7 @@ def _tree(path: Path) -> ast.Module:
 
 
 def _imports(tree: ast.Module, module: str, *, package: bool) -> dict[str, tuple[str, str]]:
-    """Return the names that a module imports at its top: module and name of each where it comes from."""
+    """Return, for each name that a module imports, the module that it comes from and its name there."""
     found: dict[str, tuple[str, str]] = {}
     for statement in tree.body:
         if isinstance(statement, ast.ImportFrom):

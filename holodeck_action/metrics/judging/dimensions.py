@@ -72,8 +72,7 @@ def mean(values: Iterable[float]) -> float:
 
 
 class DimensionMetric(AskingMetric):
-    """The common settings of `quality`, `factual_accuracy`, `toxicity` and `relevance`. Each makes one call of the
-    judge.
+    """The common settings of `quality`, `factual_accuracy`, `toxicity` and `relevance`. Each calls the judge once.
 
     The metadata contains the dimensions; the result's `confidence` is the judge's.
     """
@@ -110,7 +109,7 @@ class DimensionMetric(AskingMetric):
         references = self._references(given)
         texts |= {title: text for found in references.values() for title, text in found.items()}
         texts["Answer of the assistant"] = answer
-        found = self.settled(
+        found = self.apply_settings(
             await ask_verdict(judge, self._question(references, fence_texts(texts)), self.verdict_type)
         )
         more: dict[str, Any] = {"judge": judge.label}
@@ -118,8 +117,8 @@ class DimensionMetric(AskingMetric):
             more["references"] = list(references)
         return self.result(found.score, found.explanation(), more | found.facts(), confidence=found.confidence)
 
-    def settled(self, found: DimensionVerdict) -> DimensionVerdict:
-        """Return the verdict after the metric's settings are applied to the judge's; by default the judge's."""
+    def apply_settings(self, found: DimensionVerdict) -> DimensionVerdict:
+        """Return the judge's verdict after applying the metric's settings; by default unchanged."""
         return found
 
     def _question(self, references: Mapping[str, Mapping[str, str]], texts: str) -> str:

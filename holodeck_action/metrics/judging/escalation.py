@@ -1,4 +1,4 @@
-"""Escalation: a second, more expensive judge is called only where the first one leaves doubt."""
+"""Escalation: a second, more expensive judge is called only if the verdict of the first is in doubt."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from holodeck_action.metrics.base import BaseEvaluator, EvaluationResult, RetryC
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.judging.panel import affects_all_judges, error_message
 
-MARGIN = 0.1
+DOUBT_RANGE = 0.1
 """A passing score that is at most this far from the threshold is in doubt."""
 _ROUNDING = 1e-9
 
 
 class EscalatingEvaluator(BaseEvaluator):
-    """Grades with a first judge, and with a second one if the first fails the answer, passes it within `MARGIN` of the
-    threshold, or gives no verdict. The second verdict replaces the first.
+    """Grades with a first judge, and with a second one if the first fails the answer, passes it within `DOUBT_RANGE` of
+    the threshold, or gives no verdict. The second verdict replaces the first.
 
-    The metadata of an escalated result contain `escalated_from`: score, passed, reason and judges of the first verdict,
-    or its error. Each judge may take half of the timeout.
+    The metadata of an escalated result contains `escalated_from`: score, passed, reason and judges of the first
+    verdict, or its error. Each judge may take half of the timeout.
     """
 
     def __init__(self, first: BaseEvaluator, second: BaseEvaluator, timeout: float | None) -> None:
@@ -64,10 +64,10 @@ class EscalatingEvaluator(BaseEvaluator):
 
 
 def is_in_doubt(result: EvaluationResult) -> bool:
-    """Return whether a result fails, has no verdict, or passes within `MARGIN` of its threshold."""
+    """Return whether a result fails, has no verdict, or passes within `DOUBT_RANGE` of its threshold."""
     if result.passed is not True:
         return True
     score, threshold = result.score, result.threshold
     if threshold is None or not isinstance(score, int | float):
         return False
-    return abs(score - threshold) <= MARGIN + _ROUNDING
+    return abs(score - threshold) <= DOUBT_RANGE + _ROUNDING

@@ -60,8 +60,8 @@ class Claim(BaseModel):
     confidence: Share | None = None
     sources: list[Text] = []
 
-    def surer_than(self, least: float) -> Self:
-        """Return the claim, which does not hold if its confidence is lower or unknown."""
+    def require_confidence(self, least: float) -> Self:
+        """Return the claim; it does not hold if its confidence is below `least` or unknown."""
         if self.verdict == "no" or (self.confidence is not None and self.confidence >= least):
             return self
         why = "confidence unknown" if self.confidence is None else f"confidence below {least:g}"
@@ -98,9 +98,9 @@ class FactualAccuracyVerdict(DimensionVerdict):
             raise ValueError("hallucination_detected is true, but no claim and no citation has the verdict no")
         return self
 
-    def surer_than(self, least: float) -> Self:
-        """Return the verdict in which claims of a lower or unknown confidence do not hold."""
-        return self.model_copy(update={"claims": [claim.surer_than(least) for claim in self.claims]})
+    def require_confidence(self, least: float) -> Self:
+        """Return the verdict; claims whose confidence is below `least` or unknown do not hold in it."""
+        return self.model_copy(update={"claims": [claim.require_confidence(least) for claim in self.claims]})
 
     @property
     def score(self) -> float | None:
@@ -147,14 +147,14 @@ class FactualAccuracyMetric(DimensionMetric):
     """Works that claims are checked against, as far as the judge knows them, when the case has no reference texts.
     Example: `[Wikipedia]`."""
     min_confidence: UnitInterval | None = None
-    """A claim of which the judge is less sure, or does not say how sure it is, does not hold. Example: `0.8`."""
+    """A claim does not hold if the confidence of the judge is lower or unknown. Example: `0.8`."""
 
-    def settled(self, found: DimensionVerdict) -> DimensionVerdict:
+    def apply_settings(self, found: DimensionVerdict) -> DimensionVerdict:
         """Return the verdict after `min_confidence` is applied."""
         if self.min_confidence is None:
             return found
         assert isinstance(found, FactualAccuracyVerdict)
-        return found.surer_than(self.min_confidence)
+        return found.require_confidence(self.min_confidence)
 
     def _question(self, references: Mapping[str, Mapping[str, str]], texts: str) -> str:
         basis = _BY_REFERENCE if references else _BY_KNOWLEDGE

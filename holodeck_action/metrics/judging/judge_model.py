@@ -14,11 +14,11 @@ from holodeck_action.suite.model.providers import LLMProvider, ProviderEnum
 AZURE_VERSION = "2024-02-15-preview"
 
 
-_OF_AZURE = ("api_version", "deployment_name")
+_AZURE_FIELDS = ("api_version", "deployment_name")
 
 
 class JudgeModelConfig(BaseModel):
-    """The judge model; without arguments Ollama's gpt-oss:20b on this machine, as in HoloDeck.
+    """The judge model; by default Ollama's gpt-oss:20b on this machine, as in HoloDeck.
 
     Raises:
         ValidationError: a provider other than Ollama has no model_name, Azure OpenAI has no endpoint, deployment_name
@@ -46,7 +46,7 @@ class JudgeModelConfig(BaseModel):
         for name in ("endpoint", "deployment_name", "api_key") if azure else ():
             if not getattr(self, name):
                 raise ValueError(f"{name} is required for Azure OpenAI")
-        for name in () if azure else _OF_AZURE:
+        for name in () if azure else _AZURE_FIELDS:
             if getattr(self, name) is not None:
                 raise ValueError(f"{name} has no effect: only Azure OpenAI has it, not {self.provider.value}")
         return self

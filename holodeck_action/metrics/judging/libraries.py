@@ -1,9 +1,9 @@
-"""The main process's side of the process in which DeepEval and Azure AI Evaluation run.
+"""Calls from the main process to the process in which DeepEval and Azure AI Evaluation run.
 
 Both libraries read settings, keys and URLs from many sources, write files, and take seconds to import. In their own
-process they have a controlled environment and do not affect the main process. Model calls are made here: every
-evaluation has its own connection, over which the library's questions arrive. The evaluation's judge answers them in the
-evaluation's context, so that deadlines, budget, meter and spans apply as usual.
+process they have a controlled environment and do not affect the main process. The main process makes the model calls:
+every evaluation has its own connection, over which the library's questions arrive. The evaluation's judge answers them
+in the evaluation's context, so that deadlines, budget, meter and spans apply as usual.
 
 Messages are framed JSON (`workers.frames`). This process sends the request `{op, …}`, then answers `{ask, …}`. The
 other process (`libraries_serving`) sends questions `{ask, arguments}`, and finally `{value}` or `{error}`.
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _SERVER = "holodeck_action.metrics.judging.libraries_serving"
 _ROOT = Path("/")
 
-_SEEN = ("HOME", "LANG", "PATH", "SYSTEMROOT", "TEMP", "TMP", "TMPDIR", "TZ", "VIRTUAL_ENV")
+_PASSED = ("HOME", "LANG", "PATH", "SYSTEMROOT", "TEMP", "TMP", "TMPDIR", "TZ", "VIRTUAL_ENV")
 """Environment variables that the libraries' process receives in addition to those for Python and the locale; others
 could change the libraries' behaviour.
 """
@@ -53,7 +53,7 @@ _SETTINGS = {
     "DEEPEVAL_RETRY_MAX_ATTEMPTS": "1",
 }
 
-_AT_ONCE = 256
+_MOST_CONCURRENT = 256
 """Maximum number of concurrent evaluations per event loop; each uses a file descriptor."""
 
 _LONGEST_ERROR = 500
@@ -65,11 +65,11 @@ _GRACE_S = 5.0
 
 
 class LibraryError(Exception):
-    """An exception raised by a library: its type and text on one line."""
+    """A library raised an exception; the message is its type and text on one line."""
 
 
 class NoProbabilitiesError(Exception):
-    """Log probabilities are required, but the judge is known not to support them."""
+    """A question requires log probabilities, but the judge is known not to support them."""
 
 
 class LibraryJudge(Protocol):
@@ -177,7 +177,7 @@ class _LibraryProcess:
 
 
 def _environment(environ: Mapping[str, str]) -> dict[str, str]:
-    seen = {name: value for name, value in environ.items() if name in _SEEN or name.startswith(("LC_", "PYTHON"))}
+    seen = {name: value for name, value in environ.items() if name in _PASSED or name.startswith(("LC_", "PYTHON"))}
     if "PYTHONPATH" in seen:
         seen["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, seen["PYTHONPATH"].split(os.pathsep)))
     return {**seen, **_SETTINGS}
@@ -190,7 +190,7 @@ def _end_process(process: ServingProcess, owner: int) -> None:
     process.disconnect()
 
 
-_starting = threading.Lock()
+_start_lock = threading.Lock()
 _running: _LibraryProcess | None = None
 
 
@@ -201,7 +201,7 @@ def _start_process() -> _LibraryProcess:
         EvaluationError: the process cannot be started (code `cannot_start`).
     """
     global _running
-    with _starting:
+    with _start_lock:
         if _running is None or not _running.is_usable:
             try:
                 _running = _LibraryProcess(os.environ)
@@ -237,14 +237,14 @@ async def import_library(library: str) -> None:
 
 
 async def evaluate_in_library(library: str, request: Mapping[str, Any], judge: JudgeModel | None) -> Any:
-    """Evaluate with a library, whose questions a judge answers; None if it asks none.
+    """Evaluate with a library; a judge answers its questions.
 
     The time limit does not include starting the process, importing the library, and waiting for other evaluations.
 
     Args:
         library: the library's name.
         request: JSON values; see `evaluate` in the module `measuring` of its extension.
-        judge: the model to call.
+        judge: the model to call; None if the library asks no questions.
 
     Returns:
         The JSON value that `evaluate` returns.
@@ -305,11 +305,11 @@ def _crash_error(process: _LibraryProcess) -> EvaluationError:
     )
 
 
-_by_loop: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = weakref.WeakKeyDictionary()
+_slots_by_loop: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = weakref.WeakKeyDictionary()
 
 
 def _evaluation_slots() -> asyncio.Semaphore:
-    return _by_loop.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(_AT_ONCE))
+    return _slots_by_loop.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(_MOST_CONCURRENT))
 
 
 async def _request_evaluation(process: _LibraryProcess, request: Mapping[str, Any], judge: JudgeModel | None) -> Any:

@@ -92,15 +92,15 @@ def _load_measuring(library: str) -> ModuleType | EvaluationError:
     """Return the imported module that evaluates with a library; if the import fails, every call returns the error."""
     try:
         # Without this up to a quarter of the import time would be garbage collection.
-        with pause_garbage_collection(to_the_end=True):
+        with pause_garbage_collection(freeze=True):
             return import_module(registry.libraries()[library].measuring)
     except EvaluationError as error:
         return error
 
 
 def _error_data(error: Exception) -> dict[str, Any]:
-    """Return an error as a JSON object with the number of the failed question, or with code and message, or with a
-    message only.
+    """Return an error as a JSON object: the number of an unanswered question, or message, code and context, or only a
+    message.
     """
     # DeepEval wraps some errors.
     own = next(

@@ -47,7 +47,7 @@ class ModelJudgedEvaluator(BaseEvaluator):
 
     @property
     def model_config(self) -> JudgeModelConfig | None:
-        """The configuration of the judge model; None if it is missing, or if a judge was given instead."""
+        """The configuration of the judge model; None if there is none, or if a judge was given instead."""
         return self._model_config if self._judge is None else None
 
     @property

@@ -16,7 +16,7 @@ TRANSIENT = frozenset(("rate_limited", "overloaded", "server_error", "timeout", 
 
 @asynccontextmanager
 async def provide_judge(
-    given: JudgeModel | None, planned: Callable[[Mapping[str, str]], ModelPlan]
+    given: JudgeModel | None, make_plan: Callable[[Mapping[str, str]], ModelPlan]
 ) -> AsyncIterator[JudgeModel]:
     """Provide the judge of an evaluation: the given one, or a new one with its own wire.
 
@@ -24,7 +24,7 @@ async def provide_judge(
 
     Args:
         given: a judge whose wire the caller closes; None to create a judge.
-        planned: called with the environment; returns the resolved model for a new judge.
+        make_plan: called with the environment; returns the resolved model for a new judge.
 
     Raises:
         EvaluationError: the model's configuration is invalid (code `no_judge`).
@@ -36,7 +36,7 @@ async def provide_judge(
     from holodeck_action.llm.wire import Wire, WireSettings
 
     try:
-        plan = planned(os.environ)
+        plan = make_plan(os.environ)
     except ModelConfigError as error:
         raise EvaluationError(str(error), code="no_judge") from error
     wire = Wire(WireSettings(max_retries=0))

@@ -22,7 +22,7 @@ from holodeck_action.suite.model.judging import Aggregation
 from holodeck_action.text.plain import cut
 
 _OF_THE_RUN = frozenset(("budget_exhausted", "price_unknown"))
-"""Codes of model call errors that every judge would get."""
+"""Codes of errors of model calls that occur with every judge."""
 _OF_THE_INPUT = frozenset(
     ("missing_input", "ambiguous_input", "invalid_input", "unknown_parameter", "not_installed", "no_judge")
 )
@@ -30,8 +30,8 @@ _OF_THE_INPUT = frozenset(
 _SHOWN = 300
 
 
-class Juror(Struct, frozen=True):
-    """A judge model with its evaluator; `sample` distinguishes jurors with the same model, which answer the same
+class PanelJudge(Struct, frozen=True):
+    """A judge of a panel with its evaluator; `sample` distinguishes judges with the same model, which receive the same
     questions.
     """
 
@@ -40,8 +40,8 @@ class Juror(Struct, frozen=True):
     sample: int = 0
 
 
-Seat = tuple[Juror, ...]
-"""A judge of the panel, followed by its fallbacks in order."""
+Candidates = tuple[PanelJudge, ...]
+"""A judge of a panel, followed by its fallbacks in order."""
 
 
 class PanelEvaluator(BaseEvaluator):
@@ -58,7 +58,7 @@ class PanelEvaluator(BaseEvaluator):
 
     def __init__(
         self,
-        seats: Sequence[Seat],
+        judges: Sequence[Candidates],
         *,
         aggregation: Aggregation = "majority_vote",
         min_successful: int = 1,
@@ -68,7 +68,7 @@ class PanelEvaluator(BaseEvaluator):
         """Create the evaluator; no model is called.
 
         Args:
-            seats: the judges; their evaluators have equal settings and no timeouts.
+            judges: the judges with their fallbacks; all evaluators have equal settings and no timeouts.
             aggregation: how the verdicts are combined.
             min_successful: minimum number of verdicts, without which the evaluation fails.
             max_concurrent: maximum number of concurrent judges; None if all may be called concurrently.
@@ -79,18 +79,18 @@ class PanelEvaluator(BaseEvaluator):
         """
         # Each attempt has its own limit; together they stay within the timeout.
         super().__init__(timeout=None, retry_config=RetryConfig(max_retries=0))
-        if not seats or not all(seats):
+        if not judges or not all(judges):
             raise ValueError("a panel needs at least one judge")
-        if not 1 <= min_successful <= len(seats):
-            raise ValueError(f"min_successful must be 1 to {len(seats)}, the number of judges, not {min_successful}")
+        if not 1 <= min_successful <= len(judges):
+            raise ValueError(f"min_successful must be 1 to {len(judges)}, the number of judges, not {min_successful}")
         if max_concurrent is not None and max_concurrent < 1:
             raise ValueError(f"max_concurrent must be at least 1, not {max_concurrent}")
-        self._seats = tuple(seats)
+        self._judges = tuple(judges)
         self._aggregation = aggregation
         self._min_successful = min_successful
-        self._at_once = min(max_concurrent or len(seats), len(seats))
+        self._at_once = min(max_concurrent or len(judges), len(judges))
         self._limit = timeout
-        self._metric = seats[0][0].evaluator
+        self._metric = judges[0][0].evaluator
         self.PARAM_SPEC = self._metric.PARAM_SPEC
 
     @property
@@ -109,40 +109,40 @@ class PanelEvaluator(BaseEvaluator):
         gate = asyncio.Semaphore(self._at_once)
         with stop_during_calls(end):
             async with asyncio.TaskGroup() as group:
-                seated = [
+                tasks = [
                     group.create_task(
-                        self._ask_seat(seat, math.ceil((len(self._seats) - at) / self._at_once), gate, end, kwargs)
+                        self._ask_judge(judge, math.ceil((len(self._judges) - at) / self._at_once), gate, end, kwargs)
                     )
-                    for at, seat in enumerate(self._seats)
+                    for at, judge in enumerate(self._judges)
                 ]
-        found = [task.result() for task in seated]
+        found = [task.result() for task in tasks]
         for outcome in found:
             if isinstance(outcome, EvaluationError):
                 raise outcome
-        return self._result([outcome for outcome in found if isinstance(outcome, _SeatResult)])
+        return self._result([outcome for outcome in found if isinstance(outcome, _JudgeResult)])
 
-    async def _ask_seat(
-        self, seat: Seat, rounds: int, gate: asyncio.Semaphore, end: Deadline | None, given: dict[str, Any]
-    ) -> _SeatResult | EvaluationError:
+    async def _ask_judge(
+        self, candidates: Candidates, rounds: int, gate: asyncio.Semaphore, end: Deadline | None, given: dict[str, Any]
+    ) -> _JudgeResult | EvaluationError:
         """Ask a judge, then its fallbacks, until one gives a verdict; return an error that every judge would get."""
         async with gate:
-            failures: list[tuple[Juror, Exception]] = []
-            for at, juror in enumerate(seat):
-                limit = None if end is None else end.left() / (rounds * (len(seat) - at))
-                with judge_span(juror.label, self.name, fallback=at > 0) as traced:
+            failures: list[tuple[PanelJudge, Exception]] = []
+            for at, judge in enumerate(candidates):
+                limit = None if end is None else end.left() / (rounds * (len(candidates) - at))
+                with judge_span(judge.label, self.name, fallback=at > 0) as traced:
                     try:
-                        found = _read_verdict(juror, await _evaluate_by(juror, limit, given), failures)
+                        found = _read_verdict(judge, await _evaluate_by(judge, limit, given), failures)
                     except (EvaluationError, TimeoutError) as error:
                         traced.fail(_code_of(error))
                         if isinstance(error, EvaluationError) and affects_all_judges(error):
                             return error
-                        failures.append((juror, error))
+                        failures.append((judge, error))
                     else:
                         describe_verdict(traced, found.verdict)
                         return found
-            return _SeatResult(JudgeVerdict(seat[0].label, error=_error_of(failures)), None)
+            return _JudgeResult(JudgeVerdict(candidates[0].label, error=_error_of(failures)), None)
 
-    def _result(self, found: Sequence[_SeatResult]) -> EvaluationResult:
+    def _result(self, found: Sequence[_JudgeResult]) -> EvaluationResult:
         verdicts = [each.verdict for each in found]
         given = [verdict for verdict in verdicts if verdict.has_verdict]
         if len(given) < self._min_successful:
@@ -181,13 +181,13 @@ class PanelEvaluator(BaseEvaluator):
         )
 
 
-class _SeatResult(Struct, frozen=True):
+class _JudgeResult(Struct, frozen=True):
     verdict: JudgeVerdict
     result: EvaluationResult | None
 
 
 class Labelled(Protocol):
-    """The interface of judges: a judge has a name, which verdicts show."""
+    """The interface of judges: a judge has a name for verdicts."""
 
     @property
     def label(self) -> str:
@@ -197,52 +197,54 @@ class Labelled(Protocol):
 Judge = TypeVar("Judge", bound=Labelled)
 
 
-def build_seats(
+def build_panel(
     judges: Sequence[Judge], fallbacks: Sequence[Judge], build: Callable[[Judge], BaseEvaluator]
-) -> tuple[Seat, ...]:
-    """Build the seats of a panel.
+) -> tuple[Candidates, ...]:
+    """Build the judges of a panel, each with its fallbacks.
 
-    If a model has several seats, its jurors are numbered, so that their answers are requested separately; the first
+    If a model occurs several times, its judges are numbered, so that their answers are requested separately; the first
     answer is the same as without a panel. A model is never its own fallback.
 
     Args:
-        judges: one judge per seat; a judge may occur several times.
+        judges: the judges; one may occur several times.
         fallbacks: the fallbacks of every judge, in order.
         build: creates the evaluator of a judge; called once per model.
     """
     evaluators: dict[int, BaseEvaluator] = {}
 
-    def make_juror(judge: Judge, sample: int) -> Juror:
+    def make_judge(judge: Judge, sample: int) -> PanelJudge:
         if id(judge) not in evaluators:
             evaluators[id(judge)] = build(judge)
-        return Juror(judge.label, evaluators[id(judge)], sample)
+        return PanelJudge(judge.label, evaluators[id(judge)], sample)
 
-    def seats() -> Iterator[Seat]:
+    def with_fallbacks() -> Iterator[Candidates]:
         times: Counter[int] = Counter()
         for at, judge in enumerate(judges):
             others = [other for other in fallbacks if other is not judge]
-            yield (make_juror(judge, times[id(judge)]), *(make_juror(other, len(judges) + at) for other in others))
+            yield (make_judge(judge, times[id(judge)]), *(make_judge(other, len(judges) + at) for other in others))
             times[id(judge)] += 1
 
-    return tuple(seats())
+    return tuple(with_fallbacks())
 
 
-async def _evaluate_by(juror: Juror, limit: float | None, given: dict[str, Any]) -> EvaluationResult:
+async def _evaluate_by(judge: PanelJudge, limit: float | None, given: dict[str, Any]) -> EvaluationResult:
     context = CALL.get(CallContext("judge", 0, None, Meter()))
     until = context.deadline if limit is None else Deadline(limit)
-    token = CALL.set(structs.replace(context, sample=juror.sample, deadline=until))
+    token = CALL.set(structs.replace(context, sample=judge.sample, deadline=until))
     try:
         with stop_during_calls(until):
             async with TimeLimit(limit):
-                return await juror.evaluator.evaluate(**given)
+                return await judge.evaluator.evaluate(**given)
     except TimeoutError:
         # No number, because the share of the time differs from run to run.
-        raise TimeoutError(f"{juror.label} gave no verdict before its share of the timeout ended") from None
+        raise TimeoutError(f"{judge.label} gave no verdict before its share of the timeout ended") from None
     finally:
         CALL.reset(token)
 
 
-def _read_verdict(juror: Juror, result: EvaluationResult, failures: Sequence[tuple[Juror, Exception]]) -> _SeatResult:
+def _read_verdict(
+    judge: PanelJudge, result: EvaluationResult, failures: Sequence[tuple[PanelJudge, Exception]]
+) -> _JudgeResult:
     """Return a judge's verdict with its result.
 
     Raises:
@@ -251,7 +253,7 @@ def _read_verdict(juror: Juror, result: EvaluationResult, failures: Sequence[tup
     score = result.score
     if isinstance(score, str) or (score is None and result.passed is None):
         raise EvaluationError(
-            f"{juror.label} gave {cut(repr(score), 80)}, which cannot be combined", code="invalid_result"
+            f"{judge.label} gave {cut(repr(score), 80)}, which cannot be combined", code="invalid_result"
         )
     details = {name: value for name, value in result.metadata.items() if name != "judge"}
     if result.evaluation_steps is not None:
@@ -259,7 +261,7 @@ def _read_verdict(juror: Juror, result: EvaluationResult, failures: Sequence[tup
     if result.confidence is not None:
         details["confidence"] = result.confidence
     verdict = JudgeVerdict(
-        model=juror.label,
+        model=judge.label,
         score=None if score is None else float(score),
         passed=bool(score) if isinstance(score, bool) and result.passed is None else result.passed,
         reason=result.reasoning,
@@ -267,7 +269,7 @@ def _read_verdict(juror: Juror, result: EvaluationResult, failures: Sequence[tup
         fallback=bool(failures),
         details=details,
     )
-    return _SeatResult(verdict, result)
+    return _JudgeResult(verdict, result)
 
 
 def _common_steps(steps: Sequence[tuple[str, ...] | None]) -> tuple[str, ...] | None:
@@ -293,12 +295,12 @@ def _causing_call(error: BaseException | None) -> ModelCallError | None:
     return None
 
 
-def _error_of(failures: Sequence[tuple[Juror, Exception]]) -> dict[str, str] | None:
+def _error_of(failures: Sequence[tuple[PanelJudge, Exception]]) -> dict[str, str] | None:
     if not failures:
         return None
     return {
         "code": _code_of(failures[0][1]),
-        "message": "; ".join(cut(f"{juror.label}: {error_message(error)}", _SHOWN) for juror, error in failures),
+        "message": "; ".join(cut(f"{judge.label}: {error_message(error)}", _SHOWN) for judge, error in failures),
     }
 
 

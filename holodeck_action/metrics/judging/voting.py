@@ -21,7 +21,7 @@ class JudgeVerdict(Struct, frozen=True):
     Attributes:
         model: name of the model that gave the verdict, or that failed to give one, such as `openai/gpt-4o`.
         score: score from 0 to 1; None if the verdict has no score, or there is no verdict.
-        passed: whether the answer passes in the judge's view; None if the judge did not say.
+        passed: whether the judge passes the answer; None if the verdict is only a score, or there is no verdict.
         reason: the judge's reason.
         error: `{code, message}` of the failure of the judge or its fallbacks; None if no model failed.
         fallback: whether a fallback gave the verdict.

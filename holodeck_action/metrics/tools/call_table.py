@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 
 from holodeck_action.metrics.tools.matchers import (
     ArgumentValue,
-    PatternClock,
     PatternError,
+    TimedPatterns,
     as_float,
     compile_matcher,
     is_number,
@@ -110,7 +110,7 @@ class CallTable:
 
     def __init__(self, calls: Sequence[ToolInvocation]) -> None:
         self.calls = calls
-        self._clock = PatternClock()
+        self._patterns = TimedPatterns()
         self._names: dict[str, CallSet] = {}
         self._unprefixed: dict[str, CallSet] = {}
         self._argument_names: dict[frozenset[str], CallSet] = {}
@@ -159,7 +159,7 @@ class CallTable:
         key = (argument, matcher.kind, matcher.value, among)
         if key not in self._matched:
             try:
-                self._matched[key] = column.calls_accepted_by(matcher, self._clock, among)
+                self._matched[key] = column.calls_accepted_by(matcher, self._patterns, among)
             except PatternError as error:
                 raise PatternError(f"argument {quote_name(argument)}: {error}", code=error.code) from None
         return self._matched[key]
@@ -189,8 +189,8 @@ class _Column:
         slots = self._buckets.get(_bucket_key(expected), ())
         return sum(self._masks[slot] for slot in slots if literal_equal(expected, self._values[slot].value))
 
-    def calls_accepted_by(self, matcher: ArgumentMatcher, clock: PatternClock, among: CallSet) -> CallSet:
-        accepts = compile_matcher(matcher, clock)
+    def calls_accepted_by(self, matcher: ArgumentMatcher, patterns: TimedPatterns, among: CallSet) -> CallSet:
+        accepts = compile_matcher(matcher, patterns)
         accepted = 0
         for value, mask in zip(self._values, self._masks, strict=True):
             if mask & among and accepts(value):

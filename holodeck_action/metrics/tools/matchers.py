@@ -108,7 +108,7 @@ def format_call(call: ToolInvocation) -> str:
 
 
 def argument_mismatch(entry: ExpectedTool, argument: str, call: ToolInvocation) -> str:
-    """Return a clause with an argument's value in a call, and with the value that `entry` expects."""
+    """Return a clause with the value of an argument in a call, and the value that `entry` expects."""
     assert entry.args is not None
     matcher = entry.args[argument]
     if argument not in call.args:
@@ -163,8 +163,8 @@ class ArgumentValue:
         return None if self.text is None else fuzzy_form(self.text)
 
 
-class PatternClock:
-    """Limits the time of all patterns of one check together.
+class TimedPatterns:
+    """Matches regular expressions; all patterns of a check share one time limit.
 
     Args:
         seconds: time limit for all patterns together.
@@ -218,7 +218,7 @@ class PatternClock:
         )
 
 
-def compile_matcher(matcher: ArgumentMatcher, clock: PatternClock) -> Callable[[ArgumentValue], bool]:
+def compile_matcher(matcher: ArgumentMatcher, patterns: TimedPatterns) -> Callable[[ArgumentValue], bool]:
     """Return a predicate that tests whether a matcher accepts a value; it raises `PatternError` if a pattern fails."""
     if matcher.kind == "literal":
         expected = matcher.value
@@ -227,7 +227,7 @@ def compile_matcher(matcher: ArgumentMatcher, clock: PatternClock) -> Callable[[
         wanted = fuzzy_form(matcher.value)
         return lambda actual: actual.fuzzy is not None and fuzzy_equal(wanted, actual.fuzzy)
     pattern: str = matcher.value
-    return lambda actual: actual.text is not None and clock.fullmatch(pattern, actual.text)
+    return lambda actual: actual.text is not None and patterns.fullmatch(pattern, actual.text)
 
 
 def literal_equal(expected: Any, actual: Any) -> bool:
@@ -267,7 +267,7 @@ def is_number(value: Any) -> bool:
 
 
 def as_float(number: float) -> float:
-    """Return a number as a float, or NaN if it is an integer beyond the range of floats, since it equals no float."""
+    """Return a number as a float; NaN, which equals no float, for an integer beyond the range of floats."""
     try:
         return float(number)
     except OverflowError:

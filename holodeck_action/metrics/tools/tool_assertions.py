@@ -25,7 +25,7 @@ from holodeck_action.record.facts import Fact, Unknown, items_of
 from holodeck_action.record.record import ToolAssertion, ToolInvocation
 from holodeck_action.suite.values import ExpectedTool, ToolExpectation
 
-_COMPARED = 50
+_MOST_COMPARED = 50
 
 
 def check_tools(
@@ -124,7 +124,7 @@ def _error_note(matches: _EntryMatches, calls: Sequence[ToolInvocation]) -> str 
 
 
 def _entry_problem(matches: _EntryMatches, calls: Sequence[ToolInvocation]) -> str | None:
-    """Return a sentence with the reason why an entry is not satisfied, beginning with its tool, or None."""
+    """Return why an entry is not satisfied, as a sentence that begins with its tool; None if it is satisfied."""
     entry = matches.entry
     tool = f"tool {format_text(entry.name)}"
     if matches.problem is not None:
@@ -142,8 +142,8 @@ def _entry_problem(matches: _EntryMatches, calls: Sequence[ToolInvocation]) -> s
 
 
 def _describe_closest(matches: _EntryMatches, calls: Sequence[ToolInvocation]) -> str:
-    """Describe the call that satisfies most arguments, among the first calls with the right name."""
-    near = islice(bit_positions(matches.named & ~matches.matching), _COMPARED)
+    """Describe the call that satisfies most arguments, among the first `_MOST_COMPARED` calls with a matching name."""
+    near = islice(bit_positions(matches.named & ~matches.matching), _MOST_COMPARED)
     index = max(near, key=lambda j: sum(mask >> j & 1 for mask in matches.satisfied.values()))
     error = calls[index].error
     failed = "" if error is None else f"; the call ended in an error: {format_text(error)}"

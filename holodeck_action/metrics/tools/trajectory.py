@@ -94,12 +94,12 @@ class TrajectoryMetric(ComputedMetric):
                 )
         compared = f"{format_count(facts['expected_calls'], 'calls')} expected, {len(calls)} made"
         if facts["expected_calls"] != len(calls):
-            return self.result(0.0, f"{compared}; {self._describe_surplus(expected, calls)}", facts)
+            return self.result(0.0, f"{compared}; {self._describe_length_difference(expected, calls)}", facts)
         return self.result(1.0, f"{compared}: each agrees with the expected call at its position", facts)
 
     @staticmethod
-    def _describe_surplus(expected: Sequence[ExpectedTool], calls: Sequence[ToolInvocation]) -> str:
-        """Describe the first call that only the longer of both sequences has."""
+    def _describe_length_difference(expected: Sequence[ExpectedTool], calls: Sequence[ToolInvocation]) -> str:
+        """Describe the first call that only the longer of the two sequences has."""
         entries = (entry for entry in expected for _ in range(entry.count))
         missing = next(islice(entries, len(calls), None), None)
         if missing is not None:

@@ -27,17 +27,17 @@ from holodeck_action.reports.report_views import MetricView, Report
 from holodeck_action.text.foreign import Foreign
 
 STATE_LIMIT = 6000
-"""Maximum characters of the hidden line; a comment has 65,000."""
+"""Maximum number of characters of the hidden line; a comment has up to 65,000."""
 MOST_METRICS = 60
 """Maximum number of metrics per suite whose means are stored."""
 MOST_FAILING = 500
-"""Maximum number of failing cases per suite to store; if there are more, none are stored and none can be new."""
+"""Maximum number of failing cases per suite to store; if there are more, none are stored, and new ones are unknown."""
 
 _START, _END = "<!-- holodeck-action:state:", " -->"
 # Without `-`, since an HTML comment must not contain `--`.
 _ALTERNATIVES = b"._"
-_MOST_JSON = 64 * 1024
-"""Maximum bytes before compression and after decompression."""
+_MAX_JSON = 64 * 1024
+"""Maximum size of the state as JSON, in bytes."""
 _HASH = 8
 _SAME_DIGITS = 4
 _COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
@@ -49,7 +49,7 @@ _Count = Annotated[int, Meta(ge=0, le=10**9)]
 _Sha = Annotated[str, Meta(pattern=r"^([0-9a-f]{40}|[0-9a-f]{64})$(?!\n)")]
 
 
-class SuiteNumbers(Struct, frozen=True, forbid_unknown_fields=True):
+class SuiteState(Struct, frozen=True, forbid_unknown_fields=True):
     """The stored state of a suite.
 
     Attributes:
@@ -71,11 +71,11 @@ class SuiteNumbers(Struct, frozen=True, forbid_unknown_fields=True):
     failing: Annotated[str, Meta(pattern=r"^([0-9a-f]{8})*$(?!\n)", max_length=_HASH * MOST_FAILING)] | None
 
 
-class Numbers(Struct, frozen=True, forbid_unknown_fields=True):
+class CommitState(Struct, frozen=True, forbid_unknown_fields=True):
     """The stored states of the suites at a commit; `sha` is None if the commit is unknown."""
 
     sha: _Sha | None
-    suites: Annotated[tuple[SuiteNumbers, ...], Meta(max_length=1000)]
+    suites: Annotated[tuple[SuiteState, ...], Meta(max_length=1000)]
 
 
 class State(Struct, frozen=True, forbid_unknown_fields=True):
@@ -86,7 +86,7 @@ class State(Struct, frozen=True, forbid_unknown_fields=True):
         sha: the evaluated commit; None if it is unknown.
         run: run and attempt of the workflow, `ID/ATTEMPT`; empty outside a workflow.
         exit_code: exit code of the run.
-        result: hash of verdict, counts, failing cases, gate states and metrics; equal for equal results.
+        result: hash of verdict, counts, cases that need attention, gate states and metrics; equal for equal results.
         suites: state of each suite; empty if nothing was evaluated.
         before: the suites at the previous commit, for comparison; None if there is no previous commit.
     """
@@ -96,13 +96,13 @@ class State(Struct, frozen=True, forbid_unknown_fields=True):
     run: Annotated[str, Meta(pattern=r"^([0-9]{1,20}/[0-9]{1,10})?$(?!\n)")]
     exit_code: Annotated[int, Meta(ge=0, le=255)]
     result: Annotated[str, Meta(pattern=r"^[0-9a-f]{16}$(?!\n)")]
-    suites: Annotated[tuple[SuiteNumbers, ...], Meta(max_length=1000)]
-    before: Numbers | None
+    suites: Annotated[tuple[SuiteState, ...], Meta(max_length=1000)]
+    before: CommitState | None
 
     def encode(self) -> str:
-        """Return the state as an HTML comment on one line, at most `STATE_LIMIT` characters.
+        """Return the state as an HTML comment on one line of at most `STATE_LIMIT` characters.
 
-        If it does not fit, parts are left out: first the previous commit's, then failing cases, then means.
+        If it does not fit, parts are left out: first of the previous commit, then failing cases, then means.
         """
         return _encode_line(_shrink_to_fit(self))
 
@@ -115,7 +115,7 @@ class State(Struct, frozen=True, forbid_unknown_fields=True):
             return None
         try:
             packed = base64.b64decode(line[len(_START) : -len(_END)], _ALTERNATIVES, validate=True)
-            return Foreign(packed).unpack(_MOST_JSON).parse(partial(from_json, kind=State))
+            return Foreign(packed).unpack(_MAX_JSON).parse(partial(from_json, kind=State))
         except ValueError:
             return None
 
@@ -128,7 +128,7 @@ class State(Struct, frozen=True, forbid_unknown_fields=True):
         before = None
         if previous is not None:
             earlier = previous.suites and (previous.sha is None or previous.sha != self.sha)
-            before = Numbers(previous.sha, previous.suites) if earlier else previous.before
+            before = CommitState(previous.sha, previous.suites) if earlier else previous.before
         return _shrink_to_fit(replace(self, before=before))
 
 
@@ -167,13 +167,13 @@ def state_of(
         run=run if _RUN.fullmatch(run) else "",
         exit_code=exit_code,
         result=_hash(json.dumps(result), 16),
-        suites=tuple(_suite_numbers(report, key) for report, key in named),
+        suites=tuple(_suite_state(report, key) for report, key in named),
         before=None,
     )
 
 
-def compare(report: Report, key: str, before: Numbers | None) -> Change | None:
-    """Return the changes of the suite with this key; None if its earlier state is unknown."""
+def compare(report: Report, key: str, before: CommitState | None) -> Change | None:
+    """Return the changes of a suite, given by its report and key; None if its earlier state is unknown."""
     old = next((suite for suite in before.suites if suite.key == key), None) if before is not None else None
     if old is None or before is None:
         return None
@@ -196,7 +196,7 @@ def compare(report: Report, key: str, before: Numbers | None) -> Change | None:
 
 
 def suite_keys(reports: Sequence[Report]) -> tuple[str, ...]:
-    """Return a unique key for each suite, which stays the same in every run on every machine."""
+    """Return a unique key for each suite, which is the same in every run on every machine."""
     seen: Counter[str] = Counter()
     made: list[str] = []
     for report in reports:
@@ -208,28 +208,32 @@ def suite_keys(reports: Sequence[Report]) -> tuple[str, ...]:
 
 
 def is_same_result(previous: State | None, now: State) -> bool:
-    """Return whether two runs have equal verdicts, counts, failing cases, gate states and metrics."""
+    """Return whether two runs have the same result; False if there is no previous run."""
     return previous is not None and previous.result == now.result
 
 
 def is_same_run(previous: State | None, now: State) -> bool:
-    """Return whether both states are from the same run and attempt of a workflow."""
+    """Return whether both states are from the same run and attempt of a workflow; False if one is not."""
     return previous is not None and previous.run != "" and previous.run == now.run
 
 
 def is_worse(previous: State | None, now: State) -> bool:
-    """Return whether the previous state is worse: by verdict, then by failed cases, then by unknown cases."""
+    """Return whether the previous state is worse: by exit code, then by failed cases, then by unknown cases."""
     return previous is not None and _severity_of(previous) > _severity_of(now)
 
 
-def _severity_of(of: State) -> tuple[int, int, int]:
-    return severity(of.exit_code), sum(suite.failed for suite in of.suites), sum(suite.unknown for suite in of.suites)
+def _severity_of(state: State) -> tuple[int, int, int]:
+    return (
+        severity(state.exit_code),
+        sum(suite.failed for suite in state.suites),
+        sum(suite.unknown for suite in state.suites),
+    )
 
 
-def _suite_numbers(report: Report, key: str) -> SuiteNumbers:
+def _suite_state(report: Report, key: str) -> SuiteState:
     failing = [case.id for case in report.attention if case.outcome == "failed"]
     means = ((_hash(metric.name), _round(metric.mean)) for metric in report.metrics[:MOST_METRICS])
-    return SuiteNumbers(
+    return SuiteState(
         key=key,
         outcome=report.outcome,
         failed=report.counts.failed,
@@ -284,12 +288,12 @@ def _hash(text: str, length: int = _HASH) -> str:
 
 
 def _shrink_to_fit(whole: State) -> State:
-    """Return the state with as many of its parts as fit into the limit; the function is idempotent."""
+    """Return the state with as many of its parts as fit into the limit; a state that fits is unchanged."""
     return next(some for some in _smaller_states(whole) if _fits(some))
 
 
-def _fits(some: State) -> bool:
-    return len(to_json(some)) <= _MOST_JSON and len(_encode_line(some)) <= STATE_LIMIT
+def _fits(state: State) -> bool:
+    return len(to_json(state)) <= _MAX_JSON and len(_encode_line(state)) <= STATE_LIMIT
 
 
 def _smaller_states(whole: State) -> Iterator[State]:
@@ -309,6 +313,6 @@ def _smaller_states(whole: State) -> Iterator[State]:
     yield replace(whole, suites=())
 
 
-def _encode_line(of: State) -> str:
-    packed = zlib.compress(to_json(of), 9)
+def _encode_line(state: State) -> str:
+    packed = zlib.compress(to_json(state), 9)
     return f"{_START}{base64.b64encode(packed, _ALTERNATIVES).decode('ascii')}{_END}"

@@ -2,45 +2,53 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container, Iterator, Sequence
 from typing import Any
 
 from holodeck_action.decide.compare.comparison import Comparison, Difference
 from holodeck_action.decide.number_texts import count_phrase
-from holodeck_action.reports.causes import MOST_OPEN, Cause, causes_of
-from holodeck_action.reports.comparison import age_text, answer_on_base, notable_usage, state_text
-from holodeck_action.reports.exam import PULL_REQUEST
+from holodeck_action.decide.verdict import GateState
+from holodeck_action.reports.causes import MAX_UNGROUPED, Cause, causes_of
+from holodeck_action.reports.comparison import answer_on_base, notable_usage, state_text
 from holodeck_action.reports.first_lines import comparison_notices
-from holodeck_action.reports.headline import MARKDOWN, headline
-from holodeck_action.reports.phrases import call_text, run_command
+from holodeck_action.reports.headline import LONGEST_CAUSE, Headline
+from holodeck_action.reports.phrases import call_text, percent_text, run_command
 from holodeck_action.reports.report_views import CaseView, CaseViews, Report, ToolCallView, TurnView
+from holodeck_action.reports.terms import PULL_REQUEST
 from holodeck_action.reports.untrusted import wrap
 from holodeck_action.text.code_spans import inline_code
 from holodeck_action.text.prose import difference, prose
 
-_ANSWER = 500
-_CALLS = 3
+_MAX_ANSWER = 500
+_CALLS_SHOWN = 3
+_GATE_STATES: dict[GateState, str] = {
+    "failed": "violated",
+    "undetermined": "undecided",
+    "skipped": "not judged",
+    "passed": "passed",
+}
 
 
-def comment_variables(report: Report, base_commit: str | None) -> dict[str, Any]:
+def comment_variables(report: Report, headline: Headline) -> dict[str, Any]:
     """Return the variables of the comment's template except `report`; strings from the report are `Untrusted`.
 
     Args:
         report: the report of a suite.
-        base_commit: a link to the base's commit, as trusted Markdown; None if there is none.
+        headline: the report's headline as Markdown.
     """
     causes = causes_of(report)
-    age = "" if report.comparison is None else age_text(report.comparison)
-    details = ", ".join(filter(None, [base_commit, age]))
     chosen = _choose_examples(causes)
     open_cases = {case.position for _, case in chosen}
+    failing = sum(len(cause.cases) for cause in causes)
     return {
         "causes": wrap(causes),
-        "examples": [_example_variables(report, cause, case) for cause, case in chosen],
+        "examples": [_example_variables(report, cause, case, alone=failing == 1) for cause, case in chosen],
         "same_errors": wrap([cause for cause in causes if cause.is_same_error]),
         "others": wrap(_folded_cases([cause for cause in causes if not cause.is_same_error], open_cases)),
-        "grouped": sum(len(cause.cases) for cause in causes) > MOST_OPEN,
-        "headline": headline(report, MARKDOWN, causes=causes, base_details=f" ({details})" if details else ""),
+        "failing": failing,
+        "grouped": failing > MAX_UNGROUPED,
+        "headline": headline,
         "said": _sentences(report),
         "differences": wrap(_differences(report)),
         "first": "<br>".join(comparison_notices(report.comparison, PULL_REQUEST)),
@@ -48,15 +56,14 @@ def comment_variables(report: Report, base_commit: str | None) -> dict[str, Any]
 
 
 def _choose_examples(causes: Sequence[Cause]) -> list[tuple[Cause, CaseView]]:
-    """Return the cases to show unfolded, with their causes: all cases if there are few, else the first case of each
-    cause."""
+    """Return the cases to show unfolded, with their causes: all if there are few, else the first of each cause."""
     # Cases that did not run have nothing to show, and an error of several cases is told for all of them.
     causes = [cause for cause in causes if cause.outcome != "skipped" and not cause.is_same_error]
-    if sum(len(cause.cases) for cause in causes) <= MOST_OPEN:
+    if sum(len(cause.cases) for cause in causes) <= MAX_UNGROUPED:
         return [(cause, case) for cause in causes for case in cause.cases]
     # Leave out cases that already failed on the base if there are others.
     news = [cause for cause in causes if cause.standing != "before"] or causes
-    return [(cause, cause.cases[0]) for cause in news[:MOST_OPEN]]
+    return [(cause, cause.cases[0]) for cause in news[:MAX_UNGROUPED]]
 
 
 def _folded_cases(causes: Sequence[Cause], open_cases: Container[int]) -> Sequence[CaseView]:
@@ -67,16 +74,20 @@ def _folded_cases(causes: Sequence[Cause], open_cases: Container[int]) -> Sequen
     return CaseViews(positions, causes[0].cases.view)
 
 
-def _example_variables(report: Report, cause: Cause, case: CaseView) -> dict[str, Any]:
+def _example_variables(report: Report, cause: Cause, case: CaseView, *, alone: bool) -> dict[str, Any]:
+    """Return the variables of an example. If no other case failed, problems in the headline are left out."""
     turn = next((turn for turn in case.turns if turn.problems), next(iter(case.turns), None))
     before = None if report.comparison is None else answer_on_base(report.comparison, case.id)
     lines = [] if turn is None else [*_answer_lines(turn, before), *_call_lines(turn)]
     problems = turn.problems if turn is not None and turn.problems else (case.reason,)
+    problems = tuple(problem.removeprefix("error: ") for problem in problems)
+    if alone and len(cause.reason) <= LONGEST_CAUSE and all(problem in cause.reason for problem in problems):
+        problems = ()
     command = run_command(report, case.id)
     return {
         "case": wrap(case),
         "cause": wrap(cause),
-        "problems": wrap([problem.removeprefix("error: ") for problem in problems]),
+        "problems": wrap(problems),
         "asked": None if turn is None else wrap(turn.input),
         "turn": f" (turn {turn.index} of {len(case.turns)}, counted from 0)" if turn and len(case.turns) > 1 else "",
         "lines": lines,
@@ -86,26 +97,26 @@ def _example_variables(report: Report, cause: Cause, case: CaseView) -> dict[str
 
 
 def _answer_lines(turn: TurnView, before: str | None) -> Iterator[str]:
-    """Yield Markdown lines with the expected answer, or the base's if there is none, and the answer of a turn."""
+    """Yield Markdown lines with a turn's expected answer (the base's answer if none is expected) and its answer."""
     wanted, name = (turn.ground_truth, "expected") if turn.ground_truth is not None else (before, "before")
     got = turn.response
     if wanted is not None and got is not None:
         if wanted.strip() == got.strip():
-            yield f"{name} and got: {prose(got, _ANSWER)}"
+            yield f"{name} and got: {prose(got, _MAX_ANSWER)}"
             return
-        if (changed := difference(wanted, got, _ANSWER)) is not None:
+        if (changed := difference(wanted, got, _MAX_ANSWER)) is not None:
             yield f"{name} → got: {changed}"
             return
     if wanted is not None:
-        yield f"{name}: {prose(wanted, _ANSWER)}"
+        yield f"{name}: {prose(wanted, _MAX_ANSWER)}"
     if got is not None:
-        yield f"got: {prose(got, _ANSWER)}"
+        yield f"got: {prose(got, _MAX_ANSWER)}"
 
 
 def _call_lines(turn: TurnView) -> Iterator[str]:
-    yield from map(_call_markdown, turn.tool_calls[:_CALLS])
-    if len(turn.tool_calls) > _CALLS:
-        yield f"… and {count_phrase(len(turn.tool_calls) - _CALLS, 'more tool call')}"
+    yield from map(_call_markdown, turn.tool_calls[:_CALLS_SHOWN])
+    if len(turn.tool_calls) > _CALLS_SHOWN:
+        yield f"… and {count_phrase(len(turn.tool_calls) - _CALLS_SHOWN, 'more tool call')}"
 
 
 def _call_markdown(call: ToolCallView) -> str:
@@ -117,26 +128,37 @@ def _call_markdown(call: ToolCallView) -> str:
 
 def _sentences(report: Report) -> dict[str, Any]:
     """Return trusted phrases about the whole suite, by the names that the template uses."""
-    holding = sum(gate.state == "passed" for gate in report.gates)
     comparison = report.comparison
-    moved = [] if comparison is None else list(_moved_texts(comparison))
+    moved = [] if comparison is None else list(_change_clauses(comparison))
     steady = "" if comparison is None else f": {'; '.join(moved)}" if moved else ": none changed beyond chance"
     return {
-        "checked": f"Gates ({holding} of {len(report.gates)} hold) and metrics{steady}",
+        "checked": f"{_gates_text(report)} · metrics{steady}",
         "moved": bool(moved),
         "usage": "" if comparison is None else _usage_text(comparison),
     }
+
+
+def _gates_text(report: Report) -> str:
+    """Return the worst state of a gate, with the number of gates in this state."""
+    states = Counter(gate.state for gate in report.gates)
+    total = len(report.gates)
+    for state, word in _GATE_STATES.items():
+        if count := states[state]:
+            return f"{count_phrase(count, 'gate') if count == total else f'{count} of {total} gates'} {word}"
+    return "no gates"
 
 
 def _usage_text(comparison: Comparison) -> str:
     return ", ".join(notable_usage(comparison.base_consumed, comparison.head_consumed))
 
 
-def _moved_texts(comparison: Comparison) -> Iterator[str]:
+def _change_clauses(comparison: Comparison) -> Iterator[str]:
     """Yield a clause for the pass rate and each metric that changed beyond chance, as Markdown."""
     for name, change in comparison.measures():
-        if change.moved or change.state == "regressed":
-            yield f"{prose(name, 60)} {change.head:.2f} (was {change.base:.2f}), {state_text(change, comparison)}"
+        if change.significant or change.state == "regressed":
+            shown = percent_text if change is comparison.pass_rate else "{:.2f}".format
+            values = f"{shown(change.head)} (was {shown(change.base)})"
+            yield f"{prose(name, 60)} {values}, {state_text(change, comparison)}"
 
 
 def _differences(report: Report) -> list[Difference | None]:

@@ -29,8 +29,8 @@ def line_url(repository: str, commit: str, path: str, line: int) -> str:
     return f"{repository}/blob/{quote(commit, safe='')}/{quote(path, safe='/')}#L{line}"
 
 
-class Place(Struct, frozen=True):
-    """Trusted data for the links in a published text, and its name.
+class LinkContext(Struct, frozen=True):
+    """Trusted data for the links in a comment or check run, and the name of the comment.
 
     Attributes:
         server: URL of the server without a slash at the end, such as `https://github.com`.

@@ -1,4 +1,4 @@
-"""Size limits of GitHub's texts, and how texts are shortened to fit (docs/github.md)."""
+"""GitHub's size limits for texts, and functions that shorten texts to fit (docs/github.md)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ JOB_SUMMARY = SizeLimit(1024 * 1024, 1024 * 1024)
 """A step's job summary: 1 MiB; the runner does not upload a larger one."""
 
 IN_THE_RECORD = "the whole record is in results.json"
-"""Default clause that tells where to find the rest of a cut report."""
+"""Default clause about the location of the rest of a cut report."""
 
 _SHORTEST_ROW = 20
 """Minimum number of characters of a row with a title and a position."""
@@ -53,12 +53,12 @@ _DETAILS = re.compile(r"<(/?)details\b", re.IGNORECASE)
 
 
 def fit(render: Callable[[Detail], Iterable[str]], limit: SizeLimit, rest: str, listed: int = 0) -> str:
-    """Return the most detailed rendering that fits; if none does, cut the least detailed one.
+    """Return the most detailed rendering that fits; if none fits, the least detailed one, cut.
 
     Args:
         render: yields the text in pieces for a level of detail; iteration stops once the limit is exceeded.
         limit: size limits of the text.
-        rest: trusted Markdown that tells where to find the whole report; appended to a cut text.
+        rest: trusted Markdown about the location of the whole report; appended to a cut text.
         listed: number of rows that only the most detailed level has.
     """
     text = ""
@@ -110,7 +110,7 @@ def cut(text: str, limit: SizeLimit, rest: str) -> str:
 
 
 def _lines_with_closers(text: str) -> Iterator[tuple[str, str]]:
-    """Yield each complete line with the text that closes the fence and `<details>` elements that are open after it."""
+    """Yield each complete line, and the text that closes the fence and `<details>` elements still open after it."""
     fence = ""
     html = False
     depth = 0

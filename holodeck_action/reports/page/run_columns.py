@@ -1,4 +1,4 @@
-"""Several runs on one page, each a column of its table: their cases by id, and the differences between them."""
+"""Several runs on one page, each a column of its table: the cases of all runs by id, and their differences."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ MOST_RUNS = 6
 """Maximum number of runs on a page, so that their columns fit on a screen."""
 
 Difference = Literal["verdict", "answer"]
-"""The greatest difference of a case between runs; a missing case is another verdict."""
+"""The greatest difference of a case between runs; a case that a run lacks counts as another verdict."""
 
 
 class RunColumn(Struct, frozen=True):
-    """A run of a page with several runs; `name` is where the run comes from, as the user typed it."""
+    """A run of a page with several runs; `name` is its origin as the user typed it."""
 
     name: str
     concluded: Conclusion
@@ -49,21 +49,21 @@ def check_columns(runs: Sequence[RunColumn]) -> None:
     if strangers:
         raise ConfigurationError(
             [
-                f"{run.name}: has no case of {first.name}, so nothing can stand in one row; give runs of the same suite"
+                f"{run.name}: has no case of {first.name}, so no case can be compared; give runs of the same suite"
                 for run in strangers
             ]
         )
 
 
 class OtherCases:
-    """The cases of the other runs of a page, each taken once by its id."""
+    """The cases of the other runs of a page; each can be taken once, by its id."""
 
     def __init__(self, runs: Sequence[RunColumn]) -> None:
         self._runs = [run.concluded for run in runs]
         self._places = [{name: at for at, name in enumerate(case_ids(run.record.cases))} for run in self._runs]
 
     def take(self, case_id: str) -> tuple[CaseInRun | None, ...]:
-        """Return the case in each run, None if the run does not have it."""
+        """Return the case in each run; None for a run without it, or if it was already taken."""
         found = []
         for run, places in zip(self._runs, self._places, strict=True):
             at = places.pop(case_id, None)
@@ -80,7 +80,8 @@ class OtherCases:
 def case_difference(
     case: CaseRecord | None, verdict: CaseVerdict | None, others: Sequence[CaseInRun | None]
 ) -> Difference | None:
-    """Return how a case differs between the page's run and the other runs; None if verdicts and answers are equal."""
+    """Return the difference of a case between the page's run and the other runs; None if verdicts and answers are
+    equal."""
     outcomes = {None if verdict is None else verdict.outcome}
     outcomes.update(None if other is None else other.verdict.outcome for other in others)
     if len(outcomes) > 1:
@@ -94,5 +95,5 @@ def _answers(case: CaseRecord | None) -> tuple[str | None, ...]:
 
 
 def column_name(path: str, file: str) -> str:
-    """Return the name of a run's column: the path of its results without the name that all results have."""
+    """Return the name of a run's column: the path of its results without the file name."""
     return one_line(path.removesuffix(f"/{file}"), 200)

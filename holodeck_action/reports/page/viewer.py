@@ -33,11 +33,11 @@ PAGE_FILE = "report.html"
 CHUNK_CASES = 100
 """Maximum number of cases per chunk: their details are compressed together, and decompressed if one is shown."""
 _CHUNK_BYTES = 4 * 1024 * 1024
-"""Size of details at which a chunk ends even with fewer cases, in bytes, to limit memory."""
+"""Size of details, in bytes, at which a chunk ends even with fewer cases, to limit memory."""
 MOST_DETAILS = 40 * 1024 * 1024
 """Maximum bytes of compressed details in a page, so that browsers can open the file."""
 _LEVEL = 6
-_PACKED_AHEAD = 3
+_MAX_PENDING = 3
 """Maximum number of chunks that are being compressed while the next one is built."""
 
 
@@ -49,9 +49,11 @@ class View(Struct, frozen=True):
         exit_code: exit code of all suites together.
         results: path of the results, as a user types it in a command.
         links: URLs for links.
-        chosen: called with a case's id and title, returns whether to include the case; None to include all cases.
+        chosen: a function that returns, from a case's id and title, whether to include the case; None to include all
+            cases.
         canonical: whether to leave out times and other data that differ between runs.
-        runs: the runs of a page with several, checked by `check_columns`; the first is that of the page's only suite.
+        runs: the runs of a page with several runs (see `check_columns`), that of the page's only suite first; else
+            empty.
         live: path from which a served page gets the progress of the run; None if the page is a file.
     """
 
@@ -93,17 +95,17 @@ def render_page(view: View, most_details: int = MOST_DETAILS) -> Iterator[bytes]
 
 
 class _Chunks:
-    """Chunks of cases' details, compressed in another thread, since compressing takes as long as building them.
+    """The details of cases in chunks, compressed in another thread, since compressing takes as long as building them.
 
     Attributes:
         chunks: for each chunk, its number of cases and its index in the `TextStore`.
         full: whether the size limit is exceeded; the chunk that exceeds it and all later ones are left out.
     """
 
-    def __init__(self, texts: TextStore, most: int, packer: Executor, *, canonical: bool) -> None:
+    def __init__(self, texts: TextStore, max_bytes: int, packer: Executor, *, canonical: bool) -> None:
         self.chunks: list[tuple[int, int]] = []
         self.full = False
-        self._texts, self._left, self._packer, self._canonical = texts, most, packer, canonical
+        self._texts, self._left, self._packer, self._canonical = texts, max_bytes, packer, canonical
         self._details: list[bytes] = []
         self._bytes = 0
         self._packing: deque[tuple[int, Future[bytes]]] = deque()
@@ -117,7 +119,7 @@ class _Chunks:
         self._bytes += len(text)
         if len(self._details) == CHUNK_CASES or self._bytes >= _CHUNK_BYTES:
             self._pack()
-            if len(self._packing) == _PACKED_AHEAD:
+            if len(self._packing) == _MAX_PENDING:
                 self._store_chunk()
 
     def end(self) -> None:
@@ -150,13 +152,13 @@ class _PackedRows(Struct, frozen=True):
     omitted: Mapping[str, Any] | None
 
 
-def _pack_rows(view: View, most: int) -> _PackedRows:
+def _pack_rows(view: View, max_bytes: int) -> _PackedRows:
     """Build columns and details in one pass over the rows, since building a row is the most expensive step."""
     texts = TextStore()
     columns = ColumnBuilder(metric_columns(view.suites), view.links, texts, canonical=view.canonical)
     all_rows = 0
     with ThreadPoolExecutor(1) as packer:
-        chunks = _Chunks(texts, most, packer, canonical=view.canonical)
+        chunks = _Chunks(texts, max_bytes, packer, canonical=view.canonical)
         for row in page_rows(view.suites, view.runs[1:]):
             all_rows += 1
             if view.chosen is not None and not view.chosen(
@@ -171,7 +173,7 @@ def _pack_rows(view: View, most: int) -> _PackedRows:
     if chunks.full:
         omitted = {
             "cases": columns.rows - sum(cases for cases, _ in chunks.chunks),
-            "why": f"the details of all cases exceed the {most // 2**20} MB that a page may have",
+            "why": f"the details of all cases exceed the {max_bytes // 2**20} MB that a page may have",
             "command": f"holodeck-action report {view.results} --format html --case ID -o case.html",
         }
     elif view.chosen is not None:
@@ -192,7 +194,7 @@ def page_policy(*, live: bool) -> str:
 
 
 def style_policy(style: str) -> str:
-    """Return the content security policy of a page with this style sheet, without scripts; its server answers forms."""
+    """Return the content security policy of a page with this style sheet, no scripts, and forms for its own server."""
     return f"default-src 'none'; style-src '{_hash(style)}'; base-uri 'none'; form-action 'self'"
 
 
@@ -225,7 +227,7 @@ def _gzip(text: bytes) -> bytes:
 
 
 def _compress(texts: Iterable[bytes]) -> Iterator[bytes]:
-    """Compress texts as one gzip stream; yields it in pieces."""
+    """Yield the pieces of one gzip stream that contains all texts."""
     packer = zlib.compressobj(_LEVEL, wbits=31)
     for text in texts:
         yield packer.compress(text)
@@ -233,7 +235,7 @@ def _compress(texts: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _base64(pieces: Iterable[bytes]) -> Iterator[str]:
-    """Encode pieces of bytes as one Base64 string; yields it in pieces."""
+    """Yield the pieces of one Base64 string that encodes all bytes."""
     left = b""
     for piece in pieces:
         left += piece

@@ -37,7 +37,7 @@ def case_detail(
 ) -> dict[str, Any]:
     """Return the details of a case, of the same case on the base, and of the same case in other runs.
 
-    An argument is None if it does not exist.
+    `case`, `base` and their verdicts are None if the run does not have the case.
     """
     beside = [None if other is None else _trials(other.case, other.verdict) for other in others]
     return {
@@ -48,7 +48,7 @@ def case_detail(
     }
 
 
-def tokens_of(turns: Iterable[TurnRecord]) -> int | None:
+def known_tokens(turns: Iterable[TurnRecord]) -> int | None:
     """Return the sum of all known token counts of prompts and answers; None if no count is known."""
     usages = [turn.usage for turn in turns if turn.usage is not None]
     known = [n for usage in usages for n in (usage.prompt_tokens, usage.completion_tokens) if n is not None]

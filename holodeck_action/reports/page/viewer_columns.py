@@ -12,7 +12,7 @@ from holodeck_action.decide.verdict import Outcome
 from holodeck_action.record.facts import value_or_none
 from holodeck_action.record.serialization import to_json
 from holodeck_action.reports.page.run_columns import case_difference
-from holodeck_action.reports.page.viewer_cases import tokens_of
+from holodeck_action.reports.page.viewer_cases import known_tokens
 from holodeck_action.reports.page.viewer_index import Links, Row
 from holodeck_action.reports.phrases import place, run_command
 from holodeck_action.text.plain import one_line
@@ -25,8 +25,8 @@ _LONGEST_TITLE = 300
 _LONGEST_REASON = 200
 _LONGEST_ANSWER = 120
 _SCORES_SHOWN = 4
-_GONE = "the suite no longer has this case"
-_ELSEWHERE = "only other runs have this case"
+_NOT_IN_SUITE = "the suite no longer has this case"
+_ONLY_OTHER_RUNS = "only other runs have this case"
 _LETTERS: dict[Outcome, str] = {
     "failed": "f",
     "error": "e",
@@ -45,7 +45,7 @@ def page_json(value: Any, canonical: bool) -> bytes:
 
 
 def without_volatile(value: Any) -> Any:
-    """Return page data without times and with rounded numbers, which differ between runs and machines."""
+    """Return page data without times, which differ between runs, and with rounded numbers, which differ by machine."""
     if isinstance(value, float):
         return float(f"{value:.12g}")
     if isinstance(value, dict):
@@ -124,7 +124,7 @@ class ColumnBuilder:
             "scores": means,
             "metric_outcomes": "".join(letters),
             "latency_ms": None if took is None else round(took, 1),
-            "tokens": tokens_of(turns),
+            "tokens": known_tokens(turns),
             "cost_usd": turn_costs(turns).whole,
             "trials": 0 if row.verdict is None else len(row.verdict.trials),
             "passed_trials": 0 if row.verdict is None else row.verdict.passes,
@@ -167,9 +167,10 @@ def _run_columns(row: Row) -> dict[str, object]:
 
 
 def _reason(row: Row) -> str:
-    """Return the reason of the outcome: which runs have a case that this run does not have, or what it scored."""
+    """Return the reason of the outcome, or the scores and answer of a passing case, or which runs have a missing
+    case."""
     if row.verdict is None:
-        return _ELSEWHERE if row.base is None else _GONE
+        return _ONLY_OTHER_RUNS if row.base is None else _NOT_IN_SUITE
     return _passing_text(row) or one_line(row.verdict.reason, _LONGEST_REASON)
 
 

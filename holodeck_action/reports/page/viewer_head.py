@@ -21,7 +21,6 @@ from holodeck_action.reports.comparison import (
     state_text,
     unpaired_lines,
 )
-from holodeck_action.reports.exam import exam_lines
 from holodeck_action.reports.first_lines import first_sentences
 from holodeck_action.reports.headline import PLAIN, headline
 from holodeck_action.reports.history import CASES_SHOWN, flaky_text, history_remarks
@@ -37,6 +36,7 @@ from holodeck_action.reports.phrases import (
     suite_trials_text,
 )
 from holodeck_action.reports.report_views import Report
+from holodeck_action.reports.terms import terms_lines
 
 _VERSION = 1
 
@@ -55,7 +55,7 @@ def page_head(
         suites: the suites, at least one.
         exit_code: exit code of all suites together.
         links: URLs for links.
-        runs: the runs of a page with several, the page's own first.
+        runs: the runs of a page with several runs, the page's own run first; else empty.
     """
     reports = [suite.concluded.report for suite in suites]
     columns = metric_columns(suites)
@@ -115,7 +115,7 @@ def _remarks(report: Report) -> Iterator[dict[str, Any]]:
     history = report.history
     told: dict[str, list[str]] = {
         "Not compared with a base": [report.base_missing] if found is None and report.base_missing else [],
-        "Terms that differ from the base": exam_lines(found),
+        "Terms that differ from the base": terms_lines(found),
         "Comparison": [] if found is None else list(_comparison_lines(found)),
         "Close to the threshold": [
             f"{metric.name}: {noise_text(metric)}" for metric in report.metrics if metric.within_noise

@@ -23,7 +23,7 @@ from holodeck_action.reports.report_views import Report, positions_of, view_at
 from holodeck_action.suite.errors import SourceMark
 
 Change = Literal["regressed", "improved", "new", "gone", "changed", "same"]
-"""Change of a case since the base: `changed` has other inputs or expectations, `gone` is no longer in the suite."""
+"""Change of a case since the base: `changed` for other inputs or expectations, `gone` if the suite lacks it now."""
 _KINDS: Mapping[CaseChangeKind, Change] = {"regressed": "regressed", "fixed": "improved"}
 _WHY: Mapping[str, Change | None] = {"added": "new", "changed": "changed", "not evaluated": None}
 
@@ -60,16 +60,16 @@ class ViewedSuite(Struct, frozen=True):
 class Row(Struct, frozen=True):
     """A case of the page; `case` and `verdict` are None if only the base or other runs have the case.
 
-    `position` is its index in the suite; for a case that only the base has, the number of the suite's cases. `moved`
-    describes the change if the case passes on one side and fails on the other. `trials` describes repeated trials.
-    `others` has the case in each other run of the page.
+    `position` is its index in the suite; for a case that only the base has, the number of the suite's cases.
+    `case_change` describes the change if the case passes on one side and fails on the other. `trials` describes
+    repeated trials. `others` has the case in each other run of the page.
     """
 
     suite: int
     report: Report
     position: int
     change: Change | None
-    moved: CaseChange | None
+    case_change: CaseChange | None
     case: CaseRecord | None
     verdict: CaseVerdict | None
     base: CaseRecord | None
@@ -90,15 +90,17 @@ class Row(Struct, frozen=True):
     def _remarks(self) -> Iterator[str]:
         if self.trials is not None:
             yield self.trials
-        if self.moved is not None:
-            yield from (step_text(step, self.moved.turns, self.moved.trial) for step in self.moved.steps)
+        if self.case_change is not None:
+            yield from (
+                step_text(step, self.case_change.turns, self.case_change.trial) for step in self.case_change.steps
+            )
 
 
 def page_rows(suites: Sequence[ViewedSuite], others: Sequence[RunColumn] = ()) -> Iterator[Row]:
     """Yield the rows of a page one by one.
 
     Cases that need attention come first, then other cases in the order of the suites, then cases that only a base has,
-    then cases that only `others` have, the other runs of a page with one suite.
+    then cases that only `others` have. A page with other runs has one suite.
     """
     if not others:
         yield from _suite_rows(suites)
@@ -137,7 +139,7 @@ class _Rows:
         self._places = {case: at for at, case in enumerate(case_ids(self._base))}
         compared = self.report.comparison
         # Sequence and index of each change by the case's id, since changes of large runs are built on demand.
-        self._moved = {
+        self._case_changes = {
             case: (changes, number)
             for changes in (() if compared is None else (compared.regressed, compared.fixed))
             for number, case in enumerate(changed_ids(changes))
@@ -150,17 +152,17 @@ class _Rows:
         """Yield the rows of cases in the report, given by their positions in the suite."""
         for position in positions:
             case = self._record.cases[position]
-            at, found = self._places.pop(case.id, None), self._moved.get(case.id)
-            moved = None if found is None else found[0][found[1]]
+            at, found = self._places.pop(case.id, None), self._case_changes.get(case.id)
+            case_change = None if found is None else found[0][found[1]]
             change: Change | None = None
             if self.report.comparison is not None:
-                change = _KINDS[moved.kind] if moved is not None else self._unpaired.get(case.id, "same")
+                change = _KINDS[case_change.kind] if case_change is not None else self._unpaired.get(case.id, "same")
             yield Row(
                 self._at,
                 self.report,
                 position,
                 change,
-                moved,
+                case_change,
                 case,
                 self._verdicts[position],
                 None if at is None else self._base[at],

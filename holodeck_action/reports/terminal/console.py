@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, NamedTuple, TextIO
 
-from holodeck_action.decide.compare.comparison import CaseChange, Comparison, count_gating
+from holodeck_action.decide.compare.comparison import Comparison, count_gating
 from holodeck_action.decide.number_texts import count_phrase
-from holodeck_action.reports.causes import MOST_OPEN, Cause, causes_of
-from holodeck_action.reports.comparison import comparison_lines
-from holodeck_action.reports.exam import exam_lines
+from holodeck_action.reports.causes import MAX_UNGROUPED, Cause, causes_of
+from holodeck_action.reports.comparison import base_name, comparison_lines
 from holodeck_action.reports.first_lines import first_sentences
 from holodeck_action.reports.headline import ACTIONS, verdict_line
 from holodeck_action.reports.history import history_lines, runs_text
@@ -32,8 +31,9 @@ from holodeck_action.reports.phrases import (
     suite_trials_text,
     threshold_text,
 )
-from holodeck_action.reports.report_views import CaseView, MetricView, Report, TurnView
+from holodeck_action.reports.report_views import CaseView, MetricView, Report, ToolCallView, TurnView
 from holodeck_action.reports.terminal.drawing import make_console, wrap_line
+from holodeck_action.reports.terms import terms_lines
 from holodeck_action.text.plain import one_line
 from holodeck_action.text.terminal import Terminal
 
@@ -60,12 +60,12 @@ _COLOURS = {
 
 
 def console_report(report: Report) -> Iterator[str]:
-    """Render a report as plain text for logs; yields lines."""
+    """Yield the lines of a report as plain text for logs."""
     return (f"{line}\n" for line in _lines(report))
 
 
 def print_report(report: Report, stream: TextIO, terminal: Terminal) -> None:
-    """Write a report to a stream: with colours and tables if the terminal has them, else as `console_report`."""
+    """Write a report to a stream, with colours and tables if the terminal supports them, else as `console_report`."""
     if terminal.width is None and not terminal.colour:
         stream.writelines(console_report(report))
     else:
@@ -78,7 +78,7 @@ def _head_lines(report: Report) -> Iterator[str]:
     file = one_line(f"{report.folder}/{report.file}" if report.folder else report.file)
     yield f"Suite {one_line(report.suite)} ({file}), target {one_line(report.target)}"
     yield from (f"warning: {said}" for said in first_sentences(report.comparison))
-    yield from (f"  {line}" for line in exam_lines(report.comparison))
+    yield from (f"  {line}" for line in terms_lines(report.comparison))
     for notice in report.notices:
         yield f"note: {one_line(notice, 500)}"
 
@@ -158,8 +158,8 @@ def _calls_lines(report: Report) -> Iterator[str]:
 
 
 def _attention_blocks(report: Report, causes: Sequence[Cause]) -> Iterator[tuple[str, list[str]]]:
-    """Yield an outcome and lines for each case that needs attention, in the order of their causes; cases with the same
-    error are one block."""
+    """Yield the outcome and the lines of each case that needs attention, by cause; cases with the same error are one
+    block."""
     cases = 0
     before = _cases_on_base(report.comparison)
     for cause in causes:
@@ -181,9 +181,19 @@ def _attention_blocks(report: Report, causes: Sequence[Cause]) -> Iterator[tuple
         yield "skipped", [f"{more}; `holodeck-action report --format csv` lists all"]
 
 
-def _cases_on_base(comparison: Comparison | None) -> dict[str, CaseChange]:
-    """Return the cases that got worse, by id."""
-    return {} if comparison is None else {case.id: case for case in islice(comparison.regressed, _CASES_SHOWN)}
+class _OnBase(NamedTuple):
+    """The base's name, and its answer in a case that passed there (None if the answer is unknown)."""
+
+    name: str
+    answer: str | None
+
+
+def _cases_on_base(comparison: Comparison | None) -> dict[str, _OnBase]:
+    """Return the base's answers in the cases that got worse, by id; empty without a comparison."""
+    if comparison is None:
+        return {}
+    name = one_line(base_name(comparison.base), 80)
+    return {case.id: _OnBase(name, case.before) for case in islice(comparison.regressed, _CASES_SHOWN)}
 
 
 def _same_error_lines(cause: Cause, folder: str) -> Iterator[str]:
@@ -200,9 +210,9 @@ def _same_error_lines(cause: Cause, folder: str) -> Iterator[str]:
 
 
 def _cause_lines(causes: Sequence[Cause]) -> Iterator[str]:
-    """Yield a line for each cause with its number of cases, if the cases above are too many to see the causes."""
+    """Yield a line for each cause with its number of cases; none for few cases, one cause, or a cause for each case."""
     cases = sum(len(cause.cases) for cause in causes)
-    if cases > MOST_OPEN and 1 < len(causes) < cases:
+    if cases > MAX_UNGROUPED and 1 < len(causes) < cases:
         for cause in causes[:_CAUSES_SHOWN]:
             yield f"{len(cause.cases):>5,}  {one_line(cause.reason, 200)}"
         if len(causes) > _CAUSES_SHOWN:
@@ -224,13 +234,10 @@ def _end_lines(report: Report, causes: Sequence[Cause]) -> Iterator[str]:
     yield verdict_line(report, causes)
 
 
-def _case_lines(case: CaseView, folder: str, change: CaseChange | None = None) -> Iterator[str]:
-    """Yield the lines of a case that needs attention; the first line names the case. `change` is known if the case
-    passed on the base."""
+def _case_lines(case: CaseView, folder: str, base: _OnBase | None = None) -> Iterator[str]:
+    """Yield the lines of a case that needs attention, its title first; `base` is None unless the case passed there."""
     outcome = case.outcome if case.outcome != "quarantined" else f"quarantined ({case.judged})"
     yield f"{_CASE_SIGNS[case.outcome]} {one_line(case.title)}  [{outcome}]  {one_line(place(case.source, folder))}"
-    if change is not None:
-        yield f"    passed on the base, with the answer: {one_line(change.before or '') or '(none)'}"
     if case.repeats:
         yield f"    trials: {one_line(case_trials_text(case), 1000)}"
     shown = [turn for turn in case.turns if turn.problems]
@@ -238,6 +245,11 @@ def _case_lines(case: CaseView, folder: str, change: CaseChange | None = None) -
         yield f"    {one_line(case.reason, 1000)}"
     for turn in shown:
         yield from _turn_lines(turn, folder, numbered=len(case.turns) > 1)
+    if base is not None:
+        answers = [turn.ground_truth for turn in case.turns if turn.ground_truth is not None]
+        before = one_line(base.answer or "") or "(none)"
+        said = "the expected answer" if base.answer in answers else f"the answer: {before}"
+        yield f"    passed on {base.name}, with {said}"
 
 
 def _turn_lines(turn: TurnView, folder: str, *, numbered: bool) -> Iterator[str]:
@@ -251,7 +263,11 @@ def _turn_lines(turn: TurnView, folder: str, *, numbered: bool) -> Iterator[str]
     if turn.ground_truth is not None:
         yield f"      expected: {one_line(turn.ground_truth)}"
     if turn.tool_calls:
-        yield f"      tools:    {one_line('; '.join(call_text(call) for call in turn.tool_calls[:20]), 600)}"
+        yield f"      tools:    {one_line('; '.join(map(_tool_text, turn.tool_calls[:20])), 600)}"
+
+
+def _tool_text(call: ToolCallView) -> str:
+    return call_text(call) if call.error is None else f"{call_text(call)} → error: {one_line(call.error, 160)}"
 
 
 def _metric_lines(metrics: Sequence[MetricView]) -> Iterator[str]:
@@ -266,7 +282,7 @@ def _metric_lines(metrics: Sequence[MetricView]) -> Iterator[str]:
 
 
 def _columns(metrics: Sequence[MetricView]) -> list[str]:
-    """Return the names of the columns; evaluations that are missing have one only if there are any."""
+    """Return the names of the columns; those for missing evaluations only if there are any."""
     absent = [("not evaluated", "errors"), ("does not apply", "skipped")]
     seen = [name for name, field in absent if any(getattr(metric, field) for metric in metrics)]
     return ["mean", "needs", "passed", "failed", *seen]
@@ -332,9 +348,9 @@ def _draw(report: Report, console: Console, width: int | None) -> None:
     say(verdict, f"bold {_COLOURS[report.outcome]}")
 
 
-_LEFT_OUT_FIRST = ("does not apply", "not evaluated", "needs")
-"""Columns to leave out on a narrow terminal, the first one first."""
-_BETWEEN = 2
+_OMISSION_ORDER = ("does not apply", "not evaluated", "needs")
+"""Columns to leave out on a narrow terminal, in this order."""
+_COLUMN_GAP = 2
 """Number of spaces before a column."""
 
 
@@ -351,8 +367,8 @@ def _metric_table(metrics: Sequence[MetricView], width: int) -> tuple[Table, lis
     widths = {head: max(len(head), *(len(cells[head]) for _, _, cells in rows)) for head in heads}
     longest = max(len("metric"), *(len(word) for name, _, _ in rows for word in name.split()))
     left_out: list[str] = []
-    for head in [name for name in _LEFT_OUT_FIRST if name in heads]:
-        if longest + sum(widths[head] + _BETWEEN for head in heads) <= width:
+    for head in [name for name in _OMISSION_ORDER if name in heads]:
+        if longest + sum(widths[head] + _COLUMN_GAP for head in heads) <= width:
             break
         heads.remove(head)
         left_out.append(head)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _LOG_WIDTH = 160
 """Width of a log with colours, in columns."""
-_HANGING = 2
+_EXTRA_INDENT = 2
 _LABEL = re.compile(r"\s+(?:\w+:\s{2,}|expected: )")
 """Matches the label before a value; wrapped lines are indented to the value. `expected` is the longest label."""
 _KIND = re.compile("(?:error|note): ")
@@ -24,7 +24,7 @@ def wrap_line(line: str, width: int) -> str:
     if len(line) <= width:
         return line
     label = _LABEL.match(line) or _KIND.match(line)
-    hanging = len(line) - len(line.lstrip()) + _HANGING if label is None else len(label[0])
+    hanging = len(line) - len(line.lstrip()) + _EXTRA_INDENT if label is None else len(label[0])
     broken = textwrap.wrap(line, width, subsequent_indent=" " * hanging, break_long_words=False, break_on_hyphens=False)
     return "\n".join(broken)
 

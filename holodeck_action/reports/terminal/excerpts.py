@@ -25,7 +25,7 @@ def error_lines(problems: Sequence[str | Located], terminal: Terminal) -> Iterat
         problems: the problems, in the order of the output.
         terminal: the features of the stream.
     """
-    for place, told in groupby(problems, key=_place_key):
+    for place, told in groupby(problems, key=_position_key):
         group = list(told)
         for problem in group:
             yield from sentence_lines(one_line(str(problem), _LONGEST_SENTENCE), terminal)
@@ -46,7 +46,7 @@ def sentence_lines(sentence: str, terminal: Terminal) -> Iterator[str]:
     yield from lines
 
 
-def _place_key(problem: str | Located) -> object:
+def _position_key(problem: str | Located) -> object:
     if isinstance(problem, str):
         return problem
     return problem.folder, problem.mark

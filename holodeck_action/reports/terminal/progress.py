@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
 
-_QUIET = ("passed", "informational")
+_NOT_REPORTED = ("passed", "informational")
 """Outcomes that are not reported as soon as a case is finished."""
 _PARTS = 10
 """Number of progress lines for a large suite in a log."""
@@ -32,14 +32,14 @@ _WIDE = 70
 """Minimum width in columns of a terminal whose bars show rate and time."""
 
 Group = Callable[[str, str], str]
-"""Takes a title and lines of a log; returns text that shows the lines folded below the title."""
+"""A function that returns the text of a folded section of a log, from its title and its lines."""
 
 
 class CaseDisplay(Protocol):
     """Shows the progress of the cases of a run and, if the base runs at the same time, of the base's cases."""
 
-    def done(self, case: CaseRecord, *, beside: bool = False) -> None:
-        """Show a finished case; `beside` is true if it is from the base run."""
+    def done(self, case: CaseRecord, *, of_base: bool = False) -> None:
+        """Show a finished case; `of_base` is true for a case of the base run."""
         ...
 
     def waiting(self) -> None:
@@ -52,7 +52,7 @@ class ProgressDisplay(Protocol):
 
     stream: TextIO
 
-    def phase(self, what: str) -> AbstractContextManager[None]:
+    def phase(self, activity: str) -> AbstractContextManager[None]:
         """Show the current activity while the context lasts."""
         ...
 
@@ -74,7 +74,7 @@ def progress_display(
     Args:
         stream: standard error.
         terminal: the features of the stream.
-        group: folds lines; None if lines cannot be folded.
+        group: returns the text of a folded section; None if the log cannot fold lines.
         monotonic: a monotonic clock, in seconds.
     """
     return _Bars(stream, terminal, monotonic) if terminal.live else _Log(stream, group, monotonic)
@@ -91,10 +91,10 @@ class _Tally:
         self._stop_when_decided = stop_when_decided
         self._monotonic, self._started = monotonic, monotonic()
 
-    def add(self, case: CaseRecord, *, beside: bool) -> CaseVerdict:
+    def add(self, case: CaseRecord, *, of_base: bool) -> CaseVerdict:
         verdict = judge_case(case, stop_when_decided=self._stop_when_decided)
         self.done += 1
-        if not beside:
+        if not of_base:
             self._outcomes[verdict.outcome] += 1
         for turn in case.turns:
             add_costs(self._costs, turn)
@@ -106,10 +106,10 @@ class _Tally:
         return self._counts_text(WORDS) or "no case is finished yet"
 
     @property
-    def trouble(self) -> str:
+    def reported_counts(self) -> str:
         """The number of cases by outcome, except passing and informational ones; an empty string if there are no
         others."""
-        return self._counts_text(outcome for outcome in WORDS if outcome not in _QUIET)
+        return self._counts_text(outcome for outcome in WORDS if outcome not in _NOT_REPORTED)
 
     def _counts_text(self, outcomes: Iterable[str]) -> str:
         counted = ((outcome, self._outcomes[outcome]) for outcome in outcomes)
@@ -135,7 +135,7 @@ def _reason_text(verdict: CaseVerdict) -> str:
 
 
 class _Log:
-    """Writes lines to a log: failing cases at once, and the progress at each tenth and after 15 s of silence.
+    """Writes lines to a log: failing cases at once, and the progress after each tenth of the cases and 15 s of silence.
 
     A suite of at most ten cases gets a line for each case as soon as it is finished. In a larger suite, cases that did
     not fail are listed at the end, folded, if the log can fold lines.
@@ -146,7 +146,7 @@ class _Log:
         self._group = group
         self._monotonic = monotonic
 
-    def phase(self, what: str) -> AbstractContextManager[None]:
+    def phase(self, activity: str) -> AbstractContextManager[None]:
         return nullcontext()
 
     @contextmanager
@@ -167,15 +167,15 @@ class _LoggedCases:
         self._stream, self._tally, self._monotonic = stream, tally, monotonic
         self._part, self._written_at = 0, monotonic()
 
-    def done(self, case: CaseRecord, *, beside: bool = False) -> None:
+    def done(self, case: CaseRecord, *, of_base: bool = False) -> None:
         tally = self._tally
-        verdict = tally.add(case, beside=beside)
+        verdict = tally.add(case, of_base=of_base)
         time = value_or_none(case.took_ms)
         took = "" if time is None else f" ({duration_text(time)})"
         name = one_line(case.name or case.id, 100)
-        base = "base: " if beside else ""
+        base = "base: " if of_base else ""
         line = f"[{tally.done}/{tally.total}] {base}{verdict.outcome:<13} {name}{took}\n"
-        wrong = verdict.outcome not in _QUIET and not beside
+        wrong = verdict.outcome not in _NOT_REPORTED and not of_base
         # The report at the end of the log has the reasons.
         if wrong or tally.total <= _PARTS:
             self._write(line)
@@ -207,14 +207,14 @@ class _Bars:
         self._console = make_console(stream, terminal)
         self._wide = (terminal.width or 0) >= _WIDE
         self._monotonic = monotonic
-        self.stream = cast("TextIO", _Above(stream, self._console))
+        self.stream = cast("TextIO", _StreamAboveBars(stream, self._console))
 
     @contextmanager
-    def phase(self, what: str) -> Iterator[None]:
+    def phase(self, activity: str) -> Iterator[None]:
         from rich.progress import Progress, SpinnerColumn, TextColumn
 
         with Progress(SpinnerColumn(), TextColumn("{task.description} …"), **self._options) as bar:
-            bar.add_task(what)
+            bar.add_task(activity)
             yield
 
     @contextmanager
@@ -239,28 +239,28 @@ class _CaseBars:
     def __init__(self, bar: Progress, console: Console, totals: Sequence[int], tally: _Tally, *, wide: bool) -> None:
         self._bar, self._console, self._tally, self._wide = bar, console, tally, wide
         names = ("running",) if len(totals) == 1 else ("head", "base")
-        self._lanes = [bar.add_task(name, total=total, said="") for name, total in zip(names, totals, strict=True)]
+        self._bar_ids = [bar.add_task(name, total=total, said="") for name, total in zip(names, totals, strict=True)]
 
-    def done(self, case: CaseRecord, *, beside: bool = False) -> None:
+    def done(self, case: CaseRecord, *, of_base: bool = False) -> None:
         from rich.text import Text
 
         tally = self._tally
-        verdict = tally.add(case, beside=beside)
-        if verdict.outcome not in _QUIET and not beside:
+        verdict = tally.add(case, of_base=of_base)
+        if verdict.outcome not in _NOT_REPORTED and not of_base:
             name = one_line(case.name or case.id, 100)
             head = f"{WORDS[verdict.outcome]}: {name}"
             text = Text(wrap_line(f"{head}: {_reason_text(verdict)}", self._console.width))
             text.stylize("red" if verdict.outcome == "failed" else "yellow", 0, len(head))
             self._console.print(text, soft_wrap=True)
-        self._bar.advance(self._lanes[-1] if beside else self._lanes[0])
-        parts = (tally.trouble, tally.rate if self._wide else "", tally.spend)
-        self._bar.update(self._lanes[0], said=", ".join(part for part in parts if part))
+        self._bar.advance(self._bar_ids[-1] if of_base else self._bar_ids[0])
+        parts = (tally.reported_counts, tally.rate if self._wide else "", tally.spend)
+        self._bar.update(self._bar_ids[0], said=", ".join(part for part in parts if part))
 
     def waiting(self) -> None:
         """Do nothing: bars are updated by rich."""
 
 
-class _Above(io.TextIOBase):
+class _StreamAboveBars(io.TextIOBase):
     """A stream whose lines appear above the progress bars."""
 
     def __init__(self, stream: TextIO, console: Console) -> None:

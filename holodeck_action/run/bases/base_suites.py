@@ -1,6 +1,6 @@
-"""Base suites: each runs beside a suite and gives its agent a different agent to be compared with, on the same cases.
+"""Base suites: a base suite runs at the same time as a suite, the head, so that their agents can be compared.
 
-Both agents get the cases that both suites have, in the compared suite's version, and are graded by its metrics, judges,
+Both agents get the cases that both suites have, in the head's version, and are graded by the head's metrics, judges,
 settings and files. Only the agent differs: its model, instructions, tools and code.
 """
 
@@ -17,7 +17,7 @@ from holodeck_action.record.own_terms import OwnPlan
 from holodeck_action.record.record import BaseRun
 from holodeck_action.run.case_choice import filters_of, with_trials
 from holodeck_action.run.environments.extras import agent_extras
-from holodeck_action.run.loading import Surroundings, display_folder, load_one_suite, with_lines, with_python
+from holodeck_action.run.loading import SuiteContext, display_folder, load_one_suite, with_lines, with_python
 from holodeck_action.run.options.settings import Flags, SettingsError, merge_baseline
 from holodeck_action.run.preflight import PreparedSuite, check_python_target, target_of
 from holodeck_action.run.schedule import TrialKey
@@ -33,7 +33,7 @@ from holodeck_action.text.plain import one_line
 
 
 class BaseSuite(Struct, frozen=True):
-    """A base suite, which runs beside the suite to compare with it (the head).
+    """A base suite, which runs at the same time as the suite to compare with it (the head).
 
     Attributes:
         item: the base suite, ready to run, with only the cases that both suites have, in the head's version.
@@ -58,14 +58,14 @@ class BaseSuite(Struct, frozen=True):
 
 
 def load_base_suites(
-    prepared: Sequence[PreparedSuite], flags: Flags, around: Surroundings
+    prepared: Sequence[PreparedSuite], flags: Flags, context: SuiteContext
 ) -> tuple[BaseSuite | None, ...]:
-    """Return the base suite of each suite, or None if the command line requests no base.
+    """Return the base suite of each suite; None for each if the command line requests no base.
 
     Args:
         prepared: the suites.
         flags: the command line.
-        around: the outside world.
+        context: environment, folders and permissions of suites.
 
     Raises:
         ConfigurationError: the base cannot be run.
@@ -76,20 +76,20 @@ def load_base_suites(
         raise ConfigurationError(
             [f"--against {flags.against}: {len(prepared)} suites are run, but only one can be compared; name it"]
         )
-    return tuple(_load_base_suite(item, flags, around) for item in prepared)
+    return tuple(_load_base_suite(item, flags, context) for item in prepared)
 
 
-def _load_base_suite(item: PreparedSuite, flags: Flags, around: Surroundings) -> BaseSuite:
+def _load_base_suite(item: PreparedSuite, flags: Flags, context: SuiteContext) -> BaseSuite:
     other = flags.against
-    loaded = item if other is None else load_one_suite(other, around, "--against takes one suite")
-    shown = display_folder(loaded.suite.folder, around.cwd)
+    loaded = item if other is None else load_one_suite(other, context, "--against takes one suite")
+    shown = display_folder(loaded.suite.folder, context.cwd)
     found = flags if flags.against_target is None else structs.replace(flags, target=flags.against_target)
     try:
-        suite = _vary_agent(item, flags, around) if other is None else loaded.suite
-        target, files = target_of(suite, found, around)
-        equipped = with_python(structs.replace(loaded, suite=suite), around, target)
+        suite = _vary_agent(item, flags, context) if other is None else loaded.suite
+        target, files = target_of(suite, found, context)
+        equipped = with_python(structs.replace(loaded, suite=suite), context, target)
         check_python_target(equipped, target)
-        around.install(agent_extras(suite, target))
+        context.install(agent_extras(suite, target))
     except TargetError as error:
         flag = "--target" if flags.against_target is None else "--against-target"
         message = str(error).replace("--target", flag, 1) if str(error).startswith("--target") else str(error)
@@ -103,7 +103,7 @@ def _load_base_suite(item: PreparedSuite, flags: Flags, around: Surroundings) ->
         written=found.target,
         variant="base" if other is not None else f"base, {source}",
     )
-    folder = locate_folder(suite.folder, around.environ).folder
+    folder = locate_folder(suite.folder, context.environ).folder
     base = pair_suites(
         item, changed, flags, BaseRun(source, head_commit(suite.folder), name=name), folder, required=True
     )
@@ -121,13 +121,13 @@ def pair_suites(
 
     Args:
         item: the suite to compare with the base (the head).
-        changed: the base suite, ready to run except for its choice of cases.
+        changed: the base suite, ready to run, but with the head's cases.
         flags: the command line.
         run: the base's description for the record.
         folder: the base suite's folder in the repository; None if it is not known.
         required: whether the run is refused if the base cannot run.
     """
-    asked = {case.id: case for case in item.cases}
+    head_cases = {case.id: case for case in item.cases}
     contents = {case.id: case.content_hash for case in changed.suite.cases}
     paired = tuple(case for case in item.cases if contents.get(case.id) == case.content_hash)
     taken = {case.id for case in paired}
@@ -135,7 +135,7 @@ def pair_suites(
         case
         for case in changed.suite.cases
         # Cases that filters leave out are not gone.
-        if case.id not in taken and (case.id in asked or not filters_of(flags))
+        if case.id not in taken and (case.id in head_cases or not filters_of(flags))
     )
     policy = changed.suite.policy
     own = OwnPlan(
@@ -154,11 +154,11 @@ def _with_own_trials(case: Case, flags: Flags) -> Case:
         return case
 
 
-def _vary_agent(item: PreparedSuite, flags: Flags, around: Surroundings) -> Suite:
-    """Return the suite with its model's name or its instructions replaced by those of the command line.
+def _vary_agent(item: PreparedSuite, flags: Flags, context: SuiteContext) -> Suite:
+    """Return the suite with the model's name or instructions of the command line; unchanged with `--against-target`.
 
     Raises:
-        TargetError: the target is not the suite's own model.
+        TargetError: the model or the instructions are to change, but the target is not the suite's own model.
         ConfigurationError: the instructions cannot be read.
     """
     if flags.against_target is not None:
@@ -171,18 +171,18 @@ def _vary_agent(item: PreparedSuite, flags: Flags, around: Surroundings) -> Suit
     if flags.against_prompt is None:
         model = agent.model.model_copy(update={"name": flags.against_model})
         return replace(item.suite, agent=agent.model_copy(update={"model": model}))
-    instructions = Instructions(inline=_read_instructions(flags.against_prompt, around))
+    instructions = Instructions(inline=_read_instructions(flags.against_prompt, context))
     return replace(item.suite, agent=agent.model_copy(update={"instructions": instructions}))
 
 
-def _read_instructions(prompt: GivenPath, around: Surroundings) -> str:
+def _read_instructions(prompt: GivenPath, context: SuiteContext) -> str:
     """Return the content of an instructions file.
 
     Raises:
         ConfigurationError: the file cannot be read, or is empty.
     """
     try:
-        text = Checkout.unbounded(around.cwd).read(prompt.path).text()
+        text = Checkout.unbounded(context.cwd).read(prompt.path).text()
     except (OSError, ForeignError) as error:
         reason = error.strerror if isinstance(error, OSError) else f"it {error}"
         raise ConfigurationError([f"--against-prompt {prompt}: cannot be read: {reason}"]) from error

@@ -1,4 +1,4 @@
-"""Finds the stored results to compare each suite with, before anything runs."""
+"""Finds the stored results to compare each suite with."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holodeck_action.github.annotations import locate_folder
-from holodeck_action.record.base_results import results_at, results_from
+from holodeck_action.record.base_results import read_open_results, read_results_file
 from holodeck_action.record.record import BaseRun, Record, RecordedBaseline
 from holodeck_action.record.result_files import BaseResults, results_path
 from holodeck_action.record.stored_cases import RecordError
@@ -26,7 +26,7 @@ from holodeck_action.targets.factory import describe_target
 from holodeck_action.text.given_paths import GivenPath
 
 if TYPE_CHECKING:
-    from holodeck_action.github.bases.stored_results import ResultsSource, SuitePlace
+    from holodeck_action.github.bases.stored_results import ResultsSource, WantedSuite
     from holodeck_action.github.job import Job
     from holodeck_action.github.rest.api import Api
 
@@ -41,17 +41,17 @@ class FoundBase(Struct, frozen=True):
 
 
 class MissingBase(Struct, frozen=True):
-    """Stands in for a base that is missing: one sentence with the reason and the remedy."""
+    """The reason why a base is missing, and a remedy, in one sentence."""
 
     reason: str
 
 
 Base = FoundBase | MissingBase | None
-"""The base of a suite; None if none is requested."""
+"""The base of a suite; None if no base is requested."""
 
 
 def find_bases(prepared: Sequence[PreparedSuite], job: Job) -> tuple[Base, ...]:
-    """Return the stored results to compare each suite with, or None if no comparison is requested.
+    """Return the stored results to compare each suite with; None for a suite that is not compared with stored results.
 
     Args:
         prepared: the suites.
@@ -74,7 +74,7 @@ def find_bases(prepared: Sequence[PreparedSuite], job: Job) -> tuple[Base, ...]:
 
 
 def _source_problem(item: PreparedSuite, message: str) -> str | Located:
-    """Return the problem with the line of the policy file that names the source, or else with `--baseline`."""
+    """Return a problem with the base's source, at its line in the policy file or for the option `--baseline`."""
     suite, given = item.suite, item.base_files is not item.suite.checkout
     mark = None if given else suite.gate_marks.get("baseline.source")
     if mark is None:
@@ -101,7 +101,7 @@ def _find_base(item: PreparedSuite, job: Job, stores: dict[tuple[Api, str], Resu
 
 
 def _find_on_github(item: PreparedSuite, job: Job, stores: dict[tuple[Api, str], ResultsSource]) -> Base:
-    """Return the results for the commit to compare with, or an earlier one, from an artifact or a branch.
+    """Return the results for the commit to compare with, or an earlier one; a `MissingBase` if there is no commit.
 
     Raises:
         NoResultsError: there are no such results.
@@ -120,7 +120,7 @@ def _find_on_github(item: PreparedSuite, job: Job, stores: dict[tuple[Api, str],
         stores[api, source] = (
             ArtifactResults(api, name, job.now) if kind == "artifact" else _branch_results(api, name, job)
         )
-    found = stores[api, source].find(suite_key(item), job.ancestry(api, wanted))
+    found = stores[api, source].find(wanted_suite(item), job.ancestry(api, wanted))
     run = BaseRun(source, found.commit, wanted.commit, found.distance, found.notices, wanted.branch)
     return FoundBase(found.results, run)
 
@@ -143,12 +143,12 @@ def folder_of(item: PreparedSuite) -> str | None:
     return locate_folder(item.suite.folder, item.environ).folder
 
 
-def suite_key(item: PreparedSuite) -> SuitePlace:
-    """Return the key for looking up stored results of a suite."""
-    from holodeck_action.github.bases.stored_results import SuitePlace
+def wanted_suite(item: PreparedSuite) -> WantedSuite:
+    """Return the properties of a suite by which its stored results are found."""
+    from holodeck_action.github.bases.stored_results import WantedSuite
 
     target = describe_target(item.target) if item.stored is None else item.stored.record.provenance.target
-    return SuitePlace(folder_of(item), item.suite.file, item.redactor.text(target), workflow_job(item.environ))
+    return WantedSuite(folder_of(item), item.suite.file, item.redactor.text(target), workflow_job(item.environ))
 
 
 def _read_base_file(item: PreparedSuite, name: str) -> FoundBase:
@@ -160,18 +160,18 @@ def _read_base_file(item: PreparedSuite, name: str) -> FoundBase:
     files = item.base_files
     try:
         results = results_path(GivenPath(Path(name), files.folder))
-        if files.place(results.path).is_dir():
-            found = results_at(results)
+        if files.resolve(results.path).is_dir():
+            found = read_results_file(results)
         else:
             with files.open(results.given, _MOST_BYTES) as opened:
-                found = results_from(opened, str(results))
+                found = read_open_results(opened, str(results))
     except OSError as error:
         raise RecordError(f"{name}: cannot be read: {error.strerror}; give the results.json of a run") from error
     return FoundBase(found, BaseRun(f"file:{name}", found.results.record.provenance.commit))
 
 
 def attach_base(record: Record, item: PreparedSuite, base: Base) -> tuple[Record, BaseResults | None]:
-    """Return a suite's record with the base's description, and the base's results or None if there are none."""
+    """Return a suite's record with the base's description, and the base's results (None if there are none)."""
     if base is None:
         return record, None
     settings = item.settings.baseline

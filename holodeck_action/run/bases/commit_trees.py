@@ -1,8 +1,7 @@
 """Writes the files of commits to temporary folders with Git.
 
-Git runs in a separate repository that borrows the objects of the checkout: no setting, hook or filter of the checkout
-or of its user applies, and the checkout does not change. Missing objects are downloaded from GitHub; the files are the
-same in both cases.
+Git runs in a separate repository that reads the objects of the checkout: no setting, hook or filter of the checkout or
+of its user applies, and the checkout does not change. Missing objects are downloaded from GitHub.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from typing import Self
 from msgspec import Struct
 
 from holodeck_action.github.bases.commit_objects import ObjectsError, fetch_objects
-from holodeck_action.github.bases.local_git import ask_git
+from holodeck_action.github.bases.local_git import run_git
 from holodeck_action.github.job import Job
 from holodeck_action.github.rest.objects import ApiError
 from holodeck_action.record.disk import UNSYNCED_DISK, write_new
@@ -26,8 +25,8 @@ from holodeck_action.text.foreign import RefusedFileError, open_file
 
 _POINTER = b"version https://git-lfs.github.com/spec/v1\n"
 _LONGEST_POINTER = 1024
-_SHA256 = 64
-_FETCH = "give actions/checkout `fetch-depth: 0`, and no `filter`"
+_SHA256_DIGITS = 64
+_REMEDY = "give actions/checkout `fetch-depth: 0`, and no `filter`"
 
 
 class TreeError(Exception):
@@ -35,14 +34,14 @@ class TreeError(Exception):
 
 
 class CommitTree(Struct, frozen=True):
-    """A folder with the files of a commit (symbolic links in its path resolved), and notices of one sentence each."""
+    """A folder with the files of a commit, as a path without symbolic links, and notices of one sentence each."""
 
     folder: Path
     notices: tuple[str, ...]
 
 
 class CommitTrees:
-    """Writes the files of each requested commit once, and removes them when the context ends."""
+    """Writes the files of each requested commit once; a context manager that removes them at its exit."""
 
     def __init__(self, job: Job) -> None:
         """Create the object without writing anything yet.
@@ -61,7 +60,7 @@ class CommitTrees:
         self._scope.close()
 
     def tree(self, root: Path, commit: str) -> CommitTree:
-        """Return the folder with the files of a commit, which is written if necessary.
+        """Return the folder with the files of a commit; the files are written at the first call.
 
         Args:
             root: the checkout.
@@ -90,7 +89,7 @@ class CommitTrees:
             if tree is None:
                 tree = own.check_out(self._fetch(root, commit, own), "fetched")
             if tree is None:
-                raise TreeError(f"Git refuses to write the files of commit {commit[:12]}: {_FETCH}")
+                raise TreeError(f"Git refuses to write the files of commit {commit[:12]}: {_REMEDY}")
             return CommitTree(tree, tuple(_notices(tree, commit)))
         except OSError as error:
             raise TreeError(f"the files of commit {commit[:12]} cannot be written: {error.strerror}") from error
@@ -102,12 +101,12 @@ class CommitTrees:
         except (ApiError, ObjectsError) as error:
             raise TreeError(
                 f"the checkout does not have the files of commit {commit[:12]}, and they cannot be downloaded "
-                f"({error}): {_FETCH}"
+                f"({error}): {_REMEDY}"
             ) from error
 
 
 class _Repository:
-    """A temporary repository that borrows the objects of a checkout."""
+    """A temporary repository that reads the objects of a checkout (Git alternates)."""
 
     def __init__(self, outer: Path, root: Path, commit: str, environ: Mapping[str, str]) -> None:
         """Create the repository.
@@ -116,12 +115,12 @@ class _Repository:
             TreeError: Git cannot be run.
         """
         self._outer, self._environ, self._git = outer, environ, outer / "git"
-        kind = "sha256" if len(commit) == _SHA256 else "sha1"
+        kind = "sha256" if len(commit) == _SHA256_DIGITS else "sha1"
         options = ("--quiet", "--bare", "--template=", f"--object-format={kind}")
-        if ask_git(outer, environ, "init", *options, str(self._git)) is None:
+        if run_git(outer, environ, "init", *options, str(self._git)) is None:
             raise TreeError(f"the files of commit {commit[:12]} cannot be written: no Git can be run here")
         self.objects = self._git / "objects"
-        borrowed = ask_git(root, environ, "rev-parse", "--git-path", "objects")
+        borrowed = run_git(root, environ, "rev-parse", "--git-path", "objects")
         if borrowed is not None:
             place = self.objects / "info"
             place.mkdir(parents=True, exist_ok=True)
@@ -148,11 +147,11 @@ class _Repository:
             "GIT_CONFIG_GLOBAL": os.devnull,
             "GIT_CONFIG_NOSYSTEM": "1",
         }
-        return ask_git(folder, self._environ, *arguments, more=own)
+        return run_git(folder, self._environ, *arguments, more=own)
 
 
 def _notices(tree: Path, commit: str) -> Iterator[str]:
-    """Remove links out of a commit's folder, and yield notices of its differences from a normal checkout.
+    """Delete links that lead out of a commit's folder, and yield notices of differences from a normal checkout.
 
     Raises:
         TreeError: a file or folder is called `.git`.

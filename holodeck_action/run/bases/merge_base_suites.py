@@ -1,4 +1,4 @@
-"""Base suites from the merge base, which run beside the checked-out suites."""
+"""Base suites from the merge base, which run at the same time as the checked-out suites."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from holodeck_action.run.bases.base_suites import BaseSuite, pair_suites
 from holodeck_action.run.bases.baselines import MissingBase, evaluated_commit, folder_of
 from holodeck_action.run.bases.commit_trees import CommitTree, CommitTrees, TreeError
 from holodeck_action.run.environments.extras import agent_extras
-from holodeck_action.run.loading import LoadedSuite, Surroundings, load_suite_at, with_python
+from holodeck_action.run.loading import LoadedSuite, SuiteContext, load_suite_at, with_python
 from holodeck_action.run.options.settings import Flags
 from holodeck_action.run.preflight import PreparedSuite, check_python_target, target_of
 from holodeck_action.suite.checkout import Checkout, repository_root
@@ -27,27 +27,27 @@ from holodeck_action.targets.factory import describe_target
 
 
 def suites_at_merge_base(
-    prepared: Sequence[PreparedSuite], flags: Flags, around: Surroundings, job: Job, trees: CommitTrees
+    prepared: Sequence[PreparedSuite], flags: Flags, context: SuiteContext, job: Job, trees: CommitTrees
 ) -> tuple[BaseSuite | MissingBase | None, ...]:
-    """Return the base of each suite to compare with its merge base, and None for each other suite.
+    """Return the base of each suite that is to be compared with its merge base; None for each other suite.
 
-    A base that cannot run gives a `MissingBase`, not an error.
+    For a base that cannot run, a `MissingBase` has the reason.
 
     Args:
         prepared: the suites.
         flags: the command line.
-        around: the outside world.
+        context: environment, folders and permissions of suites.
         job: the CI job, used to find the merge base.
         trees: writes the files of the commit.
     """
     return tuple(
-        _prepare_base_suite(item, flags, around, job, trees) if item.settings.baseline.source == MERGE_BASE else None
+        _prepare_base_suite(item, flags, context, job, trees) if item.settings.baseline.source == MERGE_BASE else None
         for item in prepared
     )
 
 
 def _prepare_base_suite(
-    item: PreparedSuite, flags: Flags, around: Surroundings, job: Job, trees: CommitTrees
+    item: PreparedSuite, flags: Flags, context: SuiteContext, job: Job, trees: CommitTrees
 ) -> BaseSuite | MissingBase:
     folder, commit = item.suite.folder, evaluated_commit(item)
     if item.stored is not None:
@@ -59,16 +59,16 @@ def _prepare_base_suite(
     if root is None:
         return MissingBase("the suite is not in a repository: run it in a checkout")
     short = wanted.commit[:12]
-    if job.base.own and wanted.commit == commit:
+    if job.base.on_default_branch and wanted.commit == commit:
         return MissingBase(f"commit {short} would be compared with itself")
     try:
         tree = trees.tree(root, wanted.commit)
-        world = _surroundings_at(tree.folder, root, item, around)
-        loaded = _load_base(item, tree.folder, root, world)
-        target, files = target_of(loaded.suite, flags, world)
-        loaded = with_python(loaded, world, target)
+        base_context = _context_at(tree.folder, root, item, context)
+        loaded = _load_base(item, tree.folder, root, base_context)
+        target, files = target_of(loaded.suite, flags, base_context)
+        loaded = with_python(loaded, base_context, target)
         check_python_target(loaded, target)
-        around.install(agent_extras(loaded.suite, target))
+        context.install(agent_extras(loaded.suite, target))
     except TreeError as error:
         return MissingBase(str(error))
     except FileNotFoundError as error:
@@ -86,23 +86,23 @@ def _prepare_base_suite(
         target_files=files,
         variant=f"base, commit {short}",
     )
-    notices = (*_notices(tree, target), *_own_base_notice(short, itself=wanted.commit == commit))
+    notices = (*_notices(tree, target), *_own_base_notice(short, is_own_base=wanted.commit == commit))
     run = BaseRun(MERGE_BASE, wanted.commit, wanted.commit, 0, notices, wanted.branch)
     return pair_suites(item, changed, flags, run, folder_of(item), required=False)
 
 
-def _surroundings_at(tree: Path, root: Path, item: PreparedSuite, around: Surroundings) -> Surroundings:
-    """Return the surroundings of a suite in the folder of another commit.
+def _context_at(tree: Path, root: Path, item: PreparedSuite, context: SuiteContext) -> SuiteContext:
+    """Return the environment, folders and permissions of a suite in the folder of another commit.
 
-    It has the variables of the checked-out suite, including those of an env file outside of version control.
+    The environment is that of the checked-out suite, with the variables of its env file.
     """
-    here = Path(os.path.realpath(around.cwd))
+    here = Path(os.path.realpath(context.cwd))
     inner = tree / here.relative_to(root) if here.is_relative_to(root) else tree
     cwd = inner if inner.is_dir() else tree
-    return replace(around, environ=item.environ, cwd=cwd, env_file=None, copy_of=(tree, root))
+    return replace(context, environ=item.environ, cwd=cwd, env_file=None, copy_of=(tree, root))
 
 
-def _load_base(item: PreparedSuite, tree: Path, root: Path, world: Surroundings) -> LoadedSuite:
+def _load_base(item: PreparedSuite, tree: Path, root: Path, base_context: SuiteContext) -> LoadedSuite:
     """Load the suite at the same path in another commit.
 
     Raises:
@@ -113,8 +113,8 @@ def _load_base(item: PreparedSuite, tree: Path, root: Path, world: Surroundings)
     path = tree / place
     if not path.is_file():
         raise FileNotFoundError(2, os.strerror(2), place.as_posix())
-    allowed = (Path(os.path.realpath(folder)) for folder in world.allowed.paths)
-    return load_suite_at(path, Checkout(path.parent, (tree, *allowed), world.cwd), world)
+    allowed = (Path(os.path.realpath(folder)) for folder in base_context.allowed.paths)
+    return load_suite_at(path, Checkout(path.parent, (tree, *allowed), base_context.cwd), base_context)
 
 
 def _notices(tree: CommitTree, target: AnyTarget) -> Iterator[str]:
@@ -124,6 +124,6 @@ def _notices(tree: CommitTree, target: AnyTarget) -> Iterator[str]:
         yield f"the same service, {service}, answers for both commits, so differences are not due to the change"
 
 
-def _own_base_notice(short: str, *, itself: bool) -> Iterator[str]:
-    if itself:
-        yield f"commit {short} is its own merge base, so only uncommitted changes differ"
+def _own_base_notice(short_hash: str, *, is_own_base: bool) -> Iterator[str]:
+    if is_own_base:
+        yield f"commit {short_hash} is its own merge base, so only uncommitted changes differ"

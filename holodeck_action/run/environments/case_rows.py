@@ -27,7 +27,7 @@ from holodeck_action.workers.limited import limited_pool
 from holodeck_action.workers.pool import WorkerPool
 
 SECONDS = 60.0
-"""Time limit in seconds for all rows, without the import of a function."""
+"""Time limit in seconds for all rows; the import of a function is not included."""
 _BLOCK = 1 << 20
 
 
@@ -38,7 +38,7 @@ class CaseRows:
         self,
         checkout: Checkout,
         environ: Mapping[str, str],
-        installing: PackageSetup,
+        setup: PackageSetup,
         install: Callable[[Sequence[Need]], None] = lambda needs: None,
         seconds: float = SECONDS,
     ) -> None:
@@ -47,19 +47,19 @@ class CaseRows:
         Args:
             checkout: the suite's checkout.
             environ: the job's environment; functions get it without the job's tokens.
-            installing: how to install the packages that the functions need, with the permission to start code.
-            install: called with an extra that is missing, before an error says so; see `Surroundings`.
+            setup: how to install the packages that the functions need, with the permission to start code.
+            install: called with a missing extra before an error is raised; see `SuiteContext`.
             seconds: time limit for all rows.
         """
         self._checkout = checkout
         self._environ = environ
-        self._installing = installing
+        self._setup = setup
         self._install = install
         self._seconds = seconds
         # The suite is not read yet, so its other secrets are unknown.
         self._redact = Redactor(environment_secrets(environ)).text
 
-    def table(self, kind: Table, file: BinaryIO, sheet: str | None) -> Iterator[bytes]:
+    def read_table(self, kind: Table, file: BinaryIO, sheet: str | None) -> Iterator[bytes]:
         """Yield the rows of a file; see `RowSource.table`."""
         if kind.package and find_spec(kind.package) is None:
             self._install((Need(kind.extra, f"cases in a file {kind.suffix}"),))
@@ -74,11 +74,11 @@ class CaseRows:
             args = {"path": str(copy), **({"sheet": sheet} if kind.sheets else {})}
             yield from self._read_rows(pool, kind.rows, args, folder, named=False)
 
-    def python(self, reference: str, environment: Environment | None) -> Iterator[bytes]:
+    def call_function(self, reference: str, environment: Environment | None) -> Iterator[bytes]:
         """Yield the rows of a function; see `RowSource.python`."""
         folder, cwd = self._checkout.folder, self._checkout.cwd
         try:
-            python = environment_python(environment, self._checkout, self._environ, self._installing)
+            python = environment_python(environment, self._checkout, self._environ, self._setup)
         except PackagesError as error:
             raise RowsError(f"{reference}: its environment: {error}") from None
         interpreter = None if python is None else python.interpreter
@@ -87,7 +87,7 @@ class CaseRows:
             environ=self._environ,
             cwd=cwd,
             size=1,
-            code=self._installing.code,
+            code=self._setup.code,
             redact=self._redact,
             interpreter=interpreter,
         )

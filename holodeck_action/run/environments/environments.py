@@ -38,13 +38,13 @@ from holodeck_action.workers.processes import KillableProcess
 
 OLDEST = (3, 9)
 """The oldest Python that workers run under."""
-OF_THE_JOB = "HOLODECK_ACTION_PYTHON"
-"""Variable with the Python for suites that configure none, and for which packages are installed."""
-_ANSWER_S = 60.0
-_LONGEST_ANSWER = 10_000
-"""Maximum bytes of a Python's answer."""
-_WORDS = 1500
-"""Maximum characters of uv's output in messages, from its end."""
+JOB_PYTHON = "HOLODECK_ACTION_PYTHON"
+"""Variable with the job's Python: it runs suites that configure none, and packages are installed for it."""
+_PROBE_TIMEOUT_S = 60.0
+_MAX_PROBE_BYTES = 10_000
+"""Maximum bytes that an interpreter may print about itself."""
+_MAX_OUTPUT_CHARACTERS = 1500
+"""Maximum characters of uv's output in messages; only the end is kept."""
 _PROBE = "import sys; print(*sys.version_info[:2], sys.version.replace('\\n', ' '), sys.prefix, sep='\\n')"
 
 
@@ -68,26 +68,25 @@ class PackageSetup(Struct, frozen=True):
         home: the user's home folder; None if the user has no home folder.
         cwd: absolute path of the folder that paths in `requirements` start from.
         code: the permission to run packages and interpreters.
-        tell: called with a sentence about each slow operation.
-        copy_of: the folder of a temporary copy of the repository, and the original's; None if the suite is in no copy.
+        announce: called with a sentence about each slow operation.
+        copy_of: the folder of a temporary copy of the repository, and that of the original; None if there is no copy.
     """
 
     requirements: tuple[str, ...]
     home: Path | None
     cwd: Path
     code: CodeAllowed
-    tell: Callable[[str], None] = lambda sentence: None
+    announce: Callable[[str], None] = lambda sentence: None
     copy_of: tuple[Path, Path] | None = None
 
     def original_folder(self, folder: Path) -> Path:
-        """Return the original of a folder in the temporary copy (only the original has interpreters), else the folder
-        itself."""
+        """Return the original of a folder in the temporary copy, which lacks interpreters; else the folder itself."""
         if self.copy_of is not None and folder.is_relative_to(self.copy_of[0]):
             return self.copy_of[1] / folder.relative_to(self.copy_of[0])
         return folder
 
     def folder_for(self, recipe: Recipe, environ: Mapping[str, str]) -> Path:
-        """Return the folder for installed environments; it is in the temporary copy for packages used in place.
+        """Return the folder for installed environments; for packages used in place, it is in the temporary copy.
 
         Raises:
             PackagesError: no such folder can be determined.
@@ -98,64 +97,67 @@ class PackageSetup(Struct, frozen=True):
 
 
 def needs_python(suite: Suite, target: AnyTarget | None) -> bool:
-    """Return whether a run needs Python for graders, for the target, or for functions that the suite's model calls."""
+    """Return whether a run needs Python for graders, for the target, or for functions that the suite's model calls.
+
+    A target of None is the suite's own model.
+    """
     if isinstance(target, ModelTarget | None) and any(tool.type == "function" for tool in suite.agent.tools or ()):
         return True
     return isinstance(target, PythonTarget) or bool(graders(suite))
 
 
-def project_python(suite: Suite, environ: Mapping[str, str], how: PackageSetup) -> ProjectPython | None:
+def project_python(suite: Suite, environ: Mapping[str, str], setup: PackageSetup) -> ProjectPython | None:
     """Return the project's Python with its packages installed; None if the program's own Python runs the code.
 
     Raises:
         PackagesError: the requested Python does not exist, or the packages cannot be installed.
     """
-    return environment_python(suite.policy.environment, suite.checkout, environ, how)
+    return environment_python(suite.policy.environment, suite.checkout, environ, setup)
 
 
 def environment_python(
-    environment: Environment | None, checkout: Checkout, environ: Mapping[str, str], how: PackageSetup
+    environment: Environment | None, checkout: Checkout, environ: Mapping[str, str], setup: PackageSetup
 ) -> ProjectPython | None:
     """Return the Python for an `environment` of a policy file; see `project_python`."""
-    environment, files = _requested_environment(environment, checkout, environ, how)
+    environment, files = _requested_environment(environment, checkout, environ, setup)
     if environment is None:
         return None
     if environment.interpreter is not None:
-        return _probe_python(environment.interpreter, how.original_folder(files.folder), environ, how.code)
+        return _probe_python(environment.interpreter, setup.original_folder(files.folder), environ, setup.code)
     try:
-        return _find_or_install(_recipe(environment, files), environ, how)
+        return _find_or_install(_recipe(environment, files), environ, setup)
     except OSError as error:
         raise PackagesError(f"{error.filename}: it cannot be read: {error.strerror}") from None
     except PackagesError as error:
-        if not error.words:
+        if not error.output:
             raise
         # uv repeats addresses of package indexes.
-        redactor = Redactor({*environment_secrets(environ), *credentials_in(error.words)})
-        raise PackagesError(f"{error}: {cut_start(redactor.text(error.words), _WORDS)}") from None
+        redactor = Redactor({*environment_secrets(environ), *credentials_in(error.output)})
+        raise PackagesError(f"{error}: {cut_start(redactor.text(error.output), _MAX_OUTPUT_CHARACTERS)}") from None
 
 
-def environment_problem(suite: Suite, shown: str, error: PackagesError, how: PackageSetup) -> str | Located:
+def environment_problem(suite: Suite, shown: str, error: PackagesError, setup: PackageSetup) -> str | Located:
     """Return the problem of a suite's packages, at the line that names them."""
     environment = suite.policy.environment
-    if how.requirements:
+    if setup.requirements:
         return f"--requirements: {error}"
     if environment is None:
-        return f"{OF_THE_JOB}: {error}"
+        return f"{JOB_PYTHON}: {error}"
     return locate_problem(
         Problem(suite.environment_mark, f"environment.{environment.given_key}", str(error)), suite.folder, shown
     )
 
 
 def _requested_environment(
-    environment: Environment | None, checkout: Checkout, environ: Mapping[str, str], how: PackageSetup
+    environment: Environment | None, checkout: Checkout, environ: Mapping[str, str], setup: PackageSetup
 ) -> tuple[Environment | None, Checkout]:
-    if how.requirements:
+    if setup.requirements:
         try:
-            return environment_from(how.requirements), Checkout.unbounded(how.cwd)
+            return environment_from(setup.requirements), Checkout.unbounded(setup.cwd)
         except ValueError as error:
             raise PackagesError(str(error)) from None
-    if environment is None and environ.get(OF_THE_JOB):
-        return Environment(interpreter=environ[OF_THE_JOB]), Checkout.unbounded(how.cwd)
+    if environment is None and environ.get(JOB_PYTHON):
+        return Environment(interpreter=environ[JOB_PYTHON]), Checkout.unbounded(setup.cwd)
     return environment, checkout
 
 
@@ -167,32 +169,31 @@ def _recipe(environment: Environment, files: Checkout) -> Recipe:
     return packages_recipe(environment.packages or (), files.folder)
 
 
-def _find_or_install(recipe: Recipe, environ: Mapping[str, str], how: PackageSetup) -> ProjectPython:
-    folder = how.folder_for(recipe, environ)
-    base = _base_python(environ, how)
+def _find_or_install(recipe: Recipe, environ: Mapping[str, str], setup: PackageSetup) -> ProjectPython:
+    folder = setup.folder_for(recipe, environ)
+    base = _base_python(environ, setup)
     python = find_environment(recipe, base, folder)
     if python is None:
-        how.tell(f"installing {recipe.shown} in {folder}")
+        setup.announce(f"installing {recipe.shown} in {folder}")
         begun = time.monotonic()
-        python = install_environment(recipe, base, folder, environ, how.code)
-        how.tell(f"installed {recipe.shown} in {time.monotonic() - begun:.1f} s")
+        python = install_environment(recipe, base, folder, environ, setup.code)
+        setup.announce(f"installed {recipe.shown} in {time.monotonic() - begun:.1f} s")
     return ProjectPython(python, recipe.digest(base))
 
 
-def _base_python(environ: Mapping[str, str], how: PackageSetup) -> BasePython:
-    """Return the Python for which packages are installed: the one that the job's environment names, else the program's
-    own.
+def _base_python(environ: Mapping[str, str], setup: PackageSetup) -> BasePython:
+    """Return the Python for which packages are installed: that of the job's environment, or else the program's own.
 
     Raises:
         PackagesError: the requested Python does not exist.
     """
-    named = environ.get(OF_THE_JOB)
+    named = environ.get(JOB_PYTHON)
     if not named:
         return BasePython(sys.executable, f"{sys.version} {sys.base_prefix}")
     try:
-        python = _probe_python(named, how.cwd, environ, how.code)
+        python = _probe_python(named, setup.cwd, environ, setup.code)
     except PackagesError as error:
-        raise PackagesError(f"{OF_THE_JOB}: {error}") from None
+        raise PackagesError(f"{JOB_PYTHON}: {error}") from None
     return BasePython(str(python.interpreter), python.digest)
 
 
@@ -209,10 +210,10 @@ def _probe_python(name: str, folder: Path, environ: Mapping[str, str], code: Cod
             process = KillableProcess(probe, job_environment(environ), code=code, stdout=answer.fileno())
         except OSError as error:
             raise PackagesError(f"{name}: it cannot be started: {error.strerror}") from None
-        if process.wait(_ANSWER_S) is None:
-            raise PackagesError(f"{name}: it did not answer in {_ANSWER_S:g} s")
+        if process.wait(_PROBE_TIMEOUT_S) is None:
+            raise PackagesError(f"{name}: it did not answer in {_PROBE_TIMEOUT_S:g} s")
         answer.seek(0)
-        lines = answer.read(_LONGEST_ANSWER).decode("utf-8", "replace").splitlines()
+        lines = answer.read(_MAX_PROBE_BYTES).decode("utf-8", "replace").splitlines()
     match lines:
         case [major, minor, version, prefix] if major.isdecimal() and minor.isdecimal():
             release = (int(major), int(minor))

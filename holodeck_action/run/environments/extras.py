@@ -1,4 +1,4 @@
-"""The extras of holodeck-action, which are groups of optional packages, that a suite needs."""
+"""The extras of holodeck-action that a suite needs; an extra is a group of optional packages."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from holodeck_action.suite.applicability import judged_metrics, library_metrics
 from holodeck_action.suite.model.targets import OWN_MODEL, AnyTarget, ModelTarget
 from holodeck_action.suite.values import Suite
 
-_REASONS = 3
-"""Most reasons of an extra in a sentence."""
+_MAX_REASONS = 3
+"""Maximum number of reasons for an extra in a sentence."""
 
 
 class Need(NamedTuple):
@@ -25,14 +25,14 @@ class Need(NamedTuple):
 
 
 def needed_extras(suite: Suite, environ: Mapping[str, str], flags: Flags | None = None) -> tuple[Need, ...]:
-    """Return the extras that a run of a suite needs, each with all its reasons, whether or not they are installed.
+    """Return the extras that a run of a suite needs, one `Need` for each reason, whether or not they are installed.
 
     Code of the suite runs under its own Python, so packages that it imports are no extras.
 
     Args:
         suite: the suite.
-        environ: its environment.
-        flags: the command line; None if nothing is given there.
+        environ: the suite's environment.
+        flags: the command line; None if no options are given.
     """
     flags = flags or Flags()
     found = (*_table_needs(suite), *_metric_needs(suite), *_file_needs(suite))
@@ -45,7 +45,7 @@ def needed_extras(suite: Suite, environ: Mapping[str, str], flags: Flags | None 
 
 
 def agent_extras(suite: Suite, target: AnyTarget) -> tuple[Need, ...]:
-    """Return the extras that a target of a suite needs to answer; its metrics and tables are not counted."""
+    """Return the extras that a suite's target needs to answer, without those of metrics and tables."""
     return tuple(dict.fromkeys(_tool_needs(suite))) if isinstance(target, ModelTarget) else ()
 
 
@@ -56,7 +56,7 @@ def describe_needs(needs: Iterable[Need]) -> str:
         by_extra.setdefault(need.extra, {})[need.reason] = None
     texts = []
     for extra, reasons in sorted(by_extra.items()):
-        shown = [*reasons][:_REASONS]
+        shown = [*reasons][:_MAX_REASONS]
         more = f" and {len(reasons) - len(shown)} more" if len(reasons) > len(shown) else ""
         texts.append(f"{extra} ({', '.join(shown)}{more})")
     return f"needs the extra{'s' if len(texts) > 1 else ''}: {', '.join(texts)}"
@@ -79,7 +79,7 @@ def _metric_needs(suite: Suite) -> Iterator[Need]:
 
 
 def _file_needs(suite: Suite) -> Iterator[Need]:
-    """Yield the needs of the cases' files; a text that is downloaded may be a web page."""
+    """Yield the needs of the cases' files; a downloaded text has one, since it may be a web page."""
     if not any(turn.files for case in suite.cases for turn in case.turns):
         return
     from holodeck_action.targets.documents.reader import EXTRA

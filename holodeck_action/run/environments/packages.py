@@ -26,15 +26,15 @@ from holodeck_action.workers.permission import CodeAllowed
 from holodeck_action.workers.processes import KillableProcess
 from holodeck_action.workers.programs import program_outside
 
-LONGEST_S = 1800.0
+INSTALL_TIMEOUT_S = 1800.0
 """Time limit of an installation, in seconds."""
 _UNUSED_DAYS = 30
 """Days after which an unused environment is removed, at the next installation."""
-_LAYOUT = 1
-"""Version of the environments; a new number stops the use of older ones."""
-_DONE = "holodeck-action.json"
-"""File that is written last into an environment and marks it as complete; its time is that of the last use."""
-_TAIL = 64 * 1024
+_LAYOUT_VERSION = 1
+"""Version of the environments' layout; environments of another version are not used."""
+_COMPLETE_FILE = "holodeck-action.json"
+"""File that marks an environment as complete and is written last; its modification time is that of the last use."""
+_MAX_OUTPUT_BYTES = 64 * 1024
 _UV = ("--quiet", "--no-progress", "--color", "never")
 _INSTALL = ("pip", "install", "--compile-bytecode")
 _BUILD_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
@@ -42,11 +42,11 @@ _BUILD_FILES = ("pyproject.toml", "setup.py", "setup.cfg")
 
 
 class PackagesError(Exception):
-    """Packages cannot be installed: one sentence, and in `words` the output of uv, which may contain secrets."""
+    """Packages cannot be installed: one sentence, and in `output` the output of uv, which may contain secrets."""
 
-    def __init__(self, sentence: str, words: str = "") -> None:
+    def __init__(self, sentence: str, output: str = "") -> None:
         super().__init__(sentence)
-        self.words = words
+        self.output = output
 
 
 class BasePython(Struct, frozen=True):
@@ -64,7 +64,7 @@ class Recipe(Struct, frozen=True):
         folder: absolute path of uv's working folder, from which relative paths in requirements start.
         arguments: arguments of `uv pip install`, or of `uv sync` if `locked`.
         locked: whether a project is installed from its uv.lock.
-        content: strings that, with the interpreter, determine what is installed, such as the texts of files.
+        content: strings that determine, with the interpreter, which packages are installed, such as texts of files.
         in_place: whether local packages are used from their own folders.
     """
 
@@ -76,10 +76,10 @@ class Recipe(Struct, frozen=True):
     in_place: bool = False
 
     def digest(self, base: BasePython) -> str:
-        """Return the key of the environment that this recipe gives: hex SHA-256 over `content`, Python and machine."""
+        """Return the key of the environment to install: hex SHA-256 over the recipe, Python and machine."""
         machine = (platform.system(), platform.machine(), *platform.libc_ver())
         place = str(self.folder) if self.in_place else ""
-        parts = [_LAYOUT, base.identity, *machine, self.locked, place, *self.arguments, *self.content]
+        parts = [_LAYOUT_VERSION, base.identity, *machine, self.locked, place, *self.arguments, *self.content]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
@@ -168,8 +168,8 @@ def _read_texts(
 
 
 def _local_package_digests(path: Path) -> Iterator[str]:
-    """Yield the digest of a package archive, or of a package folder's build files: if one changes, it is
-    reinstalled."""
+    """Yield the digest of a package archive, or of each build file in a package's folder; unreadable files are left
+    out."""
     paths = [path / name for name in _BUILD_FILES] if path.is_dir() else [path]
     for each in paths:
         with suppress(OSError):
@@ -177,7 +177,7 @@ def _local_package_digests(path: Path) -> Iterator[str]:
 
 
 def _list_archives(folder: Path) -> Iterator[str]:
-    """Yield the name and size of each package archive in a folder; nothing if it is not a folder, such as a URL."""
+    """Yield the name and size of each package archive in a folder; nothing if the path is not a folder."""
     for entry in sorted(folder.iterdir()) if folder.is_dir() else ():
         yield f"{entry.name} {entry.stat().st_size}"
 
@@ -213,7 +213,7 @@ def environments_folder(environ: Mapping[str, str], home: Path | None) -> Path:
 
 
 def find_environment(recipe: Recipe, base: BasePython, folder: Path) -> Path | None:
-    """Return the interpreter of an installed environment and update its time of use; None if it must be installed."""
+    """Return the interpreter of an installed environment, and update its time of use; None if it is not installed."""
     environment = folder / recipe.digest(base)[:32]
     try:
         with _hold_lock(_lock_file(environment), fcntl.LOCK_SH | fcntl.LOCK_NB):
@@ -229,14 +229,14 @@ def find_environment(recipe: Recipe, base: BasePython, folder: Path) -> Path | N
 def _mark_used(environment: Path) -> Path | None:
     python = _complete_interpreter(environment)
     if python is not None:
-        os.utime(environment / _DONE)
+        os.utime(environment / _COMPLETE_FILE)
     return python
 
 
 def _complete_interpreter(environment: Path) -> Path | None:
     python = environment / "bin" / "python"
     # The interpreter may be a dangling link.
-    return python if (environment / _DONE).is_file() and python.exists() else None
+    return python if (environment / _COMPLETE_FILE).is_file() and python.exists() else None
 
 
 def install_environment(
@@ -272,7 +272,7 @@ def install_environment(
                 shutil.rmtree(environment, ignore_errors=True)
                 _build(environment, recipe, base, uv, environ, code)
                 done = json.dumps({"installed": recipe.shown}) + "\n"
-                write_atomically(environment / _DONE, [done.encode()], disk=UNSYNCED_DISK)
+                write_atomically(environment / _COMPLETE_FILE, [done.encode()], disk=UNSYNCED_DISK)
         _remove_unused(folder)
     except OSError as error:
         raise PackagesError(
@@ -282,11 +282,11 @@ def install_environment(
 
 
 def _remove_unused(folder: Path) -> None:
-    """Remove environments that have been unused for long, except those that another process has locked."""
+    """Remove environments unused for `_UNUSED_DAYS` days, except those that another process has locked."""
     limit = time.time() - _UNUSED_DAYS * 24 * 60 * 60
     for lock in folder.glob("*.lock"):
         environment = lock.with_suffix("")
-        done = environment / _DONE
+        done = environment / _COMPLETE_FILE
         with suppress(OSError), _hold_lock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB):
             if (done if done.exists() else environment).stat().st_mtime < limit:
                 # First the file that marks it as complete, so that a rest is never used.
@@ -322,19 +322,19 @@ def _build(
 
 
 def _run_uv(arguments: Sequence[str], recipe: Recipe, environ: Mapping[str, str], code: CodeAllowed) -> None:
-    """Run uv with the arguments in the recipe's folder.
+    """Run uv with the given arguments, in the recipe's folder.
 
     Raises:
-        PackagesError: uv failed; `words` is its output.
+        PackagesError: uv failed or took too long.
     """
-    with tempfile.TemporaryFile() as said:
-        out = said.fileno()
+    with tempfile.TemporaryFile() as output:
+        out = output.fileno()
         ended = KillableProcess(arguments, environ, code=code, folder=recipe.folder, stdout=out, stderr=out).wait(
-            LONGEST_S
+            INSTALL_TIMEOUT_S
         )
         if ended is None:
-            raise PackagesError(f"uv did not install {recipe.shown} in {LONGEST_S:g} s")
+            raise PackagesError(f"uv did not install {recipe.shown} in {INSTALL_TIMEOUT_S:g} s")
         if ended != 0:
-            said.seek(max(0, said.seek(0, os.SEEK_END) - _TAIL))
-            words = " ".join(said.read().decode("utf-8", "replace").split()).removeprefix("error: ")
-            raise PackagesError(f"uv cannot install {recipe.shown}", words or f"it ended with code {ended}")
+            output.seek(max(0, output.seek(0, os.SEEK_END) - _MAX_OUTPUT_BYTES))
+            text = " ".join(output.read().decode("utf-8", "replace").split()).removeprefix("error: ")
+            raise PackagesError(f"uv cannot install {recipe.shown}", text or f"it ended with code {ended}")

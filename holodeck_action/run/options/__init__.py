@@ -1,1 +1,1 @@
-"""The inputs of the Action and of `run`, each declared once."""
+"""The inputs of the Action and the options of commands, each declared once."""

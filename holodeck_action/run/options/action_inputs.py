@@ -1,4 +1,4 @@
-"""The settings of a run and of publishing: each is declared once, as an option and, if marked, an input of the Action.
+"""The settings of a run and of publishing; each is declared once, as an option, an input of the Action, or both.
 
 Inputs come as `INPUT_*` variables, which `input_values` reads.
 
@@ -65,14 +65,14 @@ class Input(NamedTuple):
         name: name of the option after `--`, and of the input under `with:`.
         kind: kind of the setting's values.
         help: help text of the option; empty if the command line does not have the option.
-        key: the policy file's key that the setting overrides, such as `baseline.source`, or only its section if the key
-            has the setting's name; empty if the setting overrides no key.
+        key: the policy file's key that the setting overrides, such as `baseline.source`, or only the key's section if
+            the key has the setting's name; empty if the setting overrides no key.
         default: text that is used if the input is empty; empty if the setting has no default.
-        called: name of the setting in the code; empty if it equals `name`.
+        field: name of the setting in the code; empty if it equals `name`.
         metavar: placeholder for the value in the help; empty to use the kind's placeholder.
         short: letter of the short option; empty if there is no short option.
         secret: whether the value must not be shown.
-        group: title of the group in the help that lists the option.
+        group: title of the option's group in the help.
         everyday: whether `--help` of a command with many options lists the option; `--help-all` lists all.
         action: whether the setting is an input of the Action; if not, a step gets it as a line of `args`.
     """
@@ -82,7 +82,7 @@ class Input(NamedTuple):
     help: str = ""
     key: str = ""
     default: str = ""
-    called: str = ""
+    field: str = ""
     metavar: str = ""
     short: str = ""
     secret: bool = False
@@ -93,7 +93,7 @@ class Input(NamedTuple):
     @property
     def setting(self) -> str:
         """Name of the setting in the code."""
-        return self.called or self.name.replace("-", "_")
+        return self.field or self.name.replace("-", "_")
 
     @property
     def policy_key(self) -> str:
@@ -111,22 +111,22 @@ class Input(NamedTuple):
 
 
 def policy_values(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the given values that override the policy file, by its key, such as `gates.max_errors`."""
+    """Return the given values that override keys of the policy file, by key, such as `gates.max_errors`."""
     return {item.policy_key: value for item in INPUTS if item.key and (value := given.get(item.setting)) is not None}
 
 
 def _switch(name: str, help: str = "", *, on: bool = False) -> Input:
-    """Return a boolean input, whose default is `on`."""
+    """Return a boolean setting with the default `on`."""
     return Input(name, FLAG, help, default="true" if on else "false")
 
 
 def _in_group(group: Group, *items: Input, everyday: tuple[str, ...] = ()) -> tuple[Input, ...]:
-    """Return the inputs with their `group` set, those named in `everyday` as everyday options."""
+    """Return the settings with `group` set; those named in `everyday` become everyday options."""
     return tuple(item._replace(group=group, everyday=item.name in everyday) for item in items)
 
 
 RUN_INPUTS: tuple[Input, ...] = (
-    Input("suite", SUITES, default="agent.yaml", called="suites", action=True),
+    Input("suite", SUITES, default="agent.yaml", field="suites", action=True),
     *_in_group(
         "Agent and limits",
         Input(
@@ -158,7 +158,7 @@ RUN_INPUTS: tuple[Input, ...] = (
             "run-timeout",
             SECONDS,
             "Time limit for the run, in seconds [default: no limit].",
-            called="run_timeout_s",
+            field="run_timeout_s",
         ),
         Input("max-response-bytes", AT_LEAST_ONE, "Size limit of one answer, in bytes [default: 1000000].", "limits"),
         Input(
@@ -171,8 +171,8 @@ RUN_INPUTS: tuple[Input, ...] = (
         "Cases",
         Input("repeat", AT_LEAST_ONE, "Trials of each case.", action=True),
         Input("min-pass", AT_LEAST_ONE, "Trials of each case that must pass [default: all]."),
-        Input("case", GLOBS, "Run only cases whose id or name matches.", called="case_globs", action=True),
-        Input("tag", TAGS, "Run only cases with this tag.", called="tags", action=True),
+        Input("case", GLOBS, "Run only cases whose id or name matches.", field="case_globs", action=True),
+        Input("tag", TAGS, "Run only cases with this tag.", field="tags", action=True),
         Input("limit", AT_LEAST_ONE, "Run only the first N of the selected cases."),
         Input(
             "shard",
@@ -316,7 +316,7 @@ RUN_INPUTS: tuple[Input, ...] = (
             PACKAGES,
             "Packages for code of suites: requirements.txt, pyproject.toml, a Python interpreter, or a package.",
         ),
-        Input("allow-path", FOLDERS, "Also let suites read files below this folder.", called="allow_paths"),
+        Input("allow-path", FOLDERS, "Also let suites read files below this folder.", field="allow_paths"),
         _switch("allow-plain-http", "Allow keys to be sent to other machines over http://, unencrypted."),
         _switch("allow-unsafe-forks", "Run a fork's code although the job has secrets: read docs/security.md first."),
         everyday=("env-file",),
@@ -339,7 +339,7 @@ RUN_INPUTS: tuple[Input, ...] = (
         everyday=("output-dir", "verbose"),
     ),
 )
-"""Settings of a run: each with a help text is an option of `run`."""
+"""Settings of a run; those with a help text are options of `run`."""
 
 PUBLISH_INPUTS: tuple[Input, ...] = _in_group(
     "Publishing",
@@ -372,7 +372,7 @@ PUBLISH_INPUTS: tuple[Input, ...] = _in_group(
     Input("merge", FOLDERS, action=True),
     Input("github-token", TOKEN, secret=True, action=True),
 )
-"""Settings of publishing: each with a help text is an option of `publish`."""
+"""Settings of publishing; those with a help text are options of `publish`."""
 
 INPUTS = (*RUN_INPUTS, *PUBLISH_INPUTS)
 """All settings of a run and of publishing, in the order of the documentation."""
@@ -386,21 +386,21 @@ COMPARE_INPUTS: tuple[Input, ...] = _in_group(
         "Format of the report [default: console].",
         default="console",
     ),
-    Input("output", FILE, "Write the report here.", called="file", metavar="FILE", short="o"),
+    Input("output", FILE, "Write the report here.", field="file", metavar="FILE", short="o"),
 )
-"""Settings of `compare` alone."""
+"""Settings that only `compare` takes."""
 
-CHANGES = tuple(
+COMPARISON = tuple(
     item.name
     for item in INPUTS
     if item.group == "Comparison and history" and item.key and item.name not in ("baseline", "on-missing-baseline")
 )
-"""Settings of the comparison with the base, which `compare` takes, too."""
+"""Names of settings of the comparison with the base that `compare` also takes."""
 
 COMMAND = Input("command", one_of("run", "compare"), default="run", action=True)
 ARGS = Input("args", OPTION_LINES, action=True)
 ACTION_INPUTS = (*(item for item in INPUTS if item.action), COMMAND, ARGS)
 """The inputs of the Action, in the order of action.yml."""
 
-BOTH = ("template", "fail-on")
-"""Settings of a run that `publish` also takes."""
+SHARED = ("template", "fail-on")
+"""Names of settings of a run that `publish` also takes."""

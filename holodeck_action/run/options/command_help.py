@@ -12,45 +12,45 @@ from holodeck_action.run.options.action_inputs import INPUTS, Group
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-_MORE = {
+_NON_INPUTS = {
     "Judge": ("metric", "results", "threshold", "min_agreement_lower_bound", "min_kappa_lower_bound"),
     "Gates": ("policy",),
     "Publishing": ("repository", "pull_request", "sha"),
     "Output": ("form", "format", "file", "help", "help_all"),
 }
-"""Options that are not inputs, by group."""
+"""Names of options that are not in `INPUTS`, by group."""
 OTHERS = "Other"
 OPTION_GROUPS = {
-    title: (*_MORE.get(title, ()), *(item.setting for item in INPUTS if item.help and item.group == title))
+    title: (*_NON_INPUTS.get(title, ()), *(item.setting for item in INPUTS if item.help and item.group == title))
     for title in get_args(Group)
     if title != OTHERS
 }
-_RARE = frozenset(item.setting for item in INPUTS if not item.everyday)
-_FEW = 12
+_NOT_EVERYDAY = frozenset(item.setting for item in INPUTS if not item.everyday)
+_MAX_UNGROUPED = 12
 """Maximum number of options that are listed without groups."""
-_MANY = 24
+_MAX_IN_HELP = 24
 """Maximum number of options that `--help` lists in full."""
-_ALL = "holodeck_action.help_all"
+_SHOWS_ALL = "holodeck_action.help_all"
 
 
-def show_help(context: click.Context, asked: click.Parameter, wanted: bool) -> None:
-    """Write the help of a command to the caller's standard output."""
+def show_help(context: click.Context, option: click.Parameter, wanted: bool) -> None:
+    """Write the help of a command to the caller's standard output, and exit; do nothing if `wanted` is false."""
     if wanted and not context.resilient_parsing:
-        context.meta[_ALL] = asked.name == "help_all"
+        context.meta[_SHOWS_ALL] = option.name == "help_all"
         click.echo(context.get_help(), file=context.obj.stdout, color=context.color)
         context.exit()
 
 
 class HelpfulCommand(click.Command):
-    """A command whose `--help` goes to the caller's standard output instead of the process's.
+    """A command that writes its help to the caller's standard output instead of the process's.
 
-    If it has many options, `--help` lists the everyday ones, and `--help-all` lists all.
+    If the command has many options, `--help` lists the everyday ones, and `--help-all` lists all.
     """
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """Return the parameters; see `click.Command.get_params`."""
         params = super().get_params(ctx)
-        if sum(isinstance(parameter, click.Option) for parameter in params) <= _MANY:
+        if sum(isinstance(parameter, click.Option) for parameter in params) <= _MAX_IN_HELP:
             return params
         every = click.Option(
             ["--help-all"],
@@ -73,12 +73,12 @@ class HelpfulCommand(click.Command):
         """Write the options to the help, in groups if there are many."""
         records = [(parameter.name or "", parameter.get_help_record(ctx)) for parameter in self.get_params(ctx)]
         shown = [(name, record) for name, record in records if record is not None]
-        if len(shown) <= _FEW:
+        if len(shown) <= _MAX_UNGROUPED:
             super().format_options(ctx, formatter)
             return
         listed = shown
-        if any(name == "help_all" for name, _ in shown) and not ctx.meta.get(_ALL):
-            listed = [(name, record) for name, record in shown if name not in _RARE]
+        if any(name == "help_all" for name, _ in shown) and not ctx.meta.get(_SHOWS_ALL):
+            listed = [(name, record) for name, record in shown if name not in _NOT_EVERYDAY]
         for title, names in group_names([name for name, _ in listed], OPTION_GROUPS):
             with formatter.section(f"{title} options" if title == OTHERS else title):
                 formatter.write_dl([record for name, record in listed if name in names])
@@ -134,7 +134,7 @@ class CommandGroup(HelpfulCommand, click.Group):
 
 
 def group_names(names: Sequence[str], groups: Mapping[str, Sequence[str]]) -> list[tuple[str, list[str]]]:
-    """Return the names by group, in the order of the groups; names without a group come last."""
+    """Return the names by title of their group, in the order of the groups; names without a group come last."""
     found = [(title, [name for name in members if name in names]) for title, members in groups.items()]
     known = {name for members in groups.values() for name in members}
     found.append((OTHERS, [name for name in names if name not in known]))
@@ -142,7 +142,7 @@ def group_names(names: Sequence[str], groups: Mapping[str, Sequence[str]]) -> li
 
 
 def complete_file(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return a completion by which the shell completes the path of a file."""
+    """Return a completion that lets the shell complete the path of a file."""
     from click.shell_completion import CompletionItem
 
     return [CompletionItem(incomplete, type="file")]

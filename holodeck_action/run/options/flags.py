@@ -1,4 +1,4 @@
-"""Options that several commands share, and the meaning of exit codes; imports no heavy modules, as it loads first."""
+"""Options that several commands share, and the help on exit codes; this module imports no heavy modules."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from holodeck_action import __version__
-from holodeck_action.run.options.action_inputs import BOTH, COMPARE_INPUTS, INPUTS, PUBLISH_INPUTS, RUN_INPUTS, Input
+from holodeck_action.run.options.action_inputs import COMPARE_INPUTS, INPUTS, PUBLISH_INPUTS, RUN_INPUTS, SHARED, Input
 from holodeck_action.run.options.command_help import complete_file
 from holodeck_action.run.options.input_kinds import FILE, FLAG, FOLDER, FOLDERS, HISTORY, RESULTS, Kind
 from holodeck_action.text.given_paths import GivenPath
@@ -29,18 +29,18 @@ Exit codes:
   4  stopped: deadline, budget or signal; a partial report was written
 """
 
-PUBLISH_EPILOG = f"{EPILOG}  5  passed, but --require-publish, and something could not be published\n"
+PUBLISH_EPILOG = f"{EPILOG}  5  passed, but something could not be published (--require-publish)\n"
 
 
 SUITES = click.argument("suites", nargs=-1, metavar="[SUITE]...", shell_complete=complete_file)
 
 
 LAST_RESULTS = Path(".holodeck/last/results.json")
-"""Where a run without an output folder keeps its results."""
+"""The results file of a run without an output folder."""
 
 
 class FiniteRange(click.FloatRange):
-    """A range of finite numbers: it also refuses NaN, which the base class accepts."""
+    """The click type of a finite number in a range; unlike the base class, it refuses NaN."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Convert a string to a number; see `click.ParamType.convert`."""
@@ -50,11 +50,11 @@ class FiniteRange(click.FloatRange):
         return number
 
 
-class KindText(click.ParamType):
-    """A string that a `Kind` can parse; it is passed on as a string."""
+class KindType(click.ParamType):
+    """The click type of a string that a `Kind` can parse; the value stays a string."""
 
     def __init__(self, kind: Kind) -> None:
-        self.name, self._kind = kind.word.lower(), kind
+        self.name, self._kind = kind.metavar.lower(), kind
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Check a string and return it; see `click.ParamType.convert`."""
@@ -65,7 +65,7 @@ class KindText(click.ParamType):
 
 
 class PathType(click.ParamType):
-    """A path relative to the caller's folder (click's own type uses the folder of the process)."""
+    """The click type of a path relative to the caller's folder (click's own type uses the process's folder)."""
 
     name = "path"
 
@@ -87,8 +87,8 @@ class PathType(click.ParamType):
 PATH = PathType()
 
 
-class HistoryPlace(click.ParamType):
-    """The location of a history: a folder, or `branch:NAME` on GitHub."""
+class HistoryType(click.ParamType):
+    """The click type of a history's location: a folder, or `branch:NAME` on GitHub."""
 
     name = "dir"
 
@@ -124,33 +124,33 @@ def type_of(kind: Kind) -> click.ParamType | None:
     """Return the click type for a kind's values; None if any string is accepted."""
     if kind.choices:
         return click.Choice(kind.choices)
-    if kind.span is not None:
-        least, most, above, whole = kind.span
-        return click.IntRange(int(least)) if whole else FiniteRange(least, most, min_open=above)
+    if kind.numbers is not None:
+        minimum, maximum, exclusive, integer = kind.numbers
+        return click.IntRange(int(minimum)) if integer else FiniteRange(minimum, maximum, min_open=exclusive)
     if kind is HISTORY:
-        return HistoryPlace()
+        return HistoryType()
     if kind in (FOLDER, FOLDERS, FILE, RESULTS):
         return PATH
-    return KindText(kind) if kind.word and not kind.many else None
+    return KindType(kind) if kind.metavar and not kind.many else None
 
 
 _SETTINGS = {item.name: item for item in (*INPUTS, *COMPARE_INPUTS)}
 
 RUN = ("output-dir", *(item.name for item in RUN_INPUTS if item.help and item.name != "output-dir"))
-PUBLISH = (*(item.name for item in PUBLISH_INPUTS if item.help), *BOTH)
+PUBLISH = (*(item.name for item in PUBLISH_INPUTS if item.help), *SHARED)
 GATES = tuple(item.name for item in INPUTS if item.group == "Gates" and item.key)
-"""Gates on one run."""
-REACH = ("allow-path", "allow-plain-http", "allow-unsafe-forks")
-"""Options that give suites access beyond their checkout."""
-CALLS = ("env-file", "requirements", *REACH, "record", "replay", "cache", "dry-run")
-"""Options of commands that call models."""
+"""Names of the gates on one run."""
+ACCESS = ("allow-path", "allow-plain-http", "allow-unsafe-forks")
+"""Names of options that give suites access beyond their checkout."""
+MODEL_CALLS = ("env-file", "requirements", *ACCESS, "record", "replay", "cache", "dry-run")
+"""Names of options of commands that call models."""
 JUDGES_ONLY = {
     "max-cost-usd": "Maximum cost of the judges, in US dollars [default: no limit].",
     "max-tokens": "Maximum number of tokens that the judges use [default: no limit].",
     "cache": "Cache verdicts of judges in this folder between runs.",
     "dry-run": "Only print the planned calls of judges.",
 }
-"""Help texts of options if only judges are called."""
+"""Help texts, by option, for commands that call only judges."""
 
 
 def settings(*names: str, helps: Mapping[str, str] = MappingProxyType({})) -> Callable[[Command], Command]:
@@ -185,7 +185,7 @@ def _option(item: Input, text: str | None) -> Callable[[Command], Command]:
         *names,
         item.setting,
         type=type_of(kind),
-        metavar=item.metavar or kind.word or None,
+        metavar=item.metavar or kind.metavar or None,
         help=text or item.help,
         **more,
     )

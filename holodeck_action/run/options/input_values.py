@@ -1,4 +1,4 @@
-"""Reads inputs, strictly (docs/action.md): values that are not allowed, and options given as inputs, are refused."""
+"""Reads inputs strictly (docs/action.md): refuses values that are not allowed, and options given as inputs."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class InputError(ConfigurationError):
 
 
 def read_inputs(environ: Mapping[str, str]) -> dict[str, Any]:
-    """Return the values of inputs by setting name, without blank inputs, for a command of the command line.
+    """Return the values of inputs that are not blank, by setting name, for a command of the command line.
 
     Raises:
         InputError: inputs have values that are not allowed, or options are given as inputs.
     """
-    problems = [*given_options(environ, lambda item, text: f"add {option_lines(item, text)} to the command")]
+    problems = [*misplaced_options(environ, lambda item, text: f"add {option_lines(item, text)} to the command")]
     settings = parse_values({item: item.text_in(environ) for item in INPUTS if item.action}, "input ", problems)
     if problems:
         raise InputError(tuple(problems))
@@ -33,12 +33,12 @@ def read_inputs(environ: Mapping[str, str]) -> dict[str, Any]:
 
 
 def parse_values(texts: Mapping[Input, str], prefix: str, problems: list[str]) -> dict[str, Any]:
-    """Return the values of settings by name, without blank ones.
+    """Return the values of settings that are not blank, by setting name.
 
     Args:
         texts: the text of each setting.
         prefix: text before the name of a setting in messages.
-        problems: a sentence about each value that is not allowed is added to it.
+        problems: list to which a sentence is added for each value that is not allowed.
     """
     given: dict[str, Any] = {}
     for item, text in texts.items():
@@ -52,12 +52,12 @@ def parse_values(texts: Mapping[Input, str], prefix: str, problems: list[str]) -
     return given
 
 
-def given_options(environ: Mapping[str, str], remedy: Callable[[Input, str], str]) -> Iterator[str]:
-    """Yield an error sentence for each option that is given as an input, as all options once could be.
+def misplaced_options(environ: Mapping[str, str], remedy: Callable[[Input, str], str]) -> Iterator[str]:
+    """Yield an error sentence for each option that is given as an input of the Action.
 
     Args:
         environ: the environment variables.
-        remedy: returns what to write instead, for an option and its text.
+        remedy: takes an option and its text, and returns how to write it instead.
     """
     for item in INPUTS:
         if not item.action and (text := item.text_in(environ)):
@@ -66,7 +66,7 @@ def given_options(environ: Mapping[str, str], remedy: Callable[[Input, str], str
 
 
 def option_lines(item: Input, text: str) -> str:
-    """Return how the option with the value `text` is written on a command line or in `args`."""
+    """Return an option with the value `text` as written on a command line or in `args`."""
     if item.kind is FLAG:
         return f"`--no-{item.name}`" if item.default == "true" else f"`--{item.name}`"
     values = text.splitlines() if item.kind.many else [text]
@@ -86,7 +86,7 @@ def anchor_paths(settings: Mapping[str, Any], start: Path) -> dict[str, Any]:
 
 
 def output_dir_of(environ: Mapping[str, str], start: Path, *, default: bool = False) -> GivenPath | None:
-    """Return the input `output-dir`, or its default if `default` is true, even if other inputs are invalid."""
+    """Return the input `output-dir`, even if other inputs are invalid; else its default if `default`, or else None."""
     item = _find_input("output_dir")
     text = item.text_in(environ) or (item.default if default else "")
     return GivenPath(item.kind.read(text), start) if text else None

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 FailOn = Literal["violation", "never"]
 
 
-class Allowed(Struct, frozen=True):
+class Permissions(Struct, frozen=True):
     """Permissions beyond their checkout that suites get from the workflow (a suite cannot grant them itself).
 
     `paths` are further folders whose files they may read; `plain_http` lets keys go to other machines unencrypted;
@@ -47,12 +47,12 @@ class Allowed(Struct, frozen=True):
             )
 
 
-NOTHING_MORE = Allowed()
+NO_PERMISSIONS = Permissions()
 
 
-def allowed_by(given: Mapping[str, Any]) -> Allowed:
-    """Return the permissions of the given settings, by setting name."""
-    return Allowed(
+def permissions_from(given: Mapping[str, Any]) -> Permissions:
+    """Return the permissions in settings, which are given by name."""
+    return Permissions(
         tuple(given.get("allow_paths") or ()),
         bool(given.get("allow_plain_http")),
         bool(given.get("allow_unsafe_forks")),
@@ -60,16 +60,17 @@ def allowed_by(given: Mapping[str, Any]) -> Allowed:
 
 
 class Request(Struct, frozen=True):
-    """The options of a requested run, after checks.
+    """The validated options of a requested run.
 
-    Paths and suites are as the user gave them. `html` tells whether the viewer's page is written. `fail_on` is
-    `violation` if a failed verdict fails the process, `never` if only a configuration error does. `dry_run` requests
-    only the plan. `history` is the folder of the history, or `branch:NAME`. `bless` is the file to write the results of
-    the better of two agents to. `verbose` tells whether every case is printed with each metric and its tool calls.
+    Paths and suites are as the user gave them; a path is None if it is not given. `html` tells whether the viewer's
+    page is written. `fail_on` is `violation` if every verdict except `passed` fails the process, `never` if only a
+    configuration error does. `dry_run` requests only the plan. `history` is the folder of the history, or
+    `branch:NAME`. `bless` is the file for the results of the better of two agents. `verbose` tells whether every case
+    is printed with its metrics and tool calls.
     """
 
     flags: Flags
-    allowed: Allowed
+    allowed: Permissions
     suites: tuple[str, ...] = ("agent.yaml",)
     output_dir: GivenPath | None = None
     resume: bool = False
@@ -131,7 +132,7 @@ def request_from(*layers: Mapping[str, Any]) -> Request:
         flags["failed_from"] = _failed_cases(failed_from)
     # On by default; the highest layer with a value decides.
     html = next((layer["html"] for layer in layers if layer.get("html") is not None), True)
-    allowed = allowed_by(given)
+    allowed = permissions_from(given)
     request = Request(**{**_settings_of(Request, given), "flags": Flags(**flags), "allowed": allowed, "html": html})
     for stage in stages_of((), request.flags):
         stage.check_request(request)
@@ -139,7 +140,7 @@ def request_from(*layers: Mapping[str, Any]) -> Request:
 
 
 def _settings_of(kind: type[Struct], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the given settings whose names are fields of a struct."""
+    """Return the given settings that are fields of a struct, by name."""
     return {item.name: given[item.name] for item in fields(kind) if item.name in given}
 
 

@@ -51,12 +51,12 @@ class SettingsError(Exception):
 class Flags(Struct, frozen=True):
     """The values given on the command line or to `holodeck_action.evaluate`; None if a value is not given.
 
-    `case_globs` and `tags` choose cases (a case is chosen if any glob matches its id or name, and if it has any of the
-    tags), `failed_from` has the ids of an earlier run's cases that did not pass, `limit` keeps the first n cases.
-    `shard` is the part of them to run, such as `2/8`. `against` is another suite to compare with; `against_target`,
-    `against_model` and `against_prompt` vary the same suite for a comparison with itself. `record`, `replay` and
-    `cache` are folders of model calls. `policy` has values that override the policy file, by key, such as
-    `gates.max_errors`; `extra` has the values of extensions' options.
+    `case_globs` and `tags` select cases: a case is selected if any glob matches its id or name, and if it has any of
+    the tags. `failed_from` has the ids of an earlier run's cases that did not pass. `limit` keeps the first cases, and
+    `shard` is the part of the selected cases to run, such as `2/8`. `against` is another suite to compare with;
+    `against_target`, `against_model` and `against_prompt` are a variation of the same suite to compare with. `record`,
+    `replay` and `cache` are folders of model calls. `policy` has values that override the policy file, by key, such as
+    `gates.max_errors`; `extra` has the values of extensions' options, by setting name.
     """
 
     target: str | CallableTarget | None = None
@@ -81,7 +81,7 @@ class Flags(Struct, frozen=True):
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     def override(self, section: str, written: M) -> M:
-        """Return a section of the policy file with the command line's values replacing its own."""
+        """Return a section of the policy file in which the command line's values replace those of the file."""
         return written.model_copy(update=self.section_values(section))
 
     def section_values(self, section: str) -> dict[str, Any]:
@@ -102,7 +102,7 @@ class Flags(Struct, frozen=True):
 
 
 AGAINST = ("against", "against_target", "against_model", "against_prompt")
-"""Flags that request a base beside the suites."""
+"""Flags that request to run a base in addition to the suite."""
 
 
 class ModelCalls(Struct, frozen=True):
@@ -113,7 +113,7 @@ class ModelCalls(Struct, frozen=True):
             in `folder`.
         folder: absolute path of the stored calls; None if the mode is `live`.
         cache: folder in which answers are stored between runs; None to store no answers.
-        ttl_s: how long a stored answer may be reused, in seconds.
+        ttl_s: how long a stored answer may be reused, in seconds; None if the time is not limited or unused.
     """
 
     mode: Literal["live", "record", "replay"] = "live"
@@ -257,13 +257,13 @@ def merge_calls(suite: Suite, flags: Flags) -> ModelCalls:
 
 
 def merge_baseline(baseline: Baseline, flags: Flags) -> Baseline:
-    """Return the `baseline` settings with the command line's values replacing those of the policy file."""
+    """Return the `baseline` settings with the command line's values; `source` is None if `--against…` is given."""
     merged = flags.override("baseline", baseline)
     return merged if flags.compared_with is None else merged.model_copy(update={"source": None})
 
 
 def baseline_problem(baseline: Baseline, gates: Gates, *, compared: bool) -> tuple[str, str] | None:
-    """Return the first setting without effect, such as `baseline.margin`, and the reason; None if all have an effect.
+    """Return the first setting without effect, such as `baseline.margin`, and the reason; None if there is none.
 
     Args:
         baseline: the settings of the comparison.
@@ -284,7 +284,7 @@ def baseline_problem(baseline: Baseline, gates: Gates, *, compared: bool) -> tup
 def gates_problem(
     gates: Gates, baseline: Baseline, flags: Flags, suite: Suite, cases: Sequence[Case]
 ) -> Problem | None:
-    """Return a problem, with the responsible option or line, if no gate can fail with these cases; else None."""
+    """Return a problem, with the option or line that causes it, if no gate can fail with these cases; else None."""
     if not cases:
         return None
     found = GatedCases(

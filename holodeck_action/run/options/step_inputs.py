@@ -8,16 +8,16 @@ from typing import Any, NamedTuple
 from holodeck_action.run.options.action_inputs import (
     ACTION_INPUTS,
     ARGS,
-    BOTH,
-    CHANGES,
     COMMAND,
     COMPARE_INPUTS,
+    COMPARISON,
     INPUTS,
     PUBLISH_INPUTS,
+    SHARED,
     Input,
 )
 from holodeck_action.run.options.input_kinds import FLAG
-from holodeck_action.run.options.input_values import InputError, given_options, option_lines, parse_values
+from holodeck_action.run.options.input_values import InputError, misplaced_options, option_lines, parse_values
 from holodeck_action.text.option_lines import OptionLine, split_option_lines
 from holodeck_action.text.plain import one_line
 from holodeck_action.text.redaction import Redactor
@@ -25,17 +25,17 @@ from holodeck_action.text.redaction import Redactor
 _SHOWN = 100
 OPTIONS = {
     "run": tuple(item for item in INPUTS if not item.action),
-    "compare": (*(item for item in INPUTS if item.name in (*CHANGES, "summary")), *COMPARE_INPUTS),
+    "compare": (*(item for item in INPUTS if item.name in (*COMPARISON, "summary")), *COMPARE_INPUTS),
 }
-"""The options that `args` takes, by command."""
+"""The options that the input `args` takes, by command."""
 _ALWAYS = {"github-token", "command", "args"}
-_SHOWING = {*BOTH, *(item.name for item in PUBLISH_INPUTS)} | _ALWAYS
+_PUBLISH_SETTINGS = {*SHARED, *(item.name for item in PUBLISH_INPUTS)} | _ALWAYS
 _USED = {
     "command compare": {"history", "output-dir", "fail-on", *(item.name for item in OPTIONS["compare"])} | _ALWAYS,
-    "publish": _SHOWING - {"merge"},
-    "merge": _SHOWING | {"output-dir", "html"} - {"publish"},
+    "publish": _PUBLISH_SETTINGS - {"merge"},
+    "merge": _PUBLISH_SETTINGS | {"output-dir", "html"} - {"publish"},
 }
-"""What a step does instead of a run, with the names of the inputs and options that it uses."""
+"""Names of the inputs and options that a step uses if it does something else than a run, by what it does."""
 
 
 class StepInputs(NamedTuple):
@@ -65,7 +65,7 @@ def read_step_inputs(environ: Mapping[str, str], redactor: Redactor) -> StepInpu
     Raises:
         InputError: inputs have misspelt names or values that are not allowed, or lines of `args` cannot be used.
     """
-    problems = [*given_options(environ, _line_to_write), *_misspelt_inputs(environ)]
+    problems = [*misplaced_options(environ, _args_remedy), *_misspelt_inputs(environ)]
     inputs = {item: item.text_in(environ) or item.default for item in ACTION_INPUTS}
     command = inputs[COMMAND]
     options, records = _OptionReader(command, redactor, problems).read(split_option_lines(inputs[ARGS]))
@@ -78,7 +78,7 @@ def read_step_inputs(environ: Mapping[str, str], redactor: Redactor) -> StepInpu
     return StepInputs(command, settings, records)
 
 
-def _line_to_write(item: Input, text: str) -> str:
+def _args_remedy(item: Input, text: str) -> str:
     key = f", or {item.policy_key} in holodeck-action.yaml" if item.key else ""
     return f"write {option_lines(item, text)} in args{key}"
 
@@ -97,7 +97,7 @@ def _misspelt_inputs(environ: Mapping[str, str]) -> Iterator[str]:
 
 
 def _settings_without_effect(command: str, inputs: Mapping[Input, str], options: Mapping[Input, str]) -> Iterator[str]:
-    """Yield an error sentence for each setting that only a run uses, if the step runs nothing."""
+    """Yield an error sentence for each setting that has no effect because the step runs nothing."""
     named = {item.name: text for item, text in inputs.items()}
     instead = "command compare" if command == "compare" else next((name for name in _USED if named.get(name)), None)
     if instead is None:
@@ -110,7 +110,7 @@ def _settings_without_effect(command: str, inputs: Mapping[Input, str], options:
 
 
 class _OptionReader:
-    """Reads the lines of `args` for a command; sentences about errors are added to `problems`."""
+    """Reads the lines of `args` for a command, and adds sentences about errors to `problems`."""
 
     def __init__(self, command: str, redactor: Redactor, problems: list[str]) -> None:
         self._command, self._redactor, self._problems = command, redactor, problems

@@ -42,7 +42,7 @@ _TEXT = (*_DELIMITERS, ".jsonl", ".ndjson", ".json", ".yaml", ".yml")
 _SHEET = re.compile(r"([^#]*(\.\w+))#(.+)", re.DOTALL)
 _SPREADSHEETS = (".xls", ".xlsm", ".xlsb", ".ods", ".numbers")
 """Suffixes of spreadsheet files that cannot be read."""
-_MAGIC = re.compile(r"[*?]|\[.+\]")
+_WILD = re.compile(r"[*?]|\[.+\]")
 
 
 def _is_binary(data: bytes) -> bool:
@@ -56,7 +56,7 @@ class RowsError(Exception):
 class RowSource(Protocol):
     """Reads rows of cases in a process with limits. Each row is one line with a JSON object."""
 
-    def table(self, kind: Table, file: BinaryIO, sheet: str | None) -> Iterator[bytes]:
+    def read_table(self, kind: Table, file: BinaryIO, sheet: str | None) -> Iterator[bytes]:
         """Yield the rows of a file that an extension reads. `sheet` names the sheet to read; None for the first sheet,
         and for files without sheets.
 
@@ -64,7 +64,7 @@ class RowSource(Protocol):
             RowsError: it cannot be read.
         """
 
-    def python(self, reference: str, environment: Environment | None) -> Iterator[bytes]:
+    def call_function(self, reference: str, environment: Environment | None) -> Iterator[bytes]:
         """Yield the rows that a function of the checkout, `module.path:function`, returns in an environment.
 
         Raises:
@@ -149,14 +149,14 @@ class _Finder:
         return found[1]
 
     def _matching_files(self, file: str) -> list[str]:
-        """Return the file at a path, or the files that match it if it is a pattern, sorted."""
+        """Return the sorted files that match a pattern; only the path itself if it exists or has no wildcards."""
         folder = self._sources.folder
-        if not _MAGIC.search(file) or os.path.lexists(folder / file):
+        if not _WILD.search(file) or os.path.lexists(folder / file):
             return [file]
         shown = self._display_name(file)
-        fixed = Path(*(Path(file).parts[: next(i for i, part in enumerate(Path(file).parts) if _MAGIC.search(part))]))
+        fixed = Path(*(Path(file).parts[: next(i for i, part in enumerate(Path(file).parts) if _WILD.search(part))]))
         try:
-            self._sources.checkout.place(fixed)
+            self._sources.checkout.resolve(fixed)
         except RefusedFileError as error:
             self._add_problem(f"{shown} {error.clause}")
             return []
@@ -185,8 +185,8 @@ class _Finder:
             return
         data, reason = read_content(sources.checkout, name)
         if data is None:
-            way_out = " (allowed: a path relative to agent.yaml)" if reason == "does not exist" else ""
-            self._add_problem(f"{self._display_name(name)} {reason}{way_out}")
+            hint = " (allowed: a path relative to agent.yaml)" if reason == "does not exist" else ""
+            self._add_problem(f"{self._display_name(name)} {reason}{hint}")
             return
         if kind in _SPREADSHEETS:
             self._add_problem(f"{self._display_name(name)} cannot be read: save the spreadsheet as .xlsx or .csv")
@@ -229,7 +229,7 @@ class _Finder:
                 if not kind.sheets:
                     digest.update(file.read())
                     file.seek(0)
-                rows = self._require_rows().table(kind, file, self._sheet)
+                rows = self._require_rows().read_table(kind, file, self._sheet)
                 if kind.sheets:
                     # Saving a spreadsheet changes its bytes, but not its cells.
                     rows = _hash_lines(rows, digest)
@@ -249,7 +249,7 @@ class _Finder:
             return
         digest = hashlib.sha256()
         try:
-            rows = _hash_lines(self._require_rows().python(reference, self._environment), digest)
+            rows = _hash_lines(self._require_rows().call_function(reference, self._environment), digest)
             self._add_table(file, lambda columns: row_cases(rows, columns))
         except RowsError as error:
             self._add_problem(str(error))
@@ -292,4 +292,4 @@ def _add_cases(sources: Sources, document: Document, cases: Any, path: tuple[str
     if cases is None or isinstance(cases, MarkedList):
         sources.case_files.append(CaseFile(document, cases or []))
     else:
-        sources.problems.append(Problem(document.place(path), "test_cases", "must be a list"))
+        sources.problems.append(Problem(document.mark_at(path), "test_cases", "must be a list"))

@@ -45,7 +45,7 @@ def _expand_case(sources: Sources, key: str, rows: list[dict[str, Any]]) -> list
     def add_problem(message: str, *place: str | int) -> list[str]:
         assert sources.policy is not None
         path = ("cases", key, "parameters", *place)
-        sources.problems.append(Problem(sources.policy.place(path), field_path(path), message))
+        sources.problems.append(Problem(sources.policy.mark_at(path), field_path(path), message))
         return []
 
     found = list(_find_by_name(sources.case_files, key))

@@ -146,7 +146,7 @@ class ColumnMap:
                 marks += row.packed_positions(key)
 
     def name_column(self, problem: Problem) -> Problem:
-        """Return a problem of a field; its message names the column if column and field have different names."""
+        """Return the problem of a field, with the column's name added if it differs from the field's name."""
         found = _FIELD.match(problem.field)
         if found is None:
             return problem
@@ -157,8 +157,8 @@ class ColumnMap:
 
 
 def set_nested(case: MarkedMap, path: FieldPath, value: Any, place: tuple[int, int]) -> bool:
-    """Set a value inside a case, and create missing mappings at position `place`; return whether the case has a new
-    key."""
+    """Set a value inside a case, and create missing mappings at position `place`; return whether the first key of
+    `path` was missing."""
     new = path[0] not in case
     inner = case
     for part in path[:-1]:

@@ -13,20 +13,20 @@ EXPECT = "expect"
 """The key of cases, of turns, and of entries of the policy file's `cases`."""
 
 
-def list_checks(entries: Iterable[Any]) -> None:
+def normalize_checks(entries: Iterable[Any]) -> None:
     """Turn each `expect` that is a mapping into a list with one mapping for each check.
 
     Args:
-        entries: cases or overlays as written, which are changed.
+        entries: unvalidated cases or overlays, which are changed.
     """
     for entry in entries:
         turns = entry.get("turns") if isinstance(entry, MarkedMap) else None
         for part in chain((entry,), turns if isinstance(turns, MarkedList) else ()):
             if isinstance(part, MarkedMap) and isinstance(written := part.get(EXPECT), MarkedMap):
-                part[EXPECT] = _checks(written)
+                part[EXPECT] = _list_of_checks(written)
 
 
-def _checks(written: MarkedMap) -> MarkedList:
+def _list_of_checks(written: MarkedMap) -> MarkedList:
     checks = MarkedList()
     checks.line, checks.column = written.line, written.column
     marks: list[int] = []
@@ -41,7 +41,7 @@ def _checks(written: MarkedMap) -> MarkedList:
     return checks
 
 
-def overlays_of(root: Any) -> Iterable[Any]:
-    """Return the overlays in `cases` of a policy file as written; empty if there are none."""
+def raw_overlays(root: Any) -> Iterable[Any]:
+    """Return the unvalidated entries of `cases` in a policy file; empty if it has none."""
     cases = root.get("cases") if isinstance(root, Mapping) else None
     return cases.values() if isinstance(cases, Mapping) else ()

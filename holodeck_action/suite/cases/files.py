@@ -22,7 +22,7 @@ _MISSING = "the file does not exist (allowed: a path relative to {beside})"
 
 
 def unreadable_files(agent: AgentConfig, checkout: Checkout, document: Document) -> list[Problem]:
-    """Return a problem for each file named in agent.yaml that cannot be read or is out of reach.
+    """Return a problem for each file named in agent.yaml that cannot be read, or that the suite may not read.
 
     The instructions, the schema of the answer and prompts must exist. Whether the other files exist is checked when
     they are read.
@@ -54,24 +54,24 @@ def unreadable_files(agent: AgentConfig, checkout: Checkout, document: Document)
     for place, source in sources:
         path = source_path(source)
         if path is not None and not _is_unset(document, place):
-            found.append((place, _reach_problem(checkout, path, "source")))
+            found.append((place, _path_problem(checkout, path, "source")))
     if agent.execution is not None:
         found += _folder_problems(agent.execution, checkout)
     return [document.problem(place, message) for place, message in found if message is not None]
 
 
 def unreadable_policy_files(policy: Policy, checkout: Checkout, document: Document) -> list[Problem]:
-    """Return a problem for each file or folder named in the policy file that is out of reach."""
+    """Return a problem for each file or folder named in the policy file that the suite may not read."""
     found: list[tuple[Where, str | None]] = []
     if isinstance(policy.target, RecordedTarget):
         found.append((("target",), _file_problem(checkout, policy.target.path, MOST_TRANSCRIPT)))
     if policy.cache.mode != "off":
-        found.append((("cache", "dir"), _reach_problem(checkout, policy.cache.dir, "folder")))
+        found.append((("cache", "dir"), _path_problem(checkout, policy.cache.dir, "folder")))
     return [document.problem(place, message) for place, message in found if message is not None]
 
 
 def unreadable_project_files(project: ProjectConfig, checkout: Checkout, document: Document) -> list[Problem]:
-    """Return a problem for each file or folder named in the project configuration that is out of reach."""
+    """Return a problem for each file or folder named in the project configuration that the suite may not read."""
     found: list[tuple[Where, str | None]] = []
     for index, server in enumerate(project.mcp_servers or ()):
         if server.env_file is not None:
@@ -153,7 +153,7 @@ def _schema_problem(written: Any) -> str | None:
 
 
 def source_path(source: str) -> str | None:
-    """Return the local path that a tool's `source` names (a path or a `file:` URL); None for another machine's URL."""
+    """Return the local path that a tool's `source`, a path or a `file:` URL, names; None for a remote URL."""
     if source.lower().startswith("file:"):
         parts = urlsplit(source)
         return unquote(parts.path) if parts.netloc in ("", "localhost") else None
@@ -175,12 +175,12 @@ def _file_problem(checkout: Checkout, name: str, most: int, *, missing: str | No
 
 def _folder_problems(execution: ExecutionConfig, checkout: Checkout) -> Iterator[tuple[Where, str | None]]:
     if execution.cache_dir is not None:
-        yield ("execution", "cache_dir"), _reach_problem(checkout, execution.cache_dir, "folder")
+        yield ("execution", "cache_dir"), _path_problem(checkout, execution.cache_dir, "folder")
 
 
-def _reach_problem(checkout: Checkout, name: str, what: str) -> str | None:
+def _path_problem(checkout: Checkout, name: str, what: str) -> str | None:
     try:
-        checkout.place(name)
+        checkout.resolve(name)
     except RefusedFileError as error:
         return f"the {what} {error.clause}"
     return None

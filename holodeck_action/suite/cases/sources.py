@@ -45,9 +45,9 @@ class CaseFile(Struct):
     def mark_of(self, index: int) -> SourceMark:
         """Return the position of the case at an index."""
         cases = self.cases
-        return (
-            self.document.mark(*cases.value_position(index)) if isinstance(cases, MarkedList) else self.document.place()
-        )
+        if isinstance(cases, MarkedList):
+            return self.document.mark(*cases.value_position(index))
+        return self.document.mark_at()
 
 
 class Sources(Struct):
@@ -63,6 +63,7 @@ class Sources(Struct):
         user, project, policy: user configuration, project configuration and policy file; None if a file is missing.
         problems: the problems found so far.
         notices: notices for the reader.
+        parts: role and `text_digest` of each file of the suite.
     """
 
     checkout: Checkout
@@ -134,7 +135,7 @@ def read_sources(
     agent = read_yaml(data, file=path.name, environ=environ)
     sources = Sources(checkout, environ, metrics, agent)
     sources.parts.append(("agent", text_digest(data)))
-    _read_others(sources, home)
+    _read_configuration(sources, home)
     if agent.readable and not isinstance(agent.root, MarkedMap):
         what = "is empty" if agent.root is None else "must be a mapping"
         sources.problems.append(agent.problem((), f"{what} (required: name, model, instructions and cases)"))
@@ -167,7 +168,7 @@ def _text_digest(data: bytes) -> bytes:
     return f"{len(text)} ".encode() + hashlib.sha256(text).digest()
 
 
-def _read_others(sources: Sources, home: Path | None) -> None:
+def _read_configuration(sources: Sources, home: Path | None) -> None:
     sources.project = _read_first(sources, sources.checkout, CONFIG_NAMES, "")
     if home is not None:
         sources.user = _read_first(sources, Checkout.unbounded(home / ".holodeck"), CONFIG_NAMES, "~/.holodeck/")

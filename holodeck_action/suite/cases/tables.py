@@ -174,6 +174,9 @@ def json_line_cases(lines: Iterable[bytes], columns: ColumnMap) -> Iterator[Mark
     Args:
         lines: lines of the file in UTF-8.
         columns: maps keys to fields; receives problems of lines and keys.
+
+    Raises:
+        TableError: the first line is not UTF-8, or holds a NUL character.
     """
     for number, line in enumerate(lines, start=1):
         text = table_text(line, columns.file) if number == 1 else line.decode("utf-8", "surrogateescape")

@@ -9,15 +9,15 @@ from pydantic_core import PydanticCustomError
 
 from holodeck_action.suite.model.base import (
     EmptyAsNone,
+    ExtensionType,
     Flag,
     FormatModel,
     Integer,
-    Later,
+    Lazy,
     LazyType,
     MaybeText,
     NonBlank,
     Number,
-    OfExtension,
     SecretText,
 )
 from holodeck_action.suite.model.cases import CaseEntry, FreeMapping
@@ -35,10 +35,10 @@ else:
     OpenAIConfig = LazyType("holodeck_action.suite.model.backends", "OpenAIConfig")
     MCPTools = LazyType("holodeck_action.suite.model.tools", "MCPTools")
     Tools = LazyType("holodeck_action.suite.model.tools", "Tools")
-    Observability = OfExtension("observability", FreeMapping)
+    Observability = ExtensionType("observability", FreeMapping)
 
 READ_BY = {"observability": "tracing"}
-"""Sections of agent.yaml, and the extension that reads each; without it a notice says that the section is not used."""
+"""Sections of agent.yaml, each with the extension that reads it; a notice names sections whose extension is missing."""
 Seconds = Annotated[Number, Field(gt=0.0)]
 
 
@@ -77,16 +77,16 @@ class VectorstoreConfig(FormatModel):
 class ProjectConfig(FormatModel):
     """config.yaml of the project, and of the user."""
 
-    providers: Later[dict[str, LLMProvider]] | None = None
+    providers: Lazy[dict[str, LLMProvider]] | None = None
     """Settings of models by name. They complete `model` and `evaluations.model`. Example: `{openai: {provider: openai,
     name: gpt-4o}}`."""
     vectorstores: dict[str, VectorstoreConfig] | None = None
     """Databases by name. A notice says that they are not used. Example: `{docs: {provider: qdrant}}`."""
-    execution: Later[ExecutionConfig] | None = None
+    execution: Lazy[ExecutionConfig] | None = None
     """As in agent.yaml, with lower precedence."""
     deployment: dict[str, Any] | None = None
     """Checked, not used. Example: `{}`."""
-    mcp_servers: Later[MCPTools] | None = None
+    mcp_servers: Lazy[MCPTools] | None = None
     """Tools that are appended to those of the suite."""
 
 
@@ -177,7 +177,7 @@ class EvaluationConfig(FormatModel):
     """The judge of metrics without their own `model`; the agent's `model` when absent."""
     metrics: Annotated[list[SuiteMetric], Field(min_length=1)]
     """Metrics of every case without its own list."""
-    optimizer: Later[Optimizer] | None = None
+    optimizer: Lazy[Optimizer] | None = None
     """HoloDeck's optimizer. Checked, not used."""
 
 
@@ -207,25 +207,25 @@ class AgentConfig(FormatModel):
     ] = None
     """JSON schema of the answer, or the path of a JSON file with it. Example: `{type: object, properties: {city:
     {type: string}}}`."""
-    tools: Later[Tools] | None = None
+    tools: Lazy[Tools] | None = None
     """Tools that the suite's own model may call, at most 50, with different names."""
     evaluations: EvaluationConfig | None = None
     """The metrics, and the judge."""
-    test_cases: Later[list[CaseEntry]] | None = None
+    test_cases: Lazy[list[CaseEntry]] | None = None
     """The cases."""
     test_cases_file: NonBlank | None = None
     """The file of the cases, relative to agent.yaml, instead of `test_cases`: `.yaml`, `.json`, `.csv`, `.tsv`,
     `.xlsx`, `.jsonl`, `.ndjson`, `.parquet`, a pattern such as `cases/*.csv`, or `python:MODULE:FUNCTION`. Example:
     `cases.yaml`."""
-    execution: Later[ExecutionConfig] | None = None
+    execution: Lazy[ExecutionConfig] | None = None
     """Time limits, concurrency and downloads."""
-    observability: Later[Observability] | None = None
+    observability: Lazy[Observability] | None = None
     """The run as an OpenTelemetry trace."""
-    embedding_provider: Later[LLMProvider] | None = None
+    embedding_provider: Lazy[LLMProvider] | None = None
     """The embedding model of searching tools, and the provider of those of `similar`; not `anthropic`."""
-    claude: Later[ClaudeConfig] | None = None
+    claude: Lazy[ClaudeConfig] | None = None
     """Settings for models of `anthropic` and `ollama`."""
-    openai: Later[OpenAIConfig] | None = None
+    openai: Lazy[OpenAIConfig] | None = None
     """Settings for models of `openai` and `azure_openai`."""
     deployment: FreeMapping | None = None
     """Checked, not used. Example: `{}`."""

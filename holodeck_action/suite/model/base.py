@@ -39,12 +39,11 @@ FLAG_TEXT = r"[Tt]rue|TRUE|[Yy]es|YES|[Oo]n|ON|[Ff]alse|FALSE|[Nn]o|NO|[Oo]ff|OF
 
 
 if TYPE_CHECKING:
-    _Explained = BaseModel
+    _BaseModel = BaseModel
 else:
 
-    class _Explaining(type(BaseModel)):
-        """Makes constructors called from Python report invalid arguments with the sentences that the command line
-        prints."""
+    class _ArgumentErrorMeta(type(BaseModel)):
+        """Makes constructors report invalid arguments in Python with the sentences of the command line."""
 
         def __call__(cls, *arguments: Any, **given: Any) -> Any:
             try:
@@ -56,7 +55,7 @@ else:
                 model = cls.of(given) if hasattr(cls, "of") else cls
                 raise ArgumentError(argument_errors(model, given, error)) from None
 
-    class _Explained(BaseModel, metaclass=_Explaining):
+    class _BaseModel(BaseModel, metaclass=_ArgumentErrorMeta):
         pass
 
 
@@ -64,7 +63,7 @@ class ArgumentError(ValueError):
     """A constructor received an invalid argument; the message names each one."""
 
 
-class FormatModel(_Explained):
+class FormatModel(_BaseModel):
     """A mapping of the format: unknown keys are errors, values are frozen, NaN and infinity are refused."""
 
     model_config = ConfigDict(
@@ -79,7 +78,7 @@ class FormatModel(_Explained):
     )
 
     SCHEMA_RULES: ClassVar[tuple[dict[str, Any], ...]] = ()
-    """JSON Schema rules for the checks of the whole mapping."""
+    """JSON Schema rules that correspond to the validators of the whole mapping."""
     UNUSED: ClassVar[tuple[str, ...]] = ()
     """Keys that are checked but have no effect; a notice names them."""
 
@@ -118,7 +117,7 @@ def _parse_flag(value: Any) -> Any:
 
 
 class NoneAs:
-    """Annotation: null is read as the empty value `empty`, because a section with only comments is null in YAML."""
+    """Annotation: null is read as `empty`, because a section with only comments is null in YAML."""
 
     def __init__(self, empty: Any) -> None:
         self._empty = empty
@@ -133,7 +132,7 @@ class NoneAs:
 
 
 class EmptyAsNone:
-    """Annotation of an optional value: an empty string is read as None, for example `${VARIABLE}` if empty."""
+    """Annotation of an optional value: an empty string, such as from an empty `${VARIABLE}`, is read as None."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return no_info_before_validator_function(
@@ -144,7 +143,7 @@ class EmptyAsNone:
         return {"anyOf": [*handler(schema)["anyOf"], {"const": ""}]}
 
 
-LATER = "later"
+LAZY = "later"
 """Key of a `Section` in the metadata of core schemas."""
 
 
@@ -160,24 +159,24 @@ class LazyType:
         return getattr(import_module(self._module), self._name)
 
 
-class OfExtension(LazyType):
-    """The type of a section that an extension reads, or `otherwise` if the extension is not installed."""
+class ExtensionType(LazyType):
+    """The type of a section that an extension reads, or `fallback` if the extension is not installed."""
 
-    def __init__(self, key: str, otherwise: Any) -> None:
+    def __init__(self, key: str, fallback: Any) -> None:
         """Set the key of the section, and its type if the extension is not installed."""
-        self._key, self._otherwise = key, otherwise
+        self._key, self._fallback = key, fallback
 
     def load(self) -> Any:
         """Return the type."""
         found = sections().get(self._key)
-        return self._otherwise if found is None else resolve(found.to)
+        return self._fallback if found is None else resolve(found.to)
 
 
 class Section:
     """Annotation of a section of a file whose validator is built on first use."""
 
     def __init__(self, kind: Any) -> None:
-        """Set the type of the section with its annotations, or an `LazyType` that loads the type."""
+        """Set the type of the section with its annotations, or a `LazyType` that loads the type."""
         self._given = kind
 
     @cached_property
@@ -191,7 +190,7 @@ class Section:
         return TypeAdapter(self.kind)
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return with_info_plain_validator_function(self._validate, metadata={LATER: self})
+        return with_info_plain_validator_function(self._validate, metadata={LAZY: self})
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         whole: dict[str, Any] = {**self.adapter.core_schema}
@@ -205,11 +204,11 @@ class Section:
 
 
 if TYPE_CHECKING:
-    Later = Annotated[T, ...]
+    Lazy = Annotated[T, ...]
     """Annotation of a section that most files omit; building all such validators takes as long as a small suite."""
 else:
 
-    class Later:
+    class Lazy:
         """Annotation of a section that most files omit; building all such validators takes as long as a small suite."""
 
         def __class_getitem__(cls, kind: Any) -> Any:

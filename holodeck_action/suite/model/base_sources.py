@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-SOURCES = r"^(file:.+|artifact(:.+)?|branch:[A-Za-z0-9._/-]+|merge-base)$"
-"""All forms of a source."""
+SOURCE_PATTERN = r"^(file:.+|artifact(:.+)?|branch:[A-Za-z0-9._/-]+|merge-base)$"
+"""Regular expression of all forms of a source."""
 
 MERGE_BASE = "merge-base"
-"""The source without stored results: the suite of another commit, which runs together with this one."""
+"""The source without stored results: the suite at another commit is evaluated in the same run."""
 
 SourceKind = Literal["file", "artifact", "branch", "merge-base"]
 
@@ -26,7 +26,7 @@ class BaseSource(NamedTuple):
 
 
 def parse_source(written: str) -> BaseSource:
-    """Parse a string that matches `SOURCES`."""
+    """Parse a string that matches `SOURCE_PATTERN`. Raises: ValueError: the kind of source is unknown."""
     kind, _, name = written.partition(":")
     match kind:
         case "file" | "artifact" | "branch" | "merge-base":

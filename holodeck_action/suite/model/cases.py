@@ -65,7 +65,7 @@ def _check_ground_truth(value: Any) -> Any:
     return value
 
 
-def _shape(value: Any) -> str:
+def _text_or_mapping(value: Any) -> str:
     return "text" if isinstance(value, str) else "mapping"
 
 
@@ -171,7 +171,7 @@ class ExpectedToolEntry(TrajectoryEntry):
 
 
 ExpectedToolItem = Annotated[
-    Annotated[ToolName, Tag("text")] | Annotated[ExpectedToolEntry, Tag("mapping")], Discriminator(_shape)
+    Annotated[ToolName, Tag("text")] | Annotated[ExpectedToolEntry, Tag("mapping")], Discriminator(_text_or_mapping)
 ]
 
 

@@ -15,7 +15,7 @@ _PACKAGE = r"^[A-Za-z0-9][^\r\n]*$"
 """Start of a package requirement; options of the installer begin differently."""
 _INTERPRETER = re.compile(r".*/python[0-9.]*")
 FORMS = "a requirements .txt, a pyproject.toml or uv.lock, the path of a Python, or packages"
-_WAYS = ("requirements", "project", "packages", "interpreter")
+_KEYS = ("requirements", "project", "packages", "interpreter")
 
 
 class Environment(FormatModel):
@@ -24,30 +24,30 @@ class Environment(FormatModel):
     requirements: NonBlank | None = None
     """A requirements file, relative to agent.yaml, whose packages are installed. Example: `requirements.txt`."""
     project: NonBlank | None = None
-    """A pyproject.toml, relative to agent.yaml, whose dependencies are installed, as uv.lock beside it says where there
-    is one. Example: `pyproject.toml`."""
+    """A pyproject.toml, relative to agent.yaml, whose dependencies are installed, in the versions of the uv.lock next
+    to it, if there is one. Example: `pyproject.toml`."""
     packages: Annotated[list[Annotated[str, Field(pattern=_PACKAGE)]], Field(min_length=1)] | None = None
     """Packages that are installed. Example: `[langgraph==1.2.0, httpx]`."""
     interpreter: NonBlank | None = None
-    """A Python that is there already, 3.9 or newer, relative to agent.yaml. Example: `.venv/bin/python`."""
+    """An installed Python, 3.9 or newer; its path is relative to agent.yaml. Example: `.venv/bin/python`."""
 
-    SCHEMA_RULES = ({"oneOf": [with_values(way) for way in _WAYS]},)
+    SCHEMA_RULES = ({"oneOf": [with_values(way) for way in _KEYS]},)
 
     @model_validator(mode="after")
     def _check_keys(self) -> Environment:
-        named = [way for way in _WAYS if getattr(self, way) is not None]
+        named = [way for way in _KEYS if getattr(self, way) is not None]
         if len(named) != 1:
             what = f"has {' and '.join(named)}" if named else "is empty"
-            raise PydanticCustomError("environment", "{what}: give one of {ways}", {"what": what, "ways": _SHOWN})
+            raise PydanticCustomError("environment", "{what}: give one of {ways}", {"what": what, "ways": _KEY_LIST})
         return self
 
     @property
     def given_key(self) -> str:
         """The key that has a value."""
-        return next(way for way in _WAYS if getattr(self, way) is not None)
+        return next(way for way in _KEYS if getattr(self, way) is not None)
 
 
-_SHOWN = f"{', '.join(_WAYS[:-1])} or {_WAYS[-1]}"
+_KEY_LIST = f"{', '.join(_KEYS[:-1])} or {_KEYS[-1]}"
 
 
 def environment_from(lines: Sequence[str]) -> Environment:

@@ -1,4 +1,4 @@
-"""`judges`: who grades together, in the policy file and on a metric."""
+"""`judges`: panels of judges, in the policy file and on a metric."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _AtLeastOne = Annotated[Integer, Field(ge=1)]
 
 
 class Escalation(FormatModel):
-    """`escalate` of `judges`: a second judge, for answers that the first one leaves in doubt."""
+    """`escalate` of `judges`: a second judge, for answers whose first verdict is in doubt."""
 
     to: LLMProvider
     """The judge that decides when the first one fails the answer, passes it within 0.1 of the threshold, or gives no

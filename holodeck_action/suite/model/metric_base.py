@@ -32,9 +32,9 @@ INPUT_OF_PARAM = {
     "retrieval_context": "retrieval_context",
     "context": "context",
 }
-"""The input of a turn that each parameter needs; question and answer always exist, and are left out."""
+"""The input of a turn that each parameter needs; question and answer always exist, and are omitted."""
 
-NOTHING: frozenset[str] = frozenset()
+NO_INPUTS: frozenset[str] = frozenset()
 GROUND_TRUTH = frozenset(("ground_truth",))
 TOOLS = frozenset(("expected_tools",))
 
@@ -78,7 +78,7 @@ class Embedding(Struct, frozen=True):
 
 
 class JudgeCalls(Struct, frozen=True):
-    """The calls that each judge of a metric or of one of its parts receives.
+    """The calls that each judge of a metric, or of a part of a metric, receives.
 
     Attributes:
         config: the metric or part, which has the model or panel.
@@ -111,12 +111,12 @@ class Metric(FormatModel):
 
     PLACE: ClassVar[int] = 100
     """Position of the type in messages and schemas: sorted by this number, then by name."""
-    TOLD_BY: ClassVar[str | None] = None
+    IDENTIFYING_KEY: ClassVar[str | None] = None
     """The key that identifies this type in a case's entry without `type`; None if `type` is required."""
     SHORT: ClassVar[str | None] = None
     """The setting that VALUE in an entry `{TYPE: VALUE}` of `expect` sets; None if `expect` refuses the type."""
     ONLY_FORBIDS: ClassVar[bool] = False
-    """Whether the metric only says what an answer must not be."""
+    """Whether the metric only forbids: nearly any answer passes."""
     NAMES_FILE: ClassVar[bool] = False
     """Whether an entry can name a file, so that `with_file` must be called before the metric is evaluated."""
     HAS_MEMBERS: ClassVar[bool] = False
@@ -177,7 +177,7 @@ class Metric(FormatModel):
 
         `expected_trajectory` also satisfies `expected_tools`.
         """
-        return NOTHING
+        return NO_INPUTS
 
     @property
     def asserts(self) -> bool:
@@ -215,7 +215,7 @@ class Metric(FormatModel):
 
     @property
     def title(self) -> str | None:
-        """The metric's name, such as `METEOR`, in sentences without explanation; None if its sentences have one."""
+        """Name that messages show with the score and without an explanation; see `Criteria.title`."""
         return None
 
     def base_name(self, k: int | None) -> str:
@@ -253,7 +253,12 @@ class Metric(FormatModel):
 
     @property
     def reads_turns(self) -> bool:
-        """Whether the metric, or a member of it, reads what was said in all turns up to its own."""
+        """Whether the metric, or a member of it, reads the messages of all turns up to its own."""
+        return False
+
+    @property
+    def sees_conversation(self) -> bool:
+        """Whether the metric's judge sees the earlier turns beside the question."""
         return False
 
     @property
@@ -312,7 +317,7 @@ class Metric(FormatModel):
         return False
 
     def settings_problem(self) -> str | None:
-        """Return why the metric cannot be evaluated; None if it can. These checks import too much for validators."""
+        """Return why the metric cannot be evaluated; None if it can. Validators omit these slow checks."""
         return None
 
     @property
@@ -321,7 +326,7 @@ class Metric(FormatModel):
         return None
 
     def unsupported_judge(self, shown: str) -> str:
-        """Return a clause that says that the model `shown` cannot grade the metric, and which providers' models can."""
+        """Return a clause: the model named `shown` cannot grade the metric, and which providers' models can."""
         return (
             f"is graded only by models of {' or '.join(self.supported_providers or ())}, and {shown} is not one of them"
         )
@@ -345,7 +350,7 @@ class JudgedMetric(Metric):
     @model_validator(mode="after")
     def _check_judges(self) -> Self:
         if self.judges is not None and self.judges.models and self.own_model is not None:
-            raise PydanticCustomError("judges", "names models, as does model: give only one of them")
+            raise PydanticCustomError("judges", "names models, and so does model: give only one of them")
         return self
 
     @property
@@ -363,9 +368,27 @@ class JudgedMetric(Metric):
         yield "", self
 
     def judge_calls(self) -> Iterator[JudgeCalls]:
-        """Yield the one call of a metric that puts one question to a judge."""
+        """Yield one judge call; nothing if the metric needs no judge."""
         if self.needs_judge:
             yield JudgeCalls(self, 1)
+
+
+class QuestionMetric(JudgedMetric):
+    """The base of every metric whose judge sees the question."""
+
+    sees: Literal["turn", "conversation"] = "turn"
+    """`conversation`: of a later turn, the judge sees all questions and answers up to the question, not only the
+    question."""
+
+    @property
+    def sees_conversation(self) -> bool:
+        """Whether the metric's judge sees the earlier turns beside the question."""
+        return self.sees == "conversation"
+
+    @property
+    def reads_turns(self) -> bool:
+        """Whether the metric reads what was said in all turns up to its own."""
+        return self.sees_conversation
 
 
 class GradedPart(JudgedMetric):

@@ -76,14 +76,13 @@ class MetricTypes:
             first = next(iter(value), None)
             return first if isinstance(first, str) else None
         if place == "case" and "type" not in value:
-            told = [kind for kind, metric in self.classes.items() if metric.TOLD_BY is not None]
-            return next((kind for kind in told if self.classes[kind].TOLD_BY in value), next(iter(told), None))
+            keys = {kind: metric.IDENTIFYING_KEY for kind, metric in self.classes.items() if metric.IDENTIFYING_KEY}
+            return next((kind for kind, key in keys.items() if key in value), next(iter(keys), None))
         kind = value.get("type")
         return kind if isinstance(kind, str) else None
 
     def core_schema(self, place: Place, value: Any) -> Any:
-        """Return pydantic's core schema of the entry's type, or a choice of all types if the entry has no known
-        type."""
+        """Return pydantic's core schema of the entry's type, or a union of all types if its type is unknown."""
         kind = self.kind_of(place, value) or ""
         metric = self.classes.get(kind) if place == "expect" else self.allowed(place).get(kind)
         if metric is None:

@@ -15,7 +15,7 @@ from holodeck_action.suite.model.base import (
     Flag,
     FormatModel,
     Integer,
-    Later,
+    Lazy,
     NonBlank,
     NoneAs,
     Number,
@@ -23,7 +23,7 @@ from holodeck_action.suite.model.base import (
     WrittenId,
     WrittenText,
 )
-from holodeck_action.suite.model.base_sources import SOURCES
+from holodeck_action.suite.model.base_sources import SOURCE_PATTERN
 from holodeck_action.suite.model.cases import TableCase, TrajectoryEntry, Weight
 from holodeck_action.suite.model.environments import Environment
 from holodeck_action.suite.model.judging import SuiteJudges
@@ -57,11 +57,10 @@ class CaseOverlay(FormatModel):
     evaluations: list[CaseMetric] | None = None
     """Metrics in addition to those of the case."""
     expect: list[CheckMetric] | None = None
-    """Checks of the answer (in a conversation, of the last answer), in addition to the metrics:
-    `{TYPE: VALUE}`, with further
-    settings beside it. Example: `[{contains: Thursday}]`."""
+    """Checks of the answer (in a conversation, of the last answer), in addition to the metrics: `{TYPE: VALUE}`, with
+    further settings next to it. Example: `[{contains: Thursday}]`."""
     retrieval: RetrievalOverlay | None = None
-    """What retrieval should find."""
+    """The chunks that retrieval should find."""
     expected_trajectory: Annotated[list[TrajectoryEntry], Field(min_length=1)] | None = None
     """The expected calls of the whole conversation, in order. Example: `[{name: find_order}, {name: refund}]`."""
     tags: list[NonBlank] | None = None
@@ -89,12 +88,12 @@ class Trials(FormatModel):
 
 
 BOUNDS_OF_METRICS = (("min_mean", "max_mean"), ("min_lower_bound", "max_upper_bound"), ("min_p10", "max_p90"))
-"""Keys of bounds on the mean, its interval and the worst tenth: each for good high scores, then for good low ones."""
+"""Keys of bounds on the mean, its interval and the worst tenth: (key if high scores are good, key if low are good)."""
 
 
 class GateMetric(FormatModel):
-    """An entry of `gates.metrics`: bounds on one metric. `min_…` where high scores are good, `max_…` where low ones
-    are."""
+    """An entry of `gates.metrics`: bounds on one metric. `min_…` if high scores are good, `max_…` if low scores are
+    good."""
 
     min_mean: UnitInterval | None = None
     """Lowest mean score. Example: `0.7`."""
@@ -143,8 +142,8 @@ class GateSummary(FormatModel):
 
 
 class GatedCases(Struct, frozen=True):
-    """The facts of a suite that decide whether gates can fail: the numbers of cases, of asserting cases and of repeated
-    cases, and whether a regression can fail the run.
+    """The numbers of cases, of asserting cases and of repeated cases of a suite, and whether a regression can fail the
+    run. These decide whether gates can fail.
     """
 
     cases: int
@@ -161,17 +160,17 @@ class Gate(Struct, frozen=True):
         looks_at: the value that the gate bounds. `answers`: a pass rate; `cases`, `repeated`: a number of cases or of
             repeated cases; `run`: usage and times; `base`: the comparison; `missing`: missing evaluations.
         absent: the value that null means; None if null switches the gate off.
-        told: the value that every reply must report for this gate; None if the gate needs none.
+        reported: the value that every reply must report for this gate; None if the gate needs none.
     """
 
     stricter: Literal["higher", "lower"]
     looks_at: Literal["answers", "cases", "repeated", "run", "base", "missing"]
     absent: float | None = None
-    told: Literal["tokens", "cost", "time", "first token"] | None = None
+    reported: Literal["tokens", "cost", "time", "first token"] | None = None
 
     def can_fail(self, limit: float, found: GatedCases) -> bool:
         """Return whether a run with these cases can fail the gate."""
-        if self.looks_at in _NAMED:
+        if self.looks_at in _COUNTED_CASES:
             return limit < int(getattr(found, self.looks_at))
         return self.looks_at == "run" or (self.looks_at == "answers" and self.bounds_share(limit))
 
@@ -180,8 +179,8 @@ class Gate(Struct, frozen=True):
         return limit > 0 if self.stricter == "higher" else limit < 1
 
 
-_NAMED = {"cases": "case(s)", "repeated": "repeated case(s)"}
-"""What a message calls the cases that a gate counts."""
+_COUNTED_CASES = {"cases": "case(s)", "repeated": "repeated case(s)"}
+"""Words for the counted cases in messages, by `Gate.looks_at`."""
 
 
 class Gates(FormatModel):
@@ -199,13 +198,13 @@ class Gates(FormatModel):
     """Cases that may have both passing and failing trials. Example: `1`."""
     max_regressions: Annotated[Count | None, Gate("lower", "base", absent=0)] = None
     """Cases that may fail though they passed on the base; none when absent. Needs `baseline.source`. Example: `2`."""
-    max_cost_usd: Annotated[NotNegative | None, Gate("lower", "run", told="cost")] = None
+    max_cost_usd: Annotated[NotNegative | None, Gate("lower", "run", reported="cost")] = None
     """US dollars that all model calls of the run may have cost. Example: `1.5`."""
-    max_total_tokens: Annotated[Count | None, Gate("lower", "run", told="tokens")] = None
+    max_total_tokens: Annotated[Count | None, Gate("lower", "run", reported="tokens")] = None
     """Tokens that all model calls of the run may have used. Example: `200000`."""
-    p95_latency_ms: Annotated[Positive | None, Gate("lower", "run", told="time")] = None
+    p95_latency_ms: Annotated[Positive | None, Gate("lower", "run", reported="time")] = None
     """Milliseconds in which 95 % of the turns must be answered. Example: `8000`."""
-    p95_first_token_ms: Annotated[Positive | None, Gate("lower", "run", told="first token")] = None
+    p95_first_token_ms: Annotated[Positive | None, Gate("lower", "run", reported="first token")] = None
     """Milliseconds in which 95 % of the answers must have begun. Example: `1500`."""
     metrics: Annotated[dict[str, GateMetric], NoneAs({})] = Field(default_factory=dict)
     """Bounds on metrics, by name. Example: `{rouge: {min_mean: 0.6}}`."""
@@ -230,7 +229,7 @@ def active_gates(gates: Gates) -> Iterator[tuple[str, Gate, float]]:
 class Baseline(FormatModel):
     """`baseline`: what results are compared with, and what a loss does."""
 
-    source: Annotated[str, Field(pattern=SOURCES)] | None = None
+    source: Annotated[str, Field(pattern=SOURCE_PATTERN)] | None = None
     """Where the results to compare with come from: `file:PATH`, `artifact` (or `artifact:NAME`), `branch:NAME`, or
     `merge-base`. Null compares with nothing. Example: `artifact`."""
     on_missing: Literal["warn", "fail"] = "warn"
@@ -249,7 +248,7 @@ class Baseline(FormatModel):
     The stricter value of this key in run and base counts. Example: `fail`."""
 
     OMITTED: ClassVar[frozenset[str]] = frozenset({"on_loosened"})
-    """Keys that records leave out where they have their default: older records have the same bytes without them."""
+    """Keys that records omit if they have their default, so that records keep the bytes of earlier versions."""
 
 
 def _parse_date(value: Any) -> date:
@@ -338,41 +337,42 @@ class Policy(FormatModel):
 
     target: Target | None = None
     """What answers the cases; null is the suite's own model. Example: `recorded:answers.jsonl`."""
-    environment: Later[Environment] | None = None
+    environment: Lazy[Environment] | None = None
     """The Python in which targets, graders and function tools of the suite run; null is that of holodeck-action itself.
     """
     warm_up: NonBlank | None = None
-    """What a Python, command or HTTP target is asked before its first turn, while no clock runs. Example: `Hello`."""
+    """An untimed input that a Python, command or HTTP target receives before its first turn. Example:
+    `Hello`."""
     spans: Annotated[
         Annotated[Flag, Tag("flag")] | Annotated[Spans, Tag("mapping")],
         Discriminator(lambda value: "mapping" if isinstance(value, dict | Spans) else "flag"),
     ] = False
-    """Whether the OpenTelemetry spans of a Python, command or HTTP target tell what its replies leave out. Example:
+    """Whether the OpenTelemetry spans of a Python, command or HTTP target complete its replies. Example:
     `true`."""
     metrics: Annotated[tuple[SuiteMetric, ...], NoneAs([])] = ()
     """Metrics in addition to `evaluations.metrics`. Example: `[{type: length, max_words: 60}]`."""
     columns: Annotated[dict[str, CaseField | None], NoneAs({})] = Field(default_factory=dict)
     """Field of a case that a column of `test_cases_file` fills, by column; nested keys are joined by dots. Null leaves
     a column out. Example: `{question: input, answer: ground_truth, row: null}`."""
-    cases: Annotated[Later[dict[str, CaseOverlay]], NoneAs({})] = Field(default_factory=dict)
+    cases: Annotated[Lazy[dict[str, CaseOverlay]], NoneAs({})] = Field(default_factory=dict)
     """Additions to single cases, by name or id."""
-    judges: Annotated[Later[SuiteJudges], NoneAs({})] = Field(default_factory=SuiteJudges.model_construct)
+    judges: Annotated[Lazy[SuiteJudges], NoneAs({})] = Field(default_factory=SuiteJudges.model_construct)
     """The panel of all judged metrics, and the judge cards."""
-    trials: Annotated[Later[Trials], NoneAs({})] = Field(default_factory=Trials.model_construct)
+    trials: Annotated[Lazy[Trials], NoneAs({})] = Field(default_factory=Trials.model_construct)
     """How often each case is asked, and how often it must pass."""
-    gates: Annotated[Later[Gates], NoneAs({})] = Field(default_factory=Gates.model_construct)
+    gates: Annotated[Lazy[Gates], NoneAs({})] = Field(default_factory=Gates.model_construct)
     """Requirements on the whole run."""
-    baseline: Annotated[Later[Baseline], NoneAs({})] = Field(default_factory=Baseline.model_construct)
+    baseline: Annotated[Lazy[Baseline], NoneAs({})] = Field(default_factory=Baseline.model_construct)
     """What results are compared with, and what a loss does."""
-    quarantine: Annotated[Later[tuple[QuarantineEntry, ...]], NoneAs([])] = ()
+    quarantine: Annotated[Lazy[tuple[QuarantineEntry, ...]], NoneAs([])] = ()
     """Cases that run but count in no gate until a date."""
-    budget: Annotated[Later[Budget], NoneAs({})] = Field(default_factory=Budget.model_construct)
+    budget: Annotated[Lazy[Budget], NoneAs({})] = Field(default_factory=Budget.model_construct)
     """What a run may spend."""
-    limits: Annotated[Later[Limits], NoneAs({})] = Field(default_factory=Limits.model_construct)
+    limits: Annotated[Lazy[Limits], NoneAs({})] = Field(default_factory=Limits.model_construct)
     """Time limits, concurrency and sizes."""
-    cache: Annotated[Later[CacheSettings], NoneAs({})] = Field(default_factory=CacheSettings.model_construct)
+    cache: Annotated[Lazy[CacheSettings], NoneAs({})] = Field(default_factory=CacheSettings.model_construct)
     """How model calls are kept."""
-    vectorstores: Annotated[Later[VectorstoreSettings], NoneAs({})] = Field(
+    vectorstores: Annotated[Lazy[VectorstoreSettings], NoneAs({})] = Field(
         default_factory=VectorstoreSettings.model_construct
     )
     """Whether the databases of agent.yaml are used."""
@@ -388,7 +388,7 @@ class Policy(FormatModel):
 
 
 _LEAST = 1e-9
-"""Smallest distance of an effective bound from the end of the scale; a smaller one is lost in the rounding of means."""
+"""Smallest effective distance of a bound from the end of the scale; a smaller one is lost when means are rounded."""
 
 
 def fails_on_loss(baseline: Baseline) -> bool:
@@ -399,7 +399,7 @@ def fails_on_loss(baseline: Baseline) -> bool:
 def why_no_gate_fails(gates: Gates, found: GatedCases) -> str | None:
     """Return why no gate can fail, with what to change; None if a gate can fail.
 
-    If no case asserts anything, only gates on scores count: the others would pass whatever the answers.
+    If no case asserts anything, only gates on scores count, because answers cannot fail the other gates.
     """
     if (
         has_score_gate(gates)
@@ -408,20 +408,20 @@ def why_no_gate_fails(gates: Gates, found: GatedCases) -> str | None:
     ):
         return None
     if not found.asserting:
-        return "no gate can fail: nothing asserts; give gates.metrics a bound on scores, such as min_mean"
+        return "no gate can fail: no case asserts anything; give gates.metrics a bound on scores, such as min_mean"
     reasons = "; ".join(_reasons(gates, found))
-    return f"no gate can fail: {reasons}; ask for a min_pass_rate above 0 or give another gate, such as gates.metrics"
+    return f"no gate can fail: {reasons}; set min_pass_rate above 0 or give another gate, such as gates.metrics"
 
 
 def has_score_gate(gates: Gates) -> bool:
-    """Return whether some scores of metrics would fail a gate."""
+    """Return whether a gate on scores of metrics can fail."""
     if gates.summary is not None and gates.summary.min > _LEAST:
         return True
     return any(_can_fail(key, bound) for _, key, bound in _bounds(gates))
 
 
 def has_answer_gate(gates: Gates) -> bool:
-    """Return whether some answers would fail a gate, through a pass rate or scores."""
+    """Return whether a gate on a pass rate or on scores can fail."""
     rates = any(gate.looks_at == "answers" and gate.bounds_share(limit) for _, gate, limit in active_gates(gates))
     return rates or has_score_gate(gates)
 
@@ -432,8 +432,8 @@ def _reasons(gates: Gates, found: GatedCases) -> Iterator[str]:
     for name, gate, limit in active_gates(gates):
         if gate.looks_at == "answers":
             yield f"{name} {limit:g} is always reached"
-        elif gate.looks_at in _NAMED:
-            yield f"{name} {limit} allows all of {getattr(found, gate.looks_at)} {_NAMED[gate.looks_at]}"
+        elif gate.looks_at in _COUNTED_CASES:
+            yield f"{name} {limit} allows all of {getattr(found, gate.looks_at)} {_COUNTED_CASES[gate.looks_at]}"
     for name, key, bound in _bounds(gates):
         yield f"metrics.{name}.{key} {bound:g} is always reached"
     if gates.summary is not None:

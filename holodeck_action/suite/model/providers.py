@@ -78,7 +78,7 @@ KEY_VARIABLES: Mapping[ProviderName, tuple[str, ...]] = {
 
 
 class LLMProvider(FormatModel):
-    """A model and how to reach it, wherever a model is named."""
+    """A model, its provider and its settings."""
 
     provider: ProviderName
     """The provider. Example: `openai`."""

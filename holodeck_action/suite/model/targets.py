@@ -15,25 +15,25 @@ from holodeck_action.suite.model.base import FormatModel, NonBlank, SecretText
 from holodeck_action.suite.model.cases import FreeMapping
 
 _WORD = r"[^\W\d]\w*"
-_NAMED = [framework.name for framework in registry.frameworks().values() if framework.adapter]
-_CALLED = ("python", *_NAMED)
-_ONE_CALLED = "|".join(_CALLED)
+_FRAMEWORKS = [framework.name for framework in registry.frameworks().values() if framework.adapter]
+_IMPORTED_KINDS = ("python", *_FRAMEWORKS)
+_ONE_IMPORTED_KIND = "|".join(_IMPORTED_KINDS)
 _TEXT_FORMS = (
-    rf"^(recorded|command):\s*\S|^({_ONE_CALLED}):\s*{_WORD}(\.{_WORD})*:{_WORD}\s*$"
+    rf"^(recorded|command):\s*\S|^({_ONE_IMPORTED_KIND}):\s*{_WORD}(\.{_WORD})*:{_WORD}\s*$"
     r"|^http:\s*https?://[^\s/?#]|^https?://[^\s/?#]"
 )
-_NAMES = re.compile(rf"[a-z][\w-]*:{_WORD}(\.{_WORD})*:{_WORD}")
-"""The form of an agent of a framework."""
+_FRAMEWORK_AGENT = re.compile(rf"[a-z][\w-]*:{_WORD}(\.{_WORD})*:{_WORD}")
+"""Matches an agent of a framework, whether or not the framework is known."""
 OWN_MODEL = "model"
 """The value of `--target` for the suite's own model, which is the target if the policy file names none."""
-_AGENTS = f" {'|'.join(_NAMED)}:MODULE:AGENT," if _NAMED else ""
-FORMS = f"recorded:PATH, python:MODULE:CALLABLE,{_AGENTS} command:CMD or http:URL"
+_FRAMEWORK_FORMS = f" {'|'.join(_FRAMEWORKS)}:MODULE:AGENT," if _FRAMEWORKS else ""
+FORMS = f"recorded:PATH, python:MODULE:CALLABLE,{_FRAMEWORK_FORMS} command:CMD or http:URL"
 
 
 class ModelTarget(FormatModel):
-    """Answers from the suite's own model, the target where none is given.
+    """The default target: answers from the suite's own model.
 
-    `model` is `provider/name`; `digest` is of all that the suite tells the model besides its cases.
+    `model` is `provider/name`; `digest` is a digest of everything that the suite sends to the model except the cases.
     """
 
     kind: ClassVar[Literal["model"]] = "model"
@@ -149,7 +149,7 @@ class ResponseMapping(FormatModel):
     metadata: JSONPath | None = None
     """Further facts, kept in the record. Example: `$.trace`."""
     error: JSONPath | None = None
-    """Why there is no answer; where it matches, `text` is not looked at. Example: `$.error`."""
+    """Why there is no answer; if it matches, `text` is ignored. Example: `$.error`."""
     duration_ms: JSONPath | None = None
     """How long the agent worked on the answer, in milliseconds. Example: `$.took_ms`."""
     first_token_ms: JSONPath | None = None
@@ -184,9 +184,9 @@ class CallableTarget(FormatModel):
 
 
 WrittenTarget = RecordedTarget | PythonTarget | CommandTarget | HttpTarget
-AskedTarget = WrittenTarget | CallableTarget
+ExternalTarget = WrittenTarget | CallableTarget
 """A target other than the suite's own model."""
-AnyTarget = ModelTarget | AskedTarget
+AnyTarget = ModelTarget | ExternalTarget
 
 
 def parse_target(value: str) -> WrittenTarget:
@@ -205,7 +205,7 @@ def parse_target(value: str) -> WrittenTarget:
         return RecordedTarget(path=rest)
     if kind == "command" and rest:
         return CommandTarget(command=rest)
-    if kind in _CALLED and rest:
+    if kind in _IMPORTED_KINDS and rest:
         module, _, name = rest.rpartition(":")
         if not all(part.isidentifier() for part in (*module.split("."), name)):
             raise PydanticCustomError(
@@ -214,7 +214,7 @@ def parse_target(value: str) -> WrittenTarget:
         return PythonTarget(reference=rest, framework=None if kind == "python" else kind)
     if kind in ("http", "https") and rest:
         return HttpTarget(url=_check_http_url(value if rest.startswith("//") else rest))
-    if _NAMES.fullmatch(value.strip()):
+    if _FRAMEWORK_AGENT.fullmatch(value.strip()):
         said = f"{kind} {registry.unknown_phrase()}"
         raise PydanticCustomError("target_form", "must be {forms}: {said}", {"forms": FORMS, "said": said})
     raise PydanticCustomError("target_form", "must be {forms}", {"forms": FORMS})

@@ -27,7 +27,7 @@ LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")
 
 
 class ToolModel(FormatModel):
-    """What every tool has."""
+    """The fields that all tools have."""
 
     name: Annotated[str, Field(pattern=r"^[0-9A-Za-z_]+$")]
     """The name; letters, digits and underscores. Example: `find_order`."""
@@ -52,7 +52,7 @@ class FunctionTool(ToolModel):
 
 
 class Database(FormatModel):
-    """A vector database. Further keys are its own. A notice says that it is not used."""
+    """A vector database. Further keys are allowed. A notice says that it is not used."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -119,9 +119,9 @@ class VectorstoreTool(ToolModel):
     record_path: MaybeText = None
     """Path to the list of records inside a JSON document. Example: `shops.items`."""
     record_prefix: str | None = None
-    """Put before the shown names of a record's own fields. Example: `item_`."""
+    """Prefix of the displayed names of a record's own fields. Example: `item_`."""
     meta_prefix: str | None = None
-    """Put before the shown names of fields around a record. Example: `shop_`."""
+    """Prefix of the displayed names of fields that are outside the record. Example: `shop_`."""
     id_field: MaybeText = None
     """The field with the id of a record. Required with `vector_field`. Example: `id`."""
     field_separator: str = "\n"
@@ -261,7 +261,7 @@ class MCPTool(ToolModel):
     timeout: Annotated[Number, Field(gt=0.0)] | None = None
     """Seconds in which a connection must be made; 30 when absent. Example: `10`."""
     sse_read_timeout: Annotated[Number, Field(gt=0.0)] | None = None
-    """Seconds of silence on an open stream; 300 when absent. Example: `60`."""
+    """Most seconds without data on an open stream; 300 when absent. Example: `60`."""
     terminate_on_close: Flag | None = None
     """Whether the session is ended at the end of the run; true when absent."""
     config: FreeMapping | None = None
@@ -295,7 +295,7 @@ class MCPTool(ToolModel):
 
 
 class PromptTool(ToolModel):
-    """`type: prompt`: a template that the model fills in and that a model answers."""
+    """`type: prompt`: a prompt template; the agent gives the arguments, and a model answers the prompt."""
 
     type: Literal["prompt"]
     template: NonBlank | None = None

@@ -22,7 +22,7 @@ _COLUMN = UNSET - 1
 
 
 class MarkedMap(dict[Any, Any]):
-    """A mapping with the positions of itself, its keys and its values; without `marks`, all are equal."""
+    """A mapping with the positions of itself, its keys and its values; if `marks` is empty, all have its position."""
 
     __slots__ = ("column", "line", "marks")
     line: int
@@ -144,7 +144,7 @@ class Document(Struct, frozen=True):
         """Return a line and column as a position in this file."""
         return SourceMark(self.file, line, column, self.sheet)
 
-    def place(self, path: Path = (), *, key: bool = False) -> SourceMark:
+    def mark_at(self, path: Path = (), *, key: bool = False) -> SourceMark:
         """Return the position of the value at a path, or of its key. If the path does not exist, the position is that
         of the innermost enclosing value.
         """
@@ -152,4 +152,4 @@ class Document(Struct, frozen=True):
 
     def problem(self, path: Path, message: str, *, key: bool = False) -> Problem:
         """Return a problem of the value at a path, or of its key."""
-        return Problem(self.place(path, key=key), field_path(path), message)
+        return Problem(self.mark_at(path, key=key), field_path(path), message)

@@ -8,18 +8,18 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def pause_garbage_collection(*, to_the_end: bool = False) -> Iterator[None]:
+def pause_garbage_collection(*, freeze: bool = False) -> Iterator[None]:
     """Suspend garbage collection inside the context.
 
     Args:
-        to_the_end: whether all objects that exist at the end of the context, such as imported packages, stay until the
+        freeze: whether all objects that exist at the end of the context, such as imported packages, stay until the
             process ends, so that later collections skip them.
     """
     collecting = gc.isenabled()
     gc.disable()
     try:
         yield
-        if to_the_end:
+        if freeze:
             gc.freeze()
     finally:
         if collecting:

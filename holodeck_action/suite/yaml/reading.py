@@ -32,10 +32,10 @@ from holodeck_action.suite.yaml.document import PACKED, SUBSTITUTED, UNSET, Docu
 from holodeck_action.suite.yaml.scalars import (
     MERGE,
     NULLS,
-    SIGNS,
+    SPECIAL_KEYS,
     Joined,
     construct,
-    join_pairs,
+    join_surrogates,
     lone_surrogate,
     resolve,
     resolve_core,
@@ -64,8 +64,8 @@ _MODEL_FIELDS = (["model"], ["embedding_provider"], ["context_model"], ["reranke
 CHECKS_OF_TEXT = ("contains", "not_contains", "starts_with", "ends_with", "regex", "not_regex", "similar")
 """Keys of `expect` whose values are always read as text, even if they look like numbers or booleans."""
 
-# How the scalars below a key are read.
-_NORMAL, _FREE, _WRITTEN, _WRITTEN_ITEMS, _ARGS, _IDS = range(6)
+# How the scalars below a key are read. Below `_FREE_FORM`, no key has a meaning of ours.
+_NORMAL, _FREE_FORM, _WRITTEN, _WRITTEN_ITEMS, _ARGS, _IDS = range(6)
 _MODES = {
     "ground_truth": _WRITTEN,
     **dict.fromkeys(CHECKS_OF_TEXT, _WRITTEN),
@@ -80,8 +80,8 @@ _MODES = {
     "secrets": _WRITTEN_ITEMS,
     "args": _ARGS,
     "ground_truth_chunk_ids": _IDS,
-    **dict.fromkeys(("turn_config", "parameters", "response_format", "deployment", "config", "options"), _FREE),
-    **dict.fromkeys(("request", "prometheus", "azure_monitor", "json", "json_schema", "paths"), _FREE),
+    **dict.fromkeys(("turn_config", "parameters", "response_format", "deployment", "config", "options"), _FREE_FORM),
+    **dict.fromkeys(("request", "prometheus", "azure_monitor", "json", "json_schema", "paths"), _FREE_FORM),
 }
 
 
@@ -119,7 +119,7 @@ def _read(data: bytes, file: str, environ: Mapping[str, str] | None) -> Document
             root = reader.document()
         except _SurrogateError:
             # Python's json.dumps writes surrogate pairs for characters above U+FFFF.
-            joined = join_pairs(data.decode("utf-8"))
+            joined = join_surrogates(data.decode("utf-8"))
             if joined is None:
                 raise
             reader = _Reader(joined.text.encode(), file, environ, joined)
@@ -173,7 +173,7 @@ class _Reader:
             self._next()
             if type(self._next()) is StreamEndEvent:
                 return None
-            root = self._node(self._next(), _NORMAL if self._environ is not None else _FREE, 0)
+            root = self._node(self._next(), _NORMAL if self._environ is not None else _FREE_FORM, 0)
             self._next()
             event = self._next()
         except MarkedYAMLError as error:
@@ -243,7 +243,7 @@ class _Reader:
                 self.secrets.update(found.values)
         if mode == _WRITTEN and event.implicit[0]:
             return None if text in NULLS else text
-        if text in SIGNS and self._environ is not None and event.implicit[0] and event.tag in _UNTAGGED:
+        if text in SPECIAL_KEYS and self._environ is not None and event.implicit[0] and event.tag in _UNTAGGED:
             self.problems.append(self._problem(_start(event), f"{text} can only be a key: put it in quotes"))
         return self._resolve(event, text)
 
@@ -280,7 +280,7 @@ class _Reader:
         result.line, result.column = _start(start)
         marks: list[int] = []
         merged: list[MarkedMap] | None = None
-        fixed = _FREE if mode in (_FREE, _ARGS) else _WRITTEN if mode == _WRITTEN_ITEMS else None
+        fixed = _FREE_FORM if mode in (_FREE_FORM, _ARGS) else _WRITTEN if mode == _WRITTEN_ITEMS else None
         step, path = self._next, self._path
         while type(event := step()) is not MappingEndEvent:
             mark = event.start_mark
@@ -335,7 +335,7 @@ class _Reader:
         result = MarkedList()
         result.line, result.column = _start(start)
         marks: list[int] = []
-        item_mode = _FREE if mode == _FREE else _WRITTEN if mode in (_ARGS, _WRITTEN_ITEMS, _IDS) else _NORMAL
+        item_mode = _FREE_FORM if mode == _FREE_FORM else _WRITTEN if mode in (_ARGS, _WRITTEN_ITEMS, _IDS) else _NORMAL
         step, path = self._next, self._path
         while type(event := step()) is not SequenceEndEvent:
             mark = event.start_mark

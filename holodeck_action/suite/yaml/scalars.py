@@ -19,7 +19,7 @@ _TRUE = frozenset(("yes", "true", "on"))
 
 NULLS = frozenset(("", "~", "null", "Null", "NULL"))
 MERGE = "<<"
-SIGNS = frozenset((MERGE, "="))
+SPECIAL_KEYS = frozenset((MERGE, "="))
 """Keys with a meaning in YAML 1.1; PyYAML's safe loader refuses them as unquoted values."""
 
 
@@ -155,11 +155,15 @@ class Joined(Struct, frozen=True):
         if escapes:
             # A pair can itself be a mark, which then begins a group of three.
             return _RUN_OF_MARKS.sub(lambda run: run[0][len(run[0]) % 3 :: 3], value)
-        return _JOINED.sub(lambda found: self.spellings[_number(found[1], found[2])], value)
+        return _JOINED.sub(lambda found: self.spellings[_spelling_index(found[1], found[2])], value)
 
 
-def join_pairs(text: str) -> Joined | None:
-    """Join the escaped surrogate pairs (UTF-16) of a YAML text; None if there are none, or too many spellings."""
+def join_surrogates(text: str) -> Joined | None:
+    """Join the escaped surrogate pairs (UTF-16) of a YAML text.
+
+    Returns:
+        The text; None if it has no pair, too many different pairs, or characters that this function uses as marks.
+    """
     if _WRITTEN_MARK.search(text) is not None:
         return None
     numbers: dict[str, int] = {}
@@ -184,5 +188,5 @@ def lone_surrogate(digits: str) -> str | None:
     return f"\\u{found[0]} is one half of a character: write both halves, one after the other, or the character itself"
 
 
-def _number(high: str, low: str) -> int:
+def _spelling_index(high: str, low: str) -> int:
     return (ord(high) - _MARKS[0]) * len(_MARKS) + ord(low) - _MARKS[0]

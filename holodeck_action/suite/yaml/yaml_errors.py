@@ -16,15 +16,15 @@ _HEX_DIGITS = {"x": 2, "u": 4, "U": 8}
 
 
 class YamlDefect(Struct, frozen=True):
-    """A defect of a YAML text, as a clause to write after the file's name; line and column count from 1."""
+    """A defect of a YAML text. `message` is a clause about the file; `line` and `column` count from 1."""
 
     line: int
     column: int
     message: str
 
 
-class _Found(Struct, frozen=True):
-    """The parser's error, and the lines of the text; positions count from 0."""
+class _ErrorContext(Struct, frozen=True):
+    """The parser's error: its position, start and context, and the lines of the text. Positions count from 0."""
 
     lines: Sequence[str]
     at: tuple[int, int]
@@ -54,7 +54,7 @@ class _Found(Struct, frozen=True):
         return all(not line.strip() or line.lstrip().startswith("#") for line in following)
 
 
-_Said = tuple[tuple[int, int], str]
+_Explanation = tuple[tuple[int, int], str]
 
 
 def defect_of(error: MarkedYAMLError, lines: Sequence[str]) -> YamlDefect:
@@ -66,7 +66,7 @@ def defect_of(error: MarkedYAMLError, lines: Sequence[str]) -> YamlDefect:
     """
     mark = error.problem_mark or error.context_mark
     at = _place(mark)
-    found = _Found(lines, at, _place(error.context_mark) if error.context_mark else at, error.context or "")
+    found = _ErrorContext(lines, at, _place(error.context_mark) if error.context_mark else at, error.context or "")
     problem = error.problem or ""
     if "tab character" in problem or found.rest.startswith("\t"):
         where, message = at, "a tab cannot indent YAML: use spaces"
@@ -75,8 +75,8 @@ def defect_of(error: MarkedYAMLError, lines: Sequence[str]) -> YamlDefect:
         said = found.began, "a line that starts with % is a directive of YAML: remove it, or put the text in quotes"
     elif "tag" in problem or "a tag" in found.context:
         said = found.began, _cannot_start("!")
-    elif problem in _MEANINGS:
-        said = _MEANINGS[problem](found)
+    elif problem in _EXPLAINERS:
+        said = _EXPLAINERS[problem](found)
     else:
         said = at, " ".join(part for part in (problem, found.context) if part)
     (line, column), message = said
@@ -92,7 +92,7 @@ def _cannot_start(sign: str) -> str:
     return f"a value cannot start with {sign}: put it in quotes"
 
 
-def _colon(found: _Found) -> _Said:
+def _explain_colon(found: _ErrorContext) -> _Explanation:
     """Explain a colon where no key is allowed."""
     line, _ = found.at
     if _KEY_BEFORE.match(found.before) or (found.before.strip() and _KEY_BEFORE.match(found.before + "x")):
@@ -113,13 +113,13 @@ def _colon(found: _Found) -> _Said:
     return (above, len(text) - len(text.lstrip())), "this line is not a key: write it as key: value"
 
 
-def _no_colon(found: _Found) -> _Said:
+def _explain_missing_colon(found: _ErrorContext) -> _Explanation:
     if _DASHED_WORD.match(found.line(found.began[0])):
         return found.began, "an item of a list needs a space after its dash"
     return found.began, "this line is not a key: write it as key: value"
 
 
-def _no_key(found: _Found) -> _Said:
+def _explain_missing_key(found: _ErrorContext) -> _Explanation:
     """Explain text where the next key of a mapping is expected."""
     before = found.before.rstrip()
     first = found.line(found.began[0])
@@ -142,21 +142,21 @@ def _no_key(found: _Found) -> _Said:
     )
 
 
-def _flow(closing: str, other: str) -> Callable[[_Found], _Said]:
+def _flow_explainer(closing: str, other: str) -> Callable[[_ErrorContext], _Explanation]:
     opening = {"]": "[", "}": "{"}[closing]
     what = {"]": "list", "}": "mapping"}[closing]
 
-    def say(found: _Found) -> _Said:
+    def explain(found: _ErrorContext) -> _Explanation:
         if found.rest.startswith(other):
             return found.at, f"{other} cannot close {opening}: write {closing}"
         if found.is_at_end or found.at[0] > found.began[0]:
             return found.began, f"the {what} that begins here is not closed: add {closing}, or put the value in quotes"
         return found.at, f"a comma or {closing} is missing here, or the value needs quotes"
 
-    return say
+    return explain
 
 
-def _no_content(found: _Found) -> _Said:
+def _explain_missing_value(found: _ErrorContext) -> _Explanation:
     if found.is_at_end:
         return found.at, "the text ends inside brackets: close [ with ], and { with }"
     if "block" in found.context:
@@ -164,25 +164,25 @@ def _no_content(found: _Found) -> _Said:
     return found.at, "an item is missing before this sign, or the value needs quotes"
 
 
-def _open_quote(found: _Found) -> _Said:
+def _explain_open_quote(found: _ErrorContext) -> _Explanation:
     return found.began, f"the quotation that begins here is not closed: add {found.opening[:1]} at its end"
 
 
-def _no_escape(found: _Found) -> _Said:
+def _explain_escape(found: _ErrorContext) -> _Explanation:
     sign = found.rest[1:2]
     return found.at, (
         f"\\{sign} is not an escape in double quotes: write \\\\{sign} for a backslash, or use single quotes"
     )
 
 
-def _no_digits(found: _Found) -> _Said:
+def _explain_missing_digits(found: _ErrorContext) -> _Explanation:
     sign = found.before[-1:]
     needed = f"\\{sign} needs {_HEX_DIGITS.get(sign, 2)} hexadecimal digits"
     place = (found.at[0], max(0, found.at[1] - 2))
     return place, f"{needed}: write \\\\{sign} for a backslash, or use single quotes"
 
 
-def _no_document(found: _Found) -> _Said:
+def _explain_text_after_end(found: _ErrorContext) -> _Explanation:
     above = [line for line in found.lines[: found.at[0]] if line.strip()]
     if found.before.startswith("...") or any(line.startswith("...") for line in above):
         return found.at, "text follows the end of the document, which ... marks: remove the line with ..."
@@ -191,34 +191,34 @@ def _no_document(found: _Found) -> _Said:
     return found.at, "text follows the end of the document: put the whole value in quotes"
 
 
-_MEANINGS: Mapping[str, Callable[[_Found], _Said]] = {
-    "mapping values are not allowed in this context": _colon,
-    "could not find expected ':'": _no_colon,
-    "did not find expected key": _no_key,
+_EXPLAINERS: Mapping[str, Callable[[_ErrorContext], _Explanation]] = {
+    "mapping values are not allowed in this context": _explain_colon,
+    "could not find expected ':'": _explain_missing_colon,
+    "did not find expected key": _explain_missing_key,
     "did not find expected '-' indicator": lambda found: (
         found.at,
         "found a key instead of an item of the list: start the line with a dash and a space, or indent it",
     ),
-    "did not find expected ',' or ']'": _flow("]", "}"),
-    "did not find expected ',' or '}'": _flow("}", "]"),
-    "did not find expected node content": _no_content,
+    "did not find expected ',' or ']'": _flow_explainer("]", "}"),
+    "did not find expected ',' or '}'": _flow_explainer("}", "]"),
+    "did not find expected node content": _explain_missing_value,
     "found character that cannot start any token": lambda found: (found.at, _cannot_start(found.rest[:1])),
     "did not find expected alphabetic or numeric character": lambda found: (
         found.began,
         _cannot_start(found.opening[:1]),
     ),
-    "found unexpected end of stream": _open_quote,
+    "found unexpected end of stream": _explain_open_quote,
     "found unexpected document indicator": lambda found: (
         found.at,
         f"{found.rest[:3]} is inside a quotation: close the quotation before it, or indent the line",
     ),
-    "found unknown escape character": _no_escape,
-    "did not find expected hexdecimal number": _no_digits,
+    "found unknown escape character": _explain_escape,
+    "did not find expected hexdecimal number": _explain_missing_digits,
     "found invalid Unicode character escape code": lambda found: (
         found.at,
         "the escape names no character: write \\\\ for a backslash, or use single quotes",
     ),
-    "did not find expected <document start>": _no_document,
+    "did not find expected <document start>": _explain_text_after_end,
     "found incompatible YAML document": lambda found: (
         found.at,
         "the directive %YAML names an unsupported version (allowed: 1.1 and 1.2): remove the line",
@@ -236,4 +236,4 @@ _MEANINGS: Mapping[str, Callable[[_Found], _Said]] = {
         "a list cannot begin on the line of its key: begin it on the next line, or put the value in quotes",
     ),
 }
-"""Explanations of libyaml's messages, each with the place to change."""
+"""Functions that explain libyaml's messages, each with the position to change."""

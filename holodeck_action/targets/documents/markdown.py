@@ -10,7 +10,7 @@ from holodeck_action.suite.yaml.garbage_collection import pause_garbage_collecti
 from holodeck_action.targets.documents.kinds import UnreadableError, check_office, open_document
 
 # Without this a fifth of the import time would be garbage collection.
-with pause_garbage_collection(to_the_end=True):
+with pause_garbage_collection(freeze=True):
     from markitdown import StreamInfo
     from markitdown.converters import DocxConverter, HtmlConverter, PdfConverter, PptxConverter
     from pypdfium2 import PdfDocument, PdfiumError

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, urljoin, urlsplit, urlunsplit
 
 from holodeck_action import __version__
-from holodeck_action.suite.addresses import is_machine_service, is_public, reachable_addresses
+from holodeck_action.suite.addresses import is_metadata_service, is_public, reachable_addresses
 
 if TYPE_CHECKING:
     import httpx2
@@ -39,7 +39,7 @@ def refusal_reason(address: str, *, public_only: bool) -> str | None:
     for each in reachable_addresses(found):
         if each.is_link_local or each.is_multicast or each.is_unspecified:
             return f"{address} is a link-local, multicast or unspecified address"
-        if is_machine_service(each):
+        if is_metadata_service(each):
             return f"{address} is an address from which clouds serve credentials"
     if public_only and not is_public(found):
         return f"{address} is not a public address, which downloads in CI need"

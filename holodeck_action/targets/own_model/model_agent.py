@@ -89,11 +89,11 @@ class AnswerFormat:
         except ValueError as error:
             message = f"the answer is not JSON, which response_format requires ({error}): {said.words(redact)}"
             raise AgentError(message, "bad_output", context) from None
-        misfits = self._schema.misfits(value, whole="the answer", most=_MOST_PROBLEMS)
-        if misfits:
-            shown = "; ".join(misfit.problem for misfit in misfits)
-            context["schema_path"] = misfits[0].schema_path
-            message = f"the answer does not fit response_format: {shown} (at {misfits[0].schema_path} of the schema)"
+        violations = self._schema.violations(value, whole="the answer", most=_MOST_PROBLEMS)
+        if violations:
+            shown = "; ".join(violation.problem for violation in violations)
+            context["schema_path"] = violations[0].schema_path
+            message = f"the answer does not fit response_format: {shown} (at {violations[0].schema_path} of the schema)"
             raise AgentError(message, "bad_output", context)
         return json.dumps(value, ensure_ascii=False)
 

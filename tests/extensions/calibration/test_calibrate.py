@@ -336,7 +336,7 @@ def test_a_gate_that_labels_cannot_tell_is_violated(bench: Bench) -> None:
     bench.labels([{"input": "q", "response": f"answer-{n}-end", "label": "pass"} for n in range(20)])
     finished = bench.calibrate("--min-kappa-lower-bound", "0")
     assert finished.code == 1
-    assert "min-kappa-lower-bound 0: there are too few labels to tell" in finished.stderr
+    assert "min-kappa-lower-bound 0: there are too few labels for an interval" in finished.stderr
 
 
 @pytest.mark.proves("calibrate: --format --cache")

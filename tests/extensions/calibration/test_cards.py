@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from msgspec.structs import replace
 
-from holodeck_action.record.judge_card import NOTHING, CardSummary, Estimate
+from holodeck_action.record.judge_card import NO_ESTIMATE, CardSummary, Estimate
 from holodeck_action.record.record import Record
 from holodeck_action.reports.comment.size_limit import JOB_SUMMARY, SizeLimit
 from holodeck_action.reports.custom import CustomTemplate, render_custom
@@ -36,7 +36,9 @@ HELD = CardSummary(
     corrected=Estimate(2 / 3, 0.6, 0.8),
     stale=(),
 )
-STALE = replace(HELD, metric="tone", corrected=NOTHING, stale=("settings of the metric", "threshold (was 0.5, is 0.7)"))
+STALE = replace(
+    HELD, metric="tone", corrected=NO_ESTIMATE, stale=("settings of the metric", "threshold (was 0.5, is 0.7)")
+)
 NUMBERS = ("0.900 [0.800, 0.950]", "0.750 [0.500, 0.900]", "0.700", "0.950 [0.850, 0.990]", "0.800 [0.600, 0.900]")
 RATES = ("0.700 [0.670, 0.730]", "0.667 [0.600, 0.800]")
 
@@ -72,7 +74,7 @@ def test_a_card_is_one_row_and_a_stale_one_a_line() -> None:
 
 
 def test_what_is_not_known_is_a_dash_and_missing_labels_are_told() -> None:
-    made = of(replace(HELD, missing=2, corrected=NOTHING, judged=0, pass_rate=NOTHING))
+    made = of(replace(HELD, missing=2, corrected=NO_ESTIMATE, judged=0, pass_rate=NO_ESTIMATE))
     report = report_of(made)
     assert "| 60 (2 not judged) |" in render_markdown(report)
     assert "| – | – |\n" in render_markdown(report)

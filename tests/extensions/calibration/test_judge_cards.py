@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 
 from holodeck_action.decide.agreement import cohen_kappa, corrected_rate, wilson
-from holodeck_action.record.judge_card import NOTHING, CardSummary, Confusion
+from holodeck_action.record.judge_card import NO_ESTIMATE, CardSummary, Confusion
 from holodeck_action.record.record import Record
 from holodeck_action.record.result_files import read_record
 from tests.commands.project import Finished, Project
@@ -176,7 +176,7 @@ def test_a_card_of_another_judge_is_stale_and_corrects_nothing(bench: Bench, nam
     finished, record = run(bench)
     (card,) = record.cards
     assert card.stale == stale
-    assert (card.corrected == NOTHING) == bool(stale)
+    assert (card.corrected == NO_ESTIMATE) == bool(stale)
     line = next(line for line in finished.stdout.splitlines() if line.startswith("quality: judge card of "))
     told = (line, shown(bench, "markdown"), shown(bench, "html"))
     for text in told:
@@ -280,7 +280,7 @@ def test_cards_that_cannot_be_used_are_refused_at_their_line(bench: Bench, tmp_p
         "absent.json": 'is about "absent", which is not a metric of this suite (allowed: "quality", "tone")',
         "bleu.json": 'is about "bleu", which is not graded by a model; remove it',
         "short.json": "is not a judge card: n: expected int, got str; create it again",
-        "better.json": "contradicts itself: specificity is not what its verdicts give",
+        "better.json": "contradicts itself: specificity does not fit the rest of the card",
         "undated.json": "is not a judge card: created_at is not a date",
     }
     with_card(bench, CARD, *expected, "again.json")

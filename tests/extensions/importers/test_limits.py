@@ -190,7 +190,7 @@ CODES = {
     ),
     "loops": (
         f"L = [{'1, ' * 500}]\nfor a in L:\n for b in L:\n  for c in L:\n   t = {CASE}\n   assert_test(t, {METRICS})",
-        "its loops have more than 100,000 rounds",
+        "its loops have more than 100,000 iterations",
     ),
     "texts": (
         f"a = 'abcdefghij'\nb = f'{'{a}' * 1000}'\nc = f'{'{b}' * 1000}'\nd = f'{'{c}' * 1000}'\n"

@@ -112,7 +112,7 @@ def test_a_translated_pattern_needs_no_node(
 def test_other_patterns_run_in_node_or_have_no_equal(pattern: str, project: Project, tmp_path: Path) -> None:
     without = imported(project, pattern, "aab", PATH=str(tmp_path))
     assert without["outcome"] == "missing"
-    assert without["note"].startswith("the pattern is not in the part of JavaScript that is translated (")
+    assert without["note"].startswith("the pattern has JavaScript syntax that is not translated (")
     shutil.rmtree(project.folder / "new")
     if shutil.which("node") is None:
         pytest.skip("Node.js is not installed")

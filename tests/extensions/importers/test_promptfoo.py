@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from holodeck_action.extensions.importers.written import UNASKED
+from holodeck_action.extensions.importers.written import NOT_IMPORTED
 from tests.commands.project import Project
 from tests.extensions.importers.accounts import account, assertions_in
 from tests.llm.models import KEY, Answer, FakeModels
@@ -307,5 +307,5 @@ def test_answers_with_a_schema_reach_code_as_data(configured: Project) -> None:
         asked = {request.messages[-1].text for request in models.requests}
     # The other prompt is not for this provider.
     assert "Sort a dull film into good or bad." in asked
-    assert all(text.startswith("Sort ") or text == UNASKED for text in asked)
+    assert all(text.startswith("Sort ") or text == NOT_IMPORTED for text in asked)
     assert found == {"good": "passed", "bad": "failed", "scored": "failed", "graded": "failed"}

@@ -539,7 +539,7 @@ def test_a_source_that_is_no_text(project: Project, models: FakeModels) -> None:
         ),
         (
             {"search_mode": "keyword", "embedding_model": "e"},
-            "embedding_model is not used because nothing is searched by meaning",
+            "embedding_model is not used without semantic search",
         ),
         ({"search_mode": "semantic", "exact_weight": 0.2}, "exact_weight is not used in semantic search"),
     ],

@@ -449,7 +449,7 @@ def test_a_name_that_another_tool_has_is_refused(project: Project, models: FakeM
     project.write("shop.py", "def faq_search(query: str) -> str:\n    return query\n")
     other = {"type": "function", "name": "faq_search", "description": "d", "file": "shop.py", "function": "faq_search"}
     asking(project, models, records(), other)
-    assert 'tools.faq.name: the model knows it as "faq_search"' in refused(project, models)
+    assert 'tools.faq.name: the model calls it "faq_search"' in refused(project, models)
 
 
 @pytest.mark.parametrize(

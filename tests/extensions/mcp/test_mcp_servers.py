@@ -180,7 +180,7 @@ def test_what_has_no_effect_is_told(tmp_path: Path) -> None:
     assert kit.notices == (
         "tools.a: timeout has no effect on transport stdio",
         "tools.a: load_prompts has no effect, because a model gets only the tools of a server",
-        "tools.b: env, encoding, config but allowed_tools has no effect on transport http",
+        "tools.b: env, encoding, config except allowed_tools has no effect on transport http",
         "tools.c: terminate_on_close has no effect on transport sse",
         "tools.d: load_tools is false, so the server is not started",
     )

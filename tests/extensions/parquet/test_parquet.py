@@ -189,7 +189,7 @@ def test_what_cannot_be_written_is_refused(tmp_path: Path, monkeypatch: pytest.M
     finished = project.run("export", "out", "--format", "parquet")
     assert (finished.code, finished.errors) == (2, ["--format parquet writes a folder; name it with --output"])
     finished = project.run("export", "out", "--format", "json", "--metric", "bleu", "--history", "h")
-    assert finished.errors == ["--format json writes only the record; leave out --metric, --history"]
+    assert finished.errors == ["--format json does not take options of other formats; leave out --metric, --history"]
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     finished = project.run("export", "out", "--format", "parquet", "-o", "tables")
     needed = "Parquet needs the package pyarrow, which is not installed; run pip install 'holodeck-action[parquet]'"

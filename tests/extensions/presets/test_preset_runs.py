@@ -335,7 +335,7 @@ def test_a_replay_is_the_same_and_asks_nobody(presets: Presets) -> None:
                 "model": {"provider": "openai", "name": "a"},
                 "judges": {"models": [{"provider": "openai", "name": "b"}]},
             },
-            "names models, as does model",
+            "names models, and so does model",
         ),
     ],
 )

@@ -411,7 +411,7 @@ def test_a_threshold_of_the_whole_is_one_more_condition() -> None:
     assert whole(part, threshold=0.6).passed is True
     found = whole(part, threshold=0.7)
     assert found.passed is False
-    assert found.reasoning.startswith("the whole, 0.6, is below its threshold 0.7. passed: a 0.6")
+    assert found.reasoning.startswith("the aggregate score 0.6 is below the threshold 0.7. passed: a 0.6")
     failing = Member("a", Fixed(result(0.9, threshold=0.95)))
     assert whole(failing, threshold=0.5).passed is False
 

@@ -26,7 +26,9 @@ def opened(exporters: dict[str, Any], stderr: io.StringIO | None = None, **trace
     plan = plan_traces(block, "shop", {}).plan
     assert plan is not None
     redactor = Redactor(["planted-secret"])
-    return OtelTraces(plan, redactor=redactor, named=redactor, stderr=stderr or io.StringIO(), uniform=lambda: 0.5)
+    return OtelTraces(
+        plan, redactor=redactor, resource_redactor=redactor, stderr=stderr or io.StringIO(), uniform=lambda: 0.5
+    )
 
 
 def to(collector: Collector, protocol: str = "http", **more: Any) -> dict[str, Any]:

@@ -308,7 +308,7 @@ def test_judges_write_the_steps_once_each(panel: Panel) -> None:
             {},
             "min_successful_judges is 2, but the metric's judges name 1 judge",
         ),
-        ({"models": [A]}, {"model": B}, "judges: names models, as does model: give only one of them"),
+        ({"models": [A]}, {"model": B}, "judges: names models, and so does model: give only one of them"),
     ],
 )
 def test_panels_that_could_never_judge_are_refused(

@@ -16,7 +16,7 @@ from holodeck_action.llm.calls import CALL, CallContext, Meter
 from holodeck_action.llm.errors import ModelCallError
 from holodeck_action.metrics.base import BaseEvaluator, EvaluationResult
 from holodeck_action.metrics.errors import DeepEvalError, EvaluationError
-from holodeck_action.metrics.judging.panel import Juror, PanelEvaluator, build_seats
+from holodeck_action.metrics.judging.panel import PanelEvaluator, PanelJudge, build_panel
 from holodeck_action.metrics.judging.voting import JudgeVerdict, agreement_share, combine, score_spread
 from holodeck_action.metrics.params import EvalParam, ParamSpec
 from holodeck_action.suite.model.judging import Aggregation
@@ -53,11 +53,11 @@ def down(code: str = "overloaded") -> EvaluationError:
     return DeepEvalError("GEval", "GEval", ModelCallError("the model is overloaded", code))
 
 
-def seats(*outcomes: Any, threshold: float | None = 0.5) -> list[tuple[Juror, ...]]:
+def seats(*outcomes: Any, threshold: float | None = 0.5) -> list[tuple[PanelJudge, ...]]:
     """A seat for every outcome; several in a tuple stand in for each other."""
     return [
         tuple(
-            Juror(f"m{at}{'f' * place}", Fixed(each, threshold))
+            PanelJudge(f"m{at}{'f' * place}", Fixed(each, threshold))
             for place, each in enumerate(outcome if isinstance(outcome, tuple) else (outcome,))
         )
         for at, outcome in enumerate(outcomes)
@@ -235,8 +235,8 @@ def test_a_missing_input_is_missing_for_all() -> None:
 # -- time and order
 
 
-def slow(*seconds: float, score: float = 0.9) -> list[tuple[Juror, ...]]:
-    return [(Juror(f"m{at}", Fixed(score, seconds=each)),) for at, each in enumerate(seconds)]
+def slow(*seconds: float, score: float = 0.9) -> list[tuple[PanelJudge, ...]]:
+    return [(PanelJudge(f"m{at}", Fixed(score, seconds=each)),) for at, each in enumerate(seconds)]
 
 
 def test_a_slow_judge_is_given_up_and_the_others_count() -> None:
@@ -249,9 +249,9 @@ def test_a_slow_judge_is_given_up_and_the_others_count() -> None:
 
 def test_there_is_time_left_for_who_stands_in() -> None:
     jurors = (
-        Juror("slow", Fixed(0.1, seconds=60)),
-        Juror("slow too", Fixed(0.2, seconds=60)),
-        Juror("ready", Fixed(0.9)),
+        PanelJudge("slow", Fixed(0.1, seconds=60)),
+        PanelJudge("slow too", Fixed(0.2, seconds=60)),
+        PanelJudge("ready", Fixed(0.9)),
     )
     result = evaluated(PanelEvaluator([jurors], timeout=0.3))
     assert (verdicts(result)[0]["model"], result.score) == ("ready", 0.9)
@@ -284,7 +284,7 @@ class Counted(Fixed):
 @pytest.mark.parametrize(("limit", "most"), [(1, 1), (2, 2), (9, 5), (None, 5)])
 def test_only_so_many_are_asked_at_once(limit: int | None, most: int) -> None:
     Counted.most = 0
-    evaluated(PanelEvaluator([(Juror("m", Counted(0.9)),) for _ in range(5)], max_concurrent=limit))
+    evaluated(PanelEvaluator([(PanelJudge("m", Counted(0.9)),) for _ in range(5)], max_concurrent=limit))
     assert Counted.most == most
 
 
@@ -308,7 +308,7 @@ class Model:
 def samples(judges: str, fallbacks: str = "") -> list[list[tuple[str, int]]]:
     models = {name: Model(name) for name in judges + fallbacks}
     build: Callable[[Any], BaseEvaluator] = lambda model: Fixed(0.9)  # noqa: E731
-    chains = build_seats([models[name] for name in judges], [models[name] for name in fallbacks], build)
+    chains = build_panel([models[name] for name in judges], [models[name] for name in fallbacks], build)
     return [[(juror.label, juror.sample) for juror in seat] for seat in chains]
 
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from holodeck_action.metrics.tools.matchers import (
     ArgumentValue,
-    PatternClock,
     PatternError,
+    TimedPatterns,
     compile_matcher,
     literal_equal,
 )
@@ -26,7 +26,7 @@ ENDLESS_TEXT = "a" * 60
 
 
 def accepts(kind: Any, expected: Any, actual: Any) -> bool:
-    return compile_matcher(ArgumentMatcher(kind, expected), PatternClock())(ArgumentValue(actual))
+    return compile_matcher(ArgumentMatcher(kind, expected), TimedPatterns())(ArgumentValue(actual))
 
 
 @pytest.mark.parametrize(
@@ -264,7 +264,7 @@ def test_a_pattern_that_backtracks_for_ever_is_stopped_in_any_thread() -> None:
 
 
 def test_the_patterns_of_a_check_share_their_time() -> None:
-    clock = PatternClock(seconds=0.05)
+    clock = TimedPatterns(seconds=0.05)
     for _ in range(2):
         with pytest.raises(PatternError, match=r"the patterns of this check took 0\.05 s in total"):
             clock.fullmatch(ENDLESS, ENDLESS_TEXT)

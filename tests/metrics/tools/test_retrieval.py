@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from holodeck_action.metrics.base import EvaluationError, EvaluationResult
 from holodeck_action.metrics.computed import ComputedEvaluator
 from holodeck_action.metrics.retrieval import (
-    METRICS,
+    FORMULAS,
     RetrievalMetric,
     hit_rate_at_k,
     ids_by_rank,
@@ -70,7 +70,7 @@ def test_metrics_by_hand(metric: Any, score: float) -> None:
     assert metric(["x", "a", "y", "b", "z", "c"], {"a": 1, "b": 3, "c": 2}, 5) == pytest.approx(score)
 
 
-@given(rankings, gain_maps, cut_offs, st.sampled_from(list(METRICS.values())))
+@given(rankings, gain_maps, cut_offs, st.sampled_from(list(FORMULAS.values())))
 def test_scores_stay_within_range_and_duplicates_and_the_rest_of_the_list_change_nothing(
     ranked: list[str], gains: dict[str, int], k: int, metric: Any
 ) -> None:
@@ -100,7 +100,7 @@ def test_gains_of_any_size_are_weighed(largest: float) -> None:
     assert mrr_at_k(["a"], {"a": 5e-324, "b": largest}, 2) == 1.0
 
 
-@pytest.mark.parametrize("metric", METRICS.values())
+@pytest.mark.parametrize("metric", FORMULAS.values())
 @pytest.mark.parametrize(
     ("gains", "k", "message"),
     [
@@ -198,5 +198,5 @@ def test_options_are_validated(options: dict[str, Any]) -> None:
 
 def test_long_rankings_are_scored() -> None:
     ranked = [f"chunk {index}" for index in range(100_000)]
-    for metric in METRICS:
+    for metric in FORMULAS:
         assert evaluate(metric, ranked, ranked, k=100_000).score == 1.0

@@ -46,7 +46,7 @@ def adapter(agent: Any) -> Callable[..., Any]:
 
 
 def _model_name(messages: Sequence[Any]) -> str | None:
-    """Return the name of the model of the last response, with its provider if known."""
+    """Return the model of the last response, with its provider if known; None if the model is unknown."""
     for message in reversed(messages):
         if message.kind == "response" and message.model_name:
             provider = message.provider_name

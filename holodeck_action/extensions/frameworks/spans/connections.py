@@ -14,25 +14,25 @@ from holodeck_action.text.foreign import Foreign
 
 HOST = "127.0.0.1"
 _MOST_CONNECTIONS = 64
-_MOST_HELD = 4 * MOST_BODY
-"""Limit of received bytes of bodies over all connections."""
+_MOST_BUFFERED = 4 * MOST_BODY
+"""Most bytes of request bodies in memory, over all connections."""
 _IDLE_S = 60.0
 """Seconds for which a connection may be idle; the longest idle one is closed to make room for a new one."""
 _PART_S = 5.0
-"""Seconds that each part of a request, and sending an answer, may take."""
+"""Time limit in seconds for each part of a request, and for sending a response."""
 _REQUEST_S = 30.0
-"""Seconds that receiving a whole request may take."""
+"""Time limit in seconds for receiving a whole request."""
 _CLOSING_S = 1.0
-"""Seconds for which data of a client is discarded before closing, so that it can read the answer."""
+"""Seconds for which data of a client is discarded before closing, so that it can read the response."""
 _EVENTS_AT_ONCE = 100
 
 
-class Answer(Struct, frozen=True):
-    """An HTTP response; `kind` is its content type."""
+class HttpResponse(Struct, frozen=True):
+    """An HTTP response."""
 
     status: int
     text: str
-    kind: str = "text/plain; charset=utf-8"
+    content_type: str = "text/plain; charset=utf-8"
 
 
 class Head(Struct, frozen=True):
@@ -41,13 +41,13 @@ class Head(Struct, frozen=True):
     method: str
     path: str
     host: str
-    kind: str
+    content_type: str
     encoding: str
 
 
-BodyHandler = Callable[[Foreign], Awaitable[Answer]]
+BodyHandler = Callable[[Foreign], Awaitable[HttpResponse]]
 """Handles the body of a request."""
-Router = Callable[[Head], Answer | BodyHandler]
+Router = Callable[[Head], HttpResponse | BodyHandler]
 """Rejects a request by its head, or returns the handler of its body."""
 
 
@@ -100,7 +100,7 @@ class Connections:
 
     def reserve(self, connection: _Connection, size: int) -> bool:
         """Reserve memory for a part of a request, closing other connections if needed; return whether it succeeded."""
-        while sum(each.held for each in self._open.values()) + size > _MOST_HELD:
+        while sum(each.held for each in self._open.values()) + size > _MOST_BUFFERED:
             if not self._close_waiting(
                 each for each in self._open.items() if each[1].held and each[1] is not connection
             ):
@@ -121,7 +121,7 @@ class Connections:
 
 
 class _Connection:
-    """One connection.
+    """One connection of a client.
 
     Attributes:
         begun: whether a part of a request has been received.
@@ -131,9 +131,9 @@ class _Connection:
     """
 
     def __init__(
-        self, all_of_them: Connections, route: Router, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self, connections: Connections, route: Router, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        self._all = all_of_them
+        self._all = connections
         self._route = route
         self._reader = reader
         self._writer = writer
@@ -151,7 +151,7 @@ class _Connection:
         """
         while (answer := await self._answer_request()) is not None:
             going_on = self._state.their_state is h11.DONE
-            await self._send_answer(answer, going_on=going_on)
+            await self._send_response(answer, going_on=going_on)
             if not going_on or self._state.our_state is not h11.DONE:
                 return
             self._state.start_next_cycle()
@@ -159,7 +159,7 @@ class _Connection:
             await asyncio.sleep(0)
 
     async def end(self) -> None:
-        """Finish the connection: send its end, then discard what comes until the client closes or time is up.
+        """Finish the connection: send its end, then discard incoming data until the client closes it or time is up.
 
         To close with unread data would reset the connection, and the client could lose the response.
         """
@@ -170,27 +170,27 @@ class _Connection:
                 while await self._reader.read(1 << 16):
                     pass
 
-    async def _answer_request(self) -> Answer | None:
+    async def _answer_request(self) -> HttpResponse | None:
         """Read a request and return its response; None if the connection ends without a request."""
         self.begun, self.since = bool(self._state.trailing_data[0]), self._clock()
         body = bytearray()
         try:
             found = await self._read_request(body)
-            if found is None or isinstance(found, Answer):
+            if found is None or isinstance(found, HttpResponse):
                 return found
             self.working = True
             return await found(Foreign(bytes(body)))
         except h11.RemoteProtocolError as error:
-            return Answer(error.error_status_hint, "the request is not HTTP")
+            return HttpResponse(error.error_status_hint, "the request is not HTTP")
         except TimeoutError:
-            return Answer(408, "the request did not arrive in time") if self.begun else None
+            return HttpResponse(408, "the request did not arrive in time") if self.begun else None
         finally:
             self.working = False
             self.held = 0
 
-    async def _read_request(self, body: bytearray) -> Answer | BodyHandler | None:
+    async def _read_request(self, body: bytearray) -> HttpResponse | BodyHandler | None:
         """Read a request, and its body into `body`; return the handler of the body, or the response that rejects it."""
-        handler: Answer | BodyHandler | None = None
+        handler: HttpResponse | BodyHandler | None = None
         events = 0
         while True:
             event = self._state.next_event()
@@ -198,13 +198,13 @@ class _Connection:
                 await self._receive()
             elif isinstance(event, h11.Request):
                 handler = self._route(_parse_head(event))
-                if isinstance(handler, Answer):
+                if isinstance(handler, HttpResponse):
                     return handler
             elif isinstance(event, h11.Data):
                 if len(body) + len(event.data) > MOST_BODY:
-                    return Answer(413, f"a request may have {MOST_BODY:,} bytes")
+                    return HttpResponse(413, f"a request may have at most {MOST_BODY:,} bytes")
                 if not self._all.reserve(self, len(event.data)):
-                    return Answer(503, "too many requests at once; send it again")
+                    return HttpResponse(503, "too many requests at once; send it again")
                 body += event.data
                 events += 1
                 if events % _EVENTS_AT_ONCE == 0:
@@ -228,9 +228,9 @@ class _Connection:
             self.begun, self.since = True, self._clock()
         self._state.receive_data(data)
 
-    async def _send_answer(self, answer: Answer, *, going_on: bool) -> None:
-        text = f"{answer.text}\n".encode() if answer.kind.startswith("text/") else answer.text.encode()
-        headers = [("content-type", answer.kind), ("content-length", str(len(text)))]
+    async def _send_response(self, answer: HttpResponse, *, going_on: bool) -> None:
+        text = f"{answer.text}\n".encode() if answer.content_type.startswith("text/") else answer.text.encode()
+        headers = [("content-type", answer.content_type), ("content-length", str(len(text)))]
         if not going_on:
             headers.append(("connection", "close"))
         self._write(h11.Response(status_code=answer.status, headers=headers))
@@ -249,6 +249,6 @@ def _parse_head(request: h11.Request) -> Head:
         method=request.method.decode("ascii"),
         path=request.target.partition(b"?")[0].decode("ascii", "replace"),
         host=headers.get(b"host", "").lower(),
-        kind=headers.get(b"content-type", "").partition(";")[0].strip().lower(),
+        content_type=headers.get(b"content-type", "").partition(";")[0].strip().lower(),
         encoding=headers.get(b"content-encoding", "").lower(),
     )

@@ -1,7 +1,7 @@
 """Reads model calls, tool calls and retrievals from spans of any supported convention.
 
-Supports OpenTelemetry's conventions for generative AI in current and older versions, and OpenInference. If several
-attributes have the same meaning, the first one in our order that a span has is used.
+Supports OpenTelemetry's conventions for generative AI in current and older versions, and OpenInference. If a span
+has several attributes with the same meaning, the first one in the order of this module is used.
 """
 
 from __future__ import annotations
@@ -33,29 +33,29 @@ _KINDS: dict[str, Work] = {
     "RETRIEVER": "retrieval",
     "RERANKER": "reranking",
 }
-_PROMPT = ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt")
-_COMPLETION = ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens", "llm.token_count.completion")
-_CACHED = (
+_PROMPT_TOKENS = ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt")
+_COMPLETION_TOKENS = ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens", "llm.token_count.completion")
+_CACHED_TOKENS = (
     "gen_ai.usage.cache_read.input_tokens",
     "gen_ai.usage.cache_read_input_tokens",
     "gen_ai.usage.details.cache_read_tokens",
     "llm.token_count.prompt_details.cache_read",
 )
-_REASONING = (
+_REASONING_TOKENS = (
     "gen_ai.usage.reasoning.output_tokens",
     "gen_ai.usage.reasoning_tokens",
     "gen_ai.usage.details.reasoning_tokens",
     "llm.token_count.completion_details.reasoning",
 )
 _COST = ("llm.cost.total",)
-_MODEL = (
+_MODEL_NAME = (
     "gen_ai.response.model",
     "gen_ai.request.model",
     "llm.response.model_name",
     "llm.model_name",
     "embedding.model_name",
 )
-PROVIDER = ("gen_ai.provider.name", "gen_ai.system", "llm.provider", "llm.system")
+_PROVIDER_NAME = ("gen_ai.provider.name", "gen_ai.system", "llm.provider", "llm.system")
 _PROVIDERS = {
     "openai": "openai",
     "anthropic": "anthropic",
@@ -77,12 +77,12 @@ _PROVIDERS = {
 }
 """The provider's name for price look-ups, by the provider's name in spans."""
 HIDDEN = "__REDACTED__"
-"""The text by which OpenInference replaces hidden values."""
+"""The text with which OpenInference replaces hidden values."""
 _DOCUMENT = re.compile(r"(?:retrieval\.documents|reranker\.output_documents)\.(\d+)\.document\.(id|content|score)")
 
 
 def work_kind(span: Span) -> Work:
-    """Return the kind of work of a span; `other` for agents, chains and the like."""
+    """Return the kind of work of a span; `other` for agents, chains and others."""
     kind = span.attributes.get("openinference.span.kind")
     operation = span.attributes.get("gen_ai.operation.name")
     if isinstance(kind, str) and kind.upper() in _KINDS:
@@ -102,12 +102,12 @@ def is_embedding(span: Span) -> bool:
 
 def usage_of(span: Span) -> dict[str, Any] | None:
     """Return the entry for a model call's span in a reply's `usage`; None if the span has no token counts."""
-    prompt, completion = _token_count(span, _PROMPT), _token_count(span, _COMPLETION)
+    prompt, completion = _token_count(span, _PROMPT_TOKENS), _token_count(span, _COMPLETION_TOKENS)
     if prompt is None and completion is None:
         return None
     if completion is None and is_embedding(span):
         completion = 0
-    cached, reasoning = _token_count(span, _CACHED), _token_count(span, _REASONING)
+    cached, reasoning = _token_count(span, _CACHED_TOKENS), _token_count(span, _REASONING_TOKENS)
     if cached is not None and prompt is not None and cached > prompt:
         # Some count cached tokens separately.
         prompt += cached
@@ -126,10 +126,10 @@ def usage_of(span: Span) -> dict[str, Any] | None:
 
 def model_of(span: Span) -> str | None:
     """Return the name of a call's model, as `provider/name` if prices of the provider are known."""
-    name = first_attribute(span, _MODEL)
+    name = first_attribute(span, _MODEL_NAME)
     if not isinstance(name, str) or not name:
         return None
-    provider = _PROVIDERS.get(str(first_attribute(span, PROVIDER)).lower())
+    provider = _PROVIDERS.get(str(first_attribute(span, _PROVIDER_NAME)).lower())
     return name if provider is None or "/" in name else f"{provider}/{name}"
 
 

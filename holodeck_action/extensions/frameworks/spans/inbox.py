@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from holodeck_action.extensions.frameworks.instrumentation import MOST_SPANS
 from holodeck_action.extensions.frameworks.spans.span import Span, TurnSpans, new_traceparent
-from holodeck_action.extensions.frameworks.spans.unassigned_spans import Sized
+from holodeck_action.extensions.frameworks.spans.unassigned_spans import SizedSpan
 from holodeck_action.workers.frames import MOST_SPAN_BYTES
 
 EXPORT_MS = 100
@@ -24,12 +24,12 @@ LONGEST_S = 6.0
 class WaitState(Struct):
     """The decision whether turns wait long for their spans, shared by all conversations of a target.
 
-    `heard` is true as soon as any spans have arrived. If a turn gets no spans before that, later turns wait only
-    briefly.
+    `received` is true as soon as any spans have arrived. If a turn gets no spans before that, `waits` becomes false
+    and later turns wait only briefly.
     """
 
     waits: bool = True
-    heard: bool = False
+    received: bool = False
 
 
 class Inbox:
@@ -69,7 +69,7 @@ class Inbox:
         self._reset(trace, root)
         return traceparent
 
-    def add(self, spans: Iterable[Sized], unread: int = 0) -> None:
+    def add(self, spans: Iterable[SizedSpan], unread: int = 0) -> None:
         """Keep those spans that belong to the turn, and count unreadable spans."""
         self._unread += unread
         for span, size in spans:
@@ -104,7 +104,7 @@ class Inbox:
             except TimeoutError:
                 quiet = True
         if not self._spans:
-            self._wait_state.waits = self._wait_state.heard
+            self._wait_state.waits = self._wait_state.received
         return self.arrived_spans()
 
     def _is_complete(self) -> bool:

@@ -1,6 +1,6 @@
-"""Reads from spans which tool calls models' answers request, and whether they request any.
+"""Reads the tool calls that models' answers request from spans.
 
-That no tool was called is certain only if each answer can be read or has a finish reason other than tool calls.
+An answer is known to request no tool only if it is readable or has a finish reason other than tool calls.
 """
 
 from __future__ import annotations
@@ -12,37 +12,37 @@ from typing import Any, Literal
 from holodeck_action.extensions.frameworks.spans.conventions import HIDDEN, model_of, parse_text
 from holodeck_action.extensions.frameworks.spans.span import Span
 
-Answer = Literal["text", "tools", "unreadable", "missing"]
-"""Text only, a request for tools, an unreadable answer, or none because the call failed."""
+AnswerKind = Literal["text", "tools", "unreadable", "missing"]
+"""Text only, a request for tools, an unreadable answer, or no answer because the call failed."""
 
-_ANSWERED = (
+_ANSWER_PREFIXES = (
     "gen_ai.response.",
     "gen_ai.output.messages",
     "llm.output_messages.",
     "llm.finish_reason",
     "gen_ai.completion.",
 )
-_REQUESTED = re.compile(
+_REQUESTED_CALL = re.compile(
     r"llm\.output_messages\.(\d+)\.message\.tool_calls\.(\d+)\.tool_call\.(?:function\.)?(id|name|arguments)"
     r"|gen_ai\.completion\.(\d+)\.tool_calls\.(\d+)\.(id|name|arguments)"
 )
-_TOLD_RESULT = re.compile(r"(llm\.input_messages\.\d+\.message|gen_ai\.prompt\.\d+)\.tool_call_id")
+_RESULT_ID = re.compile(r"(llm\.input_messages\.\d+\.message|gen_ai\.prompt\.\d+)\.tool_call_id")
 _FLAT_ANSWER = re.compile(r"(?:llm\.output_messages|gen_ai\.completion)\.\d+\.(?:message\.)?(.*)")
-_ASKING = re.compile(r"tool_?calls?|tool_?use|function_?call", re.IGNORECASE)
+_TOOL_CALL_WORD = re.compile(r"tool_?calls?|tool_?use|function_?call", re.IGNORECASE)
 _ENDINGS = frozenset((
     "stop", "end_turn", "stop_sequence", "eos", "eos_token", "complete", "end", "length", "max_tokens", "token_limit",
     "content_filter", "content_filtered", "guardrail_intervened", "safety", "recitation", "refusal",
 ))  # fmt: skip
-"""Finish reasons that are not about tools. `completed` is ambiguous."""
+"""Finish reasons that are not about tools. `completed` is left out, since it is ambiguous."""
 _BEFORE_ENDING = re.compile(r"^(?:finish_?reason[._])", re.IGNORECASE)
 
 
 def has_answer(span: Span) -> bool:
     """Return whether a span of a model call shows that the model answered."""
-    return any(name.startswith(_ANSWERED) for name in span.attributes)
+    return any(name.startswith(_ANSWER_PREFIXES) for name in span.attributes)
 
 
-def answer_kind(span: Span) -> Answer:
+def answer_kind(span: Span) -> AnswerKind:
     """Return the kind of answer in the span of a model call."""
     found = {*_kinds_by_reason(span), *_kinds_by_message(span), *_kinds_by_attribute(span), *_kinds_by_choice(span)}
     for kind in ("tools", "text", "unreadable"):
@@ -55,7 +55,7 @@ def requested_calls(span: Span) -> Iterator[tuple[str, str, Any]]:
     """Yield id, name and arguments of each tool call that a model requests."""
     found: dict[tuple[int, int], dict[str, Any]] = {}
     for name, value in span.attributes.items():
-        match = _REQUESTED.fullmatch(name)
+        match = _REQUESTED_CALL.fullmatch(name)
         if match is not None:
             message, call, key = (group for group in match.groups() if group is not None)
             found.setdefault((int(message), int(call)), {})[key] = value
@@ -71,7 +71,7 @@ def requested_calls(span: Span) -> Iterator[tuple[str, str, Any]]:
 def call_results(span: Span) -> Iterator[tuple[str, Any]]:
     """Yield id and result of each tool call in the input of a model."""
     for name, value in span.attributes.items():
-        match = _TOLD_RESULT.fullmatch(name)
+        match = _RESULT_ID.fullmatch(name)
         if match is not None:
             yield str(value), span.attributes.get(f"{match[1]}.content")
     for part in _span_parts(span, "gen_ai.input.messages"):
@@ -82,7 +82,7 @@ def call_results(span: Span) -> Iterator[tuple[str, Any]]:
             yield str(values["id"]), values.get("content")
 
 
-def _kinds_by_reason(span: Span) -> Iterator[Answer]:
+def _kinds_by_reason(span: Span) -> Iterator[AnswerKind]:
     reasons = [
         *_as_list(span.attributes.get("gen_ai.response.finish_reasons")),
         span.attributes.get("llm.finish_reason"),
@@ -91,7 +91,7 @@ def _kinds_by_reason(span: Span) -> Iterator[Answer]:
         *(message.get("finish_reason") for message in _messages(span, "gen_ai.output.messages") or ()),
     ]
     for reason in reasons:
-        if isinstance(reason, str) and _ASKING.search(reason):
+        if isinstance(reason, str) and _TOOL_CALL_WORD.search(reason):
             yield "tools"
         elif isinstance(reason, str) and _is_ending(reason) and not _is_google(span):
             yield "text"
@@ -109,7 +109,7 @@ def _is_google(span: Span) -> bool:
     return bool(re.search(r"google|gemini|vertex|gcp", f"{names} {model_of(span)}", re.IGNORECASE))
 
 
-def _kinds_by_message(span: Span) -> Iterator[Answer]:
+def _kinds_by_message(span: Span) -> Iterator[AnswerKind]:
     if "gen_ai.output.messages" not in span.attributes:
         return
     messages = _messages(span, "gen_ai.output.messages")
@@ -120,13 +120,13 @@ def _kinds_by_message(span: Span) -> Iterator[Answer]:
         yield "tools" if any(map(_mentions_calls, parts)) else "text"
 
 
-def _kinds_by_attribute(span: Span) -> Iterator[Answer]:
+def _kinds_by_attribute(span: Span) -> Iterator[AnswerKind]:
     """Yield the kind of each answer that a span stores field by field in separate attributes."""
     for name, value in span.attributes.items():
         match = _FLAT_ANSWER.fullmatch(name)
         if match is None:
             continue
-        if _ASKING.search(match[1]):
+        if _TOOL_CALL_WORD.search(match[1]):
             yield "tools"
         elif match[1].startswith("content") and isinstance(value, str):
             yield "unreadable" if value == HIDDEN else "text"
@@ -134,7 +134,7 @@ def _kinds_by_attribute(span: Span) -> Iterator[Answer]:
             yield "unreadable"
 
 
-def _kinds_by_choice(span: Span) -> Iterator[Answer]:
+def _kinds_by_choice(span: Span) -> Iterator[AnswerKind]:
     for choice in _choices(span):
         message = parse_text(choice.get("message", choice.get("content")))
         if _mentions_calls(message):
@@ -172,9 +172,9 @@ def _mentions_calls(value: Any) -> bool:
     while waiting:
         each = waiting.pop()
         if isinstance(each, Mapping):
-            if _ASKING.search(str(each.get("type", ""))):
+            if _TOOL_CALL_WORD.search(str(each.get("type", ""))):
                 return True
-            if any(held and isinstance(key, str) and _ASKING.fullmatch(key) for key, held in each.items()):
+            if any(held and isinstance(key, str) and _TOOL_CALL_WORD.fullmatch(key) for key, held in each.items()):
                 return True
             waiting += (each[key] for key in ("message", "content", "parts", "delta") if key in each)
         elif isinstance(each, list):

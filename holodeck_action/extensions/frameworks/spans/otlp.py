@@ -1,7 +1,7 @@
 """Decodes spans from requests of OpenTelemetry's protocol (OTLP) over HTTP, in Protocol Buffers or JSON.
 
-Decoding a large request takes seconds, so it runs in a thread. The number of values is limited, and other threads get
-to run meanwhile. Source: opentelemetry-proto 1.9, `trace.proto`, `common.proto` and the specification of OTLP/HTTP.
+Decoding a large request takes seconds, so it runs in a thread. The number of values is limited, and other threads can
+run meanwhile. Source: opentelemetry-proto 1.9, `trace.proto`, `common.proto` and the specification of OTLP/HTTP.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ MOST_SPANS = 20_000
 """Limit of spans in a request."""
 _FAILED = (2, "STATUS_CODE_ERROR")
 _DEEPEST = 50
-_ENTRY = 8
+_OVERHEAD = 8
 """Estimated overhead of a value, in bytes."""
 
 
@@ -184,12 +184,12 @@ _RESOURCE_SPANS = Message(_ResourceSpans, {2: Nested("scope_spans", lambda: _SCO
 _REQUEST = Message(_Request, {1: Nested("resource_spans", lambda: _RESOURCE_SPANS, several=True)})
 
 
-def read_export(body: Foreign, kind: str, encoding: str) -> Export:
+def read_export(body: Foreign, content_type: str, encoding: str) -> Export:
     """Return the spans of a request.
 
     Args:
         body: the body as received.
-        kind: `PROTOBUF` or `JSON`.
+        content_type: `PROTOBUF` or `JSON`.
         encoding: value of the header `content-encoding`.
 
     Raises:
@@ -198,7 +198,7 @@ def read_export(body: Foreign, kind: str, encoding: str) -> Export:
     allowance = _Allowance()
     _allowance.set(allowance)
     unpacked = Foreign(body.parse(partial(_decompress, encoding=encoding)))
-    if kind == JSON:
+    if content_type == JSON:
         request = unpacked.parse(_JSON.decode)
     else:
         request = unpacked.parse(partial(_decode_protobuf, spend=allowance.spend))
@@ -248,7 +248,7 @@ def _drain(parts: list[T] | None) -> Iterator[T]:
 
 
 def _convert_span(span: _Span, scope: str) -> tuple[Span, int]:
-    """Return a span in our own form, and its estimated size in bytes.
+    """Convert a decoded span to a `Span`, and estimate its size in bytes.
 
     Raises:
         ValueError: an id or a time is missing or invalid, or values are nested too deeply.
@@ -308,9 +308,9 @@ def _value(value: _AnyValue | None, depth: int) -> Any:
 
 def _size(value: Any) -> int:
     if isinstance(value, str):
-        return _ENTRY + len(value)
+        return _OVERHEAD + len(value)
     if isinstance(value, Mapping):
-        return _ENTRY + sum(len(key) + _size(item) for key, item in value.items())
+        return _OVERHEAD + sum(len(key) + _size(item) for key, item in value.items())
     if isinstance(value, list | tuple):
-        return _ENTRY + sum(map(_size, value))
-    return _ENTRY
+        return _OVERHEAD + sum(map(_size, value))
+    return _OVERHEAD

@@ -112,7 +112,7 @@ def _read_message(message: Message, data: memoryview, spend: Callable[[], None],
 
 def _check_wire(wire: int, expected: int) -> None:
     if wire != expected:
-        raise ValueError(f"a field of kind {wire} instead of one of kind {expected}")
+        raise ValueError(f"a field of wire type {wire} instead of {expected}")
 
 
 def _read_fields(data: memoryview) -> Iterator[tuple[int, int, Any]]:
@@ -135,7 +135,7 @@ def _read_fields(data: memoryview) -> Iterator[tuple[int, int, Any]]:
         elif wire in (FIXED_64, FIXED_32):
             size = 8 if wire == FIXED_64 else 4
         else:
-            raise ValueError(f"a field of the unknown kind {wire}")
+            raise ValueError(f"a field of the unknown wire type {wire}")
         if size > end - at:
             raise ValueError("a field that ends after its message")
         yield number, wire, data[at : at + size]
@@ -151,4 +151,4 @@ def _read_varint(data: memoryview, at: int, end: int) -> tuple[int, int]:
         if byte < 0x80:
             return found & (1 << 64) - 1, place + 1
         shift += 7
-    raise ValueError("a number without an end")
+    raise ValueError("a varint that does not end")

@@ -1,4 +1,4 @@
-"""Completes replies with data from spans, and gives notices about unusable spans."""
+"""Completes replies with data from spans, and reports unusable spans in notices."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class SpanReader:
         for message in turn.failed:
             self._failed[Foreign.of_text(message, SENT_WORDS).words(self._redact, _LONGEST_FAILURE)] = None
         found = await asyncio.to_thread(_fill, reply, turn, self._max_bytes)
-        self._silent += found.silent
+        self._silent += found.no_data
         return self._unwrap_reply(found)
 
     def attempt(self, turn: TurnSpans) -> Attempt:
@@ -85,10 +85,10 @@ class SpanReader:
 
 
 class _FilledReply(Struct, frozen=True):
-    """A completed reply; `silent`: the spans contain no data for it; `usable`: their data, if any, is valid in it."""
+    """A completed reply; `no_data`: the spans contain no data for it; `usable`: their data, if any, fit into it."""
 
     reply: Reply
-    silent: bool
+    no_data: bool
     usable: bool = True
 
 
@@ -97,8 +97,8 @@ def _fill(reply: Reply, turn: TurnSpans, max_bytes: int) -> _FilledReply:
     if turn.unread:
         # Unread spans may contain calls, documents or tokens, so lists and sums are incomplete.
         parts = {name: value for name, value in parts.items() if name == "model"}
-    silent = not parts and not turn.unread
+    no_data = not parts and not turn.unread
     try:
-        return _FilledReply(fill_reply(reply, parts, max_bytes), silent)
+        return _FilledReply(fill_reply(reply, parts, max_bytes), no_data)
     except AgentError:
-        return _FilledReply(reply, silent, usable=False)
+        return _FilledReply(reply, no_data, usable=False)

@@ -57,7 +57,7 @@ def fill_reply(reply: Reply, parts: Mapping[str, Any], max_bytes: int) -> Reply:
 
 
 def reply_parts(spans: Sequence[Span]) -> dict[str, Any]:
-    """Return `tool_invocations`, `retrieved_chunks`, `usage` and `model` as JSON values, as far as spans show them."""
+    """Return `tool_invocations`, `retrieved_chunks`, `usage` and `model` as JSON values, without incomplete data."""
     turn = _Turn(spans)
     if not turn.ordered:
         return {}
@@ -166,12 +166,12 @@ class _Turn:
                 parent = self._by_id[parent].parent
         return found
 
-    def _nested_span_ids(self, marks: Mapping[str, str], looked_for: Mapping[str, str]) -> set[str]:
-        """Return the ids of those spans in `looked_for` that have an ancestor with the wanted mark.
+    def _nested_span_ids(self, marks: Mapping[str, str], wanted_marks: Mapping[str, str]) -> set[str]:
+        """Return the ids of those spans in `wanted_marks` that have an ancestor with the wanted mark.
 
         Args:
             marks: marks of spans by id.
-            looked_for: the wanted mark of an ancestor, by id of a span.
+            wanted_marks: the wanted mark of an ancestor, by id of a span.
         """
         inner: dict[str | None, list[str]] = {}
         for span in self._by_id.values():
@@ -187,7 +187,7 @@ class _Turn:
                 around[mark or ""] -= 1
             elif each not in seen:
                 seen.add(each)
-                if around[looked_for.get(each, "")]:
+                if around[wanted_marks.get(each, "")]:
                     found.add(each)
                 if mark is not None:
                     around[mark] += 1

@@ -7,17 +7,17 @@ import secrets
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from holodeck_action.extensions.frameworks.spans.connections import HOST, Answer, BodyHandler, Connections, Head
+from holodeck_action.extensions.frameworks.spans.connections import HOST, BodyHandler, Connections, Head, HttpResponse
 from holodeck_action.extensions.frameworks.spans.conventions import follows_convention
 from holodeck_action.extensions.frameworks.spans.inbox import EXPORT_MS, Inbox, WaitState
 from holodeck_action.extensions.frameworks.spans.otlp import JSON, PROTOBUF, read_export
 from holodeck_action.extensions.frameworks.spans.span import Span
-from holodeck_action.extensions.frameworks.spans.unassigned_spans import Sized, UnassignedSpans
+from holodeck_action.extensions.frameworks.spans.unassigned_spans import SizedSpan, UnassignedSpans
 from holodeck_action.record.agent_errors import AgentError
 from holodeck_action.text.foreign import Foreign, ForeignError
 
 _PATH = "/v1/traces"
-_AT_ONCE = 500
+_BATCH_SPANS = 500
 """Number of spans that are distributed before other tasks may run."""
 _PROXIES = ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY")
 
@@ -107,42 +107,42 @@ class Receiver:
                 ) from None
             self._connections = connections
 
-    def _route(self, head: Head) -> Answer | BodyHandler:
+    def _route(self, head: Head) -> HttpResponse | BodyHandler:
         """Check the head of a request; return the handler of its body, or the response that rejects it."""
         if head.host not in (f"{HOST}:{self._port}", f"localhost:{self._port}"):
             # Otherwise a web page could send spans by DNS rebinding.
-            return Answer(421, f"the header Host must name {HOST}:{self._port}")
+            return HttpResponse(421, f"the header Host must name {HOST}:{self._port}")
         inbox = self._addressed.get(head.path.removesuffix(_PATH).removeprefix("/"))
         if not head.path.endswith(_PATH) or (inbox is None and head.path != _PATH):
-            return Answer(404, f"spans are received at {_PATH}")
+            return HttpResponse(404, f"spans are received at {_PATH}")
         if head.method != "POST":
-            return Answer(405, "spans are received by POST")
-        if head.kind not in (PROTOBUF, JSON):
-            return Answer(415, f"the header Content-Type must be {PROTOBUF} or {JSON}")
-        return partial(self._take_spans, head, inbox)
+            return HttpResponse(405, "spans are received by POST")
+        if head.content_type not in (PROTOBUF, JSON):
+            return HttpResponse(415, f"the header Content-Type must be {PROTOBUF} or {JSON}")
+        return partial(self._receive_spans, head, inbox)
 
-    async def _take_spans(self, head: Head, inbox: Inbox | None, body: Foreign) -> Answer:
+    async def _receive_spans(self, head: Head, inbox: Inbox | None, body: Foreign) -> HttpResponse:
         try:
             # One at a time, since several would slow down everything else.
             async with self._reading:
-                found = await asyncio.to_thread(read_export, body, head.kind, head.encoding)
+                found = await asyncio.to_thread(read_export, body, head.content_type, head.encoding)
         except (ForeignError, MemoryError) as error:
             if inbox is not None:
                 inbox.add((), unread=1)
-            return Answer(400, f"the request {error}")
-        self._wait_state.heard = self._wait_state.waits = True
+            return HttpResponse(400, f"the request {error}")
+        self._wait_state.received = self._wait_state.waits = True
         if inbox is not None:
             inbox.add((), unread=found.unread)
-        for start in range(0, len(found.spans), _AT_ONCE):
-            part = found.spans[start : start + _AT_ONCE]
+        for start in range(0, len(found.spans), _BATCH_SPANS):
+            part = found.spans[start : start + _BATCH_SPANS]
             if inbox is None:
                 self._distribute(part)
             else:
                 inbox.add(part)
             await asyncio.sleep(0)
-        return Answer(200, "{}" if head.kind == JSON else "", head.kind)
+        return HttpResponse(200, "{}" if head.content_type == JSON else "", head.content_type)
 
-    def _distribute(self, spans: Sequence[Sized]) -> None:
+    def _distribute(self, spans: Sequence[SizedSpan]) -> None:
         """Add spans to the inboxes of their conversations; keep unassigned spans while a conversation is open."""
         if not self._inboxes:
             return

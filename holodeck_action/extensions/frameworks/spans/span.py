@@ -1,4 +1,4 @@
-"""Our own form of an OpenTelemetry span."""
+"""The internal representation of OpenTelemetry spans."""
 
 from __future__ import annotations
 

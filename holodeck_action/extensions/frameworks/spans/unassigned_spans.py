@@ -9,13 +9,13 @@ from holodeck_action.extensions.frameworks.instrumentation import MOST_SPANS
 from holodeck_action.extensions.frameworks.spans.span import Span
 from holodeck_action.workers.frames import MOST_SPAN_BYTES
 
-Sized = tuple[Span, int]
+SizedSpan = tuple[Span, int]
 """A span and its estimated size in bytes."""
 _MOST_TRACES_LOST = 100_000
 
 
 class UnassignedSpans:
-    """Keeps as many spans as two turns may have; beyond that, drops the trace that got no span for longest."""
+    """Keeps at most as many spans as two turns may have, then drops the trace without new spans for longest."""
 
     def __init__(self) -> None:
         self._traces: OrderedDict[str, _Trace] = OrderedDict()
@@ -40,7 +40,7 @@ class UnassignedSpans:
             self._release(dropped)
             self._count_lost(name, len(dropped.spans))
 
-    def claim(self, trace: str) -> tuple[Iterable[Sized], int]:
+    def claim(self, trace: str) -> tuple[Iterable[SizedSpan], int]:
         """Remove and return the spans of a trace, and the number of spans that were dropped from it."""
         found = self._traces.pop(trace, _Trace())
         self._release(found)
@@ -68,5 +68,5 @@ class _Trace:
     __slots__ = ("size", "spans")
 
     def __init__(self) -> None:
-        self.spans: list[Sized] = []
+        self.spans: list[SizedSpan] = []
         self.size = 0

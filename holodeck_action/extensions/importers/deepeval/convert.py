@@ -17,7 +17,7 @@ from holodeck_action.extensions.importers.accounting import Outcome, Row
 from holodeck_action.extensions.importers.deepeval.metrics import MetricCounterpart, convert_metric
 from holodeck_action.extensions.importers.deepeval.reading import (
     CONVERSATIONS,
-    SINGLE,
+    SINGLE_TURN,
     Bound,
     EvaluationCall,
     PythonFile,
@@ -28,20 +28,20 @@ from holodeck_action.extensions.importers.names import Names
 from holodeck_action.extensions.importers.source import Place, Source, UnfitError, json_problem
 from holodeck_action.extensions.importers.written import (
     AGENT,
+    NOT_IMPORTED,
     TRANSCRIPT,
-    UNASKED,
     ImportResult,
     WrittenCase,
     WrittenSuite,
     WrittenTurn,
-    without_unasked,
+    runnable_cases,
 )
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.foreign import Foreign, ForeignError
 from holodeck_action.text.plain import one_line
 
 _FIELDS = ("input", "actual_output", "expected_output", "retrieval_context", "tools_called", "expected_tools", "name")
-_MODEL = {"provider": "openai", "name": "gpt-4o-mini"}
+_DEFAULT_MODEL = {"provider": "openai", "name": "gpt-4o-mini"}
 _SEPARATORS = {"retrieval_context": "|", "context": "|"}
 
 
@@ -62,7 +62,7 @@ def convert(source: Source, out: Path, *, allow_missing: bool) -> ImportResult:
 
     Args:
         source: the file to import.
-        out: not used; required by `Reader`.
+        out: not used; required by `Converter`.
         allow_missing: whether a metric without a counterpart becomes a comment only; otherwise it also becomes a grader
             that raises.
 
@@ -154,23 +154,23 @@ class _Builder:
         used: set[int] = set()
         for site in file.evaluation_calls():
             self._read_call(file, site, used)
-        for call in file.constructor_calls((*SINGLE, *CONVERSATIONS)):
+        for call in file.constructor_calls((*SINGLE_TURN, *CONVERSATIONS)):
             if id(call) not in used:
                 place = self._place_of(call)
-                case = self._add_refused_case(place, called_name(call), f"line {place.line}")
-                self._add_missing(case, place, called_name(call), "no assert_test, evaluate or measure of it was found")
+                case = self._add_placeholder_case(place, called_name(call), f"line {place.line}")
+                self._add_missing(case, place, called_name(call), "it is not used by assert_test, evaluate or measure")
         seen = {(row.line, row.column) for row in self.rows if row.asserts}
         for call in _metric_calls(file):
             place = self._place_of(call)
             if (place.line, place.column) not in seen:
-                note = "no assert_test, evaluate or measure that uses it was found; add it to the cases that need it"
+                note = "no assert_test, evaluate or measure uses it; add it to the cases that need it"
                 self._add_row(place, called_name(call), "", Outcome.MISSING, note, asserts=True)
 
     def add_golden(self, place: Place, golden: Mapping[str, Any], number: int) -> None:
-        """Add a case for a golden, an entry of a dataset; it has no metrics."""
+        """Add a case without metrics for a golden, an entry of a dataset."""
         name = str(golden.get("name") or f"case {number}")
         if not isinstance(golden.get("input"), str) or not golden["input"].strip():
-            case = self._add_refused_case(place, "golden", name)
+            case = self._add_placeholder_case(place, "golden", name)
             self._add_missing(case, place, "golden", "it has no input, or is a conversation")
             return
         case = self._new_case(name, place, {**golden, "input": golden["input"]}, {})
@@ -189,7 +189,7 @@ class _Builder:
         notes: Sequence[str] = ()
         kept: Sequence[WrittenCase] = written
         if self._allow_missing:
-            kept, notes = without_unasked(written)
+            kept, notes = runnable_cases(written)
         if not kept:
             raise ConfigurationError([f"{self._source.shown}: no case can be run ({notes[0]})"])
         recorded = any(turn.reply is not None for case in kept for turn in case.turns)
@@ -204,7 +204,7 @@ class _Builder:
             )
         top = {
             "name": self._source.path.stem,
-            "model": _MODEL,
+            "model": _DEFAULT_MODEL,
             "instructions": {"inline": "Not used: the target has its own."},
         }
         names = {case.name for case in kept}
@@ -219,13 +219,13 @@ class _Builder:
         what = called_name(site.call)
         try:
             if site.cases is None:
-                raise UnfitError("it evaluates what the code does while it runs (a golden, or traces)")
+                raise UnfitError("it evaluates results that exist only at run time (of a golden, or traces)")
             found = file.evaluated_cases(site.call, site.cases)
         except UnfitError as error:
             found = []
             if site.cases is not None:
                 used.add(id(site.cases.node))
-            case = self._add_refused_case(place, what, site.function or f"line {place.line}")
+            case = self._add_placeholder_case(place, what, site.function or f"line {place.line}")
             self._add_missing(case, place, what, str(error))
             self._add_metrics(file, site, case, None)
         for number, value in enumerate(found, 1):
@@ -247,7 +247,7 @@ class _Builder:
         for bound in value.names.values():
             used.add(id(bound.node))
         expected = None
-        if kind in SINGLE:
+        if kind in SINGLE_TURN:
             assert isinstance(node, ast.Call)
             fields, problems = _case_fields(file, value, node)
             expected = fields.get("expected_output")
@@ -259,13 +259,13 @@ class _Builder:
             if turns:
                 self._cases[key] = self._add_case(_Case(name, place, turns))
             else:
-                case = self._cases[key] = self._add_refused_case(place, kind or "test case", name)
+                case = self._cases[key] = self._add_placeholder_case(place, kind or "test case", name)
                 self._add_missing(case, place, kind or "test case", "its value is known only at run time")
         return self._cases[key], expected
 
     def _new_case(self, name: str, place: Place, fields: Mapping[str, Any], problems: Mapping[str, str]) -> _Case:
         text = fields.get("input")
-        turn: dict[str, Any] = {"input": text if isinstance(text, str) and text.strip() else UNASKED}
+        turn: dict[str, Any] = {"input": text if isinstance(text, str) and text.strip() else NOT_IMPORTED}
         if isinstance(fields.get("expected_output"), str) and fields["expected_output"].strip():
             turn["ground_truth"] = fields["expected_output"]
         context = fields.get("retrieval_context")
@@ -292,8 +292,8 @@ class _Builder:
         self._made_cases[case.name] = case
         return case
 
-    def _add_refused_case(self, place: Place, what: str, name: str) -> _Case:
-        return self._add_case(_Case(f"{name}: {what}", place, [WrittenTurn({"input": UNASKED})]))
+    def _add_placeholder_case(self, place: Place, what: str, name: str) -> _Case:
+        return self._add_case(_Case(f"{name}: {what}", place, [WrittenTurn({"input": NOT_IMPORTED})]))
 
     def _expect_tools(self, case: _Case) -> str:
         """Add the expected tool calls of a case to its policy; return why this is impossible, or an empty string."""
@@ -309,7 +309,9 @@ class _Builder:
     def _add_metrics(self, file: PythonFile, site: EvaluationCall, case: _Case, expected: Any) -> None:
         try:
             if site.metrics is None:
-                raise UnfitError("its metrics are defined in the code that it observes")
+                raise UnfitError(
+                    "it has no metrics argument; metrics of observed functions (`@observe`) are not imported"
+                )
             found = file.values(site.metrics)
             if not found:
                 raise UnfitError("its list of metrics is empty")
@@ -350,7 +352,7 @@ class _Builder:
         self._add_row(place, name, becomes, became.outcome, became.note, asserts=True)
 
     def _add_missing(self, case: _Case, place: Place, what: str, reason: str, *, asserts: bool = False) -> None:
-        """Add a comment for a metric without a counterpart; unless that is allowed, also a grader that raises."""
+        """Add a comment for a metric without a counterpart, and a grader that raises unless that is allowed."""
         self._add_row(place, what, "", Outcome.MISSING, reason, asserts=asserts)
         case.comments.append(f"Not imported: {what} ({place}): {reason}")
         if self._allow_missing:

@@ -1,4 +1,4 @@
-"""Converts DeepEval's metrics to the same metrics here, many of which run DeepEval itself."""
+"""Converts DeepEval's metrics to metrics of this package, many of which run DeepEval itself."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PARAMS = {
     "EXPECTED_OUTPUT": "expected_output",
     "RETRIEVAL_CONTEXT": "retrieval_context",
 }
-_UNIMPORTANT = frozenset(("async_mode", "verbose_mode", "flaky", "include_reason", "truths_extraction_limit"))
+_IGNORED_ARGUMENTS = frozenset(("async_mode", "verbose_mode", "flaky", "include_reason", "truths_extraction_limit"))
 """Arguments with little or no effect on the verdict."""
 _LIBRARY = "deepeval.metrics"
 HINTS: Mapping[str, str] = {
@@ -36,9 +36,9 @@ HINTS: Mapping[str, str] = {
     "DAGMetric": "decide in a code grader",
     "RagasMetric": "list the metrics of retrieved texts one by one",
 }
-_TURNED = frozenset(("BiasMetric", "MisuseMetric", "ToxicityMetric"))
-"""Metrics whose lower scores were the better ones before DeepEval 4.3."""
-_NAMES = re.compile("[A-Z][A-Za-z]*Metric|ConversationalGEval")
+_INVERTED = frozenset(("BiasMetric", "MisuseMetric", "ToxicityMetric"))
+"""Metrics for which low scores were good before DeepEval 4.3."""
+_METRIC_NAMES = re.compile("[A-Z][A-Za-z]*Metric|ConversationalGEval")
 
 
 class MetricCounterpart(Counterpart, frozen=True):
@@ -47,13 +47,13 @@ class MetricCounterpart(Counterpart, frozen=True):
     needs: frozenset[str] = frozenset()
 
 
-def convert_metric(file: PythonFile, bound: Bound, told: str, stem: str, expected: Any) -> MetricCounterpart:
+def convert_metric(file: PythonFile, bound: Bound, title: str, stem: str, expected: Any) -> MetricCounterpart:
     """Convert the metric that an expression constructs.
 
     Args:
         file: syntax tree of the file that contains the expression.
         bound: the expression with its scope.
-        told: position and name of the metric, for the grader's docstring.
+        title: position and name of the metric, for the grader's docstring.
         stem: name of the grader, if the metric becomes a grader.
         expected: expected output of the case, or None.
     """
@@ -77,10 +77,10 @@ def convert_metric(file: PythonFile, bound: Bound, told: str, stem: str, expecte
         if name == "ExactMatchMetric":
             if not isinstance(expected, str):
                 raise UnfitError("the case has no expected_output")
-            return MetricCounterpart(Outcome.GRADER, check=Check(stem, told, "equals_trimmed", expected.strip()))
+            return MetricCounterpart(Outcome.GRADER, check=Check(stem, title, "equals_trimmed", expected.strip()))
         if name == "PatternMatchMetric":
-            return _convert_pattern(given, told, stem)
-        if name not in HINTS and _NAMES.fullmatch(name) and file.imports(name, _LIBRARY):
+            return _convert_pattern(given, title, stem)
+        if name not in HINTS and _METRIC_NAMES.fullmatch(name) and file.imports(name, _LIBRARY):
             return _convert_class(name, given)
         raise UnfitError(HINTS.get(name, f"{name or 'it'} is not known; use geval, or write a code grader"))
     except UnfitError as error:
@@ -98,7 +98,7 @@ def _arguments(file: PythonFile, bound: Bound, call: ast.Call) -> dict[str, Any]
     given: dict[str, Any] = {}
     if call.args:
         if len(call.args) > 1 or called_name(call) == "ToolCorrectnessMetric":
-            raise UnfitError("its arguments have no names")
+            raise UnfitError("its arguments are positional; name them")
         first = {"GEval": "name", "PatternMatchMetric": "pattern"}.get(called_name(call), "threshold")
         given[first] = file.literal(bound.with_node(call.args[0]))
     for keyword in call.keywords:
@@ -110,7 +110,7 @@ def _arguments(file: PythonFile, bound: Bound, call: ast.Call) -> dict[str, Any]
             )
             if keyword.arg == "evaluation_params" and values is None:
                 raise UnfitError("its evaluation_params are known only at run time")
-        elif keyword.arg not in _UNIMPORTANT:
+        elif keyword.arg not in _IGNORED_ARGUMENTS:
             given[keyword.arg] = file.literal(bound.with_node(keyword.value))
     return given
 
@@ -168,7 +168,7 @@ def _convert_class(name: str, given: Mapping[str, Any]) -> MetricCounterpart:
     if options:
         made["options"] = options
     notes = [_judge_note(given)]
-    if name in _TURNED and "threshold" in given:
+    if name in _INVERTED and "threshold" in given:
         notes.append("since DeepEval 4.3 high scores are good: check the threshold")
     return MetricCounterpart(Outcome.METRIC, name, made | _judge(given), note="; ".join(filter(None, notes)))
 
@@ -177,7 +177,7 @@ def _convert_geval(given: Mapping[str, Any], call: ast.Call) -> MetricCounterpar
     params = given.get("evaluation_params") or []
     foreign = [name for name in params if name not in _PARAMS]
     if foreign:
-        raise UnfitError(f"its judge sees {foreign[0]}, which is not given to a judge here")
+        raise UnfitError(f"its judge needs {foreign[0]}, which judges here do not receive")
     if "ACTUAL_OUTPUT" not in params:
         raise UnfitError("its judge does not see the answer")
     if given.get("rubric") is not None or argument_of(call, "rubric", None) is not None:
@@ -217,7 +217,7 @@ def _convert_tools(given: Mapping[str, Any], call: ast.Call) -> MetricCounterpar
     return MetricCounterpart(became.outcome, became.name, became.metric, needs=frozenset(("expected_tools",)))
 
 
-def _convert_pattern(given: Mapping[str, Any], told: str, stem: str) -> MetricCounterpart:
+def _convert_pattern(given: Mapping[str, Any], title: str, stem: str) -> MetricCounterpart:
     pattern = given.get("pattern")
     _check_arguments(given, "pattern", "ignore_case")
     try:
@@ -225,4 +225,4 @@ def _convert_pattern(given: Mapping[str, Any], told: str, stem: str) -> MetricCo
     except re.error as error:
         raise UnfitError(f"its pattern does not compile: {error}") from None
     options = {"ignore_case": True} if given.get("ignore_case") is True else {}
-    return MetricCounterpart(Outcome.GRADER, check=Check(stem, told, "full_match", str(pattern).strip(), options))
+    return MetricCounterpart(Outcome.GRADER, check=Check(stem, title, "full_match", str(pattern).strip(), options))

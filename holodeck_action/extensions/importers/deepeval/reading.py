@@ -1,4 +1,4 @@
-"""Finds the cases and metrics in the syntax of a Python file, without running its code."""
+"""Finds the cases and metrics in the syntax tree of a Python file, without running its code."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from holodeck_action.extensions.importers.deepeval.syntax import (
 )
 from holodeck_action.extensions.importers.source import MOST_CASES, UnfitError, json_problem
 
-SINGLE = ("LLMTestCase", "MLLMTestCase", "Golden")
+SINGLE_TURN = ("LLMTestCase", "MLLMTestCase", "Golden")
 CONVERSATIONS = ("ConversationalTestCase", "ConversationalGolden")
-_CASES = (*SINGLE, *CONVERSATIONS)
+_CASES = (*SINGLE_TURN, *CONVERSATIONS)
 _DATASETS = ("EvaluationDataset",)
-_DEPTH = 20
-"""Most names that may refer to each other in a chain."""
-_STEPS = 500_000
-"""Most expressions to evaluate in one file; an expression counts again for each name that leads to it."""
-_TEXT = 1_000_000
+_MAX_DEPTH = 20
+"""Most names in a chain in which each name refers to the next one."""
+_MAX_STEPS = 500_000
+"""Most expressions to evaluate in one file; an expression counts each time it is evaluated."""
+_MAX_TEXT = 1_000_000
 """Most characters of a concatenated text."""
 
 
@@ -135,9 +135,9 @@ class PythonFile:
 
     def _step(self, depth: int) -> None:
         self._steps += 1
-        if depth > _DEPTH:
+        if depth > _MAX_DEPTH:
             raise UnfitError("its names refer to each other")
-        if self._steps > _STEPS:
+        if self._steps > _MAX_STEPS:
             raise UnfitError("its names lead to too many expressions")
 
     def evaluation_calls(self) -> Iterator[EvaluationCall]:
@@ -182,7 +182,7 @@ class PythonFile:
         return sorted(calls, key=lambda call: (call.lineno, call.col_offset))
 
     def evaluated_cases(self, call: ast.Call, cases: Bound) -> list[Bound]:
-        """Return the cases of a call, in each round of the loops and test parameters that the expression `cases` names.
+        """Return the cases that a call evaluates, for all values of the loop variables and test parameters in `cases`.
 
         Raises:
             UnfitError: the cases are known only when the code runs.
@@ -201,7 +201,7 @@ class PythonFile:
         return [value for names in rounds.values() for value in self.values(Bound(cases.node, cases.scope, names))]
 
     def values(self, bound: Bound, depth: int = 0) -> list[Bound]:
-        """Return the elements of an expression that is a list or a dataset; any other expression as the only element.
+        """Return the elements of a list or dataset; any other expression is its own only element.
 
         Raises:
             UnfitError: the elements are known only when the code runs.
@@ -338,7 +338,7 @@ class PythonFile:
         """Return the values of loop variables or test parameters, one mapping for each element of an expression."""
         if len(names) == 1:
             found = self.values(bound, depth + 1)
-            return [{names[0]: value.with_node(_only(row_of(value.node), value.node))} for value in found]
+            return [{names[0]: value.with_node(_only_item(row_of(value.node), value.node))} for value in found]
         rounds = []
         for row in self._rows(bound, depth + 1):
             items = row_of(row.node)
@@ -388,8 +388,8 @@ class PythonFile:
             text = ""
             for part in node.values:
                 text += self._formatted_part(bound, part, depth)
-                if len(text) > _TEXT:
-                    raise UnfitError(f"line {node.lineno}: a text has more than {_TEXT:,} characters")
+                if len(text) > _MAX_TEXT:
+                    raise UnfitError(f"line {node.lineno}: a text has more than {_MAX_TEXT:,} characters")
             return text
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
             left, right = (self.literal(bound.with_node(side), depth + 1) for side in (node.left, node.right))
@@ -405,7 +405,7 @@ class PythonFile:
         return value
 
     def _formatted_part(self, bound: Bound, part: ast.expr, depth: int) -> str:
-        """Return the string that a part of an f-string gives."""
+        """Return the text of a part of an f-string."""
         if not isinstance(part, ast.FormattedValue):
             return str(self.literal(bound.with_node(part), depth + 1))
         value = self.literal(bound.with_node(part.value), depth + 1)
@@ -431,9 +431,9 @@ def _nested_rounds(
 ) -> list[Mapping[str, Bound]]:
     """Return the iterations of nested loops: each outer iteration combined with each inner one."""
     if len(rounds) * len(values) > MOST_CASES:
-        raise UnfitError(f"its loops have more than {MOST_CASES:,} rounds")
+        raise UnfitError(f"its loops have more than {MOST_CASES:,} iterations")
     return [{**names, **each} for names in rounds for each in values]
 
 
-def _only(items: Sequence[ast.expr], otherwise: ast.expr) -> ast.expr:
+def _only_item(items: Sequence[ast.expr], otherwise: ast.expr) -> ast.expr:
     return items[0] if len(items) == 1 else otherwise

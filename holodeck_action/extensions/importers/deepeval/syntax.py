@@ -1,4 +1,4 @@
-"""Parts of the syntax of a Python file: its calls, the variables of its statements, and the parameters of its tests."""
+"""Reads the syntax of a Python file: calls, assigned variables, and parameters of tests."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from holodeck_action.extensions.importers.written import has_variable
 from holodeck_action.suite.model.patterns import pattern_problem
 
 _TEXT_VALUES = ("starts-with", "regex", "levenshtein")
-"""Assertions whose value must be a text: a number is an error."""
+"""Assertions whose value must be a string: a number is an error."""
 
 
 class AssertionCounterpart(Counterpart, frozen=True):
@@ -100,7 +100,7 @@ class Assertion(Struct, frozen=True):
         if not self.value and not number:
             raise NeverPassesError("it has no value")
         if not isinstance(self.value, str) and (not number or self.kind in _TEXT_VALUES):
-            raise NeverPassesError(f"its value is not a string{'' if number else ' and no number'}; write it in quotes")
+            raise NeverPassesError(f"its value is not a string{'' if number else ' or a number'}; write it in quotes")
         return script_text(self.value)
 
     def threshold_or(self, default: float) -> float:
@@ -137,34 +137,35 @@ def convert_assertion(
         prompt: prompt of the case.
         only_check: whether the counterpart must be a grader, because its score is part of a weighted mean.
     """
-    read = None
+    assertion = None
     try:
-        read = _read_assertion(source, templates, test, written, prompt)
-        if not only_check and read.kind == "equals" and not read.negated and _is_ground_truth(read.value):
+        assertion = _read_assertion(source, templates, test, written, prompt)
+        is_equality = assertion.kind == "equals" and not assertion.negated and _is_ground_truth(assertion.value)
+        if is_equality and not only_check:
             metric = {"type": "standard", "metric": "equality"}
-            return AssertionCounterpart(Outcome.METRIC, "equality", metric, turn={"ground_truth": read.value})
-        if not only_check and (made := _text_metric(read)) is not None:
+            return AssertionCounterpart(Outcome.METRIC, "equality", metric, turn={"ground_truth": assertion.value})
+        if not only_check and (made := _text_metric(assertion)) is not None:
             return made
-        if read.kind in CHECKS:
-            return CHECKS[read.kind](read)
-        if read.kind in judged.TYPES:
+        if assertion.kind in CONVERTERS:
+            return CONVERTERS[assertion.kind](assertion)
+        if assertion.kind in judged.TYPES:
             if only_check:
-                raise UnfitError("a judge's score in a weighted mean; give it its own threshold")
-            return _convert_graded(read)
-        if read.kind == "latency" and not read.negated and read.threshold and not only_check:
-            return AssertionCounterpart(Outcome.METRIC, "limits.turn_timeout_s", latency_ms=read.threshold)
-        raise UnfitError(HINTS.get(read.kind, "an unknown type of assertion; write a code grader"))
+                raise UnfitError("a judged assertion in a weighted mean; give it its own threshold")
+            return _convert_graded(assertion)
+        if assertion.kind == "latency" and not assertion.negated and assertion.threshold and not only_check:
+            return AssertionCounterpart(Outcome.METRIC, "limits.turn_timeout_s", latency_ms=assertion.threshold)
+        raise UnfitError(HINTS.get(assertion.kind, "an unknown type of assertion; write a code grader"))
     except NeverPassesError as error:
-        if read is None:
+        if assertion is None:
             return AssertionCounterpart(Outcome.MISSING, note=str(error))
         note = f"{error}: promptfoo ends the case with an error, and it fails here, too"
-        check = Check(read.stem, read.description, REFUSED, str(error))
+        check = Check(assertion.stem, assertion.description, FAILING, str(error))
         return AssertionCounterpart(Outcome.GRADER, check=check, note=note)
     except UnfitError as error:
         return AssertionCounterpart(Outcome.MISSING, note=str(error))
 
 
-REFUSED = "refused"
+FAILING = "fail_always"
 """Name of the check that fails every answer."""
 
 
@@ -179,23 +180,23 @@ _TEXT_METRICS = {
     "contains-all": "contains_all",
     "regex": "regex",
 }
-"""Assertions with a metric of the same verdict. Negated ones have none: promptfoo passes an empty answer."""
+"""Metrics by the assertion type that they replace. Negated types have none: promptfoo passes an empty answer."""
 COMPUTED = frozenset({"equality", *_TEXT_METRICS.values()})
-"""Metrics of the same verdict, without a model."""
+"""Metrics that give the same verdict as an assertion and call no model."""
 
 
-def _text_metric(read: Assertion) -> AssertionCounterpart | None:
+def _text_metric(assertion: Assertion) -> AssertionCounterpart | None:
     """Return the metric that gives the same verdict as the assertion on every answer; None if there is none.
 
     Raises:
         NeverPassesError: no answer can pass the assertion.
-        UnfitError: the assertion has no equal.
+        UnfitError: the assertion has no counterpart.
     """
-    kind = _TEXT_METRICS.get(read.kind)
-    if kind is None or read.negated:
+    kind = _TEXT_METRICS.get(assertion.kind)
+    if kind is None or assertion.negated:
         return None
     several = kind in ("contains_any", "contains_all")
-    value: Any = read.texts() if several else read.text()
+    value: Any = assertion.texts() if several else assertion.text()
     if kind == "regex":
         try:
             value = metric_pattern(value)
@@ -210,8 +211,10 @@ def _text_metric(read: Assertion) -> AssertionCounterpart | None:
     return AssertionCounterpart(Outcome.METRIC, kind, {"type": kind, name: value}, expect={kind: value})
 
 
-def _convert_graded(read: Assertion) -> AssertionCounterpart:
-    graded = judged.GradedAssertion(read.kind, read.value, read.threshold, read.negated, read.test, read.written)
+def _convert_graded(assertion: Assertion) -> AssertionCounterpart:
+    graded = judged.GradedAssertion(
+        assertion.kind, assertion.value, assertion.threshold, assertion.negated, assertion.test, assertion.written
+    )
     metric, turn, note = judged.graded_metric(graded)
     name = str(metric.get("metric_type") or metric.get("metric") or metric["type"])
     return AssertionCounterpart(Outcome.SIMILAR, name, metric, note=note, turn=turn)
@@ -264,42 +267,42 @@ def _slug(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "_", text.lower().removesuffix(".yaml")).strip("_")
 
 
-def _convert_equals(read: Assertion) -> AssertionCounterpart:
-    if read.value is None and "value" not in read.written.data:
+def _convert_equals(assertion: Assertion) -> AssertionCounterpart:
+    if assertion.value is None and "value" not in assertion.written.data:
         raise UnfitError("it has no value")
-    if read.value is None or isinstance(read.value, dict | list):
-        return read.as_check("equals_json", read.value)
-    return read.as_check("equals", script_text(read.value))
+    if assertion.value is None or isinstance(assertion.value, dict | list):
+        return assertion.as_check("equals_json", assertion.value)
+    return assertion.as_check("equals", script_text(assertion.value))
 
 
 def _text_converter(function: str) -> Callable[[Assertion], AssertionCounterpart]:
-    return lambda read: read.as_check(function, read.text())
+    return lambda assertion: assertion.as_check(function, assertion.text())
 
 
 def _text_list_converter(function: str) -> Callable[[Assertion], AssertionCounterpart]:
-    return lambda read: read.as_check(function, read.texts())
+    return lambda assertion: assertion.as_check(function, assertion.texts())
 
 
-def _convert_regex(read: Assertion) -> AssertionCounterpart:
-    pattern = read.text()
+def _convert_regex(assertion: Assertion) -> AssertionCounterpart:
+    pattern = assertion.text()
     try:
-        return read.as_check("regex", python_pattern(pattern))
+        return assertion.as_check("regex", python_pattern(pattern))
     except UnfitError as error:
-        if not read.source.node:
+        if not assertion.source.node:
             raise UnfitError(f"{error}, or import and run on a machine with Node.js") from None
         code = "new RegExp(context.config.pattern).test(output)"
-        made = read.as_check("javascript", {"code": code, "config": {"pattern": pattern}})
+        made = assertion.as_check("javascript", {"code": code, "config": {"pattern": pattern}})
         note = f"runs in Node.js, and the case fails if it is missing: {error}"
         return AssertionCounterpart(made.outcome, check=made.check, note=note)
 
 
-def _convert_word_count(read: Assertion) -> AssertionCounterpart:
-    value = read.value
+def _convert_word_count(assertion: Assertion) -> AssertionCounterpart:
+    value = assertion.value
     if not isinstance(value, dict):
         number = _number_of(value)
         if number is None:
             raise NeverPassesError("its value is not a number of words")
-        return read.as_check("word_count", {"min": number, "max": number})
+        return assertion.as_check("word_count", {"min": number, "max": number})
     bounds = {key: _number_of(value[key]) for key in ("min", "max") if key in value}
     if not bounds:
         raise NeverPassesError("its value has neither min nor max")
@@ -307,7 +310,7 @@ def _convert_word_count(read: Assertion) -> AssertionCounterpart:
         raise UnfitError("a bound of its value is not a number")
     if len(bounds) == 2 and bounds["min"] > bounds["max"]:  # type: ignore[operator]  # neither is None
         raise NeverPassesError("its min is greater than its max")
-    return read.as_check("word_count", bounds)
+    return assertion.as_check("word_count", bounds)
 
 
 def _number_of(value: Any) -> float | None:
@@ -317,63 +320,65 @@ def _number_of(value: Any) -> float | None:
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def _convert_json(read: Assertion) -> AssertionCounterpart:
-    contained = read.kind == "contains-json"
-    function = read.kind.replace("-", "_")
-    if contained and read.negated:
+def _convert_json(assertion: Assertion) -> AssertionCounterpart:
+    contained = assertion.kind == "contains-json"
+    function = assertion.kind.replace("-", "_")
+    if contained and assertion.negated:
         function = "contains_no_json"
-    schema = read.value
+    schema = assertion.value
     if isinstance(schema, str) and schema:
-        schema = plain(read.source.parse(schema, "its schema"))
+        schema = plain(assertion.source.parse(schema, "its schema"))
     elif schema is None or schema is False or schema in ("", 0):
         schema = None
     notes = [_CONTAINS_JSON] if contained else []
-    if schema is not None or read.value:
+    if schema is not None or assertion.value:
         schema = python_schema(schema)
         notes.append("needs the package jsonschema in the environment of the graders")
-    made = read.as_check(function, schema, negated=read.negated and not contained)
+    made = assertion.as_check(function, schema, negated=assertion.negated and not contained)
     outcome = Outcome.SIMILAR if contained else Outcome.GRADER
     return AssertionCounterpart(outcome, check=made.check, note="; ".join(notes))
 
 
 def _score_converter(function: str, default: float) -> Callable[[Assertion], AssertionCounterpart]:
-    def convert(read: Assertion) -> AssertionCounterpart:
-        value = read.value if isinstance(read.value, list) else [read.value]
+    def convert(assertion: Assertion) -> AssertionCounterpart:
+        value = assertion.value if isinstance(assertion.value, list) else [assertion.value]
         if not all(isinstance(item, str) for item in value):
             raise NeverPassesError("its value is not a string")
         if not value:
             raise UnfitError("its list of strings is empty")
-        return read.as_check(function, value, threshold=read.threshold_or(default))
+        return assertion.as_check(function, value, threshold=assertion.threshold_or(default))
 
     return convert
 
 
-def _convert_levenshtein(read: Assertion) -> AssertionCounterpart:
-    return read.as_check("levenshtein", read.text(), options={"most": read.threshold_or(5)})
+def _convert_levenshtein(assertion: Assertion) -> AssertionCounterpart:
+    return assertion.as_check("levenshtein", assertion.text(), options={"max_distance": assertion.threshold_or(5)})
 
 
-def _convert_tools(read: Assertion) -> AssertionCounterpart:
-    function, value, threshold = toolchecks.tool_check(read.kind, read.value, read.threshold, negated=read.negated)
+def _convert_tools(assertion: Assertion) -> AssertionCounterpart:
+    kind, threshold, negated = assertion.kind, assertion.threshold, assertion.negated
+    function, value, threshold = toolchecks.tool_check(kind, assertion.value, threshold, negated=negated)
     # A negated list of tools forbids each of them, for which there is another check.
-    negated = read.negated and function != "tools_unused"
-    return read.as_check(function, value, threshold=threshold, negated=negated)
+    negated = negated and function != "tools_unused"
+    return assertion.as_check(function, value, threshold=threshold, negated=negated)
 
 
-def _convert_code(read: Assertion) -> AssertionCounterpart:
-    written = read.written.data.get("value")
-    found = codes.code_check(read.source, read.templates, read.kind, written, read.test.variables, read.config)
+def _convert_code(assertion: Assertion) -> AssertionCounterpart:
+    written = assertion.written.data.get("value")
+    source, kind, variables = assertion.source, assertion.kind, assertion.test.variables
+    found = codes.code_check(source, assertion.templates, kind, written, variables, assertion.config)
     if found.body:
-        return read.as_check("", found.value, code=found.body, threshold=read.threshold)
+        return assertion.as_check("", found.value, code=found.body, threshold=assertion.threshold)
     value = found.value
-    if read.kind == "python" and read.threshold is not None:
-        value = {**value, "least": read.threshold}
-    made = read.as_check(found.function, value, threshold=read.threshold)
+    if assertion.kind == "python" and assertion.threshold is not None:
+        value = {**value, "least": assertion.threshold}
+    made = assertion.as_check(found.function, value, threshold=assertion.threshold)
     return AssertionCounterpart(made.outcome, check=made.check, note=found.note)
 
 
 _CONTAINS_JSON = "finds objects in JSON's own notation only"
 
-CHECKS: Mapping[str, Callable[[Assertion], AssertionCounterpart]] = {
+CONVERTERS: Mapping[str, Callable[[Assertion], AssertionCounterpart]] = {
     "equals": _convert_equals,
     "contains": _text_converter("contains"),
     "icontains": _text_converter("icontains"),
@@ -394,5 +399,5 @@ CHECKS: Mapping[str, Callable[[Assertion], AssertionCounterpart]] = {
     "python": _convert_code,
 }
 
-TYPES = frozenset((*CHECKS, *judged.TYPES, *HINTS))
+TYPES = frozenset((*CONVERTERS, *judged.TYPES, *HINTS))
 """Names of all known types of assertions, without `not-`."""

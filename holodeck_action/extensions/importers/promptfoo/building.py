@@ -14,9 +14,9 @@ from holodeck_action.extensions.importers.accounting import Outcome, Row
 from holodeck_action.extensions.importers.promptfoo.assertions import AssertionCounterpart
 from holodeck_action.extensions.importers.promptfoo.cases import BuiltCase, CaseBuilder, setting_row
 from holodeck_action.extensions.importers.promptfoo.judged import embedding_provider, judge_of
-from holodeck_action.extensions.importers.promptfoo.naming import names_any, test_name
+from holodeck_action.extensions.importers.promptfoo.naming import case_name, names_any
 from holodeck_action.extensions.importers.promptfoo.prompts import Prompt
-from holodeck_action.extensions.importers.promptfoo.providers import FILE, Provider
+from holodeck_action.extensions.importers.promptfoo.providers import PATH_MARK, Provider
 from holodeck_action.extensions.importers.promptfoo.templates import Templates
 from holodeck_action.extensions.importers.promptfoo.tests import Test
 from holodeck_action.extensions.importers.source import MOST_CASES, Source, plain
@@ -25,12 +25,12 @@ from holodeck_action.extensions.importers.written import (
     WrittenCase,
     WrittenSuite,
     WrittenTurn,
-    without_unasked,
+    runnable_cases,
 )
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.plain import one_line
 
-_ANY_MODEL = {"provider": "openai", "name": "gpt-4o-mini"}
+_DEFAULT_MODEL = {"provider": "openai", "name": "gpt-4o-mini"}
 
 
 class SuiteBuilder:
@@ -62,7 +62,11 @@ class SuiteBuilder:
     def build(
         self, folder: str, instructions: str | None, prompts: Sequence[Prompt], tests: Sequence[Test]
     ) -> WrittenSuite:
-        """Return the suite, with a case for each combination of a test and a prompt."""
+        """Return the suite, with a case for each test and prompt.
+
+        Raises:
+            ConfigurationError: there are too many cases, or none can be run.
+        """
         provider = self._provider
         cases: list[BuiltCase] = []
         replies: list[Mapping[str, Any] | None] = []
@@ -72,7 +76,7 @@ class SuiteBuilder:
             raise ConfigurationError([f"{self._source.shown}: {text}"])
         for number, test, index, prompt in asking:
             suffix = f" [{prompt.label or f'prompt {index}'}]" if len(prompts) > 1 else ""
-            name = f"{test_name(test, number, self._templates)}{suffix}"
+            name = f"{case_name(test, number, self._templates)}{suffix}"
             cases.append(self._cases.build(test, prompt, instructions, name))
             output = test.data.get("providerOutput")
             replies.append(None if output is None else {"response": plain(output)})
@@ -113,14 +117,14 @@ class SuiteBuilder:
         judge = self._common_judge(cases)
         top: dict[str, Any] = {
             "name": one_line(f"{name} ({provider.name})" if folder else name, 200),
-            "model": provider.model or judge or _ANY_MODEL,
+            "model": provider.model or judge or _DEFAULT_MODEL,
             "instructions": {"inline": instructions or self._default_instructions()},
         }
         if embedding := embedding_provider(metric for case in cases for metric in case.metrics):
             top["embedding_provider"] = embedding
         if provider.response_format:
             top["response_format"] = provider.response_format
-        agent = re.sub(f"{FILE}(.*?){FILE}", lambda path: self._relative_literal(path[1]), provider.agent)
+        agent = re.sub(f"{PATH_MARK}(.*?){PATH_MARK}", lambda path: self._relative_literal(path[1]), provider.agent)
         if agent:
             agent = f'"""Answers the cases that were imported from {ascii(source.name)[1:-1]}."""\n\n{agent}'
         written = [
@@ -135,7 +139,7 @@ class SuiteBuilder:
         notes: Sequence[str] = ()
         kept: Sequence[WrittenCase] = written
         if self._allow_missing:
-            kept, notes = without_unasked(written)
+            kept, notes = runnable_cases(written)
         if not kept:
             raise ConfigurationError([f"{source.shown}: no case can be run ({notes[0]})"])
         graders = self._cases.graders.text()

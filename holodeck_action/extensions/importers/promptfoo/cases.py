@@ -14,14 +14,14 @@ from msgspec.structs import replace
 from holodeck_action.extensions.importers.accounting import Outcome, Row
 from holodeck_action.extensions.importers.grader_file import Check, GraderFile
 from holodeck_action.extensions.importers.names import Names
-from holodeck_action.extensions.importers.promptfoo.assertions import REFUSED, AssertionCounterpart, convert_assertion
-from holodeck_action.extensions.importers.promptfoo.naming import NAME, slug
+from holodeck_action.extensions.importers.promptfoo.assertions import FAILING, AssertionCounterpart, convert_assertion
+from holodeck_action.extensions.importers.promptfoo.naming import NAME_LIMIT, slug
 from holodeck_action.extensions.importers.promptfoo.prompts import FilledPrompt, Prompt, fill_prompt
 from holodeck_action.extensions.importers.promptfoo.providers import Provider
 from holodeck_action.extensions.importers.promptfoo.templates import Templates
 from holodeck_action.extensions.importers.promptfoo.tests import Test, WrittenAssertion
 from holodeck_action.extensions.importers.source import Place, Source, UnfitError, place_of
-from holodeck_action.extensions.importers.written import UNASKED
+from holodeck_action.extensions.importers.written import NOT_IMPORTED
 from holodeck_action.text.plain import one_line
 
 
@@ -63,7 +63,7 @@ class CaseBuilder:
             instructions: the suite's system message; None if the suite has none.
             name: the preferred name of the case.
         """
-        made = self._taken.add(one_line(name, NAME))
+        made = self._taken.add(one_line(name, NAME_LIMIT))
         problem = test.problem or test.unsupported_setting
         question = FilledPrompt(None, "", "")
         try:
@@ -74,22 +74,22 @@ class CaseBuilder:
         except UnfitError as error:
             problem = f"prompt: {error}"
         whole = question.whole if self._provider.model is None else question.input
-        case = BuiltCase(made, test, whole, {"input": whole if whole.strip() and not problem else UNASKED})
+        case = BuiltCase(made, test, whole, {"input": whole if whole.strip() and not problem else NOT_IMPORTED})
         if test.variables and (self._provider.model is None and self._provider.target is not None):
             case.turn["turn_config"] = {"vars": dict(test.variables)}
         if problem or not whole.strip():
             place = prompt.place if problem.startswith("prompt: ") or not problem else test.place
-            self._refuse_case(case, place, problem or "prompt: it is empty")
+            self._add_problem(case, place, problem or "prompt: it is empty")
         self._add_assertions(case)
         return case
 
-    def _refuse_case(self, case: BuiltCase, place: Place, problem: str) -> None:
+    def _add_problem(self, case: BuiltCase, place: Place, problem: str) -> None:
         what, _, reason = problem.partition(": ")
         self.rows.append(setting_row(place, what, "", Outcome.MISSING, reason or problem, 1))
         self._add_missing_grader(case, place, what, reason or problem)
 
     def _add_missing_grader(self, case: BuiltCase, place: Place, what: str, reason: str) -> None:
-        """Add a comment for an assertion without a counterpart; unless that is allowed, also a grader that raises."""
+        """Add a comment for an assertion without a counterpart, and a grader that raises unless that is allowed."""
         case.comments.append(f"Not imported: {what} ({place}): {reason}")
         if self._allow_missing:
             return
@@ -103,7 +103,7 @@ class CaseBuilder:
         if not written:
             place = test.place
             if not case.metrics:
-                self._refuse_case(case, place, "no assertion: give the case a metric")
+                self._add_problem(case, place, "no assertion: give the case a metric")
             return
         if test.threshold is not None:
             self._add_weighted(case, test.place, "threshold", test.threshold, written)
@@ -140,57 +140,55 @@ class CaseBuilder:
 
     def _add_assertion(self, case: BuiltCase, written: WrittenAssertion) -> None:
         reported = _weight_of(written) == 0
-        became = self._convert(case, written, only_check=False)
+        match = self._convert(case, written, only_check=False)
         if (
-            became.outcome is Outcome.METRIC
-            and became.metric is not None
-            and (reported or not self._fits_turn(case, became))
+            match.outcome is Outcome.METRIC
+            and match.metric is not None
+            and (reported or not self._fits_turn(case, match))
         ):
-            became = self._convert(case, written, only_check=True)
-        if became.latency_ms is not None and not reported:
-            case.latencies.append((written, became.latency_ms))
+            match = self._convert(case, written, only_check=True)
+        if match.latency_ms is not None and not reported:
+            case.latencies.append((written, match.latency_ms))
             return
-        if not self._fits_turn(case, became):
+        if not self._fits_turn(case, match):
             note = "the case has another ground_truth or retrieval_context already; write a separate case"
-            became = AssertionCounterpart(Outcome.MISSING, note=note)
+            match = AssertionCounterpart(Outcome.MISSING, note=note)
         if reported:
-            became = _as_reported(became)
-        self.add_counterpart(case, written, became)
+            match = _as_reported(match)
+        self.add_counterpart(case, written, match)
 
     def _convert(self, case: BuiltCase, written: WrittenAssertion, *, only_check: bool) -> AssertionCounterpart:
-        became = convert_assertion(
-            self._source, self._templates, case.test, written, case.prompt, only_check=only_check
-        )
+        match = convert_assertion(self._source, self._templates, case.test, written, case.prompt, only_check=only_check)
         is_code = str(written.data.get("type")).removeprefix("not-") in ("javascript", "python")
-        if is_code and became.check is not None and self._provider.response_format:
+        if is_code and match.check is not None and self._provider.response_format:
             # Code gets an answer that follows a schema as data.
-            return replace(became, check=replace(became.check, value={**became.check.value, "json": True}))
-        return became
+            return replace(match, check=replace(match.check, value={**match.check.value, "json": True}))
+        return match
 
-    def _fits_turn(self, case: BuiltCase, became: AssertionCounterpart) -> bool:
-        return all(case.turn.get(key, value) == value for key, value in became.turn.items())
+    def _fits_turn(self, case: BuiltCase, match: AssertionCounterpart) -> bool:
+        return all(case.turn.get(key, value) == value for key, value in match.turn.items())
 
-    def add_counterpart(self, case: BuiltCase, written: WrittenAssertion, became: AssertionCounterpart) -> None:
+    def add_counterpart(self, case: BuiltCase, written: WrittenAssertion, match: AssertionCounterpart) -> None:
         """Add the counterpart of an assertion to a case, and its row to the account."""
         kind, place = str(written.data.get("type")), written.place
-        name = became.name
-        case.turn.update(became.turn)
-        if became.outcome is Outcome.MISSING:
-            self._add_missing_grader(case, place, kind, became.note)
-        elif became.metric is not None:
+        name = match.name
+        case.turn.update(match.turn)
+        if match.outcome is Outcome.MISSING:
+            self._add_missing_grader(case, place, kind, match.note)
+        elif match.metric is not None:
             label = self._metric_label(case, written)
-            if became.expect is not None and not label:
+            if match.expect is not None and not label:
                 listed = case.turn.setdefault("expect", [])
-                if became.expect not in listed:
-                    listed.append(dict(became.expect))
+                if match.expect not in listed:
+                    listed.append(dict(match.expect))
             else:
-                named = label if became.expect is not None else {}
-                metric = self._with_unique_name(case, {**became.metric, **named})
+                named = label if match.expect is not None else {}
+                metric = self._with_unique_name(case, {**match.metric, **named})
                 if metric not in case.metrics:
                     case.metrics.append(metric)
-        elif became.check is not None:
-            name = self._add_check(case, became.check, self._metric_label(case, written))
-        row = Row(place.file, place.line, kind, name, became.outcome, became.note, 1, True, place.column)
+        elif match.check is not None:
+            name = self._add_check(case, match.check, self._metric_label(case, written))
+        row = Row(place.file, place.line, kind, name, match.outcome, match.note, 1, True, place.column)
         self.rows.append(row)
 
     def _metric_label(self, case: BuiltCase, written: WrittenAssertion) -> dict[str, Any]:
@@ -259,15 +257,15 @@ class CaseBuilder:
                     )
                 parts.append((_weight_of(item), self._mean_check(case, item.place, kind, 0.0, inner)))
                 continue
-            became = self._convert(case, item, only_check=True)
-            if became.check is None or became.outcome is Outcome.MISSING:
-                raise UnfitError(f"a weighted mean with {kind} (line {item.place.line}): {became.note}")
-            if became.check.negated and became.check.function in ("bleu", "gleu"):
+            match = self._convert(case, item, only_check=True)
+            if match.check is None or match.outcome is Outcome.MISSING:
+                raise UnfitError(f"a weighted mean with {kind} (line {item.place.line}): {match.note}")
+            if match.check.negated and match.check.function in ("bleu", "gleu"):
                 raise UnfitError(f"a weighted mean with {kind} (line {item.place.line}), whose score is inverted")
-            parts.append((_weight_of(item), _with_relative_file(became.check, self._folder)))
-            note = "; ".join(part for part in ("part of a weighted mean", became.note) if part)
+            parts.append((_weight_of(item), _with_relative_file(match.check, self._folder)))
+            note = "; ".join(part for part in ("part of a weighted mean", match.note) if part)
             rows.append(
-                Row(item.place.file, item.place.line, kind, "", became.outcome, note, 1, True, item.place.column)
+                Row(item.place.file, item.place.line, kind, "", match.outcome, note, 1, True, item.place.column)
             )
         stem = f"line_{place.line}_{what.replace('-', '_')}"
         self.rows += [replace(row, becomes=stem) for row in rows]
@@ -287,16 +285,16 @@ def _with_relative_file(check: Check, folder: Path) -> Check:
     return check
 
 
-def _as_reported(became: AssertionCounterpart) -> AssertionCounterpart:
-    note = "; ".join(part for part in (became.note, "weight 0: it cannot fail") if part)
-    if became.check is not None and became.check.function == REFUSED:
+def _as_reported(match: AssertionCounterpart) -> AssertionCounterpart:
+    note = "; ".join(part for part in (match.note, "weight 0: it cannot fail") if part)
+    if match.check is not None and match.check.function == FAILING:
         # promptfoo ends the case with an error, whatever the weight is.
-        return became
-    if became.check is not None:
-        return replace(became, check=replace(became.check, reported=True), note=note)
-    if became.metric is not None and "threshold" in became.metric:
-        return replace(became, metric={**became.metric, "threshold": 0.0}, note=note)
-    return became
+        return match
+    if match.check is not None:
+        return replace(match, check=replace(match.check, reported=True), note=note)
+    if match.metric is not None and "threshold" in match.metric:
+        return replace(match, metric={**match.metric, "threshold": 0.0}, note=note)
+    return match
 
 
 def _weight_of(written: WrittenAssertion) -> float:

@@ -16,7 +16,7 @@ from holodeck_action.text.plain import one_line
 
 _FOREIGN = re.compile(r"""context\s*(?:\??\.\s*|\[\s*["']|\.get\(\s*["'])(?!vars\b|config\b|prompt\b)(\w+)""")
 """Matches keys of `context` that graders do not get."""
-_NODE = "runs in Node.js"
+_NODE_NOTE = "runs in Node.js"
 
 
 class Code(Struct, frozen=True):
@@ -38,15 +38,15 @@ def code_check(
     """
     if not isinstance(written, str) or not written.strip():
         raise UnfitError("its value is not code")
-    around: dict[str, Any] = {"vars": dict(variables)}
+    context: dict[str, Any] = {"vars": dict(variables)}
     if config is not None:
-        around["config"] = config
+        context["config"] = config
     if written.startswith("file://"):
-        return _file_code(source, kind, written.removeprefix("file://"), around)
+        return _file_code(source, kind, written.removeprefix("file://"), context)
     text = templates.render(written, variables).rstrip()
     _check_context(text)
     if kind == "javascript":
-        return Code("javascript", {"code": text, **around}, note=_NODE)
+        return Code("javascript", {"code": text, **context}, note=_NODE_NOTE)
     body = textwrap.dedent(text) if "\n" in text else f"return {text.strip()}"
     body = f"import json\n\n{body}" if re.search(r"\bjson\.", body) else body
     try:
@@ -56,21 +56,21 @@ def code_check(
         raise UnfitError(f"its code is not Python: {reason}") from None
     if len(made.body) != 1:
         raise UnfitError("its code closes the function that contains it")
-    return Code("", around, body)
+    return Code("", context, body)
 
 
-def _file_code(source: Source, kind: str, named: str, around: Mapping[str, Any]) -> Code:
-    found = re.fullmatch(r"(.+?\.(?:py|[cm]?js|ts))(?::(\w+))?", named)
+def _file_code(source: Source, kind: str, reference: str, context: Mapping[str, Any]) -> Code:
+    found = re.fullmatch(r"(.+?\.(?:py|[cm]?js|ts))(?::(\w+))?", reference)
     if found is None or (found[1].endswith(".py") is not (kind == "python")):
-        raise UnfitError(f"{named} is not a file with {kind} code")
+        raise UnfitError(f"{reference} is not a file with {kind} code")
     if found[1].endswith(".ts"):
         raise UnfitError("TypeScript is not run; compile it, or write a code grader")
     path = source.file_named(found[1])
     _check_context(source.text(path))
     file = str(path)
     if kind == "python":
-        return Code("python_file", {"file": file, "function": found[2] or "get_assert", **around})
-    return Code("javascript", {"file": file, "name": found[2], **around}, note=_NODE)
+        return Code("python_file", {"file": file, "function": found[2] or "get_assert", **context})
+    return Code("javascript", {"file": file, "name": found[2], **context}, note=_NODE_NOTE)
 
 
 def _check_context(text: str) -> None:

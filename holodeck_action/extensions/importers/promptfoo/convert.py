@@ -18,10 +18,7 @@ from holodeck_action.extensions.importers.promptfoo.providers import Provider, p
 from holodeck_action.extensions.importers.promptfoo.templates import Templates
 from holodeck_action.extensions.importers.promptfoo.tests import Test, TestReader
 from holodeck_action.extensions.importers.source import Source, UnfitError, place_of
-from holodeck_action.extensions.importers.written import (
-    ImportResult,
-    WrittenSuite,
-)
+from holodeck_action.extensions.importers.written import ImportResult, WrittenSuite
 from holodeck_action.suite.configuration_errors import ConfigurationError
 
 _SETTINGS = {
@@ -88,7 +85,7 @@ def _setting_rows(source: Source, root: Mapping[str, Any]) -> Iterable[Row]:
 
 
 def _with_known_references(test: Test, providers: Sequence[Provider], prompts: Sequence[Prompt]) -> Test:
-    """Return the case; if its list of providers or prompts matches nothing, without that list and with a problem."""
+    """Return the case; a list of providers or prompts that matches nothing is removed and noted as a problem."""
     found = {
         "providers": names_any(test.data.get("providers"), {name for each in providers for name in each.ids}),
         "prompts": any(prompt.matches(test.data.get("prompts")) for prompt in prompts),
@@ -114,7 +111,7 @@ def _provider_row(provider: Provider) -> Row:
 def _group_by_instructions(
     prompts: Sequence[Prompt], tests: Sequence[Test], provider: Provider, templates: Templates
 ) -> Sequence[tuple[str | None, Sequence[Prompt]]]:
-    """Return the prompts grouped by system message, since a suite has only one system message."""
+    """Return the prompts by system message, which is None if it differs between cases or the target has none."""
     if provider.model is None:
         return [(None, prompts)]
     groups: dict[str | None, list[Prompt]] = {}

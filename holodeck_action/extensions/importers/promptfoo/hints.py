@@ -1,4 +1,4 @@
-"""What to do instead, for assertions without a counterpart."""
+"""Notes on assertions without a counterpart: the reason, or what to use instead."""
 
 from __future__ import annotations
 

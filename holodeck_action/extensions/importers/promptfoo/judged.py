@@ -13,14 +13,14 @@ from holodeck_action.extensions.importers.promptfoo.templates import script_text
 from holodeck_action.extensions.importers.promptfoo.tests import Test, WrittenAssertion
 from holodeck_action.extensions.importers.source import UnfitError
 
-_QUESTION = "prompts its judge in another way: check its verdicts with calibrate"
+_PROMPT_NOTE = "prompts its judge in another way: check its verdicts with calibrate"
 _RAG = {
     "answer-relevance": "answer_relevancy",
     "context-faithfulness": "faithfulness",
     "context-recall": "contextual_recall",
     "context-relevance": "contextual_relevancy",
 }
-_TEXT = {"rouge-n": ({"metric": "rouge", "variant": "rouge1"}, 0.75), "meteor": ({"metric": "meteor"}, 0.5)}
+_TEXT_SCORES = {"rouge-n": ({"metric": "rouge", "variant": "rouge1"}, 0.75), "meteor": ({"metric": "meteor"}, 0.5)}
 _CRITERIA = {
     "llm-rubric": ("{}", 0.5, ["actual_output"]),
     "g-eval": ("{}", 0.7, ["actual_output", "input"]),
@@ -38,11 +38,11 @@ _COSINE = ("similar", "similar:cosine")
 _EMBEDDING = re.compile(r"openai:embeddings?:(.+)")
 _DEFAULT_EMBEDDING = "text-embedding-3-large"
 """The model that promptfoo calls if none is named."""
-TYPES = (*_RAG, *_TEXT, *_CRITERIA, *_COSINE, "is-refusal")
+TYPES = (*_RAG, *_TEXT_SCORES, *_CRITERIA, *_COSINE, "is-refusal")
 
 
 class GradedAssertion(Struct, frozen=True):
-    """An assertion that needs a judge or a text score; its `value` is rendered."""
+    """An assertion that needs a judge or a text score; the templates in its `value` are rendered."""
 
     kind: str
     value: Any
@@ -52,81 +52,82 @@ class GradedAssertion(Struct, frozen=True):
     written: WrittenAssertion
 
 
-def graded_metric(read: GradedAssertion) -> tuple[dict[str, Any], dict[str, Any], str]:
+def graded_metric(assertion: GradedAssertion) -> tuple[dict[str, Any], dict[str, Any], str]:
     """Return the metric's entry in `evaluations`, the fields to add to the turn, and a note about differences.
 
     Raises:
         UnfitError: there is no similar metric.
     """
-    if read.kind == "is-refusal":
-        expect = "answer" if read.negated else "refusal"
+    if assertion.kind == "is-refusal":
+        expect = "answer" if assertion.negated else "refusal"
         return {"type": "refusal", "expect": expect}, {}, "a judge decides instead of a list of phrases"
-    if read.negated:
-        raise UnfitError("a negated judgement; word it as what the answer must be")
-    if read.threshold is not None and not 0 <= read.threshold <= 1:
+    if assertion.negated:
+        raise UnfitError("a judged assertion cannot be negated; write what the answer must be")
+    if assertion.threshold is not None and not 0 <= assertion.threshold <= 1:
         raise UnfitError("its threshold is not from 0 to 1")
-    if read.kind in _COSINE:
-        return _similar_metric(read), {}, "an empty text scores 0 without a call"
-    if read.kind in _TEXT:
-        settings, default = _TEXT[read.kind]
-        turn = {"ground_truth": _required_text(read)}
-        threshold = default if read.threshold is None else read.threshold
+    if assertion.kind in _COSINE:
+        return _similar_metric(assertion), {}, "an empty text scores 0 without a call"
+    if assertion.kind in _TEXT_SCORES:
+        settings, default = _TEXT_SCORES[assertion.kind]
+        turn = {"ground_truth": _required_text(assertion)}
+        threshold = default if assertion.threshold is None else assertion.threshold
         note = "splits texts into words in another way, so scores differ slightly"
         return {"type": "standard", **settings, "threshold": threshold}, turn, note
-    if read.kind in _RAG:
-        return _rag_metric(read)
-    return _geval_metric(read)
+    if assertion.kind in _RAG:
+        return _rag_metric(assertion)
+    return _geval_metric(assertion)
 
 
-def _rag_metric(read: GradedAssertion) -> tuple[dict[str, Any], dict[str, Any], str]:
-    made = {"type": "rag", "metric_type": _RAG[read.kind], "threshold": _threshold(read, 0.5), **_judge(read)}
+def _rag_metric(assertion: GradedAssertion) -> tuple[dict[str, Any], dict[str, Any], str]:
+    kind, threshold = _RAG[assertion.kind], _threshold(assertion, 0.5)
+    made = {"type": "rag", "metric_type": kind, "threshold": threshold, **_judge(assertion)}
     turn: dict[str, Any] = {}
-    if read.kind != "answer-relevance":
-        context = read.test.variables.get("context")
+    if assertion.kind != "answer-relevance":
+        context = assertion.test.variables.get("context")
         texts = [context] if isinstance(context, str) else context
         if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
             raise UnfitError("the case has no variable context; let the agent report what it retrieved")
         turn["retrieval_context"] = texts
-    if read.kind == "context-recall":
-        turn["ground_truth"] = _required_text(read)
-    return made, turn, _QUESTION
+    if assertion.kind == "context-recall":
+        turn["ground_truth"] = _required_text(assertion)
+    return made, turn, _PROMPT_NOTE
 
 
-def _geval_metric(read: GradedAssertion) -> tuple[dict[str, Any], dict[str, Any], str]:
-    template, default, params = _CRITERIA[read.kind]
-    several = read.value if isinstance(read.value, list) and read.kind == "g-eval" else []
+def _geval_metric(assertion: GradedAssertion) -> tuple[dict[str, Any], dict[str, Any], str]:
+    template, default, params = _CRITERIA[assertion.kind]
+    several = assertion.value if isinstance(assertion.value, list) and assertion.kind == "g-eval" else []
     texts = [script_text(text) for text in several]
-    rubric = read.test.options.get("rubricPrompt") or read.written.data.get("rubricPrompt")
-    if read.value is None and rubric:
+    rubric = assertion.test.options.get("rubricPrompt") or assertion.written.data.get("rubricPrompt")
+    if assertion.value is None and rubric:
         raise UnfitError("its rubricPrompt has the criteria; write them as those of a geval metric")
-    criteria = template.replace("{}", "\n".join(texts) if texts else _required_text(read, objects=True))
-    line = read.written.place.line
+    criteria = template.replace("{}", "\n".join(texts) if texts else _required_text(assertion, objects=True))
+    line = assertion.written.place.line
     made = {
         "type": "geval",
-        "name": str(read.written.data.get("metric") or f"{read.kind} (line {line})"),
+        "name": str(assertion.written.data.get("metric") or f"{assertion.kind} (line {line})"),
         "criteria": criteria,
         "evaluation_params": params,
-        "threshold": _threshold(read, default),
-        **_judge(read),
+        "threshold": _threshold(assertion, default),
+        **_judge(assertion),
     }
     note = "its criteria are graded together" if texts[1:] else ""
     if rubric:
         note = f"{note}; rubricPrompt is not used".lstrip("; ")
-    return made, {}, "; ".join(part for part in (_QUESTION, note) if part)
+    return made, {}, "; ".join(part for part in (_PROMPT_NOTE, note) if part)
 
 
-def _similar_metric(read: GradedAssertion) -> dict[str, Any]:
-    model = _embedding_model(read.written.data.get("provider") or read.test.options.get("provider"))
+def _similar_metric(assertion: GradedAssertion) -> dict[str, Any]:
+    model = _embedding_model(assertion.written.data.get("provider") or assertion.test.options.get("provider"))
     return {
         "type": "similar",
-        "value": _required_text(read),
+        "value": _required_text(assertion),
         "embedding_model": model,
-        "threshold": _threshold(read, 0.75),
+        "threshold": _threshold(assertion, 0.75),
     }
 
 
 def _embedding_model(named: Any) -> str:
-    """Return the name of OpenAI's embedding model that a provider names, or of the default one if it names a judge."""
+    """Return the OpenAI embedding model that a provider names; the default model if it names none."""
     if isinstance(named, dict) and "id" not in named:
         named = named.get("embedding")
     if isinstance(named, str) and (model := _EMBEDDING.fullmatch(named)):
@@ -144,19 +145,19 @@ def embedding_provider(metrics: Iterable[Mapping[str, Any]]) -> Mapping[str, Any
     return None
 
 
-def _judge(read: GradedAssertion) -> dict[str, Any]:
+def _judge(assertion: GradedAssertion) -> dict[str, Any]:
     """Return the metric's `model` setting for the assertion's judge; empty if no judge is named that can be used."""
-    named = read.written.data.get("provider")
+    named = assertion.written.data.get("provider")
     model = model_of(named) if named else None
     return {"model": model} if model else {}
 
 
-def _threshold(read: GradedAssertion, default: float) -> float:
-    return default if read.threshold is None else read.threshold
+def _threshold(assertion: GradedAssertion, default: float) -> float:
+    return default if assertion.threshold is None else assertion.threshold
 
 
-def _required_text(read: GradedAssertion, *, objects: bool = False) -> str:
-    value = read.value
+def _required_text(assertion: GradedAssertion, *, objects: bool = False) -> str:
+    value = assertion.value
     if value is None or (isinstance(value, dict | list) and not objects) or not script_text(value).strip():
         raise UnfitError("it has nothing to compare with")
     return script_text(value)

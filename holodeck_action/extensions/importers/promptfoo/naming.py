@@ -11,13 +11,13 @@ from holodeck_action.extensions.importers.promptfoo.templates import Templates, 
 from holodeck_action.extensions.importers.promptfoo.tests import Test
 from holodeck_action.extensions.importers.source import UnfitError
 
-NAME = 80
+NAME_LIMIT = 80
 """Most characters of a case's name."""
-_FOLDER = 60
+_FOLDER_LIMIT = 60
 """Most characters of a folder's name."""
 
 
-def test_name(test: Test, number: int, templates: Templates) -> str:
+def case_name(test: Test, number: int, templates: Templates) -> str:
     """Return the name of a case: its description, else the values of its variables, else its number."""
     description = test.data.get("description")
     if description:
@@ -26,7 +26,7 @@ def test_name(test: Test, number: int, templates: Templates) -> str:
         except UnfitError:
             return str(description)
     values = ", ".join(" ".join(script_text(value).split()) for value in test.variables.values())
-    return values if values.strip() and len(values) <= NAME - 20 else f"test {number}"
+    return values if values.strip() and len(values) <= NAME_LIMIT - 20 else f"test {number}"
 
 
 def names_any(chosen: Any, names: Iterable[str]) -> bool:
@@ -40,5 +40,5 @@ def names_any(chosen: Any, names: Iterable[str]) -> bool:
 
 
 def slug(text: str) -> str:
-    """Return a text as part of a folder name: lower-case letters, digits and hyphens."""
-    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:_FOLDER]
+    """Convert a text to a part of a folder name: lower-case letters, digits and hyphens."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:_FOLDER_LIMIT]

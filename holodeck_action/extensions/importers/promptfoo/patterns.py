@@ -11,8 +11,8 @@ The grammar of that part, for patterns without flags; docs/importing.md has it, 
     escape      = "\\" ( "d" | "D" | "w" | "W" | "s" | "S" | "t" | "n" | "v" | "f" | "r" | "0" | punctuation )
                 | "\\x" 2 digits | "\\u" 4 digits | "\\c" letter
 
-A lookbehind has one length. A number names a group before it that always takes part in a match. A brace that begins no
-quantifier is a literal. JavaScript sees a text as UTF-16 units, so the translated pattern matches units, too.
+A lookbehind has a fixed length. A number refers to an earlier group that takes part in every match. A brace that does
+not begin a quantifier is a literal. JavaScript sees a text as UTF-16 units; the translated pattern matches units.
 
 Source: ECMA-262, "Patterns" and its Annex B, "Regular Expressions Patterns".
 """
@@ -27,19 +27,19 @@ from collections.abc import Sequence
 from holodeck_action.extensions.importers.source import UnfitError
 
 SPACES = "\t\n\x0b\x0c\r \xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000\ufeff"
-"""White space of JavaScript."""
-_DEPTH = 50
+"""The characters that JavaScript regards as white space."""
+_MAX_DEPTH = 50
 """Most levels of nested groups."""
-_LAST = 0x10FFFF
+_MAX_CODE_POINT = 0x10FFFF
 _LINE_ENDS = "\n\r\u2028\u2029"
 _CONTROLS = {"t": "\t", "n": "\n", "v": "\x0b", "f": "\x0c", "r": "\r"}
 _PUNCTUATION = frozenset(string.punctuation + " ") - {"_"}
 _SYNTAX = frozenset("^$\\.*+?()[]{}|/")
 """Characters that may be escaped in a pattern with the flag `u`."""
 _UNQUOTED = frozenset(" !\"#%&',-/:;<=>@_`~")
-"""Punctuation that means itself outside of a set."""
+"""Punctuation that needs no escape outside of a set."""
 _QUANTIFIER = re.compile(r"(?:[*+?]|\{[0-9]+(?:,[0-9]*)?\})\??")
-_AROUND = ("(?=", "(?!", "(?<=", "(?<!")
+_LOOKAROUNDS = ("(?=", "(?!", "(?<=", "(?<!")
 
 
 def python_pattern(pattern: str, *, unicode: bool = False) -> str:
@@ -100,38 +100,38 @@ class _Parser:
         self._unicode = unicode
         self._at = 0
         self._groups: list[tuple[int, ...]] = []
-        """Of each group with a number, the parts of the pattern that hold it, itself the last."""
+        """For each numbered group, the parts of the pattern that contain it, outermost first, and its own part."""
         self._closed: set[int] = set()
         self._parts = 0
-        self._unsure: set[int] = set()
-        """Parts that need not take part in a match."""
-        self._named: list[int] = []
-        """Groups that the pattern refers to."""
+        self._optional: set[int] = set()
+        """Parts of the pattern that some matches do not use."""
+        self._referenced: list[int] = []
+        """Numbers of the groups that the pattern refers to."""
         self.splits = False
-        """Whether the pattern might match a half of a character beyond U+FFFF, or between its halves.
+        """Whether the pattern might match one half of a character beyond U+FFFF, or a position between its halves.
 
-        Without such atoms it cannot. Atoms that match all of these characters may be repeated without a limit: whatever
-        takes one half can take the other, too, unless two of them need a half each.
+        It cannot if no atom matches halves, or if each atom that matches halves matches all of them and is repeated
+        without a limit, so that it matches both halves. Two such atoms that must match might match one half each.
         """
-        self._wide = 0
-        """Number of atoms that match halves."""
-        self._required = 0
-        """Number of these that match at least one."""
+        self._half_atoms = 0
+        """Number of atoms that match halves of such characters."""
+        self._required_half_atoms = 0
+        """Number of these atoms that must match at least once."""
 
     def parse(self) -> str:
         made = self._parse_pattern(())
         if self._at < len(self._text):
             raise _unfit_error("a parenthesis that closes nothing")
-        if any(self._unsure & set(self._groups[number - 1]) for number in self._named):
-            raise _unfit_error("a reference to a group that may not take part")
-        self.splits |= bool(self._named and self._wide)
+        if any(self._optional & set(self._groups[number - 1]) for number in self._referenced):
+            raise _unfit_error("a reference to a group that need not match")
+        self.splits |= bool(self._referenced and self._half_atoms)
         return made
 
     def _peek(self, count: int) -> str:
         return self._text[self._at : self._at + count]
 
     def _parse_pattern(self, inside: tuple[int, ...]) -> str:
-        if len(inside) > _DEPTH:
+        if len(inside) > _MAX_DEPTH:
             raise _unfit_error("groups nested too deeply")
         part = self._next_part()
         sequences = [self._parse_sequence((*inside, part))]
@@ -139,7 +139,7 @@ class _Parser:
             self._at += 1
             sequences.append(self._parse_sequence((*inside, part)))
         if len(sequences) > 1:
-            self._unsure.add(part)
+            self._optional.add(part)
         return "|".join(sequences)
 
     def _next_part(self) -> int:
@@ -150,38 +150,38 @@ class _Parser:
         made: list[str] = []
         while self._at < len(self._text) and self._peek(1) not in ("|", ")"):
             part = self._next_part()
-            before, is_group = (self._wide, self._required), self._peek(1) == "("
+            before, is_group = (self._half_atoms, self._required_half_atoms), self._peek(1) == "("
             at_start = made[:1] == [r"\A"] and all(item.startswith((r"\A", "(?=", "(?!")) for item in made)
             atom, repeatable = self._parse_term((*inside, part), at_start)
             quantifier = _QUANTIFIER.match(self._text, self._at)
             if quantifier:
                 if not repeatable:
                     raise _unfit_error("a quantifier without an atom")
-                self._unsure.add(part)
+                self._optional.add(part)
                 self._at = quantifier.end()
                 if _QUANTIFIER.match(self._text, self._at):
                     raise _unfit_error("a quantifier after a quantifier")
                 atom = (f"(?:{atom})" if atom == "(?!)" else atom) + quantifier[0]
             if is_group:
-                self.splits |= quantifier is not None and self._required > before[1]
-            elif self._wide > before[0]:
+                self.splits |= quantifier is not None and self._required_half_atoms > before[1]
+            elif self._half_atoms > before[0]:
                 self._note_repetition(quantifier[0] if quantifier else "")
             made.append(atom)
         return "".join(made)
 
     def _note_repetition(self, quantifier: str) -> None:
-        self._required += quantifier.startswith("+")
-        self.splits |= not quantifier.startswith(("*", "+")) or self._required > 1
+        self._required_half_atoms += quantifier.startswith("+")
+        self.splits |= not quantifier.startswith(("*", "+")) or self._required_half_atoms > 1
 
     def _note_characters(self, found: Sequence[tuple[int, int]]) -> None:
         if _has_halves(found):
-            self._wide += 1
+            self._half_atoms += 1
             self.splits |= _has_halves(_complement(found))
 
     def _parse_term(self, inside: tuple[int, ...], at_start: bool) -> tuple[str, bool]:
         """Return the next assertion or atom in Python's syntax, and whether a quantifier may follow it.
 
-        `at_start` is whether it can only match at the start of the text.
+        `at_start` is whether the term can only match at the start of the text.
         """
         character = self._peek(1)
         if character == "(":
@@ -206,10 +206,10 @@ class _Parser:
         return _literal_text(character), True
 
     def _parse_group(self, inside: tuple[int, ...], at_start: bool) -> tuple[str, bool]:
-        for start in _AROUND:
+        for start in _LOOKAROUNDS:
             if self._peek(len(start)) == start:
                 self.splits |= not at_start or start.startswith("(?<")
-                self._unsure.add(inside[-1])
+                self._optional.add(inside[-1])
                 return self._parse_group_body(start, inside), False
         if self._peek(3) == "(?:":
             return self._parse_group_body("(?:", inside), True
@@ -243,7 +243,7 @@ class _Parser:
             self._at = number.end()
             if int(number[1]) not in self._closed:
                 raise _unfit_error("a reference to an undefined group")
-            self._named.append(int(number[1]))
+            self._referenced.append(int(number[1]))
             return f"(?:\\{number[1]})", True
         members = self._parse_class_escape()
         self._note_characters(_ranges_of(members) if isinstance(members, str) else members)
@@ -289,7 +289,7 @@ class _Parser:
         r"""Return the character that an escape in a set means, or the character ranges of an escape such as `\d`."""
         kind = self._text[self._at + 1 : self._at + 2]
         self._at += 2
-        found = _ALL.get(kind.lower())
+        found = _CLASS_RANGES.get(kind.lower())
         if found is not None:
             return found if kind.islower() else _complement(found)
         if kind in _CONTROLS:
@@ -315,33 +315,33 @@ def _ranges_of(characters: str) -> list[tuple[int, int]]:
     return [(ord(character), ord(character)) for character in characters]
 
 
-_ALL: dict[str, list[tuple[int, int]]] = {
+_CLASS_RANGES: dict[str, list[tuple[int, int]]] = {
     "d": [(48, 57)],
     "w": [(48, 57), (65, 90), (95, 95), (97, 122)],
     "s": _ranges_of(SPACES),
 }
 
 
-def _complement(found: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+def _complement(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     """Return the code point ranges of all characters outside the given ranges."""
     made: list[tuple[int, int]] = []
     free = 0
-    for first, last in sorted(found):
+    for first, last in sorted(ranges):
         if first > free:
             made.append((free, first - 1))
         free = max(free, last + 1)
-    return [*made, (free, _LAST)] if free <= _LAST else made
+    return [*made, (free, _MAX_CODE_POINT)] if free <= _MAX_CODE_POINT else made
 
 
-def _ranges_text(found: Sequence[tuple[int, int]]) -> str:
+def _ranges_text(ranges: Sequence[tuple[int, int]]) -> str:
     return "".join(
-        _code_text(first) if first == last else f"{_code_text(first)}-{_code_text(last)}" for first, last in found
+        _code_text(first) if first == last else f"{_code_text(first)}-{_code_text(last)}" for first, last in ranges
     )
 
 
-def _has_halves(found: Sequence[tuple[int, int]]) -> bool:
+def _has_halves(ranges: Sequence[tuple[int, int]]) -> bool:
     """Return whether some range contains surrogates or code points beyond U+FFFF."""
-    return any(last >= 0xD800 and (first < 0xE000 or last > 0xFFFF) for first, last in found)
+    return any(last >= 0xD800 and (first < 0xE000 or last > 0xFFFF) for first, last in ranges)
 
 
 def _literal_text(character: str) -> str:
@@ -357,4 +357,4 @@ def _code_text(point: int) -> str:
 
 
 def _unfit_error(what: str) -> UnfitError:
-    return UnfitError(f"the pattern is not in the part of JavaScript that is translated ({what}); write a code grader")
+    return UnfitError(f"the pattern has JavaScript syntax that is not translated ({what}); write a code grader")

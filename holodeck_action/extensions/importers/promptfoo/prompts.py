@@ -35,7 +35,7 @@ class Prompt(Struct, frozen=True):
     Attributes:
         place: position of the prompt in the file.
         label: label of the prompt; empty if it has no label.
-        template: template of the text, or of the messages of a chat.
+        template: the template: a text, or the messages of a chat.
         problem: reason why the prompt cannot be imported; empty if it can.
         config: model settings that the prompt defines.
         names: names by which providers and cases refer to the prompt: its label and its id in promptfoo.
@@ -71,7 +71,7 @@ class FilledPrompt(Struct, frozen=True):
     Attributes:
         instructions: the system message; None if there is no system message.
         input: the user message.
-        whole: the whole prompt as a target that is a program receives it.
+        whole: the whole prompt, for a target that is a program.
     """
 
     instructions: str | None
@@ -99,7 +99,7 @@ def _read_prompts(source: Source, written: Sequence[Any], whole: Place) -> Itera
             text = item.get("raw") or item.get("id") if isinstance(item, dict) else item
             named = (str(item["id"]),) if isinstance(item, dict) and item.get("id") else ()
             if not isinstance(text, str):
-                raise UnfitError("a prompt is a text or names a file")
+                raise UnfitError("a prompt must be a text or the name of a file")
             config = plain(item.get("config")) if isinstance(item, dict) else None
             config = config if isinstance(config, dict) else {}
             for prompt in _prompts_of_text(source, text, place, label):
@@ -122,7 +122,7 @@ def _prompts_of_text(source: Source, text: str, place: Place, label: str) -> Ite
                 (own, _chat_or_text(text)) for own, text in _split_file(path.suffix.lower(), source.text(path), file)
             ]
         if not parts:
-            raise UnfitError(f"the file {file} holds no prompt")
+            raise UnfitError(f"the file {file} contains no prompt")
         for number, (own, template) in enumerate(parts, 1):
             shown = own or label or path.stem
             if not own and len(parts) > 1:
@@ -136,7 +136,7 @@ def _split_file(kind: str, text: str, file: str) -> list[tuple[str, str]]:
     """Return the label and text of each prompt in a file, split by promptfoo's rules for the file's suffix.
 
     Raises:
-        UnfitError: the file contains code.
+        UnfitError: the file contains code, or is invalid CSV.
     """
     lines = re.split("\r?\n", text)
     if kind == ".txt":
@@ -218,7 +218,7 @@ def fill_prompt(
         whole = f"{templates.render(start, variables)}{data}{templates.render(end, variables)}"
         data = _chat_or_text(whole)
     elif start or end:
-        raise UnfitError("prefix and suffix of a chat")
+        raise UnfitError("its prefix and suffix cannot be added to a chat")
     else:
         whole = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     messages = data if isinstance(data, list) and data and all(_is_message(item) for item in data) else None

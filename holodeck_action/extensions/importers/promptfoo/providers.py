@@ -31,7 +31,7 @@ _SERVICES = {
     "deepseek": "deepseek",
     "openrouter": "openrouter",
 }
-"""Our name of each provider, by its name in promptfoo."""
+"""The name of each provider in agent.yaml, by its name in promptfoo."""
 _OTHER_KINDS = frozenset(
     (
         "embedding",
@@ -85,7 +85,7 @@ def providers_of(source: Source, root: Mapping[str, Any]) -> list[Provider]:
     written = root.get(key)
     if written is None:
         return [
-            _refusing_provider(
+            _placeholder_provider(
                 place_of(source.name, root), "provider", "the configuration names no provider; set target"
             )
         ]
@@ -155,12 +155,12 @@ def _read_provider(source: Source, written: Any, place: Place) -> Provider:
     try:
         if any(isinstance(inner, dict) and inner.get(key) for key in ("transform", "delay")):
             raise UnfitError("its answers are transformed or delayed; do that in your own agent")
-        return Provider(place, name, **{**shared, **_answerer_fields(source, id_, config)})
+        return Provider(place, name, **{**shared, **_target_fields(source, id_, config)})
     except UnfitError as error:
-        return _refusing_provider(place, name, str(error), **shared)
+        return _placeholder_provider(place, name, str(error), **shared)
 
 
-def _refusing_provider(place: Place, name: str, reason: str, **shared: Any) -> Provider:
+def _placeholder_provider(place: Place, name: str, reason: str, **shared: Any) -> Provider:
     text = f"{place}: the provider {name} was not imported: call your agent here"
     code = f"def answer(messages, request):\n    {'Raise an error: nothing may answer in place of the agent.'!a}\n"
     code += f"    raise NotImplementedError({text!a})\n"
@@ -168,32 +168,33 @@ def _refusing_provider(place: Place, name: str, reason: str, **shared: Any) -> P
     return Provider(place, name, target=f"python:{_MODULE}:answer", agent=code, problem=reason, **shared)
 
 
-def _answerer_fields(source: Source, id_: str, config: Mapping[str, Any]) -> dict[str, Any]:
+def _target_fields(source: Source, id_: str, config: Mapping[str, Any]) -> dict[str, Any]:
     model = model_of({"id": id_, "config": dict(config)})
     if model is not None:
         return _model_fields(model, config)
     if id_ == "echo":
-        return _agent_fields("prompt_back(request)")
+        return _agent_fields("echo_prompt(request)")
     found = re.fullmatch(r"(?:python:|file://)(?:file://)?(.+?\.py)(?::(\w+))?", id_)
     if found:
         path = source.file_named(found[1])
-        call = f"python_provider(request, {FILE}{str(path)!a}{FILE}, {found[2] or 'call_api'!a}, {dict(config)!a})"
+        file = f"{PATH_MARK}{str(path)!a}{PATH_MARK}"
+        call = f"python_provider(request, {file}, {found[2] or 'call_api'!a}, {dict(config)!a})"
         return _agent_fields(call)
     if id_.startswith("exec:"):
-        folder = f"{FILE}{str(source.path.parent)!a}{FILE}"
-        return _agent_fields(f"program(request, {id_.removeprefix('exec:').strip()!a}, {folder}, {dict(config)!a})")
+        folder = f"{PATH_MARK}{str(source.path.parent)!a}{PATH_MARK}"
+        return _agent_fields(f"run_command(request, {id_.removeprefix('exec:').strip()!a}, {folder}, {dict(config)!a})")
     if re.match(r"https?(:|$)", id_):
         return _service_fields(str(config.get("url") or id_), config)
-    raise UnfitError("this kind of target does not exist here; write an agent in Python, a command or a service")
+    raise UnfitError("this kind of provider is not supported; write an agent in Python, a command or a service")
 
 
-FILE = "\x01"
+PATH_MARK = "\x01"
 """Marks both ends of a file path that the written module must resolve from its own folder."""
 
 
 def _agent_fields(call: str) -> dict[str, Any]:
     code = f'def answer(messages, request):\n    """Answer one turn."""\n    return {call}\n'
-    used = library_code(("providers_code.py",), re.sub(f"{FILE}.*?{FILE}", "''", code))
+    used = library_code(("providers_code.py",), re.sub(f"{PATH_MARK}.*?{PATH_MARK}", "''", code))
     return {"target": f"python:{_MODULE}:answer", "agent": f"{used}\n\n\n{code}"}
 
 

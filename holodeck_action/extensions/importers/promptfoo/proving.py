@@ -55,17 +55,17 @@ def build_proof(source: Source, folder: Path, answers: Sequence[str]) -> Proof:
         return files_of(builder.build("", None, [prompt], tests)), builder.rows
 
     _, rows = build_files([test for _, test in found])
-    left = {
+    not_compared = {
         f"{row.file}:{row.line}:{row.column}": f"{row.file}:{row.line} {row.source}"
         for row in rows
         if not _needs_no_model(row)
     }
-    kept = [(pair, test) for pair, test in found if pair.place not in left]
+    kept = [(pair, test) for pair, test in found if pair.place not in not_compared]
     if not kept:
         raise ConfigurationError([f"{source.shown}: nothing can be compared: every assertion needs a model"])
     files, _ = build_files([test for _, test in kept])
     theirs = {"prompts": ["proof"], "providers": ["echo"], "tests": [_test_entry(source, test) for _, test in kept]}
-    return Proof([pair for pair, _ in kept], files, json.dumps(theirs), list(left.values()))
+    return Proof([pair for pair, _ in kept], files, json.dumps(theirs), list(not_compared.values()))
 
 
 def _needs_no_model(row: Row) -> bool:

@@ -23,7 +23,7 @@ _SCORED = frozenset(
 _BETWEEN = re.compile(f"[{SPACES},]*+")
 _QUOTED = re.compile(rf'"((?:\\["\\]|""|[^"])*+)"[{SPACES}]*+(?:,|\Z)')
 _BACKSLASH_LAST = re.compile(rf'"([^"]*+)"[{SPACES}]*+(?:,|\Z)')
-"""Matches a quoted text that ends in a backslash that escapes nothing: `"C:\\"`."""
+"""Matches a quoted text whose last character is a backslash that escapes nothing: `"C:\\"`."""
 
 
 class CaseRow(Struct, frozen=True):

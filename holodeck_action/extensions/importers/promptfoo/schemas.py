@@ -10,12 +10,12 @@ from holodeck_action.extensions.importers.source import UnfitError, plain
 _DRAFT = ("http://json-schema.org/draft-07/schema", "http://json-schema.org/draft-07/schema#")
 _FORMATS = frozenset(("date", "email", "ipv4", "ipv6"))
 """Formats that Ajv and `jsonschema` check alike."""
-_SEVERAL = frozenset(("anyOf", "oneOf", "allOf"))
-_SINGLE = frozenset(
+_SCHEMA_LISTS = frozenset(("anyOf", "oneOf", "allOf"))
+_SCHEMAS = frozenset(
     ("not", "if", "then", "else", "contains", "additionalItems", "propertyNames", "additionalProperties")
 )
-_NAMED = frozenset(("$defs", "definitions", "properties", "patternProperties"))
-_PLAIN = frozenset(
+_SCHEMA_MAPPINGS = frozenset(("$defs", "definitions", "properties", "patternProperties"))
+_OTHER_KEYWORDS = frozenset(
     (
         *("$id", "$schema", "$ref", "$comment", "type", "nullable", "maximum", "minimum", "exclusiveMaximum", "format"),
         *("exclusiveMinimum", "multipleOf", "maxLength", "minLength", "pattern", "maxProperties", "minProperties"),
@@ -23,7 +23,7 @@ _PLAIN = frozenset(
         *("deprecated", "readOnly", "writeOnly", "examples", "contentMediaType", "contentEncoding", "contentSchema"),
     )
 )
-_KEYWORDS = _SEVERAL | _SINGLE | _NAMED | _PLAIN | {"items", "dependencies"}
+_KEYWORDS = _SCHEMA_LISTS | _SCHEMAS | _SCHEMA_MAPPINGS | _OTHER_KEYWORDS | {"items", "dependencies"}
 
 
 class NeverPassesError(UnfitError):
@@ -31,7 +31,7 @@ class NeverPassesError(UnfitError):
 
 
 def python_schema(schema: Any) -> dict[str, Any]:
-    """Return a schema with which Python's `jsonschema` accepts the same values as Ajv does with this schema.
+    """Convert a schema, so that Python's `jsonschema` accepts the same values as Ajv accepts with the original.
 
     Raises:
         NeverPassesError: Ajv rejects the schema.
@@ -56,13 +56,13 @@ def _convert_keywords(schema: dict[str, Any]) -> dict[str, Any]:
     _check_keywords(schema)
     made: dict[str, Any] = {}
     for key, value in schema.items():
-        if key in _SINGLE:
+        if key in _SCHEMAS:
             made[key] = _convert_schema(value)
-        elif key in _SEVERAL:
+        elif key in _SCHEMA_LISTS:
             made[key] = [_convert_schema(item) for item in value]
         elif key == "patternProperties":
             made[key] = {_convert_pattern(name): _convert_schema(item) for name, item in value.items()}
-        elif key in _NAMED:
+        elif key in _SCHEMA_MAPPINGS:
             made[key] = {name: _convert_schema(item) for name, item in value.items()}
         elif key == "items":
             made[key] = [_convert_schema(item) for item in value] if isinstance(value, list) else _convert_schema(value)

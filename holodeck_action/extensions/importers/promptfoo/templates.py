@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 
-SECONDS = 5.0
-"""Time limit of one template."""
-ALL_SECONDS = 30.0
-"""Time limit of all templates of an import together."""
+TEMPLATE_LIMIT_S = 5.0
+"""Time limit of one template, in seconds."""
+TOTAL_LIMIT_S = 30.0
+"""Time limit of all templates of an import together, in seconds."""
 MOST_CHARACTERS = 16_000_000
 """Most characters of a rendered text."""
 _COMPILED = 1000
@@ -33,7 +33,7 @@ _COMPILED = 1000
 class Templates:
     """Renders the templates of one import. Use it only in the worker process with limits on time and memory."""
 
-    def __init__(self, seconds: float = SECONDS, all_seconds: float = ALL_SECONDS) -> None:
+    def __init__(self, seconds: float = TEMPLATE_LIMIT_S, all_seconds: float = TOTAL_LIMIT_S) -> None:
         """Set the time limits in seconds: `seconds` for each template, `all_seconds` for all templates together."""
         self._seconds = seconds
         self._left = all_seconds
@@ -135,7 +135,7 @@ _ABSENT: Any = object()
 
 
 class _Variables:
-    """The value of `env` in templates, which has a placeholder for each environment variable."""
+    """The value of `env` in templates, with a placeholder for each environment variable."""
 
     def __getitem__(self, name: Any) -> str:
         if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
@@ -155,7 +155,7 @@ def _environment() -> ImmutableSandboxedEnvironment:
             super().__init__(hint, name=name)
             if obj is not _ABSENT and not isinstance(obj, dict | Undefined):
                 # For example the `length` of a text, which exists in JavaScript.
-                raise UnfitError(f"the template uses {one_line(str(name), 50)!r}, which only JavaScript may know")
+                raise UnfitError(f"the template uses {one_line(str(name), 50)!r}, which may exist only in JavaScript")
 
         def __getattr__(self, name: str) -> Any:
             if name.startswith("__"):

@@ -18,8 +18,8 @@ from holodeck_action.extensions.importers.source import MOST_CASES, Place, Sourc
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.yaml.document import MarkedList, MarkedMap
 
-_REFERENCES = 20
-"""Most references, or files, in a chain."""
+_MAX_CHAIN = 20
+"""Most references, or files that include each other, in a chain."""
 
 
 class WrittenAssertion(Struct, frozen=True):
@@ -125,7 +125,7 @@ class TestReader:
             UnfitError: the chain is circular or too long.
             ConfigurationError: the configuration includes files too often.
         """
-        if path in chain or len(chain) == _REFERENCES:
+        if path in chain or len(chain) == _MAX_CHAIN:
             raise UnfitError(f"the file {self._source.relative(path)} is included by files that include each other")
         self._named += 1
         if self._named > MOST_CASES:
@@ -134,7 +134,7 @@ class TestReader:
         return (*chain, path)
 
     def _read_tests(self, written: Any, place: Place, chain: Sequence[Path] = ()) -> Iterator[Test]:
-        """Yield the cases of `tests`, which is a list, the name of a file, or a generator program, which is refused."""
+        """Yield the cases of `tests`; anything but a case, a list or a file name gives a case with a problem."""
         if written is None:
             return
         if isinstance(written, list):
@@ -188,7 +188,7 @@ class TestReader:
         return data
 
     def _read_test(self, written: Mapping[str, Any], place: Place, *, one_line: bool = False) -> Test:
-        """Return a case; `one_line` means that all of the case is on one line of its file."""
+        """Return a case; `one_line` is whether the whole case is on one line of its file."""
         problem, variables = "", {}
         try:
             variables = self._read_variables(written.get("vars"))
@@ -206,7 +206,7 @@ class TestReader:
         if isinstance(written, str):
             written = [written]
         if written is not None and not isinstance(written, list):
-            yield WrittenAssertion(Place(file, line or 1), {"type": "assert", "problem": "assertions are a list"})
+            yield WrittenAssertion(Place(file, line or 1), {"type": "assert", "problem": "it is not a list"})
             return
         for index, item in enumerate(written or ()):
             place = place_of(file, written, index)
@@ -223,12 +223,12 @@ class TestReader:
             elif isinstance(item, dict):
                 yield WrittenAssertion(place, self._resolve_reference(item))
             else:
-                yield WrittenAssertion(place, {"type": str(item), "problem": "an assertion is a mapping with a type"})
+                yield WrittenAssertion(place, {"type": str(item), "problem": "it must be a mapping with a type"})
 
     def _resolve_reference(self, written: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the part of the configuration that `$ref` points to, overridden by the mapping's other keys."""
+        """Return a mapping with the keys that its `$ref` adds, if any; with a `problem` if it does not resolve."""
         found: Any = written
-        for _ in range(_REFERENCES):
+        for _ in range(_MAX_CHAIN):
             if not isinstance(found, dict) or "$ref" not in found:
                 break
             pointer = str(found["$ref"])
@@ -311,7 +311,7 @@ class TestReader:
             yield self._fill_variables(test, dict(values))
 
     def _fill_variables(self, test: Test, variables: Mapping[str, Any]) -> Test:
-        """Return the case with these variables: their templates are rendered, and a final line break is removed."""
+        """Return the case with rendered variables without final line breaks; with a `problem` if rendering fails."""
         variables = {
             key: value.removesuffix("\n") if isinstance(value, str) else value for key, value in variables.items()
         }
@@ -332,7 +332,7 @@ class TestReader:
                     scenario = self._source.data(path)
                     place = Place(self._source.relative(path), 1)
                 if not isinstance(scenario, dict):
-                    raise UnfitError("a scenario is a mapping with config and tests")
+                    raise UnfitError("a scenario must be a mapping with config and tests")
             except UnfitError as error:
                 self._add_missing(place, "scenario", str(error))
                 yield Test(place, {}, {}, (), {}, f"scenario: {error}")

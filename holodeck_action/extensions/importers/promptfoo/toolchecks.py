@@ -17,7 +17,7 @@ TYPES = (
 
 
 def tool_check(kind: str, value: Any, threshold: float | None, *, negated: bool) -> tuple[str, Any, float | None]:
-    """Return the name of the function in `checks.py`, the expected value, and the threshold.
+    """Return the name of the function in `checks.py`, the expected value, and the threshold (None without a score).
 
     Raises:
         UnfitError: the value has the wrong form for the assertion type, or refers to steps other than tool calls.

@@ -120,7 +120,7 @@ def test_a_reference_within_a_section_and_to_itself() -> None:
 
 def noted(text: str, domain: Domain = "none", *, defined: bool = True, referred: bool = True) -> dict[str, str]:
     found = make_document("law.md", dedent(text), ChunkRules(domain=domain))
-    added = chunk_notes(found, defined=defined, referred=referred)
+    added = chunk_notes(found, with_definitions=defined, with_references=referred)
     return {chunk.id: note for chunk, note in zip(found.chunks, added, strict=True) if note}
 
 

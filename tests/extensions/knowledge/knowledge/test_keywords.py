@@ -53,7 +53,7 @@ def test_bm25_is_the_formula_on_any_texts(texts: list[str], query: str) -> None:
     found = index.scores(query)
     expected = plain_bm25(texts, query)
     assert [found.get(place, 0.0) for place in range(len(texts))] == pytest.approx(expected)
-    assert all(0.0 < score < index.limit(query) for score in found.values())
+    assert all(0.0 < score < index.upper_bound(query) for score in found.values())
 
 
 def test_no_texts() -> None:

@@ -109,7 +109,7 @@ def test_a_cell_may_hold_lines() -> None:
         ([{"id": " ", "text": "a"}], ".json", "record 1: its id must be a text or a number that is not blank"),
         ([{"id": None, "text": "a"}], ".json", "record 1: its id must be"),
         ([{"id": True, "text": "a"}], ".json", "record 1: its id must be"),
-        ("id,id\n1,2\n", ".csv", "two columns have one name"),
+        ("id,id\n1,2\n", ".csv", "two columns have the same name"),
         ("id,text\n1\n", ".csv", "line 2 has 1 cells, the first line 2"),
         ('id,text\n1,"a', ".csv", "line 2: "),
     ],

@@ -1,4 +1,4 @@
-"""`ExamChanges`: the differences between the terms of a run and its base, as phrases with positions in files."""
+"""`TermsChanges`: the changes of a run's terms since its base, as phrases with positions in files."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from holodeck_action.suite.model.policy import Reaction
 Way = Literal["laxer", "changed", "unknown"]
 """The direction of a change: `changed` if it is unclear, `unknown` if the base does not have the term."""
 _PLAIN = re.compile(r"\w[\w./-]{0,59}", re.ASCII)
-_NAMED = 3
-MOST_NAMED = 20
-"""Largest number of cases that a long message names."""
+_CASES_NAMED = 3
+MAX_CASES_NAMED = 20
+"""Maximum number of cases that a long message names."""
 MOST_CHANGES = 4
-"""Largest number of changes that a first line names."""
+"""Maximum number of changes that the first line of a report names."""
 
 
 class ChangedPlace(Struct, frozen=True, omit_defaults=True):
-    """A changed case, metric of a case, or key.
+    """The place of a change: a case, a metric of a case, or a key of the policy file.
 
     Attributes:
-        name: the case's name, or its id if it has no name; empty for a key, which belongs to no case.
-        source: its position in a file; None if unknown.
-        of_base: whether the position is in the base's file, because the run no longer has the item.
+        name: the case's name, or its id if it has no name; empty for a key.
+        source: the position in a file; None if unknown.
+        of_base: whether the position is in the base's file, because the run no longer has the place.
     """
 
     name: str
@@ -46,7 +46,7 @@ class TermsChange(Struct, frozen=True):
 
     Attributes:
         way: `laxer`; `changed` if the direction is unclear; `unknown` if the base does not have the term.
-        said: a phrase with a verb, such as `lowers min_pass_rate from 1 to 0.5`, to be followed by names of cases.
+        said: a phrase with a verb, such as `lowers min_pass_rate from 1 to 0.5`; names of cases can follow it.
         places: the changed cases, metrics or keys.
     """
 
@@ -57,14 +57,14 @@ class TermsChange(Struct, frozen=True):
     @property
     def text(self) -> str:
         """The phrase with the first cases and the first position: plain text with untrusted names."""
-        return phrase(self, _NAMED)
+        return change_phrase(self, _CASES_NAMED)
 
 
-class ExamChanges(Struct, frozen=True):
+class TermsChanges(Struct, frozen=True):
     """All changes of the terms.
 
     Attributes:
-        reaction: the stricter value of `baseline.on_loosened` in base and run.
+        reaction: the stricter one of the base's and the run's `baseline.on_loosened`.
         changes: the changes: `laxer` ones first, then `changed` ones, then `unknown` ones.
     """
 
@@ -82,33 +82,35 @@ class ExamChanges(Struct, frozen=True):
         return sum(change.way != "unknown" for change in self.changes)
 
 
-def phrase(change: TermsChange, most: int) -> str:
-    """Return a change with its first `most` cases and the first position: plain text with untrusted names."""
-    names = [plain_name(place.name) for place in change.places[:most] if place.name]
+def change_phrase(change: TermsChange, max_cases: int) -> str:
+    """Return a change with its first `max_cases` cases and the first position: plain text with untrusted names."""
+    names = [plain_name(place.name) for place in change.places[:max_cases] if place.name]
     more = len(change.places) - len(names)
-    listed = listing(names + ([f"{more:,} more"] if names and more > 0 else []))
+    listed = join_phrases(names + ([f"{more:,} more"] if names and more > 0 else []))
     where = str(next(iter(change.places), ""))
     return change.said + (f" {listed}" if names else "") + (f" at {where}" if where else "")
 
 
-def sentence(
-    changes: Sequence[TermsChange], most: int = MOST_CHANGES, shown: Callable[[str], str] = lambda text: text
+def changes_clause(
+    changes: Sequence[TermsChange],
+    max_changes: int = MOST_CHANGES,
+    format_phrase: Callable[[str], str] = lambda text: text,
 ) -> str:
-    """Return changes as the end of a sentence, such as `removes c11 and quarantines c3`; `shown` escapes each
-    phrase."""
-    phrases = [shown(change.text) for change in changes[:most]]
-    if len(changes) > most:
-        phrases.append(f"{len(changes) - most:,} more")
-    return listing(phrases)
+    """Return the first `max_changes` changes as the end of a sentence, such as `removes c11 and quarantines c3`;
+    `format_phrase` escapes each phrase."""
+    phrases = [format_phrase(change.text) for change in changes[:max_changes]]
+    if len(changes) > max_changes:
+        phrases.append(f"{len(changes) - max_changes:,} more")
+    return join_phrases(phrases)
 
 
-def listing(parts: Sequence[str]) -> str:
+def join_phrases(parts: Sequence[str]) -> str:
     """Join phrases with commas and `and`."""
     return " and ".join(filter(None, (", ".join(parts[:-1]), *parts[-1:])))
 
 
 def plain_name(name: str) -> str:
-    """Return a name from a suite for plain text: unchanged if it is one word, else quoted and shortened."""
+    """Return an untrusted name for plain text: unchanged if it is one word, else quoted and shortened."""
     return name if _PLAIN.fullmatch(name) else quoted(name)
 
 

@@ -1,7 +1,7 @@
-"""Compares what a run must meet to pass with what its base had to meet.
+"""Compares the terms of a run, which it must meet to pass, with the terms of its base.
 
 Terms are cases, metrics, thresholds and gates. The comparison finds terms that are less strict than the base's,
-changed, or unknown for the base.
+changed, or unknown on the base.
 """
 
 from __future__ import annotations
@@ -11,38 +11,38 @@ from collections.abc import Iterator, Mapping
 from datetime import date
 from typing import Any
 
-from holodeck_action.decide.exam_cases import (
+from holodeck_action.decide.case_terms import (
     CaseTerms,
     case_changes,
     field_phrase,
     own_terms,
     recorded_terms,
 )
-from holodeck_action.decide.exam_changes import (
+from holodeck_action.decide.survey import is_expired
+from holodeck_action.decide.terms import EXPIRES, REACTIONS, compared_fields
+from holodeck_action.decide.terms_changes import (
     ChangedPlace,
-    ExamChanges,
     TermsChange,
+    TermsChanges,
     Way,
-    listing,
+    join_phrases,
     plain_name,
     sort_changes,
 )
-from holodeck_action.decide.survey import is_expired
-from holodeck_action.decide.terms import EXPIRES, REACTIONS, compared_fields
 from holodeck_action.record.judge_card import Configuration
 from holodeck_action.record.record import BaseRun, CaseRecord, Record
 from holodeck_action.suite.model.base_sources import MERGE_BASE
 from holodeck_action.suite.model.policy import Baseline, GateMetric, Gates, GateSummary, Reaction
 
-_BESIDE = "against"
-"""Prefix of the source of a base that a command-line option ran together with the head."""
-_UNTOLD = (
+_AGAINST = "against"
+"""Start of `BaseRun.source` if a command-line option ran the base together with the head."""
+_UNKNOWN_TERMS = (
     TermsChange(
         "unknown", ("cannot be compared with the base's own terms, which the base's record does not contain"), ()
     ),
 )
 _NO_BOUNDS = GateMetric.model_construct()
-_CONFIGURED = {
+_CONFIGURATION_CHANGES = {
     "addresses": "calls the judges of {} at other addresses",
     "model_settings": "calls the judges of {} with other settings",
     "panel": "combines the verdicts of a panel in another way for {}",
@@ -51,11 +51,11 @@ _CONFIGURED = {
 }
 
 
-class ExamTally:
+class TermsTally:
     """The changes of terms since the base, gathered case by case."""
 
     def __init__(self, base: Record, head: Record, against: BaseRun, gates: Gates, settings: Baseline) -> None:
-        """Take both runs; their cases are added later.
+        """Start without cases.
 
         Args:
             base: the record of the base.
@@ -67,58 +67,62 @@ class ExamTally:
         self._base, self._head, self._gates, self._settings = base, head, gates, settings
         self._own = base.own
         # A base that ran beside the head was recorded with the head's terms.
-        self._told = base.own is not None or not (against.source == MERGE_BASE or against.source.startswith(_BESIDE))
+        self._base_terms_known = base.own is not None or not (
+            against.source == MERGE_BASE or against.source.startswith(_AGAINST)
+        )
         self._own_cases = {case.id: case for case in base.own.cases} if base.own is not None else {}
         self._changed: dict[tuple[Way, str], list[ChangedPlace]] = {}
-        self._asked: dict[str | None, CaseTerms] = {}
+        self._quarantined_terms: dict[str | None, CaseTerms] = {}
         self._quarantined: set[str | None] = {entry.case for entry in (*base.quarantine, *head.quarantine)}
         # Indexes only, since cases of large runs are read again.
         self._removed = array("Q")
         self._added: dict[str, int] = {}
-        self._judged: tuple[set[str], set[str]] = (set(), set())
+        self._metric_names: tuple[set[str], set[str]] = (set(), set())
 
-    def add(self, now: CaseRecord, before: CaseRecord | None, place: int) -> None:
-        """Add a case of the head with its index, and the base's case with the same id; None if the base does not have
-        the case."""
+    def add(self, now: CaseRecord, before: CaseRecord | None, index: int) -> None:
+        """Add a case of the head with its index, and the base's case with the same id (None if the base has none)."""
         if before is not None:
             # Entries name cases by id or name.
             for key in {now.id, now.name} & self._quarantined:
-                self._asked[key] = recorded_terms(now, content=False)
-        self._note_metrics(now, self._judged[1])
+                self._quarantined_terms[key] = recorded_terms(now, content=False)
+        self._note_metrics(now, self._metric_names[1])
         if before is None:
-            self._added.setdefault(now.content_hash, place)
+            self._added.setdefault(now.content_hash, index)
             return
-        self._note_metrics(before, self._judged[0])
+        self._note_metrics(before, self._metric_names[0])
         own = self._own_cases.get(before.id, before)
-        if self._told and (now.trials or self._head.run.shard is None):
+        if self._base_terms_known and (now.trials or self._head.run.shard is None):
             # Equal content needs no comparison of texts.
             content = own.content_hash != now.content_hash
             terms = recorded_terms(now, content=content)
             for change in case_changes(self._terms_of(before, content=content), terms):
                 self._changed.setdefault((change.way, change.said), []).extend(change.places)
 
-    def add_removed(self, before: CaseRecord, place: int) -> None:
+    def add_removed(self, before: CaseRecord, index: int) -> None:
         """Add a case that only the base has, with its index in the base."""
-        self._note_metrics(before, self._judged[0])
-        self._removed.append(place)
+        self._note_metrics(before, self._metric_names[0])
+        self._removed.append(index)
 
-    def changes(self) -> ExamChanges | None:
+    def changes(self) -> TermsChanges | None:
         """Return the changes of the terms; None if nothing changed and nothing is unknown."""
         found: dict[tuple[Way, str], list[ChangedPlace]] = {}
-        for change in (*(self._run_changes() if self._told else _UNTOLD), *self._unmatched_case_changes()):
+        for change in (
+            *(self._run_changes() if self._base_terms_known else _UNKNOWN_TERMS),
+            *self._unmatched_case_changes(),
+        ):
             found.setdefault((change.way, change.said), []).extend(change.places)
         for what, places in self._changed.items():
             found.setdefault(what, []).extend(places)
         if not found:
             return None
         changes = (TermsChange(way, said, tuple(places)) for (way, said), places in found.items())
-        return ExamChanges(
+        return TermsChanges(
             stricter_reaction(self._base_settings.on_loosened, self._settings.on_loosened), sort_changes(changes)
         )
 
     @property
     def _base_settings(self) -> Baseline:
-        """The base's settings of the comparison; the defaults if the base was not compared itself."""
+        """The base's settings of the comparison; the defaults if the base itself had no base."""
         return baseline_settings(self._base)
 
     def _terms_of(self, before: CaseRecord, *, content: bool = True) -> CaseTerms:
@@ -151,19 +155,19 @@ class ExamTally:
         yield from self._quarantine_changes()
         yield from self._configuration_changes(then.configurations)
 
-    def _field_changes(self, kind: type, before: Any, now: Any, label: str, place: str) -> Iterator[TermsChange]:
+    def _field_changes(self, kind: type, before: Any, now: Any, label: str, prefix: str) -> Iterator[TermsChange]:
         for name, term in compared_fields(kind):
-            yield from self._field_change(name, term, getattr(before, name), getattr(now, name), label, place)
+            yield from self._field_change(name, term, getattr(before, name), getattr(now, name), label, prefix)
 
     def _field_change(
-        self, name: str, term: Any, before: Any, now: Any, label: str, place: str
+        self, name: str, term: Any, before: Any, now: Any, label: str, prefix: str
     ) -> Iterator[TermsChange]:
         way = term.compare(before, now)
         if way in ("laxer", "changed"):
             shown = label.replace("{}", name) if label else name
-            yield TermsChange(way, field_phrase(term, shown, before, now), (self._place_of_key(f"{place}.{name}"),))
+            yield TermsChange(way, field_phrase(term, shown, before, now), (self._key_place(f"{prefix}.{name}"),))
 
-    def _place_of_key(self, name: str) -> ChangedPlace:
+    def _key_place(self, name: str) -> ChangedPlace:
         """Return the position of a key in the head's policy file, else in the base's."""
         mark = self._head.marks.get(name)
         if mark is not None:
@@ -172,20 +176,24 @@ class ExamTally:
 
     def _summary_changes(self, before: GateSummary | None, now: GateSummary | None) -> Iterator[TermsChange]:
         if before is not None and now is None:
-            yield TermsChange("laxer", "switches off the gate summary", (self._place_of_key("gates.summary"),))
+            yield TermsChange("laxer", "switches off the gate summary", (self._key_place("gates.summary"),))
         elif before is not None and now is not None:
             for name, term in compared_fields(GateSummary):
                 for change in self._field_change(
                     name, term, getattr(before, name), getattr(now, name), "summary.{}", ""
                 ):
-                    yield TermsChange(change.way, change.said, (self._place_of_key("gates.summary"),))
+                    yield TermsChange(change.way, change.said, (self._key_place("gates.summary"),))
 
     def _quarantine_changes(self) -> Iterator[TermsChange]:
-        """Yield new or extended quarantine entries that have not expired, for cases that both runs have."""
+        """Yield the new or extended quarantine entries that have not expired, for cases that both runs have."""
         today = date.fromisoformat(self._head.run.started_at[:10])
-        known = {self._asked[entry.case].id: entry for entry in self._base.quarantine if entry.case in self._asked}
+        known = {
+            self._quarantined_terms[entry.case].id: entry
+            for entry in self._base.quarantine
+            if entry.case in self._quarantined_terms
+        }
         for entry in self._head.quarantine:
-            case = self._asked.get(entry.case)
+            case = self._quarantined_terms.get(entry.case)
             if case is None or is_expired(entry, today):
                 continue
             place = ChangedPlace(case.title, self._head.marks.get(f"quarantine.{entry.case}"))
@@ -198,12 +206,12 @@ class ExamTally:
 
     def _configuration_changes(self, before: Mapping[str, Configuration]) -> Iterator[TermsChange]:
         now = self._head.configurations
-        both = self._judged[0] & self._judged[1]
+        both = self._metric_names[0] & self._metric_names[1]
         for name in sorted(before.keys() | now.keys()):
             then, new, shown = before.get(name), now.get(name), plain_name(name)
             if then is not None and new is not None:
                 yield from _judge_changes(shown, then, new)
-            elif name in both or (self._own is not None and then is None and name in self._judged[0]):
+            elif name in both or (self._own is not None and then is None and name in self._metric_names[0]):
                 side = "on the base" if then is None else "now"
                 yield TermsChange("unknown", f"does not record who judges {shown} {side}", ())
 
@@ -212,21 +220,21 @@ class ExamTally:
         filters = self._head.provenance.filters
         left_out = "removes"
         if filters and filters != self._base.provenance.filters:
-            left_out = f"leaves out (by its filters: {listing(sorted(filters))})"
+            left_out = f"leaves out (by its filters: {join_phrases(sorted(filters))})"
         for gone in (self._terms_of(self._base.cases[place]) for place in self._removed):
             place = self._added.get(gone.content_hash)
             if place is not None:
                 again = recorded_terms(self._head.cases[place])
                 renamed = f"renames {plain_name(gone.title)} to"
                 yield TermsChange("changed", renamed, (ChangedPlace(again.title, again.source),))
-                if self._told:
+                if self._base_terms_known:
                     yield from case_changes(gone, again)
             else:
                 yield TermsChange("laxer", left_out, (ChangedPlace(gone.title, gone.source, True),))
         others = self._base.provenance.filters
         if self._added and others and filters != others:
             said = (
-                f"has cases that the base's filters left out ({listing(sorted(others))}), so their terms on "
+                f"has cases that the base's filters left out ({join_phrases(sorted(others))}), so their terms on "
                 "the base are unknown"
             )
             yield TermsChange("unknown", said, ())
@@ -239,10 +247,10 @@ def _judge_changes(shown: str, before: Configuration, now: Configuration) -> Ite
         if term.compare(then, new) is None:
             continue
         if name == "judges":
-            old, judges = (listing([plain_name(judge) for judge in each]) for each in (then, new))
+            old, judges = (join_phrases([plain_name(judge) for judge in each]) for each in (then, new))
             yield TermsChange("changed", f"uses judge {judges} instead of {old} for {shown}", ())
         else:
-            yield TermsChange("changed", _CONFIGURED.get(name, "changes the judges of {}").format(shown), ())
+            yield TermsChange("changed", _CONFIGURATION_CHANGES.get(name, "changes the judges of {}").format(shown), ())
 
 
 def stricter_reaction(one: Reaction, other: Reaction) -> Reaction:
@@ -251,7 +259,7 @@ def stricter_reaction(one: Reaction, other: Reaction) -> Reaction:
 
 
 def baseline_settings(record: Record) -> Baseline:
-    """Return a run's settings of the comparison; the defaults if it had no base, since other settings require a
+    """Return a run's settings of the comparison; the defaults if it was not compared, since other settings require a
     base."""
     if record.own is not None:
         return record.own.baseline

@@ -7,8 +7,8 @@ import json
 import posixpath
 from collections.abc import Iterator, Sequence
 
-from holodeck_action.decide.exam_changes import MOST_NAMED, TermsChange, phrase
-from holodeck_action.decide.exam_gate import LOOSENED
+from holodeck_action.decide.loosened_gate import ON_LOOSENED
+from holodeck_action.decide.terms_changes import MAX_CASES_NAMED, TermsChange, change_phrase
 from holodeck_action.github.annotations import MESSAGE_LIMIT, TITLE_LIMIT, Annotation, Level, column_of, fit_text
 from holodeck_action.reports.phrases import repository_path
 from holodeck_action.reports.report_views import Report
@@ -18,17 +18,17 @@ _MOST = 50
 """Maximum number of changed requirements that are annotated per suite, each at its first line."""
 
 
-def annotate_exam(reports: Sequence[Report]) -> tuple[Annotation, ...]:
+def annotate_terms(reports: Sequence[Report]) -> tuple[Annotation, ...]:
     """Return an annotation for each changed requirement that has a line in a file of the run, not only of the base."""
     return tuple(made for report in reports for made in _report_annotations(report))
 
 
 def _report_annotations(report: Report) -> Iterator[Annotation]:
-    exam = None if report.comparison is None else report.comparison.exam
-    if exam is None:
+    terms = None if report.comparison is None else report.comparison.terms
+    if terms is None:
         return
-    fails = any(gate.name == LOOSENED and gate.state == "failed" for gate in report.gates)
-    for change in exam.shown[:_MOST]:
+    fails = any(gate.name == ON_LOOSENED and gate.state == "failed" for gate in report.gates)
+    for change in terms.shown[:_MOST]:
         made = _annotation(report, change, "failure" if fails else "warning")
         if made is not None:
             yield made
@@ -40,7 +40,7 @@ def _annotation(report: Report, change: TermsChange, level: Level) -> Annotation
     path = None if source is None else repository_path(folder, source)
     if source is None or path is None:
         return None
-    text = phrase(change, MOST_NAMED)
+    text = change_phrase(change, MAX_CASES_NAMED)
     named = json.dumps([posixpath.join(folder or "", report.file), change.way, change.said])
     return Annotation(
         path=path,

@@ -51,7 +51,7 @@ def loosen(project: Project, **baseline: Any) -> None:
 
 
 def loosened(project: Project) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = project.verdict()["comparison"]["exam"]["changes"]
+    found: list[dict[str, Any]] = project.verdict()["comparison"]["terms"]["changes"]
     return found
 
 
@@ -150,7 +150,7 @@ def test_nothing_is_said_of_the_same_and_of_stricter_terms(sound: Project) -> No
     finished = sound.run("run", "-o", "out")
     assert finished.code == 0, finished.stdout
     assert "Unlike the base" not in finished.stdout
-    assert "exam" not in sound.verdict()["comparison"]
+    assert "terms" not in sound.verdict()["comparison"]
 
 
 def test_metrics_questions_and_filters_are_compared(sound: Project) -> None:
@@ -201,11 +201,11 @@ def test_a_template_of_the_change_cannot_leave_it_out(sound: Project) -> None:
     first, _, *rest = (sound.out / "report.md").read_text().splitlines()
     assert first.startswith("⚠️ **Unlike the base, this run** lowers")
     assert rest == ["All is well with `tested`."]
-    hidden = "<!--\n\n{{ report.comparison|exam }}\n\n-->\n"
+    hidden = "<!--\n\n{{ report.comparison|terms }}\n\n-->\n"
     sound.write("mine.md.j2", hidden)
     sound.run("run", "-o", "out", "--template", "mine.md.j2")
     assert (sound.out / "report.md").read_text().startswith("⚠️ **Unlike the base")
-    sound.write("mine.md.j2", "{{ report.comparison|exam }}\n")
+    sound.write("mine.md.j2", "{{ report.comparison|terms }}\n")
     sound.run("run", "-o", "out", "--template", "mine.md.j2")
     assert (sound.out / "report.md").read_text().count("⚠️") == 1
 
@@ -238,9 +238,9 @@ def test_the_terms_of_a_merge_base_are_its_own(project: Project) -> None:
     assert record.baseline is not None
     old = decide(record, Terms(base=read_record(shop.folder / "old" / "results.json"))).comparison
     assert old is not None
-    assert old.exam is not None
+    assert old.terms is not None
     assert ("unknown", "cannot be compared with the base's own terms, which the base's record does not contain") in [
-        (change.way, change.said) for change in old.exam.changes
+        (change.way, change.said) for change in old.terms.changes
     ]
 
 
@@ -255,4 +255,4 @@ def test_a_suite_beside_has_terms_of_its_own(project: Project, tmp_path: Path) -
     assert finished.code == 0, finished.stderr
     assert said(project) == ["switches off max_flaky (it was 0)", "gives the weight 2 instead of 1 to"]
     finished = project.run("run", "-o", "out", "--against-target", "recorded:answers.jsonl")
-    assert "exam" not in project.verdict()["comparison"]
+    assert "terms" not in project.verdict()["comparison"]

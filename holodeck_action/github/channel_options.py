@@ -16,7 +16,7 @@ NAME = "holodeck-action"
 _NAME_LIMIT = 100
 
 
-class Surfaces(Struct, frozen=True):
+class ChannelOptions(Struct, frozen=True):
     """The options of the channels on GitHub (comment, check run, review), with defaults applied.
 
     Attributes:
@@ -58,7 +58,9 @@ class Surfaces(Struct, frozen=True):
         return ExitCode.UNPUBLISHED if code == ExitCode.PASSED and self.required and any_unpublished(channels) else code
 
 
-def surfaces_from(given: Mapping[str, Any], subjects: Sequence[str], environ: Mapping[str, str]) -> Surfaces:
+def channel_options_from(
+    given: Mapping[str, Any], subjects: Sequence[str], environ: Mapping[str, str]
+) -> ChannelOptions:
     """Return the options for given settings, with defaults for missing ones.
 
     The default `comment-id` contains the workflow, the job and the suites, so that two suites of a matrix never
@@ -66,7 +68,7 @@ def surfaces_from(given: Mapping[str, Any], subjects: Sequence[str], environ: Ma
     """
     named = ", ".join(subjects)
     job = [environ.get("GITHUB_WORKFLOW", ""), environ.get("GITHUB_JOB", ""), named]
-    return Surfaces(
+    return ChannelOptions(
         comment=given.get("comment", "always"),
         comment_id=given.get("comment_id") or "/".join(part for part in job if part),
         subject=given.get("comment_id") or "",

@@ -21,9 +21,9 @@ from pydantic import BaseModel
 
 from holodeck_action.decide.compare.comparing import compare
 from holodeck_action.decide.decision import Terms, decide
-from holodeck_action.decide.exam_changes import ExamChanges, TermsChange, sentence
 from holodeck_action.decide.survey import judge_cases
-from holodeck_action.decide.terms import DECLARED, Aside, Fewer, Given, Higher, Joint, Lower, Ordered, Other, Parts
+from holodeck_action.decide.terms import DECLARED, Fewer, Given, Higher, Joint, Lower, NoTerm, Ordered, Other, Parts
+from holodeck_action.decide.terms_changes import TermsChange, TermsChanges, changes_clause
 from holodeck_action.record.evaluation import Criteria
 from holodeck_action.record.judge_card import Configuration
 from holodeck_action.record.record import (
@@ -43,13 +43,13 @@ DAY = date(2027, 1, 31)
 GRADED = Configuration(("openai/gpt-4o",), "a", "b", "c", "d", "1, ours")
 
 
-def exam(base: Record, head: Record) -> ExamChanges | None:
+def terms(base: Record, head: Record) -> TermsChanges | None:
     settings = Baseline() if head.baseline is None else head.baseline.settings
-    return compare(base, head, settings, against=AGAINST, judged=judge_cases(head)).exam
+    return compare(base, head, settings, against=AGAINST, judged=judge_cases(head)).terms
 
 
 def ways(base: Record, head: Record) -> set[str]:
-    found = exam(base, head)
+    found = terms(base, head)
     return set() if found is None else {change.way for change in found.changes}
 
 
@@ -249,7 +249,7 @@ def steps(random: Random, kind: type, lens: Lens, found: Record) -> Iterator[Ste
                 now = replace(now, settings=Baseline(source="artifact"))
                 yield Step(kind, name, now, None, "laxer")
                 yield Step(kind, name, None, now, "stricter")
-            case Parts() | Joint() | Aside():
+            case Parts() | Joint() | NoTerm():
                 pass
 
 
@@ -268,7 +268,7 @@ def all_steps() -> list[tuple[Step, Lens]]:
 def test_each_loosening_of_each_field_is_reported_and_no_tightening() -> None:
     found = all_steps()
     assert len({(step.kind, step.name) for step, _ in found}) == sum(
-        not isinstance(term, Parts | Joint | Aside) for terms in DECLARED.values() for term in terms.values()
+        not isinstance(term, Parts | Joint | NoTerm) for terms in DECLARED.values() for term in terms.values()
     )
     for step, lens in found:
         start = full()
@@ -371,7 +371,7 @@ def test_a_quarantine_counts_while_it_is_in_force_by_id_or_name() -> None:
 def test_a_renamed_case_is_one_change_and_still_compared() -> None:
     found = full()
     renamed = replace(found.cases[1], id="other", name="other", weight=2.0)
-    shown = exam(found, replace(without(found, "case-1"), cases=(*without(found, "case-1").cases, renamed)))
+    shown = terms(found, replace(without(found, "case-1"), cases=(*without(found, "case-1").cases, renamed)))
     assert shown is not None
     assert [(change.way, change.text) for change in shown.changes] == [
         ("changed", "renames c1 to other at agent.yaml:3"),
@@ -384,7 +384,7 @@ def test_questions_and_expectations_are_told_apart() -> None:
     asked = found.cases[1].trials[0].turns[0]
 
     def said(head: Record) -> list[tuple[str, str]]:
-        shown = exam(found, head)
+        shown = terms(found, head)
         assert shown is not None
         return [(change.way, change.said) for change in shown.changes]
 
@@ -404,7 +404,7 @@ def test_what_a_base_does_not_tell_is_unknown_and_not_equal() -> None:
     found = full()
     unrun = the_case(found, trials=())
     assert ways(unrun, found) == {"unknown"}
-    beside = compare(found, found, Baseline(), against=BaseRun("merge-base"), judged=judge_cases(found)).exam
+    beside = compare(found, found, Baseline(), against=BaseRun("merge-base"), judged=judge_cases(found)).terms
     assert beside is not None
     assert [change.way for change in beside.changes] == ["unknown"]
 
@@ -424,7 +424,7 @@ def test_the_stricter_word_of_base_and_head_counts_and_changes_fail_by_it() -> N
 
 def test_many_changes_are_cut_and_names_are_quoted() -> None:
     found = record(*(case("P", name=f"a, and lowers\nnothing {at}") for at in range(20)))
-    shown = exam(found, replace(found, cases=found.cases[19:]))
+    shown = terms(found, replace(found, cases=found.cases[19:]))
     assert shown is not None
     (change,) = shown.changes
     assert change.text == (
@@ -433,4 +433,4 @@ def test_many_changes_are_cut_and_names_are_quoted() -> None:
     )
     assert len(change.places) == 19
     many = tuple(TermsChange("laxer", f"lowers gate{at}", ()) for at in range(20))
-    assert sentence(many) == "lowers gate0, lowers gate1, lowers gate2, lowers gate3 and 16 more"
+    assert changes_clause(many) == "lowers gate0, lowers gate1, lowers gate2, lowers gate3 and 16 more"

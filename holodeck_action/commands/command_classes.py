@@ -1,4 +1,4 @@
-"""The program's commands: its own, and those of extensions, which are imported when they are called."""
+"""Click classes of the program and its commands; commands of extensions are imported when they are called."""
 
 from __future__ import annotations
 
@@ -73,9 +73,9 @@ class ExportCommand(HelpfulCommand):
         return [params[0], form, *params[1:], *added, help_option]
 
 
-def format_options(form: str) -> tuple[click.Option, ...]:
+def format_options(format_name: str) -> tuple[click.Option, ...]:
     """Return the options that a format adds to `export`."""
-    made = registry.formats().get(form)
+    made = registry.formats().get(format_name)
     found: tuple[click.Option, ...] = registry.resolve(made.options) if made is not None and made.options else ()
     return found
 

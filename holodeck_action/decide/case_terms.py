@@ -8,8 +8,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from holodeck_action.decide.exam_changes import ChangedPlace, TermsChange, listing, plain_name
 from holodeck_action.decide.terms import Compared, Higher, Lower, compare_thresholds, compare_trials, compared_fields
+from holodeck_action.decide.terms_changes import ChangedPlace, TermsChange, join_phrases, plain_name
 from holodeck_action.record.evaluation import Criteria
 from holodeck_action.record.own_terms import OwnCase, OwnTerms, OwnTurn, text_digest
 from holodeck_action.record.record import CaseRecord, TurnRecord
@@ -21,8 +21,8 @@ class TurnTerms(Struct, frozen=True):
 
     Attributes:
         question: digest of the input; empty if digests were not requested.
-        ground_truth: digest of the expected answer; None if there is no expected answer.
-        tools: the expected tool calls; None if unknown because the turn was not answered.
+        ground_truth: digest of the expected answer; None if there is no expected answer or digests were not requested.
+        tools: the expected tool calls; None if the turn was not answered or digests were not requested.
         metrics: the criteria of each metric, by name, the strictest first.
     """
 
@@ -35,7 +35,7 @@ class TurnTerms(Struct, frozen=True):
 class CaseTerms(Struct, frozen=True):
     """The terms of a case.
 
-    `turns` is None if the case was not run. The other fields are as in `CaseRecord`.
+    `turns` is None if the case was not run. The other fields are those of `CaseRecord`.
     """
 
     id: str
@@ -55,13 +55,13 @@ class CaseTerms(Struct, frozen=True):
 
 
 def recorded_terms(case: CaseRecord, *, content: bool = True) -> CaseTerms:
-    """Return the terms of a case from its record; `content=False` leaves out the digests of texts, which are slow."""
+    """Return the terms of a case from its record; `content=False` omits the digests of texts, which are slow."""
     turns = tuple(_recorded_turn(turn, content=content) for turn in case.trials[0].turns) if case.trials else None
     return _case_terms(case, turns)
 
 
 def own_terms(case: OwnCase, own: OwnTerms) -> CaseTerms:
-    """Return the terms of a case from its run's own suite, which can differ from the terms in the case's record."""
+    """Return the terms of a case in its run's own suite, which can differ from the terms in the record of the case."""
     return _case_terms(case, tuple(_own_turn(turn, own.criteria) for turn in case.turns))
 
 
@@ -184,16 +184,15 @@ def _metric_changes(before: CaseTerms, now: CaseTerms) -> Iterator[TermsChange]:
                         yield TermsChange(way, said, (ChangedPlace(now.title, source, of_base),))
 
 
-_Found = tuple[Any, str, SourceMark | None, bool]
+_CriteriaChange = tuple[Any, str, SourceMark | None, bool]
 
 
-def _removal_change(name: str, old: Criteria) -> Iterator[_Found]:
+def _removal_change(name: str, old: Criteria) -> Iterator[_CriteriaChange]:
     yield "laxer", f"removes {plain_name(name)} from", old.source, True
 
 
-def criteria_changes(name: str, before: Criteria, now: Criteria) -> Iterator[_Found]:
-    """Yield the changes of a metric's criteria: direction, phrase, position, and whether the position is on the
-    base."""
+def criteria_changes(name: str, before: Criteria, now: Criteria) -> Iterator[_CriteriaChange]:
+    """Yield the changes of a metric's criteria as tuples: direction, phrase, position, whether it is on the base."""
     if before == now:
         return
     shown = plain_name(name)
@@ -234,7 +233,7 @@ def _differing_settings(before: Mapping[str, Any], now: Mapping[str, Any]) -> st
 def _values_phrase(shown: str, way: str, before: Sequence[str] | None, now: Sequence[str] | None) -> str:
     added = sorted(set(now or ()) - set(before or ()))
     if way == "laxer":
-        return f"lets {listing([plain_name(value) for value in added[:3]])} pass {shown} in"
+        return f"lets {join_phrases([plain_name(value) for value in added[:3]])} pass {shown} in"
     return f"changes the passing values of {shown} in"
 
 

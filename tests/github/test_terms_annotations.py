@@ -1,4 +1,4 @@
-"""A pull request that makes its own exam laxer: what stands in the first lines of comment, check and job summary."""
+"""A pull request that makes its own terms laxer: what stands in the first lines of comment, check and job summary."""
 
 from __future__ import annotations
 

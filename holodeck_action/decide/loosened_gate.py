@@ -6,38 +6,38 @@ from msgspec.structs import replace
 
 from holodeck_action.decide.compare.comparison import Comparison
 from holodeck_action.decide.compare.regressions import BaselineVerdict
-from holodeck_action.decide.exam_changes import sentence
+from holodeck_action.decide.terms_changes import changes_clause
 from holodeck_action.decide.verdict import GateState, GateVerdict
 from holodeck_action.suite.model.policy import Baseline
 
-LOOSENED = "baseline.on_loosened"
+ON_LOOSENED = "baseline.on_loosened"
 _HOLDS = "nothing is less strict than on the base"
 
 
-def add_exam_gate(
+def add_loosened_gate(
     judged: BaselineVerdict, comparison: Comparison | None, missing: str, settings: Baseline
 ) -> BaselineVerdict:
-    """Add the gate on the terms to the other gates on a comparison, if its reaction is `fail`.
+    """Add the gate on the terms to the other gates on a comparison, if the reaction to laxer terms is `fail`.
 
-    A laxer or changed term fails it. A term that is unknown on the base leaves it undetermined.
+    A laxer or changed term fails the gate. If terms are only unknown on the base, the gate is undetermined.
 
     Args:
         judged: the other gates.
         comparison: the changes; None if there is no base.
         missing: why there is no base, in one sentence.
-        settings: the run's reactions; the base's apply if they are stricter.
+        settings: the run's reactions; the base's reaction applies if it is stricter.
     """
-    exam = None if comparison is None else comparison.exam
-    reaction = settings.on_loosened if exam is None else exam.reaction
+    terms = None if comparison is None else comparison.terms
+    reaction = settings.on_loosened if terms is None else terms.reaction
     if reaction != "fail":
         return judged
     state: GateState = "passed"
     if comparison is None:
         state, reason = ("undetermined", missing) if settings.on_missing == "fail" else ("skipped", "")
         reason = reason or "there is no base to compare with"
-    elif exam is None:
+    elif terms is None:
         reason = _HOLDS
     else:
-        state, reason = "failed" if exam.definite else "undetermined", f"the run {sentence(exam.changes)}"
-    actual = None if comparison is None else 0 if exam is None else exam.definite
-    return replace(judged, gates=(*judged.gates, GateVerdict(LOOSENED, state, actual, 0, reason)))
+        state, reason = "failed" if terms.definite else "undetermined", f"the run {changes_clause(terms.changes)}"
+    actual = None if comparison is None else 0 if terms is None else terms.definite
+    return replace(judged, gates=(*judged.gates, GateVerdict(ON_LOOSENED, state, actual, 0, reason)))
