@@ -18,7 +18,7 @@ import click
 
 from bench.pages import DOCS, markdown_table, replace_table
 from holodeck_action.decide.compare.comparison import SIGNIFICANT
-from holodeck_action.decide.compare.differences import PairedValues, difference, judge_differences
+from holodeck_action.decide.compare.differences import PairedValues, classify_differences, difference
 from holodeck_action.decide.compare.paired_statistics import (
     cases_to_detect,
     interval,
@@ -101,7 +101,7 @@ def gate_row(cases: int, trials: Trials, change: float) -> tuple[str, ...]:
         passed, scored = _draw_run(random, cases, trials, change)
         states = [
             each.state
-            for each in judge_differences(
+            for each in classify_differences(
                 [difference(values, MARGIN) for values in (passed, scored)], [True, True], MARGIN
             )
         ]

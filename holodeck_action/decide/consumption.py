@@ -55,8 +55,8 @@ class Latencies(Struct, frozen=True):
 class Spend(Struct, frozen=True, omit_defaults=True):
     """The known usage of the models in US dollars and tokens; None if nothing is known, which is not zero.
 
-    `models` holds the usage of each model that replies name, sorted by name. `unpriced` counts the answers of agents
-    and judges whose cost is unknown; if there are any, `cost_usd` is a lower bound.
+    `models` holds the usage of each model that is named in a reply, sorted by name. `unpriced` counts the answers of
+    agents and judges whose cost is unknown; if there are any, `cost_usd` is a lower bound.
     """
 
     prompt_tokens: int | None

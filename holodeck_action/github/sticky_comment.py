@@ -87,7 +87,10 @@ UNREAD_COMMENT = EarlierComment(None, certain=False)
 
 
 class CommentResult(Struct, frozen=True):
-    """The outcome of the comment, and an earlier comment that may not have been replaced; None if there is none."""
+    """The outcome of publishing the comment.
+
+    `earlier` is an earlier comment that was not replaced, or possibly not; None if there is no such comment.
+    """
 
     outcome: Outcome
     earlier: EarlierComment | None = None

@@ -1,4 +1,4 @@
-"""Model, token counts and price of a call, read from the answers of all providers."""
+"""Model and token counts of a call, read from the provider's answer, and the price, computed from them."""
 
 from __future__ import annotations
 

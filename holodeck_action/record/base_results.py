@@ -99,7 +99,7 @@ def read_base_results(path: Path | GivenPath, record: Record) -> BaseResults | N
     base = read_results_file(name)
     if record.run.base_digest is None or base.results.digest != record.run.base_digest:
         raise RecordError(
-            f"{name}: does not match the base that {path} was compared with; keep the folder of the run complete"
+            f"{name}: does not match the base that {path} was compared with; copy the whole folder of the run"
         )
     return base
 

@@ -269,7 +269,6 @@ def plan_lines(
 ) -> Iterator[str]:
     """Return the lines of the plan: the model calls and cost of each suite, then the budgets.
 
-
     Raises:
         TargetError: instructions cannot be read.
     """

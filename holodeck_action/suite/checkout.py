@@ -159,7 +159,7 @@ class Checkout(Struct, frozen=True):
         if not wild:
             return [self.folder / start]
         if ".." in wild:
-            raise RefusedFileError("has `..` after a `*`: remove the `..`")
+            raise RefusedFileError("has `..` after a wildcard (`*`, `?` or `[`): remove the `..`")
         names = _PatternMatcher(wild)
         found: list[Path] = []
         pending = [(Path(), names.start)]

@@ -125,17 +125,17 @@ class Foreign:
         """Return the bytes as a string, with U+FFFD in place of bytes that are not UTF-8."""
         return self._data.removeprefix(_BYTE_ORDER_MARK).decode("utf-8", "replace")
 
-    def parse(self, reader: Callable[[bytes], T], *refusals: type[Exception]) -> T:
+    def parse(self, reader: Callable[[bytes], T], *reraised: type[Exception]) -> T:
         """Pass the bytes to a reader, such as a codec, and return its result.
 
         Args:
             reader: parses the bytes; may raise any exception.
-            refusals: exceptions of the reader to pass on unchanged, because their messages name the defect.
+            reraised: exceptions of the reader to pass on unchanged, because their messages name the defect.
 
         Raises:
             ForeignError: the reader raised another exception, or the bytes are nested too deeply.
         """
-        passing: tuple[type[Exception], ...] = (ForeignError, MemoryError, OSError, *refusals)
+        passing: tuple[type[Exception], ...] = (ForeignError, MemoryError, OSError, *reraised)
         try:
             return reader(self._data)
         except passing:

@@ -30,8 +30,8 @@ _COMMAND = re.compile(r"^([^\w\n:]*):(?=:)", re.MULTILINE)
 
 
 def one_line(text: str, limit: int = 300) -> str:
-    """Return text as one printable line. A line of more than `limit` characters is cut, and the length of the text
-    added.
+    """Return text as one printable line. A line of more than `limit` characters is cut, and the length of the whole
+    text is appended.
 
     Line breaks become `⏎` and hidden characters are removed. Commands of GitHub's runner are broken up: `##[` anywhere,
     and `::` at the start, since the text may start a line of the log.

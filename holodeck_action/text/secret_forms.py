@@ -42,8 +42,8 @@ def encodings(secret: str) -> Iterator[str]:
 def random_values(secret: str) -> Iterator[Value]:
     """Yield a random secret and its encodings as values to search for; nothing if it is not random.
 
-    Eight characters of a secret need at least eleven of base64; the first and the last of these may depend on the text
-    next to the secret.
+    A part of a base64 form matches wherever the secret begins: eight characters of a secret fill at least eleven of
+    base64, of which the first and the last may depend on the text next to the secret, so nine are searched for.
     """
     width = width_of(secret)
     if width is None:

@@ -147,10 +147,10 @@ class _CharacterForms(dict[int, str]):
         self._only_letters = only_letters
 
     def __missing__(self, code: int) -> str:
-        found = self[code] = self._project(chr(code))
+        found = self[code] = self._normalize(chr(code))
         return found
 
-    def _project(self, character: str) -> str:
+    def _normalize(self, character: str) -> str:
         if character.isspace():
             return self._space
         if character in _BLANK:

@@ -80,7 +80,7 @@ def test_links_are_names_only(folder: Path) -> None:
         ("out/*.txt", "is outside the checkout"),
         ("/proc/*/environ", "is outside the checkout"),
         ("../.git/*", "belongs to Git's data"),
-        ("*/../../../outside/*", "has `..` after a `*`: remove the `..`"),
+        ("*/../../../outside/*", "has `..` after a wildcard (`*`, `?` or `[`): remove the `..`"),
         ("a\0/*", "is not a path of a file"),
     ],
 )

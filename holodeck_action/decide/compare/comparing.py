@@ -24,8 +24,8 @@ from holodeck_action.decide.compare.differences import (
     MetricValues,
     PassTally,
     add_metrics,
+    classify_differences,
     difference,
-    judge_differences,
 )
 from holodeck_action.decide.compare.pairing import CasePair, SameCase, judge_pair, title
 from holodeck_action.decide.compared_terms import TermsTally
@@ -320,7 +320,7 @@ def _judge_measures(
     measures = [(each.change, each.gates) for each in metrics if each.change is not None]
     if pass_rate is not None:
         measures.append((pass_rate, True))
-    states = iter(judge_differences([change for change, _ in measures], [gates for _, gates in measures], margin))
+    states = iter(classify_differences([change for change, _ in measures], [gates for _, gates in measures], margin))
     compared = tuple(each if each.change is None else replace(each, change=next(states)) for each in metrics)
     return next(states, None), compared
 

@@ -211,7 +211,7 @@ def _mean(values: paired_statistics.WeightedDifferences) -> float:
     return mean + 0.0
 
 
-def judge_differences(
+def classify_differences(
     differences: Sequence[Difference], gating: Sequence[bool], margin: float
 ) -> tuple[Difference, ...]:
     """Return differences with adjusted p-values and states.

@@ -160,7 +160,7 @@ def summary_comparison(card: CardSummary, record: Record, record_digest: str) ->
 def temporal_evaluations(
     report: Report, record: Record, earlier: Sequence[HistoryLine]
 ) -> Iterator[TemporalEvaluation]:
-    """Yield the pass rate and the mean of every metric over the earlier runs, oldest first, and this one.
+    """Yield the trend of the pass rate and of each metric's mean: one value per run, oldest first, this run last.
 
     Means of earlier runs with other judges or other judge settings are omitted.
     """

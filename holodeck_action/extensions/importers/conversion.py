@@ -135,7 +135,10 @@ def _call_in_process(name: str, request: Conversion, environ: Mapping[str, str],
 
 
 def make_proof(request: Mapping[str, Any], seconds: float) -> str:
-    """Build a proof in the worker process; argument and result have the same form as for `convert`."""
+    """Build the input for comparing the verdicts of both programs, in the worker process.
+
+    Argument and result have the same form as for `convert`.
+    """
     # The calling process does not need this module.
     from holodeck_action.extensions.importers.promptfoo.proving import build_proof
 

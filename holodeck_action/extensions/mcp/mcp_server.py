@@ -299,7 +299,7 @@ class _Connection:
         await asyncio.wait({self._task}, timeout=seconds)
 
     async def close(self) -> None:
-        """End the connection: orderly if it is open; by cancellation if it is not open yet, or does not end in time."""
+        """Close the connection gracefully if it is open; cancel it if it is not open yet, or does not close in time."""
         if self._ready.done():
             self._stop.set()
             await self.wait(_CLOSING_S)

@@ -126,7 +126,7 @@ class Walk:
         name = definition_name(reference)
         if name in self._open:
             if name not in self.definitions:
-                raise SchemaError(f"{name} refers to itself, outside of $defs")
+                raise SchemaError(f"{name} refers to itself, which is only supported in $defs; move it there")
             self.recursive.add(name)
             return None
         if name in self.recursive:

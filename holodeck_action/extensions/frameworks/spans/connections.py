@@ -159,9 +159,9 @@ class _Connection:
             await asyncio.sleep(0)
 
     async def end(self) -> None:
-        """Finish the connection: send its end, then discard incoming data until the client closes it or time is up.
+        """Close the connection: send EOF, then discard incoming data until the client closes its side or time is up.
 
-        To close with unread data would reset the connection, and the client could lose the response.
+        Closing with unread data would reset the connection, and the client could lose the response.
         """
         self.begun, self.since = False, 0.0
         with suppress(TimeoutError):

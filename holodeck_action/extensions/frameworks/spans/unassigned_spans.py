@@ -15,7 +15,10 @@ _MOST_TRACES_LOST = 100_000
 
 
 class UnassignedSpans:
-    """Keeps at most as many spans as two turns may have, then drops the trace without new spans for longest."""
+    """The spans of traces that belong to no turn yet.
+
+    If there are more spans than two turns may have, the trace whose latest span is the oldest is dropped.
+    """
 
     def __init__(self) -> None:
         self._traces: OrderedDict[str, _Trace] = OrderedDict()
