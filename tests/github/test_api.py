@@ -425,7 +425,7 @@ def test_pages_without_end() -> None:
     with (
         serving(script) as (url, requests),
         connect(TOKEN, url, "octo/shop", pause=refuse) as api,
-        pytest.raises(ApiError, match="after 100 pages"),
+        pytest.raises(ApiError, match="more than 100 pages"),
     ):
         api.comments(7)
     assert len(requests) == 100
