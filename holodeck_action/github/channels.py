@@ -164,27 +164,27 @@ class Access(Struct, frozen=True):
                 if found is None or not same_body(found.body, item.body) or tries == TRIES:
                     raise
 
-    def poll(self, look: Callable[[], T], enough: Callable[[T], bool]) -> T:
-        """Call `look` after each pause of `POLL_PAUSES_S` until `enough` accepts its result; return the last result.
+    def poll(self, read: Callable[[], T], is_done: Callable[[T], bool]) -> T:
+        """Call `read` after each pause of `POLL_PAUSES_S` until `is_done` accepts its result; return the last result.
 
         Raises:
             ApiError: GitHub gave no answer.
         """
         for seconds in POLL_PAUSES_S:
             self.pause(seconds)
-            seen = look()
-            if enough(seen):
+            seen = read()
+            if is_done(seen):
                 break
         return seen
 
-    def poll_or_stop(self, look: Callable[[], T], enough: Callable[[T], bool], unknown: str) -> T:
+    def poll_or_stop(self, read: Callable[[], T], is_done: Callable[[T], bool], unknown: str) -> T:
         """Poll, and stop the channel if GitHub gives no answer.
 
         Raises:
             Stopped: the result is unknown; `unknown` is a clause of the reason.
         """
         try:
-            return self.poll(look, enough)
+            return self.poll(read, is_done)
         except ApiError as error:
             raise Stopped(Failed(f"{error_clause(error)}; {unknown}"), unclear=True) from error
 

@@ -86,7 +86,7 @@ def start_check(
                 return github.refusal_outcome("the check run could not be created", "checks: write", error)
             reason = error_clause(error)
         try:
-            made = _find_made(github, sha, short, external_id)
+            made = _find_created(github, sha, short, external_id)
         except ApiError as error:
             reason = error_clause(error)
             break
@@ -100,7 +100,7 @@ def find_started(github: Access, sha: str, name: str, external_id: str) -> Check
     channel's outcome."""
     stopped = "the step was stopped while the check run was being created"
     try:
-        made = _find_made(github, sha, _one_line(name, NAME_LIMIT), external_id)
+        made = _find_created(github, sha, _one_line(name, NAME_LIMIT), external_id)
     except ApiError as error:
         return Failed(f"{stopped}, which may stay in progress: {error_clause(error)}")
     return made if made is not None else Skipped(f"{stopped}, and GitHub shows no check run", requested=True)
@@ -225,7 +225,7 @@ def _write_end(github: Access, run: CheckRun, end: CheckState) -> None:
         github.pause(seconds)
 
 
-def _find_made(github: Access, sha: str, name: str, external_id: str) -> CheckRun | None:
+def _find_created(github: Access, sha: str, name: str, external_id: str) -> CheckRun | None:
     return github.poll(
         lambda: next((run for run in github.api.checks(sha, name) if run.external_id == external_id), None), bool
     )

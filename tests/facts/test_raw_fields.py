@@ -24,7 +24,7 @@ MAKERS = (
 """Rooms in which an answer comes about, before there are facts of it; every other one is held to the rule."""
 READERS = {
     "extensions/calibration/labels.py": "of labelled rows",
-    "extensions/view/shown_runs.py": "of trials, to show their order",
+    "extensions/view/listed_runs.py": "of trials, to show their order",
     "extensions/importers/checks.py": "of a grader's context, which is only given what is known",
     "extensions/importers/readback.py": "of cases in files",
     "extensions/calibration/label_judging.py": "of cases in files",

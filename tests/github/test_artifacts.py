@@ -214,7 +214,7 @@ def test_an_archive_that_is_not_what_was_uploaded(shop: Shop) -> None:
         Fault("GET", "^/storage/", status=200, body=zipped(shop.output(shop.project.folder / OUTPUT) | {"x": b""}))
     )
     shop.pull(shop.branch_off())
-    assert "is not what was uploaded" in shop.missing()
+    assert "does not match the digest of its upload" in shop.missing()
 
 
 def test_an_edited_record_is_refused(shop: Shop) -> None:

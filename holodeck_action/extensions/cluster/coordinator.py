@@ -61,7 +61,7 @@ class Cluster:
         Args:
             address: URL of Dask's scheduler.
             run: the run to send to workers.
-            packed: the checkout's files, packed (see `shipping.pack`).
+            packed: the checkout's files, packed (see `packing.pack`).
             on_lost: called with the reason when the connection to the cluster is lost.
             note: called with a sentence about each worker that joins later and cannot run the suite.
         """

@@ -21,7 +21,7 @@ from distributed import Worker, WorkerPlugin
 from msgspec.structs import replace
 
 from holodeck_action.extensions.cluster.opening import RemoteSuite, open_remote_suite
-from holodeck_action.extensions.cluster.shipping import ShippingError, unpack
+from holodeck_action.extensions.cluster.packing import PackingError, unpack
 from holodeck_action.extensions.cluster.values import REPORT_TOPIC, RemoteRun, RemoteTrial
 from holodeck_action.llm.limits.budget import Amount
 from holodeck_action.llm.limits.leases import LEASE_S, Leases
@@ -122,7 +122,7 @@ class Session(WorkerPlugin):  # type: ignore[misc]
             asyncio.run(self._serve())
         except ConfigurationError as error:
             self._fail_opening("; ".join(map(str, error.problems)))
-        except (OSError, ShippingError) as error:
+        except (OSError, PackingError) as error:
             self._fail_opening(f"the files of the suite cannot be written: {error}")
         except Exception as error:  # noqa: BLE001 - its coordinator waits for an answer
             self._fail_opening(f"the suite cannot be opened: {type(error).__name__}: {error}")

@@ -99,7 +99,7 @@ class ClusterStages(Stages):
             raise ConfigurationError(
                 [f"--cluster needs the package distributed, which is not installed; {way_to_get(_EXTRA)}"]
             )
-        from holodeck_action.extensions.cluster.trials import build_shipment
+        from holodeck_action.extensions.cluster.trials import build_worker_input
 
         missing = [name for name in given.get("cluster_env", ()) if name not in ready.item.environ]
         if missing:
@@ -108,7 +108,7 @@ class ClusterStages(Stages):
             # Sending a recorded answer to a worker takes longer than evaluating it.
             user_output.note(CLUSTER_UNUSED)
             return None
-        shipment = build_shipment(ready, request, leave_out)
+        worker_input = build_worker_input(ready, request, leave_out)
 
         @asynccontextmanager
         async def open_cluster(stop: Stop) -> AsyncIterator[Trials]:
@@ -118,8 +118,8 @@ class ClusterStages(Stages):
             def note(sentence: str) -> None:
                 user_output.note(ready.redactor.text(sentence))
 
-            run, packed = shipment.run, shipment.packed
+            run, packed = worker_input.run, worker_input.packed
             async with Cluster(given["cluster"], run, packed, on_lost=stop.request, note=note) as cluster:
                 yield ClusterTrials(cluster, ready)
 
-        return Executor(shipment.trials, open_cluster)
+        return Executor(worker_input.trials, open_cluster)

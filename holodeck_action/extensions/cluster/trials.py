@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holodeck_action.extensions.cluster.opening import suite_identity
-from holodeck_action.extensions.cluster.shipping import ShippingError, pack, packed_digest
+from holodeck_action.extensions.cluster.packing import PackingError, pack, packed_digest
 from holodeck_action.extensions.cluster.values import RemoteRun, RemoteTrial
 from holodeck_action.record.record import TrialRecord
 from holodeck_action.run.open_suites import OpenSuite
@@ -84,7 +84,7 @@ class ClusterTrials(Struct, frozen=True):
             counts.cost_usd = (counts.cost_usd or 0.0) + (more.cost_usd or 0.0) if known else None
 
 
-class Shipment(Struct, frozen=True):
+class WorkerInput(Struct, frozen=True):
     """The data for workers: the run, the packed files of its checkout, and the number of concurrent trials."""
 
     run: RemoteRun
@@ -92,7 +92,7 @@ class Shipment(Struct, frozen=True):
     trials: int
 
 
-def build_shipment(ready: OpenSuite, request: Request, leave_out: Sequence[Path]) -> Shipment:
+def build_worker_input(ready: OpenSuite, request: Request, leave_out: Sequence[Path]) -> WorkerInput:
     """Return the data that the workers of a cluster need to run a suite.
 
     Args:
@@ -128,10 +128,10 @@ def build_shipment(ready: OpenSuite, request: Request, leave_out: Sequence[Path]
             budget_unit=budget_unit,
             files_digest=packed_digest(packed),
         )
-        return Shipment(run, packed, _concurrent_trials(item))
+        return WorkerInput(run, packed, _concurrent_trials(item))
     except OSError as error:
         raise ConfigurationError([f"{error.filename}: cannot be read: {error.strerror}"]) from error
-    except ShippingError as error:
+    except PackingError as error:
         raise ConfigurationError([str(error)]) from error
 
 

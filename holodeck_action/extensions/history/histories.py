@@ -57,24 +57,24 @@ class Histories:
         Raises:
             HistoryError: a folder cannot be read. A branch that cannot be read only causes a note.
         """
-        place = self._history_id(item)
-        if place is None:
+        history_id = self._history_id(item)
+        if history_id is None:
             return EarlierLines(())
-        if place not in self._lines:
-            self._stores[place] = self._open_store(place, item)
-            self._lines[place] = self._read(place)
-        return EarlierLines(self._lines[place].of_suite(suite_name(folder_of(item), item.suite.file)))
+        if history_id not in self._lines:
+            self._stores[history_id] = self._open_store(history_id, item)
+            self._lines[history_id] = self._read(history_id)
+        return EarlierLines(self._lines[history_id].of_suite(suite_name(folder_of(item), item.suite.file)))
 
     def add(self, runs: Sequence[tuple[PreparedSuite, Conclusion]]) -> None:
         """Add runs to their histories, with one write per history. A failure causes a note and changes no verdict."""
         added: dict[_HistoryId, list[Conclusion]] = {}
         for item, run in runs:
-            place = self._history_id(item)
-            if place is not None and self._belongs_in_history(run):
-                added.setdefault(place, []).append(run)
-        for place, found in added.items():
+            history_id = self._history_id(item)
+            if history_id is not None and self._belongs_in_history(run):
+                added.setdefault(history_id, []).append(run)
+        for history_id, found in added.items():
             try:
-                self._stores[place].append([_history_entry(run) for run in found])
+                self._stores[history_id].append([_history_entry(run) for run in found])
             except ConfigurationError as error:
                 self._note(f"the run was not added to the history: {error}")
 
@@ -87,19 +87,19 @@ class Histories:
         kind, name = ("", "") if source is None else parse_source(source)
         return (name, str(repository_root(item.suite.folder))) if kind == "branch" else None
 
-    def _open_store(self, place: _HistoryId, item: PreparedSuite) -> HistoryStore:
+    def _open_store(self, history_id: _HistoryId, item: PreparedSuite) -> HistoryStore:
         from holodeck_action.extensions.history.branch_history import BranchHistory
         from holodeck_action.extensions.history.history_store import HistoryFolder
 
         if isinstance(self._given, GivenPath):
             return HistoryFolder(self._given, self._job.pause, self._disk)
-        return BranchHistory(self._job, place[0], item.suite.folder)
+        return BranchHistory(self._job, history_id[0], item.suite.folder)
 
-    def _read(self, place: _HistoryId) -> HistoryLines:
+    def _read(self, history_id: _HistoryId) -> HistoryLines:
         from holodeck_action.extensions.history.history_store import HistoryError
 
         try:
-            found = self._stores[place].read()
+            found = self._stores[history_id].read()
         except HistoryError as error:
             if isinstance(self._given, GivenPath):
                 raise

@@ -34,13 +34,13 @@ class _Tally(Struct):
 
     Attributes:
         equal: number of scores that equal the recorded ones.
-        hidden: number of scores that cannot be recomputed because their texts were redacted.
-        wrong: descriptions of the scores that differ.
+        redacted: number of scores that cannot be recomputed because their texts were redacted.
+        different: descriptions of the scores that differ.
     """
 
     equal: int = 0
-    hidden: int = 0
-    wrong: list[str] = field(default_factory=list)
+    redacted: int = 0
+    different: list[str] = field(default_factory=list)
 
 
 class _Score(Struct, frozen=True):
@@ -87,19 +87,19 @@ def _libraries() -> Sequence[str]:
 
 
 def _write_result(file: GivenPath, tally: _Tally, libraries: Sequence[str], stdout: TextIO) -> bool:
-    """Print the differences and counts of a record; return whether all recomputed scores are equal."""
+    """Print the differences and counts of a record; return False if a score differs, or if all texts were redacted."""
     shown = one_line(str(file), _LINE_LIMIT)
-    for sentence in tally.wrong:
+    for sentence in tally.different:
         stdout.write(f"✗ {shown}: {sentence}\n")
-    computed = tally.equal + len(tally.wrong)
-    holds = not tally.wrong and (computed > 0 or not tally.hidden)
+    computed = tally.equal + len(tally.different)
+    all_equal = not tally.different and (computed > 0 or not tally.redacted)
     counts = f"{tally.equal} of {computed} text scores equal those of {', '.join(libraries)}"
     if not computed:
-        counts = "no text score could be verified" if tally.hidden else "no text scores"
-    if tally.hidden:
-        counts += f"; {tally.hidden} skipped: secrets were taken out of their texts ({MASK})"
-    stdout.write(f"{'✓' if holds else '✗'} {shown}: {counts}\n")
-    return holds
+        counts = "no text score could be verified" if tally.redacted else "no text scores"
+    if tally.redacted:
+        counts += f"; {tally.redacted} skipped: secrets were taken out of their texts ({MASK})"
+    stdout.write(f"{'✓' if all_equal else '✗'} {shown}: {counts}\n")
+    return all_equal
 
 
 def _named_turns(record: Record) -> Iterator[tuple[str, TurnRecord]]:
@@ -114,9 +114,9 @@ def _compare_record(record: Record) -> _Tally:
     for place, turn in _named_turns(record):
         for score in _scores_of(turn):
             if MASK in (turn.response or "") or MASK in (turn.ground_truth or ""):
-                tally.hidden += 1
-            elif different := _differences(score, turn):
-                tally.wrong.append(one_line(f"{place}, metric {score.name}: {different}", _LINE_LIMIT))
+                tally.redacted += 1
+            elif sentence := _differences(score, turn):
+                tally.different.append(one_line(f"{place}, metric {score.name}: {sentence}", _LINE_LIMIT))
             else:
                 tally.equal += 1
     return tally

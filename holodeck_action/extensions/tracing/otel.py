@@ -54,7 +54,7 @@ class Content:
         """
         self._redactor = redactor
         self._patterns = _compile(patterns)
-        self.slow: str | None = None
+        self.slow_pattern: str | None = None
         """The pattern that exceeded its time limit; None if none did."""
 
     def text(self, value: Any) -> str:
@@ -75,7 +75,7 @@ class Content:
         if self._patterns:
             # The time limit is for the whole value, however many texts it has.
             value = self._redact_value(value, perf_counter() + PATTERN_SECONDS)
-            if self.slow is not None:
+            if self.slow_pattern is not None:
                 return MASK
         return _shorten(value)
 
@@ -91,13 +91,13 @@ class Content:
     def _redact_text(self, text: str, until: float) -> str:
         for pattern in self._patterns:
             left = until - perf_counter()
-            if self.slow is not None or left <= 0:
-                self.slow = self.slow or pattern.pattern
+            if self.slow_pattern is not None or left <= 0:
+                self.slow_pattern = self.slow_pattern or pattern.pattern
                 return MASK
             try:
                 text = pattern.sub(MASK, text, timeout=left)
             except TimeoutError:
-                self.slow = pattern.pattern
+                self.slow_pattern = pattern.pattern
                 return MASK
         return text
 
@@ -301,7 +301,7 @@ class OtelTraces:
 
     def _notices(self, late: bool) -> list[str]:
         notices: list[str] = []
-        if self._content is not None and self._content.slow is not None:
+        if self._content is not None and self._content.slow_pattern is not None:
             notices.append(
                 "observability.traces.redaction_patterns: one took too long on an input or an output, so all "
                 "later ones are masked; make it simpler, for instance without one repetition inside another"

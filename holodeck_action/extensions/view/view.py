@@ -22,7 +22,7 @@ from msgspec.json import encode
 from msgspec.structs import replace
 
 from holodeck_action.decide.exit_codes import ExitCode
-from holodeck_action.extensions.view.shown_runs import ListedRun, list_runs, progress_of, side_by_side
+from holodeck_action.extensions.view.listed_runs import ListedRun, list_runs, progress_of, side_by_side
 from holodeck_action.reports.page.run_columns import MOST_RUNS
 from holodeck_action.reports.page.viewer import asset, page_policy, render_page, style_policy
 from holodeck_action.reports.templating import shipped_template

@@ -196,6 +196,6 @@ class ArtifactResults:
             raise ZipError(f"cannot be downloaded: {error}") from None
         digest = hashlib.sha256(packed.getbuffer()).hexdigest()
         if artifact.digest is not None and artifact.digest != f"sha256:{digest}":
-            raise ZipError("is not what was uploaded")
+            raise ZipError("does not match the digest of its upload")
         self._archive = artifact.id, packed.getvalue()
         return self._archive[1]

@@ -38,7 +38,7 @@ def test_of_a_long_conversation_the_end_is_kept() -> None:
 def test_patterns_see_keys_and_values() -> None:
     content = Content(Redactor(()), (r"\d+",))
     assert content.text({"a1": ["b2", {"c": 3, "d4": None}]}) == '{"a***": ["b***", {"c": 3, "d***": null}]}'
-    assert content.slow is None
+    assert content.slow_pattern is None
 
 
 def test_all_patterns_of_a_run_lose_a_fraction_of_a_second_together() -> None:
@@ -47,5 +47,5 @@ def test_all_patterns_of_a_run_lose_a_fraction_of_a_second_together() -> None:
     for _ in range(20):
         assert content.text([message("a" * 60 + "!") for _ in range(5)]) == "***"
     assert time.process_time() - began < 3 * PATTERN_SECONDS
-    assert content.slow == "(a|aa)+$"
+    assert content.slow_pattern == "(a|aa)+$"
     assert content.text("harmless") == "***"

@@ -17,7 +17,7 @@ _EXCLUDED = frozenset((".git", ".hg", ".svn", ".holodeck", ".venv", "venv", "nod
 """Names of folders that are never sent, at any depth."""
 
 
-class ShippingError(Exception):
+class PackingError(Exception):
     """The files cannot be sent; the message is one sentence with a remedy."""
 
 
@@ -32,7 +32,7 @@ def pack(root: Path, environ: Mapping[str, str], leave_out: Sequence[Path]) -> b
         leave_out: folders to exclude, such as the output folder, with links resolved.
 
     Raises:
-        ShippingError: the files are too large, or a file cannot be read.
+        PackingError: the files are too large, or a file cannot be read.
     """
     packed = io.BytesIO()
     total = 0
@@ -44,13 +44,13 @@ def pack(root: Path, environ: Mapping[str, str], leave_out: Sequence[Path]) -> b
             try:
                 total += path.lstat().st_size
                 if total > MOST_BYTES:
-                    raise ShippingError(
+                    raise PackingError(
                         f"the files of the checkout have more than {MOST_BYTES:,} bytes, too many to send to the "
                         "workers of a cluster: let Git ignore files that the suite does not read, or run it in shards"
                     )
                 archive.add(path, name, recursive=False)
             except OSError as error:
-                raise ShippingError(f"{name}: cannot be sent to the cluster: {error.strerror}") from error
+                raise PackingError(f"{name}: cannot be sent to the cluster: {error.strerror}") from error
     return packed.getvalue()
 
 
@@ -68,17 +68,17 @@ def unpack(packed: bytes, into: Path, digest: str) -> None:
         digest: SHA-256 in hex of the files as the coordinator packed them.
 
     Raises:
-        ShippingError: the files are damaged, or differ from what the coordinator packed.
+        PackingError: the files are damaged, or differ from what the coordinator packed.
         OSError: a file cannot be written.
     """
     if packed_digest(packed) != digest:
-        raise ShippingError("they differ from those that the coordinator sent")
+        raise PackingError("they differ from those that the coordinator sent")
     into.mkdir(parents=True)
     try:
         with tarfile.open(fileobj=io.BytesIO(packed), mode="r:gz") as archive:
             archive.extractall(into, filter="data")
     except tarfile.TarError as error:
-        raise ShippingError(str(error)) from error
+        raise PackingError(str(error)) from error
 
 
 def _file_names(root: Path, environ: Mapping[str, str]) -> Iterator[str]:
