@@ -58,6 +58,7 @@ GEVAL = {
 }
 
 
+@pytest.mark.proves("QuestionMetric.sees")
 @pytest.mark.models(answer=answering)
 @pytest.mark.parametrize(
     "metric", [QUALITY, pytest.param(GEVAL, marks=pytest.mark.slow), pytest.param(PRESET, marks=pytest.mark.slow)]
