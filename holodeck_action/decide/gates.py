@@ -261,7 +261,7 @@ def _judge_tokens(limit: float, inputs: GateInputs, tolerated: bool) -> GateResu
 
 
 def _judge_spending(limit: float, total: Total, unrun: int, *, places: int, template: str) -> GateResult:
-    """Judge tokens or dollars; unknown amounts and cases that were not run could still exceed the limit."""
+    """Decide a limit on tokens or dollars; unknown amounts and cases that were not run could still exceed it."""
     holds = reaches(limit, total.known)
     state: GateState = "failed" if not holds else "undetermined" if total.unknown or unrun else "passed"
     # A part of a sum is never shown as the sum.

@@ -71,7 +71,7 @@ def quality(score: float, polarity: Polarity) -> float | None:
 
 
 def aggregate_explanation(parts: Sequence[Part]) -> str:
-    """Return a text that lists failed parts with their reasons, then missing parts, then passed parts."""
+    """Return a text that lists failed and missing parts with their reasons, then passed and reported parts."""
     failed = [part for part in parts if part.passed is False]
     missing = [part for part in parts if part.is_missing]
     passed = [part for part in parts if part.passed]

@@ -35,9 +35,10 @@ class JournalError(Exception):
 
 
 class JournalContent(Struct, frozen=True):
-    """The content of a journal: finished trials by (case id, trial index), and the bytes of its complete lines.
+    """The content of a journal: finished trials by (case id, trial index).
 
-    `imported` has the digests of files that the suite's code imported, by name (see `ImportedFiles`).
+    `valid_bytes` is the number of bytes up to the end of the last complete line. `imported` has the digests of files
+    that the suite's code imported, by name (see `ImportedFiles`).
     """
 
     trials: Mapping[tuple[str, int], TrialRecord]

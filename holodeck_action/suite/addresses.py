@@ -63,7 +63,7 @@ _METADATA_SERVICES = frozenset(
 
 
 def is_public(address: IPAddress) -> bool:
-    """Return whether an IP address is globally routable and does not serve a machine's credentials.
+    """Return whether an IP address is globally routable and is not a cloud metadata service.
 
     A mapped or NAT64 address (`::ffff:0:0/96`, `64:ff9b::/96`) is public if the IPv4 address in it is. Other addresses
     that embed an IPv4 address (IPv4-compatible, 6to4, Teredo, ISATAP, local NAT64) are not public.

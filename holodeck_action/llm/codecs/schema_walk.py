@@ -204,7 +204,7 @@ def references(value: Any) -> Iterator[str]:
 
 
 def objects_in(node: Any, depth: int = 1) -> Iterator[tuple[Schema, int]]:
-    """Yield the objects with properties that are reachable without references, each with its depth, counted from 1."""
+    """Yield each schema of an object that can be reached without following a `$ref`, with its depth, counted from 1."""
     if not isinstance(node, dict):
         return
     properties = node.get("properties")

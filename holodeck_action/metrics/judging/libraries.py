@@ -214,7 +214,7 @@ def _start_process() -> _LibraryProcess:
 
 
 def begin_import(library: str) -> None:
-    """Start the import of a library in the process without waiting for it; see `import_library`."""
+    """Start to import a library in the libraries' process, without waiting for it; see `import_library`."""
     with suppress(EvaluationError, OSError):
         process = _start_process()
         if library not in process.imported and library not in process.importing:

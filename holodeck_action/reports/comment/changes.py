@@ -155,9 +155,10 @@ class Change(Struct, frozen=True):
 def state_of(
     reports: Sequence[Report], exit_code: int, sha: str | None, run: str, problems: Sequence[str] = ()
 ) -> State:
-    """Return the state of a run, not yet compared with a previous one.
+    """Return the state of an evaluation, not yet compared with a previous one.
 
-    `run` is run and attempt of the workflow, `ID/ATTEMPT`; `problems` are the reasons if there are no reports.
+    `run` is the workflow run and its attempt, as `ID/ATTEMPT`; `problems` say why there are no reports, if there are
+    none.
     """
     named = tuple(zip(reports, suite_keys(reports), strict=True))
     result = [exit_code, *problems, *(_result_facts(report, key) for report, key in named)]

@@ -60,7 +60,7 @@ class CaseRows:
         self._redact = Redactor(environment_secrets(environ)).text
 
     def read_table(self, kind: Table, file: BinaryIO, sheet: str | None) -> Iterator[bytes]:
-        """Yield the rows of a file; see `RowSource.table`."""
+        """Yield the rows of a file; see `RowSource.read_table`."""
         if kind.package and find_spec(kind.package) is None:
             self._install((Need(kind.extra, f"cases in a file {kind.suffix}"),))
             raise RowsError(
@@ -75,7 +75,7 @@ class CaseRows:
             yield from self._read_rows(pool, kind.rows, args, folder, named=False)
 
     def call_function(self, reference: str, environment: Environment | None) -> Iterator[bytes]:
-        """Yield the rows of a function; see `RowSource.python`."""
+        """Yield the rows of a function; see `RowSource.call_function`."""
         folder, cwd = self._checkout.folder, self._checkout.cwd
         try:
             python = environment_python(environment, self._checkout, self._environ, self._setup)

@@ -157,7 +157,9 @@ class TestReader:
         name = written.removeprefix("file://")
         kind = name.rpartition(".")[2].lower()
         if "://" in name or kind not in ("csv", "yaml", "yml", "json", "jsonl"):
-            raise UnfitError(f"cases of {written}: only CSV, YAML, JSON and JSONL files are read; save them as one")
+            raise UnfitError(
+                f"cases of {written}: only CSV, YAML, JSON and JSONL are read; convert them to one of these"
+            )
         for path in self._source.files_matching(name):
             file = self._source.relative(path)
             through = self._extend_chain(path, chain)
