@@ -196,9 +196,13 @@ def _rendered(comment: str) -> str:
     return re.sub(r"\[([^\]]+)\]\([^)]+\)", r"\1", re.sub("</?del>", "~", plain).replace("<br>", "\n")).strip()
 
 
+_SLOW = re.compile(r"\[0/\d+\] no case is finished yet$")
+"""Matches what a run says whose first case takes seconds, as on a slow machine."""
+
+
 def _steady(printed: str) -> str:
-    """Return lines without those of uv, without times, hashes and folders, and with the progress in order."""
-    lines = [line for line in printed.strip().splitlines() if not _OF_UV.match(line)]
+    """Return lines without those of uv and of slow runs, times, hashes and folders, and with the progress in order."""
+    lines = [line for line in printed.strip().splitlines() if not _OF_UV.match(line) and not _SLOW.match(line)]
     lines = [_VOLATILE.sub("", line) for line in lines]
     progress = sorted(re.sub(r"\d+", "1", line, count=1) for line in lines if line.startswith("["))
     return "\n".join(progress + [line for line in lines if not line.startswith("[")])
