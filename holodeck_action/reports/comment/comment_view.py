@@ -12,7 +12,7 @@ from holodeck_action.decide.verdict import GateState
 from holodeck_action.reports.causes import MAX_UNGROUPED, Cause, causes_of
 from holodeck_action.reports.comparison import answer_on_base, notable_usage, state_text
 from holodeck_action.reports.first_lines import comparison_notices
-from holodeck_action.reports.headline import LONGEST_CAUSE, Headline
+from holodeck_action.reports.headline import LONGEST_CAUSE, MARKDOWN, headline
 from holodeck_action.reports.phrases import call_text, percent_text, run_command
 from holodeck_action.reports.report_views import CaseView, CaseViews, Report, ToolCallView, TurnView
 from holodeck_action.reports.terms import PULL_REQUEST
@@ -30,12 +30,12 @@ _GATE_STATES: dict[GateState, str] = {
 }
 
 
-def comment_variables(report: Report, headline: Headline) -> dict[str, Any]:
+def comment_variables(report: Report, base_details: str) -> dict[str, Any]:
     """Return the variables of the comment's template except `report`; strings from the report are `Untrusted`.
 
     Args:
         report: the report of a suite.
-        headline: the report's headline as Markdown.
+        base_details: what follows the name of the base in the headline; trusted.
     """
     causes = causes_of(report)
     chosen = _choose_examples(causes)
@@ -48,7 +48,7 @@ def comment_variables(report: Report, headline: Headline) -> dict[str, Any]:
         "others": wrap(_folded_cases([cause for cause in causes if not cause.is_same_error], open_cases)),
         "failing": failing,
         "grouped": failing > MAX_UNGROUPED,
-        "headline": headline,
+        "headline": headline(report, MARKDOWN, causes=causes, base_details=base_details),
         "said": _sentences(report),
         "differences": wrap(_differences(report)),
         "first": "<br>".join(comparison_notices(report.comparison, PULL_REQUEST)),

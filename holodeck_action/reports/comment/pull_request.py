@@ -17,7 +17,7 @@ from holodeck_action.reports.comment.size_limit import COMMENT, IN_THE_RECORD, D
 from holodeck_action.reports.comparison import age_text
 from holodeck_action.reports.custom import CustomTemplate, TemplateError, render_custom
 from holodeck_action.reports.first_lines import first_notices, prepend_notices
-from holodeck_action.reports.headline import MARKDOWN, Headline, headline
+from holodeck_action.reports.headline import MARKDOWN, headline
 from holodeck_action.reports.phrases import SIGNS
 from holodeck_action.reports.report_views import Report
 from holodeck_action.reports.templating import mark_of, place, shipped_template
@@ -152,13 +152,13 @@ class _CommentText(Struct, frozen=True):
     def _is_detailed(self, report: Report) -> bool:
         return report.outcome != "passed" or self.template is not None
 
-    def _suite_headline(self, report: Report) -> Headline:
+    def _base_details(self, report: Report) -> str:
+        """Return commit and age of the base in brackets; an empty string if both are unknown."""
         if report.comparison is None:
-            return headline(report, MARKDOWN)
-        details = ", ".join(
-            filter(None, [self.context.commit(report.comparison.base.commit), age_text(report.comparison)])
-        )
-        return headline(report, MARKDOWN, base_details=f" ({details})" if details else "")
+            return ""
+        known = filter(None, [self.context.commit(report.comparison.base.commit), age_text(report.comparison)])
+        details = ", ".join(known)
+        return f" ({details})" if details else ""
 
     def _suite_text(
         self, report: Report, change: Change | None, limit: SizeLimit, *, alone: bool, told: bool = False
@@ -193,7 +193,7 @@ class _CommentText(Struct, frozen=True):
             "commit": self.context.commit(self.context.sha) if alone else None,
             "run": self.context.more if alone and self.context.run_url else None,
             "linked": lambda source, shown=None: self._linked_place(report, source, shown),
-            **comment_variables(report, self._suite_headline(report)),
+            **comment_variables(report, self._base_details(report)),
         }
 
         def render(detail: Detail) -> Iterator[str]:
@@ -223,7 +223,7 @@ class _CommentText(Struct, frozen=True):
 
     def _suite_headline_text(self, report: Report) -> str:
         """Return a suite's name and headline as Markdown."""
-        said = self._suite_headline(report)
+        said = headline(report, MARKDOWN, base_details=self._base_details(report))
         parts = [f"**{prose(report.suite, 80)} · {said.decisive}**{said.rest}", said.further]
         return f"{' · '.join(filter(None, parts))}{said.cause and f'<br>{said.cause}'}"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from holodeck_action.decide.compare.comparison import Comparison
@@ -58,15 +58,16 @@ def page_head(
         runs: the runs of a page with several runs, the page's own run first; else empty.
     """
     reports = [suite.concluded.report for suite in suites]
+    heads = [_suite_head(report) for report in reports]
     columns = metric_columns(suites)
     compared = [(report, report.comparison) for report in reports if report.comparison is not None]
     return {
         "version": _VERSION,
         "title": ", ".join(report.suite for report in reports),
         "outcome": OUTCOMES.get(exit_code, "incomplete"),
-        "sentence": _verdict_sentence(reports),
+        "sentence": _verdict_sentence(heads),
         "exit_code": exit_code,
-        "suites": [_suite_head(report) for report in reports],
+        "suites": heads,
         "metrics": [
             {"suite": at, **to_plain(metric)} for at, report in enumerate(reports) for metric in report.metrics
         ],
@@ -85,11 +86,11 @@ def _run_column(run: RunColumn) -> dict[str, Any]:
     return {"name": run.name, "outcome": report.outcome, "sentence": sentence, "pass_rate": report.pass_rate}
 
 
-def _verdict_sentence(reports: Sequence[Report]) -> str:
-    if len(reports) == 1:
-        return headline(reports[0], PLAIN).text
-    passed = sum(report.outcome == "passed" for report in reports)
-    return f"{passed} of {len(reports)} suites passed"
+def _verdict_sentence(heads: Sequence[Mapping[str, Any]]) -> str:
+    if len(heads) == 1:
+        return str(heads[0]["sentence"])
+    passed = sum(head["outcome"] == "passed" for head in heads)
+    return f"{passed} of {len(heads)} suites passed"
 
 
 def _suite_head(report: Report) -> dict[str, Any]:
