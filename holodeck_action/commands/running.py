@@ -12,11 +12,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holodeck_action.commands.output import Output
+from holodeck_action.decide.number_texts import count_phrase
 from holodeck_action.record.record import CaseRecord, Record
 from holodeck_action.record.workflow_job import workflow_job
 from holodeck_action.reports.terminal.progress import CaseDisplay
-from holodeck_action.run.bases.baselines import evaluated_commit, folder_of
+from holodeck_action.run.bases.baselines import Base, evaluated_commit, folder_of
 from holodeck_action.run.case_choice import filters_of
+from holodeck_action.run.confirmation import FinishedSide, cases_to_confirm, confirm_regressions
 from holodeck_action.run.journal import Journal
 from holodeck_action.run.open_suites import OpenSuite
 from holodeck_action.run.options.settings import Flags
@@ -48,7 +50,12 @@ class RunResult:
 
 
 async def run_sides(
-    sides: Sequence[Side], flags: Flags, output: Output, deadline: float | None, executor: Executor | None
+    sides: Sequence[Side],
+    flags: Flags,
+    output: Output,
+    deadline: float | None,
+    executor: Executor | None,
+    stored_base: Base,
 ) -> RunResult:
     """Run a suite and its base at the same time, with shared limits, deadline and stop signal, and close both.
 
@@ -59,6 +66,7 @@ async def run_sides(
         deadline: time at which the run is stopped, in seconds of the system's monotonic clock; None if there is no
             deadline.
         executor: runs the trials; None to run them in this process.
+        stored_base: results of an earlier run to compare with; None if there are none.
 
     Raises:
         ConfigurationError: the executor cannot be used; nothing has run.
@@ -96,6 +104,7 @@ async def run_sides(
                     records = await asyncio.gather(*runs)
                 finally:
                     waiting.cancel()
+            records = await _confirm(sides, records, trials, stored_base, slots, stop, output)
             records = [
                 await with_custom_summary(record, pool, side.ready.redactor)
                 for side, record in zip(sides, records, strict=True)
@@ -111,6 +120,27 @@ async def run_sides(
         records[0] = records[0].with_end(f"{stopped}; the base was not fully evaluated")
     done = [side.ready.complete_record(record) for side, record in zip(sides, records, strict=True)]
     return RunResult(done[0], done[1] if len(done) > 1 else None, stop.requested)
+
+
+async def _confirm(
+    sides: Sequence[Side],
+    records: Sequence[Record],
+    trials: Sequence[Trials],
+    stored_base: Base,
+    slots: Slots,
+    stop: Stop,
+    output: Output,
+) -> list[Record]:
+    """Ask the cases that got worse again, and return the records with these trials."""
+    found = [
+        FinishedSide(side.ready, side.journal, each, record)
+        for side, each, record in zip(sides, trials, records, strict=True)
+    ]
+    ids = [] if stop.draining else cases_to_confirm(found, stored_base)
+    if not ids:
+        return [*records]
+    with output.progress.phase(f"asking {count_phrase(len(ids), 'case')} that got worse again"):
+        return await confirm_regressions(found, ids, [slots.lane() for _ in found], stop)
 
 
 async def _show_waiting(shown: CaseDisplay) -> None:

@@ -15,14 +15,13 @@ from holodeck_action.commands.running import RunResult, Side, run_sides
 from holodeck_action.decide.decision import Terms
 from holodeck_action.decide.exit_codes import ExitCode, worst_exit_code
 from holodeck_action.decide.written_results import RelatedFiles
-from holodeck_action.record.base_results import make_base_results
 from holodeck_action.record.folder import Claims, suite_folders
-from holodeck_action.record.record import Record
 from holodeck_action.record.result_files import BASE_FOLDER
 from holodeck_action.reports.conclusion import Conclusion, conclude
 from holodeck_action.reports.history import NO_RUNS
 from holodeck_action.run.bases.base_suites import BaseSuite, load_base_suites
 from holodeck_action.run.bases.baselines import Base, FoundBase, MissingBase, attach_base, find_bases
+from holodeck_action.run.confirmation import base_of
 from holodeck_action.run.journal import JOURNAL_FILE, Journal, set_aside_journal
 from holodeck_action.run.loading import SuiteContext, ensure_writable
 from holodeck_action.run.model_calls import make_budget
@@ -117,8 +116,8 @@ def _run_all(
     complete = blessed = True
     for sides, base, past in zip(started, bases, earlier, strict=True):
         head = sides[0]
-        done = _run(sides, request, output, deadline, stages)
-        record, results = attach_base(done.record, head.ready.item, _concurrent_base(head.ready, done.base) or base)
+        done = _run(sides, request, output, deadline, stages, base)
+        record, results = attach_base(done.record, head.ready.item, base_of(head.ready, done.base, base))
         terms = Terms.against(None if results is None else results.results)
         concluded = conclude(record, terms, folder=head.ready.item.shown, earlier=past or NO_RUNS)
         related = RelatedFiles(results, () if past is None else past.saved_lines)
@@ -204,7 +203,12 @@ def _make_folders(folders: Sequence[GivenPath | None], bases_to_run: Sequence[Ba
 
 
 def _run(
-    sides: Sequence[Side], request: Request, output: Output, deadline: float | None, stages: Sequence[Stages]
+    sides: Sequence[Side],
+    request: Request,
+    output: Output,
+    deadline: float | None,
+    stages: Sequence[Stages],
+    stored_base: Base,
 ) -> RunResult:
     """Run a suite and its base, and close their journals."""
     ready = sides[0].ready
@@ -217,7 +221,7 @@ def _run(
             asyncio.run(ready.close())
             raise
         with enter_all(stages, ready, user_output):
-            return asyncio.run(run_sides(sides, request.flags, output, deadline, executor))
+            return asyncio.run(run_sides(sides, request.flags, output, deadline, executor, stored_base))
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
     finally:
@@ -225,15 +229,6 @@ def _run(
         for side in sides:
             if side.journal is not None and side.journal.error is not None:
                 output.stderr.write(f"note: {side.journal.error}\n")
-
-
-def _concurrent_base(ready: OpenSuite, record: Record | None) -> Base:
-    """Return the results of the base that ran with a suite, or why it did not run; None if no base was requested."""
-    if not isinstance(ready.base, OpenSuite):
-        return ready.base
-    assert record is not None
-    assert ready.base.as_base is not None
-    return FoundBase(make_base_results(record), ready.base.as_base.run)
 
 
 def _close_journals(sides: Sequence[Side]) -> None:

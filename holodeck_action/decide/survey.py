@@ -94,6 +94,8 @@ class Survey:
         self.repeated += case.repeat > 1
         turns, metrics = [*case.turns], [*verdict.metrics]
         means = case_means(metrics)
+        for turn in (turn for trial in case.confirmation for turn in trial.turns):
+            self.consumption.add(turn)
         for turn in turns:
             self.consumption.add(turn)
             for each in turn.evaluations:

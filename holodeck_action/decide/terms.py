@@ -18,6 +18,7 @@ from holodeck_action.suite.model.policy import (
     BOUNDS_OF_METRICS,
     GATES,
     Baseline,
+    CaseReaction,
     GateMetric,
     Gates,
     GateSummary,
@@ -154,7 +155,8 @@ DECLARED: Mapping[type, Mapping[str, Term]] = {
         "margin": Lower(),
         "on_regressed": REACTIONS,
         "on_inconclusive": REACTIONS,
-        "on_case_regression": REACTIONS,
+        "on_case_regression": Ordered(tuple(reversed(get_args(CaseReaction)))),
+        "confirm": Other(),
         "on_loosened": REACTIONS,
     },
     QuarantineEntry: {
@@ -178,6 +180,7 @@ DECLARED: Mapping[type, Mapping[str, Term]] = {
         "tags": NoTerm("they only choose cases"),
         "weight": Other(),
         "trials": Joint("criteria of the metrics on each turn"),
+        "confirmation": NoTerm("results"),
     },
     Criteria: {
         "kind": Other(),

@@ -104,7 +104,7 @@ def _canonical_end(record: Record) -> bytes:
 
 def _canonical_case(case: CaseRecord) -> bytes:
     values = to_plain(case)
-    for trial in values["trials"]:
+    for trial in (*values["trials"], *values.get("confirmation", ())):
         _drop_keys(trial, VOLATILE_TRIAL)
         for turn in trial["turns"]:
             _drop_keys(turn, VOLATILE_TURN)

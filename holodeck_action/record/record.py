@@ -201,13 +201,14 @@ class TrialRecord(Struct, frozen=True):
         return _sum_of(turn.took_ms for turn in self.turns if turn.skipped is None)
 
 
-class CaseRecord(Struct, frozen=True):
+class CaseRecord(Struct, frozen=True, omit_defaults=True):
     """One case with its finished trials.
 
     `planned_evaluations` is the number of evaluations that one trial should yield: a turn's tool assertions count as
     one, and disabled or inapplicable metrics are excluded; `not_applicable` counts those. `asserting` is False if
     nothing in the case asserts. `source` is the position at which the case begins, and `last` that of its last
-    value; None if unknown.
+    value; None if unknown. `confirmation` holds the further trials that confirm a regression (`baseline.confirm`);
+    their indexes follow those of `trials`, and they count only for the gate on regressed cases.
     """
 
     id: str
@@ -220,10 +221,11 @@ class CaseRecord(Struct, frozen=True):
     planned_evaluations: int
     not_applicable: int
     asserting: bool
-    tags: tuple[str, ...] = ()
-    weight: float = 1.0
-    trials: tuple[TrialRecord, ...] = ()
-    last: SourceMark | None = None
+    tags: tuple[str, ...] = written(())
+    weight: float = written(1.0)
+    trials: tuple[TrialRecord, ...] = written(())
+    last: SourceMark | None = written(None)
+    confirmation: tuple[TrialRecord, ...] = ()
 
     @property
     def turns(self) -> Iterator[TurnRecord]:

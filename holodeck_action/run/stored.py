@@ -80,8 +80,8 @@ class _RecordedTrials(Mapping[TrialKey, TrialRecord]):
         self._places.update({(case_id, trial.index): place for trial in trials})
 
     def __getitem__(self, key: TrialKey) -> TrialRecord:
-        trials = self._cases[self._places[key]].trials
-        return next(trial for trial in trials if trial.index == key[1])
+        case = self._cases[self._places[key]]
+        return next(trial for trial in (*case.trials, *case.confirmation) if trial.index == key[1])
 
     def __iter__(self) -> Iterator[TrialKey]:
         return iter(self._places)
@@ -109,7 +109,7 @@ def find_stored_run(results: Results, suite: Suite, redactor: Redactor) -> Store
             continue
         # The run decided the number of trials, and how many must pass.
         chosen[case.id] = replace(case, repeat=stored.repeat, min_pass=stored.min_pass)
-        trials.add(case.id, place, stored.trials)
+        trials.add(case.id, place, (*stored.trials, *stored.confirmation))
     if problems:
         raise StoredError(problems)
     return StoredRun(
@@ -130,10 +130,15 @@ def _mismatch(stored: CaseRecord, case: Case | None) -> str | None:
             "fit; run it again"
         )
     turns = [turn.index for turn in case.turns]
-    if any([turn.index for turn in trial.turns] != turns for trial in stored.trials):
+    if any([turn.index for turn in trial.turns] != turns for trial in (*stored.trials, *stored.confirmation)):
         return "its trials do not have the turns of the case; the record was edited"
     indexes = [trial.index for trial in stored.trials]
-    if len(set(indexes)) < len(indexes) or not all(0 <= index < stored.repeat for index in indexes):
+    more = [trial.index for trial in stored.confirmation]
+    if (
+        len({*indexes, *more}) < len(indexes) + len(more)
+        or not all(0 <= index < stored.repeat for index in indexes)
+        or not all(index >= stored.repeat for index in more)
+    ):
         return "the indexes of its trials are not those of a run; the record was edited"
     return None
 

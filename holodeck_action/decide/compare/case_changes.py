@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterator, Sequence
+from typing import get_args
 
 from holodeck_action.decide.compare.comparison import CaseChange, CaseChangeKind, ChangedCases, MetricStep
+from holodeck_action.decide.compare.confirming import count_trials
 from holodeck_action.decide.compare.pairing import CasePair, TurnMetric
 from holodeck_action.decide.verdict import CaseVerdict, TrialVerdict
 from holodeck_action.record.record import CaseRecord, TurnRecord
+from holodeck_action.suite.model.policy import Confirmation
 
 _Ranked = tuple[bool, tuple[float, float], str, int]
 """Whether a changed case is quarantined, its sort key, its id, and its index among the pairs."""
@@ -17,23 +20,24 @@ _Ranked = tuple[bool, tuple[float, float], str, int]
 class CaseChanges:
     """The cases that passed on one side and failed on the other, gathered pair by pair."""
 
-    def __init__(self, recreate: Callable[[int], CasePair] | None) -> None:
+    def __init__(self, recreate: Callable[[int], CasePair] | None, confirm: Confirmation | None) -> None:
         """Start empty.
 
         Args:
             recreate: called with the index of a pair, creates it again, so that changed cases need not be kept in
                 memory; None to keep them.
+            confirm: how often cases that got worse are asked again; None to count all of them as regressed.
         """
-        self._recreate = recreate
+        self._recreate, self._confirm = recreate, confirm
         self._kept: dict[int, CaseChange] = {}
-        self._ranked: dict[CaseChangeKind, list[_Ranked]] = {"regressed": [], "fixed": []}
+        self._ranked: dict[CaseChangeKind, list[_Ranked]] = {kind: [] for kind in get_args(CaseChangeKind)}
 
     def add(self, pair: CasePair, index: int) -> str:
         """Add a pair with its index. Return an empty string, or the reason why no metric evaluated by both sides
         explains the change."""
         if pair.base.judged == pair.head.judged:
             return ""
-        change = _explain_change(pair)
+        change = _explain_change(pair, self._confirm)
         if isinstance(change, str):
             return change
         self._ranked[change.kind].append((change.quarantined, _rank_key(pair, change), change.id, index))
@@ -49,7 +53,7 @@ class CaseChanges:
         places = array("Q", (place for *_, place in ranked))
 
         def make(at: int) -> CaseChange:
-            change = _explain_change(recreate(places[at]))
+            change = _explain_change(recreate(places[at]), self._confirm)
             assert isinstance(change, CaseChange)
             return change
 
@@ -66,7 +70,7 @@ def _step_size(step: MetricStep) -> float:
     return 1.0 if step.base is None or step.head is None else abs(step.head - step.base)
 
 
-def _explain_change(pair: CasePair) -> CaseChange | str:
+def _explain_change(pair: CasePair, confirm: Confirmation | None) -> CaseChange | str:
     """Return the change of a case, or the reason why no metric that both sides evaluated explains the change."""
     regressed = pair.head.judged == "failed"
     failing, passing = (pair.head, pair.base) if regressed else (pair.base, pair.head)
@@ -78,13 +82,14 @@ def _explain_change(pair: CasePair) -> CaseChange | str:
         side = "in this run" if regressed else "on the base"
         return f"the evaluation that fails {side} did not happen in both runs: {trial.reason}"
     steps.sort(key=lambda step: (-_step_size(step), step.turn, step.name))
+    counts = count_trials(pair, confirm) if regressed and confirm is not None else None
     base, head = (good, trial) if regressed else (trial, good)
     before, after = _find_turn(pair.same.base, base, steps[0].turn), _find_turn(pair.same.head, head, steps[0].turn)
     return CaseChange(
         id=pair.same.head.id,
         title=pair.same.title,
         source=after.source,
-        kind="regressed" if regressed else "fixed",
+        kind="fixed" if not regressed else "regressed" if counts is None or counts.confirm_regression else "flaky",
         quarantined=pair.quarantined,
         steps=tuple(steps),
         turn=after.index,
@@ -93,6 +98,7 @@ def _explain_change(pair: CasePair) -> CaseChange | str:
         question=after.input,
         before=before.response,
         after=after.response,
+        counts=counts,
     )
 
 

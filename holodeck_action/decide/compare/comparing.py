@@ -89,7 +89,8 @@ def compare(
         )
 
     small = isinstance(base.cases, tuple) and isinstance(head.cases, tuple)
-    found = _PairTally(CaseChanges(None if small else pair_at), matched.unselected)
+    confirm = settings.confirm if settings.on_case_regression == "confirm" else None
+    found = _PairTally(CaseChanges(None if small else pair_at, confirm), matched.unselected)
     for at in range(len(same)):
         found.add(pair_at(at), at, metrics)
     passed = found.passed.values
@@ -108,6 +109,7 @@ def compare(
         metrics=compared,
         regressed=found.changes.largest_first("regressed"),
         fixed=found.changes.largest_first("fixed"),
+        flaky=found.changes.largest_first("flaky"),
         unpaired=(*matched.others, *found.missing, *found.unexplained),
         base_consumed=matched.base_usage.consumed,
         head_consumed=matched.head_usage.consumed,

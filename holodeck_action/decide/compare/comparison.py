@@ -19,7 +19,7 @@ from holodeck_action.record.serialization import written
 from holodeck_action.suite.errors import SourceMark
 
 ChangeState = Literal["regressed", "non_inferior", "inconclusive"]
-CaseChangeKind = Literal["regressed", "fixed"]
+CaseChangeKind = Literal["regressed", "fixed", "flaky"]
 Why = Literal["added", "removed", "changed", "not evaluated"]
 
 
@@ -133,14 +133,30 @@ class MetricStep(Struct, frozen=True):
     reason: str
 
 
-class CaseChange(Struct, frozen=True):
+class TrialCounts(Struct, frozen=True):
+    """The trials of a case that got worse, including those that confirm it: `failed` of `trials` trials now, and
+    `base_passed` of `base_trials` trials of the base."""
+
+    failed: int
+    trials: int
+    base_passed: int
+    base_trials: int
+
+    @property
+    def confirm_regression(self) -> bool:
+        """Whether the case fails in most of its trials now, and passed in most trials of the base."""
+        return 2 * self.failed > self.trials and 2 * self.base_passed > self.base_trials
+
+
+class CaseChange(Struct, frozen=True, omit_defaults=True):
     """A case that passes on one side and fails on the other.
 
     Attributes:
         id: id of the case.
         title: name of the case, or its id if it has no name.
         source: position of this turn in the head's suite.
-        kind: `regressed` for a case that passed on the base and fails now, `fixed` for the reverse.
+        kind: `regressed` for a case that passed on the base and fails now, `fixed` for the reverse, `flaky` for a case
+            that got worse, but not in most of its trials.
         quarantined: whether the case is quarantined: it is reported but cannot fail a gate.
         steps: the metrics that explain the change, largest difference first.
         turn: index of the turn of the first step.
@@ -149,6 +165,7 @@ class CaseChange(Struct, frozen=True):
         question: the input of that turn.
         before: the base's answer; None if the base has no answer.
         after: the head's answer; None if the head has no answer.
+        counts: the trials that confirm a regression; None if the case was not asked again.
     """
 
     id: str
@@ -163,6 +180,7 @@ class CaseChange(Struct, frozen=True):
     question: str
     before: str | None
     after: str | None
+    counts: TrialCounts | None = None
 
 
 class ChangedCases(LazySequence[CaseChange]):
@@ -250,6 +268,7 @@ class Comparison(Struct, frozen=True, omit_defaults=True):
         unknown_base: cases whose result is unknown on the base.
         terms: the changes of the terms since the base; None if no term is less strict, changed or unknown.
         targets: the targets of base and head; None if they are the same.
+        flaky: cases that passed on the base and fail now, but not in most of their trials, worst first.
     """
 
     base: ComparedRun
@@ -268,6 +287,7 @@ class Comparison(Struct, frozen=True, omit_defaults=True):
     unknown_now: Unknown = Unknown()
     unknown_base: Unknown = Unknown()
     targets: tuple[str, str] | None = None
+    flaky: OneByOne[CaseChange] = ()
 
     def measures(self, *, gating: bool = False) -> Iterator[tuple[str, Difference]]:
         """Yield the name and the difference of the pass rate and of each comparable metric; with `gating`, omit those

@@ -57,7 +57,7 @@ class CasePair(Struct, frozen=True):
     """A case judged by the same rules in both runs: the head's criteria, the common metrics, the same number of trials.
 
     `base` and `head` are the verdicts. `trials` is the number of trials. `quarantined` is true if the head quarantines
-    the case.
+    the case. `criteria` are those of the metrics that both sides have.
     """
 
     same: SameCase
@@ -65,6 +65,7 @@ class CasePair(Struct, frozen=True):
     head: CaseVerdict
     trials: int
     quarantined: bool
+    criteria: Mapping[TurnMetric, Criteria] = {}
 
     @property
     def weight(self) -> float:
@@ -143,7 +144,8 @@ def judge_pair(
     theirs = _apply_criteria(base, criteria, same.base_evaluations, trials, needed)
     as_run = ours is head and stops == head_stops
     judged = own if as_run else judge_case(ours, stop_when_decided=stops)
-    return CasePair(same, judge_case(theirs, stop_when_decided=stops), judged, trials, own.outcome == "quarantined")
+    before = judge_case(theirs, stop_when_decided=stops)
+    return CasePair(same, before, judged, trials, own.outcome == "quarantined", criteria)
 
 
 def gives_same_verdicts(one: Criteria, other: Criteria) -> bool:
@@ -171,19 +173,21 @@ def _apply_criteria(
     )
     if as_asked and (case.repeat, case.min_pass) == (trials, needed):
         return case
-
-    def convert_turn(turn: TurnRecord) -> TurnRecord:
-        asked = ((each, criteria.get((turn.index, each.evaluator_name))) for each in turn.evaluations)
-        return replace(turn, evaluations=tuple(replace(each, criteria=by) for each, by in asked if by is not None))
-
-    def convert_trial(trial: TrialRecord) -> TrialRecord:
-        return replace(trial, turns=tuple(map(convert_turn, trial.turns)))
-
     tools = any(turn.tool_assertions for turn in case.turns)
     return replace(
         case,
         repeat=trials,
         min_pass=needed,
         asserting=case.asserting if as_asked else tools or any(each.asserts for each in criteria.values()),
-        trials=tuple(convert_trial(trial) for trial in case.trials if trial.index < trials),
+        trials=tuple(apply_to_trial(trial, criteria) for trial in case.trials if trial.index < trials),
     )
+
+
+def apply_to_trial(trial: TrialRecord, criteria: Mapping[TurnMetric, Criteria]) -> TrialRecord:
+    """Return a trial with only the evaluations with an entry in `criteria`, which replaces their own criteria."""
+
+    def convert_turn(turn: TurnRecord) -> TurnRecord:
+        asked = ((each, criteria.get((turn.index, each.evaluator_name))) for each in turn.evaluations)
+        return replace(turn, evaluations=tuple(replace(each, criteria=by) for each, by in asked if by is not None))
+
+    return replace(trial, turns=tuple(map(convert_turn, trial.turns)))

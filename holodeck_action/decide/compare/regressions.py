@@ -10,10 +10,11 @@ from msgspec.structs import replace
 from holodeck_action.decide.compare.comparison import Comparison, Difference, count_gating
 from holodeck_action.decide.number_texts import count_phrase
 from holodeck_action.decide.verdict import GateState, GateVerdict
-from holodeck_action.suite.model.policy import Baseline, Reaction
+from holodeck_action.suite.model.policy import Baseline, CaseReaction
 
 MAX_REGRESSIONS, ON_REGRESSED, ON_INCONCLUSIVE = "max_regressions", "baseline.on_regressed", "baseline.on_inconclusive"
 _CASES_NAMED = 3
+_FAILING: tuple[CaseReaction, ...] = ("fail", "confirm")
 
 
 class BaselineVerdict(Struct, frozen=True):
@@ -35,13 +36,13 @@ def judge_comparison(
         max_regressions: number of cases that may get worse; None means 0.
 
     Returns:
-        A gate for each reaction `fail`, and a warning for each violated gate with the reaction `warn`. If no case can
-        be compared, the gates are undetermined with `on_missing: fail`, else skipped.
+        A gate for each reaction `fail` or `confirm`, and a warning for each violated gate with the reaction `warn`. If
+        no case can be compared, the gates are undetermined with `on_missing: fail`, else skipped.
     """
     found = list(
         _change_gates(comparison, max_regressions or 0) if comparison is not None and comparison.paired else ()
     )
-    reactions = {
+    reactions: dict[str, CaseReaction] = {
         MAX_REGRESSIONS: settings.on_case_regression,
         ON_REGRESSED: settings.on_regressed,
         ON_INCONCLUSIVE: settings.on_inconclusive,
@@ -55,7 +56,7 @@ def judge_comparison(
     assert comparison is not None
     found = [_apply_unknowns(gate, comparison, settings) for gate in found]
     return BaselineVerdict(
-        tuple(gate for gate in found if reactions[gate.name] == "fail"),
+        tuple(gate for gate in found if reactions[gate.name] in _FAILING),
         tuple(gate.reason for gate in found if reactions[gate.name] == "warn" and gate.state == "failed"),
     )
 
@@ -85,14 +86,14 @@ def _apply_unknowns(gate: GateVerdict, comparison: Comparison, settings: Baselin
 
 
 def _gates_without_base(
-    reason: str, reactions: dict[str, Reaction], settings: Baseline, max_regressions: int
+    reason: str, reactions: dict[str, CaseReaction], settings: Baseline, max_regressions: int
 ) -> BaselineVerdict:
     limits = {MAX_REGRESSIONS: max_regressions}
     state: GateState = "undetermined" if settings.on_missing == "fail" else "skipped"
     gates = (
         GateVerdict(name, state, None, limits.get(name, 0), reason)
         for name, reaction in reactions.items()
-        if reaction == "fail"
+        if reaction in _FAILING
     )
     return BaselineVerdict(tuple(gates), ())
 
@@ -105,6 +106,8 @@ def _change_gates(comparison: Comparison, max_regressions: int) -> Iterator[Gate
         more = f" and {cases - _CASES_NAMED} more" if cases > _CASES_NAMED else ""
         named = comparison.regressed[: min(cases, _CASES_NAMED)]
         reason += f": {', '.join(case.title for case in named)}{more}"
+    if flaky := count_gating(comparison.flaky):
+        reason += f"; {count_phrase(flaky, 'more case' if cases else 'case')} failed, but not in most trials"
     yield _limit_gate(MAX_REGRESSIONS, cases, max_regressions, reason)
     measures = list(comparison.measures(gating=True))
     worse = [change_sentence(name, change) for name, change in measures if change.state == "regressed"]

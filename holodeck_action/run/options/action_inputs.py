@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple
 from holodeck_action.run.options.input_kinds import (
     AT_LEAST_ONE,
     BASE,
+    CASE_REACTION,
     COUNT,
     DOLLARS,
     FILE,
@@ -243,13 +244,13 @@ RUN_INPUTS: tuple[Input, ...] = (
         Input(
             "on-inconclusive",
             REACTION,
-            "What happens when there are too few cases to rule out a loss above the margin [default: warn].",
+            "What happens when there are too few cases to rule out a loss above the margin [default: ignore].",
             "baseline",
         ),
         Input(
             "on-case-regression",
-            REACTION,
-            "What happens when a case that passed on the base fails [default: fail].",
+            CASE_REACTION,
+            "What happens when a case that passed on the base fails; `confirm` asks it again first [default: confirm].",
             "baseline",
         ),
         Input(

@@ -117,6 +117,7 @@ BASE = Kind(_read_source, "file:PATH, artifact, artifact:NAME, branch:NAME, merg
 HISTORY = Kind(_read_history, "a folder, or branch:NAME", metavar="DIR")
 SHARD = Kind(_read_shard, "I/N with I from 1 to N, auto, or auto/N", metavar="I/N")
 REACTION = one_of("fail", "warn", "ignore")
+CASE_REACTION = one_of("fail", "confirm", "warn", "ignore")
 PACKAGES = Kind(_split_lines, "a file or a Python, or packages, one per line", many=True, metavar="PACKAGES")
 TAGS = Kind(_split_lines, "tags, one per line", many=True)
 SUITE = Kind(str, "a file or folder of a suite", metavar="SUITE")

@@ -20,6 +20,7 @@ from holodeck_action.suite.model.policy import (
     Baseline,
     GatedCases,
     Gates,
+    fails_on_case_regression,
     fails_on_loss,
     why_no_gate_fails,
 )
@@ -276,7 +277,7 @@ def baseline_problem(baseline: Baseline, gates: Gates, *, compared: bool) -> tup
             return "gates.max_regressions", way_out
         named = [key for key in Baseline.model_fields if getattr(baseline, key) != getattr(_DEFAULT_BASELINE, key)]
         return (f"baseline.{named[0]}", way_out) if named else None
-    if gates.max_regressions is not None and baseline.on_case_regression != "fail":
+    if gates.max_regressions is not None and not fails_on_case_regression(baseline):
         return "gates.max_regressions", f"never fails with baseline.on_case_regression: {baseline.on_case_regression}"
     return None
 

@@ -38,6 +38,7 @@ Parameter = str | Flag | Integer | Number
 CaseField = Annotated[str, Field(pattern=rf"^({'|'.join(TableCase.model_fields)})(\.\w+)*$")]
 """A field of a case, or a key inside of one."""
 Reaction = Literal["fail", "warn", "ignore"]
+CaseReaction = Literal["fail", "confirm", "warn", "ignore"]
 
 
 class RetrievalOverlay(FormatModel):
@@ -226,6 +227,15 @@ def active_gates(gates: Gates) -> Iterator[tuple[str, Gate, float]]:
             yield name, gate, limit
 
 
+class Confirmation(FormatModel):
+    """`baseline.confirm`: how often cases that got worse are asked again with `on_case_regression: confirm`."""
+
+    trials: Annotated[Integer, Field(ge=1, le=100)] = 4
+    """How many more times a case is asked in the same run. Example: `6`."""
+    cases: Count = 20
+    """The largest number of cases that are asked again; all others count as regressed. Example: `50`."""
+
+
 class Baseline(FormatModel):
     """`baseline`: what results are compared with, and what a loss does."""
 
@@ -241,13 +251,18 @@ class Baseline(FormatModel):
     """What happens when the pass rate or a metric is worse beyond chance. Example: `warn`."""
     on_inconclusive: Reaction = "ignore"
     """What happens when there are too few cases to rule out a loss above the margin. Example: `fail`."""
-    on_case_regression: Reaction = "fail"
-    """What happens when more cases than `gates.max_regressions` passed on the base and fail now. Example: `warn`."""
+    on_case_regression: CaseReaction = "confirm"
+    """What happens when more cases than `gates.max_regressions` passed on the base and fail now. `confirm` fails the
+    run too, but first asks each of these cases again, and counts it only if it fails in most of its trials now, and
+    passed in most of those of the base. A recorded target cannot be asked again: there `confirm` is `fail`. Example:
+    `warn`."""
+    confirm: Confirmation = Confirmation()
+    """How often a case that got worse is asked again. Example: `{trials: 6}`."""
     on_loosened: Reaction = "warn"
     """What happens when the run has less strict or other gates, thresholds, cases, quarantine or judges than the base.
     The stricter value of this key in run and base counts. Example: `fail`."""
 
-    OMITTED: ClassVar[frozenset[str]] = frozenset({"on_loosened"})
+    OMITTED: ClassVar[frozenset[str]] = frozenset({"on_loosened", "confirm"})
     """Keys that records omit if they have their default, so that records keep the bytes of earlier versions."""
 
 
@@ -393,7 +408,12 @@ _LEAST = 1e-9
 
 def fails_on_loss(baseline: Baseline) -> bool:
     """Return whether a regression against the base can fail a run."""
-    return "fail" in (baseline.on_regressed, baseline.on_inconclusive, baseline.on_case_regression)
+    return "fail" in (baseline.on_regressed, baseline.on_inconclusive) or fails_on_case_regression(baseline)
+
+
+def fails_on_case_regression(baseline: Baseline) -> bool:
+    """Return whether a case that got worse can fail a run."""
+    return baseline.on_case_regression in ("fail", "confirm")
 
 
 def why_no_gate_fails(gates: Gates, found: GatedCases) -> str | None:
