@@ -134,7 +134,7 @@ def _standing_of(report: Report) -> Callable[[str], Standing]:
     if report.comparison is None:
         return lambda _: "failing"
     worse = set(changed_ids(report.comparison.regressed))
-    alone = {case.id for case in report.comparison.unpaired}
+    alone = {case.id for case in report.comparison.unpaired} | {*changed_ids(report.comparison.flaky)}
     return lambda case: "worse" if case in worse else "failing" if case in alone else "before"
 
 

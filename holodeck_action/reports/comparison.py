@@ -27,8 +27,9 @@ _AGES = ((86_400.0, "day"), (3600.0, "hour"), (60.0, "minute"))
 def changed_text(comparison: Comparison) -> str:
     """Return the number of compared cases that got worse and better, as a sentence."""
     worse, better = count_gating(comparison.regressed), count_gating(comparison.fixed)
+    flaky = f", {count} flaky" if (count := count_gating(comparison.flaky)) else ""
     if worse:
-        return f"{cases_text(worse)} got worse" + (f", {better} better" if better else "")
+        return f"{cases_text(worse)} got worse" + (f", {better} better" if better else "") + flaky
     unseen = comparison.failing_unseen
     fails = f"{cases_text(unseen)} not compared {'fails' if unseen == 1 else 'fail'}" if unseen else ""
     if not comparison.paired:
@@ -36,11 +37,10 @@ def changed_text(comparison: Comparison) -> str:
     whole = comparison.complete and not comparison.unpaired
     compared = "no case" if whole else "no compared case"
     quarantine = " outside quarantine" if comparison.regressed or comparison.fixed else ""
-    rest = (
-        f"{cases_text(better)} got better, {'none' if whole else compared} worse"
-        if better
-        else f"{compared}{quarantine} changed"
-    )
+    if better:
+        rest = f"{cases_text(better)} got better, {'none' if whole else compared} worse{flaky}"
+    else:
+        rest = f"{compared} got worse{flaky}" if flaky else f"{compared}{quarantine} changed"
     text = f"{fails}, {rest}" if fails else rest
     return text[:1].upper() + text[1:]
 
@@ -216,6 +216,8 @@ def comparison_lines(comparison: Comparison, folder: str, *, regressed: bool = T
             yield from _case_lines(kind, case, folder)
         if len(cases) > CASES_SHOWN:
             yield f"  … and {len(cases) - CASES_SHOWN} more"
+    for line in flaky_lines(comparison):
+        yield f"  {line}"
     yield from _measure_lines(comparison)
     for what, before, now in consumed_lines(comparison.base_consumed, comparison.head_consumed):
         yield f"  {what}: {before} → {now}"
@@ -223,6 +225,21 @@ def comparison_lines(comparison: Comparison, folder: str, *, regressed: bool = T
         yield f"  {line}"
     for notice in comparison.notices:
         yield f"  note: {one_line(notice, 500)}"
+
+
+def flaky_lines(comparison: Comparison) -> Iterator[str]:
+    """Yield a line for each flaky case, with its trials on both sides, and one with the remedy."""
+    for case in comparison.flaky[:CASES_SHOWN]:
+        counts = case.counts
+        assert counts is not None
+        yield (
+            f"flaky: {one_line(case.title, 150)} failed in {counts.failed} of {counts.trials} trials now, and passed "
+            f"in {counts.base_passed} of {counts.base_trials} on the base"
+        )
+    if len(comparison.flaky) > CASES_SHOWN:
+        yield f"… and {len(comparison.flaky) - CASES_SHOWN} more flaky cases"
+    if comparison.flaky:
+        yield "A flaky case does not count as a regression; repair it, or list it under quarantine in the policy file."
 
 
 def _case_lines(sign: str, case: CaseChange, folder: str) -> Iterator[str]:

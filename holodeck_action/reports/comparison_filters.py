@@ -80,6 +80,11 @@ def unpaired(comparison: Fields) -> list[Untrusted]:
     return [Untrusted(line) for line in texts.unpaired_lines(value_as(Comparison, comparison))]
 
 
+def flaky(comparison: Fields) -> list[Untrusted]:
+    """Return the flaky cases with their trials, one line each."""
+    return [Untrusted(line) for line in texts.flaky_lines(value_as(Comparison, comparison))]
+
+
 def outlook(comparison: Fields) -> str:
     """Return the limits of a comparison in words; an empty string if nothing is compared."""
     return texts.outlook_text(value_as(Comparison, comparison))
@@ -103,6 +108,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "consumed": consumed,
     "unpaired": unpaired,
     "outlook": outlook,
+    "flaky": flaky,
     "first_lines": first_lines,
     "terms": terms.terms,
     "terms_list": terms.terms_list,

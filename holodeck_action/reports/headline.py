@@ -119,7 +119,9 @@ def passed_text(report: Report) -> str:
 
 def is_unchanged(comparison: Comparison) -> bool:
     """Return whether every case was compared, and none got worse or better."""
-    return comparison.complete and not (comparison.regressed or comparison.fixed or comparison.unpaired)
+    return comparison.complete and not (
+        comparison.regressed or comparison.fixed or comparison.flaky or comparison.unpaired
+    )
 
 
 def _gating_cases(report: Report) -> int:
@@ -226,8 +228,9 @@ def _no_regression_text(comparison: Comparison, style: Style, base_details: str)
     if not comparison.paired:
         return f"no case can be compared with {base}{base_details}"
     which = "case" if comparison.complete and not comparison.unpaired else "compared case"
-    better = count_gating(comparison.fixed)
-    return f"no {which} got worse than {base}{f', {better} better' if better else ''}{base_details}"
+    counts = ((count_gating(comparison.fixed), "better"), (count_gating(comparison.flaky), "flaky"))
+    others = "".join(f", {count} {what}" for count, what in counts if count)
+    return f"no {which} got worse than {base}{others}{base_details}"
 
 
 def _regression_text(comparison: Comparison, style: Style) -> str:

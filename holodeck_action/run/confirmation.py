@@ -22,7 +22,6 @@ from holodeck_action.run.journal import Journal
 from holodeck_action.run.open_suites import OpenSuite
 from holodeck_action.run.schedule import Lane, Stop, Trials, run_cases
 from holodeck_action.run.suite_run import resumable_trials
-from holodeck_action.suite.model.targets import RecordedTarget
 from holodeck_action.suite.values import Case
 
 
@@ -61,7 +60,7 @@ def cases_to_confirm(sides: Sequence[FinishedSide], stored: Base) -> Sequence[st
     """
     head = sides[0]
     item, settings = head.ready.item, head.ready.item.settings.baseline
-    if settings.on_case_regression != "confirm" or isinstance(item.target, RecordedTarget):
+    if not item.confirms_regressions:
         return ()
     records = [side.ready.complete_record(side.record) for side in sides]
     if any(record.stopped is not None and record.run.shard is None for record in records):

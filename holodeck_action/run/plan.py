@@ -285,6 +285,8 @@ def _plan_lines(prepared: Sequence[PreparedSuite], flags: Flags, searches: PlanS
         found = estimate_own(item) if online and isinstance(item.target, ModelTarget) else None
         judging = estimate_judges(item) if online else None
         yield f"plan: {one_line(item.place, 200)}: {_suite_line(item, found, judging)}"
+        if item.confirms_regressions and item.stored is None:
+            yield f"plan: {one_line(item.place, 200)}: {_confirmation_line(item)}"
         calls: Sequence[PlannedCalls] = ()
         if found is not None:
             try:
@@ -352,6 +354,17 @@ def _search_line(planned: Sequence[PlannedCalls]) -> str:
 
 def _model_label(calls: PlannedCalls) -> str:
     return f"{calls.model.provider}/{one_line(calls.model.name, 80)}"
+
+
+def _confirmation_line(item: PreparedSuite) -> str:
+    """Return a phrase for the plan about the trials that confirm regressions."""
+    confirm = item.settings.baseline.confirm
+    cases = min(confirm.cases, len(item.own_cases))
+    trials = cases * confirm.trials
+    return (
+        f"at most {trials:,} further {pluralize(trials, 'trial')}, {confirm.trials} for each of at most {cases:,} "
+        f"{pluralize(cases, 'case')} that got worse (baseline.confirm)"
+    )
 
 
 def _suite_line(item: PreparedSuite, found: OwnEstimate | None, judging: JudgingEstimate | None) -> str:

@@ -38,6 +38,7 @@ from holodeck_action.suite.model.targets import (
     AnyTarget,
     CallableTarget,
     PythonTarget,
+    RecordedTarget,
     WrittenTarget,
     parse_target,
 )
@@ -93,6 +94,12 @@ class PreparedSuite(LoadedSuite, frozen=True, kw_only=True):
     def grading(self) -> LoadedSuite:
         """The suite whose metrics and judges grade the answers."""
         return self.graded_by or self
+
+    @property
+    def confirms_regressions(self) -> bool:
+        """Whether cases that got worse are asked again; a recorded target cannot be."""
+        confirms = self.settings.compared and self.settings.baseline.on_case_regression == "confirm"
+        return confirms and not isinstance(self.target, RecordedTarget)
 
 
 def prepare_suites(suites: Sequence[LoadedSuite], flags: Flags, context: SuiteContext) -> tuple[PreparedSuite, ...]:

@@ -8,6 +8,7 @@ import { useShared } from "./state";
 
 const MEANING: Record<Change, string> = {
   regressed: "worse than before",
+  flaky: "failed now, but not in most trials",
   improved: "better than before",
   new: "only in this run",
   gone: "only in the base",
