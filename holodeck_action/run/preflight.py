@@ -97,9 +97,10 @@ class PreparedSuite(LoadedSuite, frozen=True, kw_only=True):
 
     @property
     def confirms_regressions(self) -> bool:
-        """Whether cases that got worse are asked again; a recorded target cannot be."""
-        confirms = self.settings.compared and self.settings.baseline.on_case_regression == "confirm"
-        return confirms and not isinstance(self.target, RecordedTarget)
+        """Whether cases that got worse have further trials: new ones, or stored ones that are graded again."""
+        if not self.settings.compared or self.settings.baseline.on_case_regression != "confirm":
+            return False
+        return self.stored is not None or not isinstance(self.target, RecordedTarget)
 
 
 def prepare_suites(suites: Sequence[LoadedSuite], flags: Flags, context: SuiteContext) -> tuple[PreparedSuite, ...]:
