@@ -16,6 +16,7 @@ from random import Random
 
 import click
 
+from bench import confirmations
 from bench.pages import DOCS, markdown_table, replace_table
 from holodeck_action.decide.compare.comparison import SIGNIFICANT
 from holodeck_action.decide.compare.differences import PairedValues, classify_differences, difference
@@ -201,7 +202,12 @@ def size_rows() -> Iterator[tuple[str, ...]]:
 
 
 INTERVALS = ("differences", "cases", "ours", "Student's", "bootstrap", "p ≤ 0.05")
-TABLES = {"sizes": (SIZES_HEADS, size_rows), "gates": (GATES, gate_rows), "intervals": (INTERVALS, interval_rows)}
+TABLES = {
+    "sizes": (SIZES_HEADS, size_rows),
+    "gates": (GATES, gate_rows),
+    "intervals": (INTERVALS, interval_rows),
+    "confirmations": (confirmations.HEADS, confirmations.rows),
+}
 
 
 @click.command()

@@ -19,7 +19,7 @@ from tests.reports.parsing import check_inert
 QUARANTINE = [{"case": "c3", "reason": "r", "owner": "o", "expires": "2099-01-31"}]
 SAID = (
     "Unlike the base, this run lowers min_pass_rate from 1 to 0.5 at holodeck-action.yaml:4, "
-    "sets on_case_regression to ignore instead of fail at holodeck-action.yaml:8, "
+    "sets on_case_regression to ignore instead of confirm at holodeck-action.yaml:8, "
     "quarantines c3 at holodeck-action.yaml:12 and removes c11 at agent.yaml:74 on the base"
 )
 
@@ -70,7 +70,7 @@ def test_a_run_that_asks_for_less_says_so_first(sound: Project) -> None:
     changes = loosened(sound)
     assert [(change["way"], change["said"]) for change in changes] == [
         ("laxer", "lowers min_pass_rate from 1 to 0.5"),
-        ("laxer", "sets on_case_regression to ignore instead of fail"),
+        ("laxer", "sets on_case_regression to ignore instead of confirm"),
         ("laxer", "quarantines"),
         ("laxer", "removes"),
     ]
@@ -222,7 +222,7 @@ def test_the_terms_of_a_merge_base_are_its_own(project: Project) -> None:
     assert finished.code == 0, finished.stderr
     assert said(shop) == [
         "lowers min_pass_rate from 1 to 0.5",
-        "sets on_case_regression to ignore instead of fail",
+        "sets on_case_regression to ignore instead of confirm",
         "quarantines",
         "removes",
         "requires 1 of 1 passing trials instead of 2 of 2 in",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from bench.confirmations import caught_share, unchanged_row
 from bench.pages import current_table, markdown_table
 from bench.simulation import COMMAND, PAGE, SIZES_HEADS, Trials, gate_row, interval_row, size_rows
 from holodeck_action.decide.compare.comparing import compare
@@ -116,3 +117,19 @@ def test_intervals_hold_the_truth_and_tests_do_not_cry_wolf() -> None:
     assert min(values[0] for values in simulated.values()) >= 92.0
     unchanged = ("pass or fail, 1 trial", "share of 5 trials")
     assert max(values[3] for words, values in simulated.items() if words[0] in unchanged) <= 6.5
+
+
+def test_confirming_keeps_an_unchanged_agent_green_and_catches_breaks() -> None:
+    found = rows("confirmations")
+    alarms = {key[1]: shares for key, shares in found.items() if key[0] == "unchanged"}
+    assert [alarms[rate][1] <= 5 for rate in ("1.0", "0.98", "0.95")] == [True] * 3
+    assert all(confirm <= fail for fail, confirm in alarms.values())
+    caught = {key[1].split()[-1]: shares[1] for key, shares in found.items() if key[0] == "changed"}
+    assert caught["0"] >= 99
+    assert caught["0.2"] >= 95
+    assert caught["0.5"] >= 60
+    # A few whole runs give the same picture.
+    fail, confirm = unchanged_row("0.95", runs=8)
+    assert fail >= 0.5
+    assert confirm <= 0.25
+    assert caught_share(0.2, runs=2) >= 0.9

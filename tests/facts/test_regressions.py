@@ -16,7 +16,7 @@ import pytest
 from msgspec.structs import replace
 
 from holodeck_action.record.record import Record
-from holodeck_action.suite.model.policy import Baseline, Reaction
+from holodeck_action.suite.model.policy import Baseline, CaseReaction, Reaction
 from tests.commands.project import Project
 from tests.commands.test_partial_comparison import store
 from tests.record.records import FAILED_EVALUATION, case, case_of, evaluation, record, turn
@@ -25,13 +25,15 @@ EXAMPLES = 12 * int(os.environ.get("FACTS_FUZZ_TIMES", "1"))
 SETTINGS = {
     "on_missing": ("warn", "fail"),
     "margin": (0.05, 0.3),
-    **dict.fromkeys(("on_regressed", "on_inconclusive", "on_case_regression"), get_args(Reaction)),
+    **dict.fromkeys(("on_regressed", "on_inconclusive"), get_args(Reaction)),
+    "on_case_regression": get_args(CaseReaction),
 }
-"""What a comparison is judged by; `source` says where the base is, and `on_loosened` is about terms."""
+"""What a comparison is judged by; `source` says where the base is, `confirm` asks again, and `on_loosened` is about
+terms."""
 
 
 def test_every_setting_of_a_comparison_is_tried() -> None:
-    assert SETTINGS.keys() == Baseline.model_fields.keys() - {"source", "on_loosened"}
+    assert SETTINGS.keys() == Baseline.model_fields.keys() - {"source", "confirm", "on_loosened"}
 
 
 def cases_of(chance: random.Random, scores: list[float], unknown: dict[int, str]) -> Record:

@@ -372,7 +372,7 @@ gates: {min_pass_rate: 1.0, min_pass_rate_lower_bound: null, min_completeness: 1
         max_regressions: null, max_cost_usd: null, max_total_tokens: null, p95_latency_ms: null, metrics: {},
         summary: null}
 baseline: {source: null, on_missing: warn, margin: 0.10, on_regressed: fail, on_inconclusive: ignore,
-           on_case_regression: fail}
+           on_case_regression: confirm, confirm: {trials: 4, cases: 20}}
 quarantine: []
 budget: {max_cost_usd: null, max_tokens: null, max_minutes: null}
 limits: {concurrency: 10, turn_timeout_s: 60, case_timeout_s: 600, rate_limit_wait_s: 300, run_timeout_s: null,

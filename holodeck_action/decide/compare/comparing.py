@@ -109,7 +109,7 @@ def compare(
         metrics=compared,
         regressed=found.changes.largest_first("regressed"),
         fixed=found.changes.largest_first("fixed"),
-        flaky=found.changes.largest_first("flaky"),
+        flaky=tuple(found.changes.largest_first("flaky")),
         unpaired=(*matched.others, *found.missing, *found.unexplained),
         base_consumed=matched.base_usage.consumed,
         head_consumed=matched.head_usage.consumed,

@@ -287,7 +287,7 @@ class Comparison(Struct, frozen=True, omit_defaults=True):
     unknown_now: Unknown = Unknown()
     unknown_base: Unknown = Unknown()
     targets: tuple[str, str] | None = None
-    flaky: OneByOne[CaseChange] = ()
+    flaky: tuple[CaseChange, ...] = ()
 
     def measures(self, *, gating: bool = False) -> Iterator[tuple[str, Difference]]:
         """Yield the name and the difference of the pass rate and of each comparable metric; with `gating`, omit those
