@@ -223,10 +223,10 @@ class _CaseMerger:
 
     def _source_of(self, column: Sequence[CaseRecord]) -> int:
         parts, first = self._parts, column[0]
-        bare = replace(first, trials=())
+        bare = replace(first, trials=(), confirmation=())
         title = one_line(first.name or first.id, 80)
         for part, case in zip(parts[1:], column[1:], strict=True):
-            if case is not first and (theirs := replace(case, trials=())) != bare:
+            if case is not first and (theirs := replace(case, trials=(), confirmation=())) != bare:
                 how = _difference(theirs, bare)
                 self._add(f"{part.name}: the case {title} is not that of {parts[0].name}: {how}; {_RUN_AGAIN}")
         ran = [at for at, case in enumerate(column) if case.trials]

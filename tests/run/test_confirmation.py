@@ -207,3 +207,15 @@ def test_a_case_counts_as_regressed_if_the_budget_ends_first(tmp_path: Path, mod
     result = project.run(*AGAINST, "--max-tokens", "175", OPENAI_API_KEY=KEY)
     assert result.code == 1, result.stdout
     assert "1 of 2 cases got worse" in result.stdout
+
+
+def test_shards_confirm_their_own_cases(tmp_path: Path) -> None:
+    project = make_project(tmp_path)
+    plan(project, steady=[RIGHT], shaky=[WRONG, RIGHT], broken=[WRONG])
+    for shard in ("1", "2"):
+        assert project.run("run", "-o", shard, "--shard", f"{shard}/2").code == 0
+    assert project.run("merge", "1", "2", "-o", "out").code == 1
+    comparison = project.verdict()["comparison"]
+    assert [case["title"] for case in comparison["regressed"]] == ["broken"]
+    assert [case["title"] for case in comparison["flaky"]] == ["shaky"]
+    assert asked(project) == {"steady": 1, "shaky": 5, "broken": 5}
