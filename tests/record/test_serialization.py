@@ -28,7 +28,10 @@ class Name(str):
         ({3: 4}, {"3": 4}),
         (MappingProxyType({"a": (1,)}), {"a": [1]}),
         (LazySequence(3, str), ["0", "1", "2"]),
-        (Baseline(margin=0.25), {**Baseline().model_dump(mode="json", exclude={"on_loosened"}), "margin": 0.25}),
+        (
+            Baseline(margin=0.25),
+            {**Baseline().model_dump(mode="json", exclude={"on_loosened", "confirm"}), "margin": 0.25},
+        ),
         (float("nan"), None),
         (Usage(cost_usd=0.0), {"prompt_tokens": None, "completion_tokens": None, "cost_usd": 0.0}),
     ],
