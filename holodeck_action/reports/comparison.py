@@ -46,7 +46,10 @@ def changed_text(comparison: Comparison) -> str:
 
 
 def answer_on_base(comparison: Comparison, case_id: str) -> str | None:
-    """Return the base's answer in a case that got worse; None for another case or if there was no answer."""
+    """Return the base's answer in a regressed or flaky case; None for another case or if there was no answer."""
+    flaky = next((case for case in comparison.flaky if case.id == case_id), None)
+    if flaky is not None:
+        return flaky.before
     changed = comparison.regressed
     return next((changed[at].before for at, name in enumerate(changed_ids(changed)) if name == case_id), None)
 

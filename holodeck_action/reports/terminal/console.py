@@ -189,11 +189,12 @@ class _OnBase(NamedTuple):
 
 
 def _cases_on_base(comparison: Comparison | None) -> dict[str, _OnBase]:
-    """Return the base's answers in the cases that got worse, by id; empty without a comparison."""
+    """Return the base's answers in regressed and flaky cases, by id; empty without a comparison."""
     if comparison is None:
         return {}
     name = one_line(base_name(comparison.base), 80)
-    return {case.id: _OnBase(name, case.before) for case in islice(comparison.regressed, _CASES_SHOWN)}
+    worse = (*islice(comparison.regressed, _CASES_SHOWN), *comparison.flaky)
+    return {case.id: _OnBase(name, case.before) for case in worse}
 
 
 def _same_error_lines(cause: Cause, folder: str) -> Iterator[str]:
