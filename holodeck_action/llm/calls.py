@@ -19,7 +19,7 @@ from holodeck_action.llm.limits.pauses import Clocks, Deadline
 from holodeck_action.record.facts import within_bounds
 from holodeck_action.record.record import Usage
 
-Kind = Literal["agent", "judge", "embedding"]
+Kind = Literal["agent", "user", "judge", "embedding"]
 
 
 class WireError(Exception):

@@ -35,9 +35,21 @@ def conversation_text(exchanges: Sequence[Exchange]) -> str:
     *earlier, last = exchanges
     if not earlier:
         return last.input
-    said = [
+    return _to_json([*_messages(earlier), {"role": "user", "content": last.input}])
+
+
+def messages_text(exchanges: Sequence[Exchange]) -> str:
+    """Return all questions and answers as a JSON list of messages with `role` and `content`."""
+    return _to_json(_messages(exchanges))
+
+
+def _messages(exchanges: Sequence[Exchange]) -> list[dict[str, str]]:
+    return [
         message
-        for each in earlier
+        for each in exchanges
         for message in ({"role": "user", "content": each.input}, {"role": "assistant", "content": each.response})
     ]
-    return json.dumps([*said, {"role": "user", "content": last.input}], ensure_ascii=False, indent=1)
+
+
+def _to_json(messages: Sequence[dict[str, str]]) -> str:
+    return json.dumps(messages, ensure_ascii=False, indent=1)

@@ -34,6 +34,7 @@ class EvalParam(StrEnum):
     RETRIEVED_CHUNKS = "retrieved_chunks"
     GROUND_TRUTH_CHUNK_IDS = "ground_truth_chunk_ids"
     TURNS = "turns"
+    SIMULATED_USER = "simulated_user"
 
 
 REPORT_CALLS = "give tool_invocations with the reply, an empty list if no tool was called"

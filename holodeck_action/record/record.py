@@ -20,6 +20,7 @@ from holodeck_action.record.sequences import OneByOne
 from holodeck_action.record.serialization import written
 from holodeck_action.suite.errors import SourceMark
 from holodeck_action.suite.model.policy import Baseline, Gates, QuarantineEntry
+from holodeck_action.suite.model.simulation import Speaker
 
 SCHEMA_VERSION = 2
 FIRST_VERSION = 1
@@ -118,7 +119,8 @@ class TurnRecord(Struct, frozen=True, omit_defaults=True):
     texts of the turn's files, one each, without images; None if there are no files or they were not read.
     `finish_reason` says why the suite's own model stopped: `stop`, `length` (at `max_tokens`) or `refusal`;
     `fallback_model` names the model that answered in its place. `model`, `messages` (the messages that the turn adds to
-    the conversation) and `metadata` are reported by agents of other targets; None if unknown.
+    the conversation) and `metadata` are reported by agents of other targets; None if unknown. `said_by` tells who wrote
+    the input of a simulated user: the suite (`script`) or the model; empty if no user is simulated.
     """
 
     index: int
@@ -141,6 +143,7 @@ class TurnRecord(Struct, frozen=True, omit_defaults=True):
     model: str | None = None
     messages: tuple[Mapping[str, Any], ...] | None = None
     metadata: Mapping[str, Any] | None = None
+    said_by: Speaker = ""
 
     @property
     def calls(self) -> Fact[tuple[ToolInvocation, ...]]:
@@ -187,13 +190,55 @@ class TurnRecord(Struct, frozen=True, omit_defaults=True):
         return measured_fact((self.usage or Usage()).cost_usd, "the target does not report its cost")
 
 
-class TrialRecord(Struct, frozen=True):
-    """One repetition of a case; `error` is set if the whole trial failed, such as at its deadline."""
+class SimulatedUser(Struct, frozen=True, omit_defaults=True):
+    """The user of a case that a model plays.
+
+    Attributes:
+        model: the model, such as `openai/gpt-4o-mini`.
+        temperature: its temperature; None if the provider's default applies.
+        prompt_digest: SHA-256, in hex, of the prompt by which the model plays a user, without the case's texts.
+        goal: what the user wants.
+        persona: who the user is and how the user talks; empty if the case does not say it.
+        knows: what the user knows; empty if the case does not say it.
+    """
+
+    model: str
+    temperature: float | None
+    prompt_digest: str
+    goal: str
+    persona: str = ""
+    knows: str = ""
+
+
+class UserCalls(Struct, frozen=True, omit_defaults=True):
+    """What the model that plays the user did in one trial.
+
+    Attributes:
+        seed: the seed in its requests; None if the provider takes none.
+        calls: number of its answers.
+        asked_again: number of messages that were invalid, so that the model was asked again.
+        ended: why the conversation ended, as a clause; empty if it ended by an error.
+        usage: usage of the calls; None if no call was answered.
+    """
+
+    seed: int | None
+    calls: int
+    asked_again: int
+    ended: str
+    usage: Usage | None = None
+
+
+class TrialRecord(Struct, frozen=True, omit_defaults=True):
+    """One repetition of a case; `error` is set if the whole trial failed, such as at its deadline.
+
+    `user` tells how the user was simulated; None if it was not.
+    """
 
     index: int
     turns: tuple[TurnRecord, ...]
-    error: ErrorInfo | None = None
-    timing: Timing | None = None
+    error: ErrorInfo | None = written(None)
+    timing: Timing | None = written(None)
+    user: UserCalls | None = None
 
     @property
     def took_ms(self) -> Measured[float]:
@@ -208,7 +253,8 @@ class CaseRecord(Struct, frozen=True, omit_defaults=True):
     one, and disabled or inapplicable metrics are excluded; `not_applicable` counts those. `asserting` is False if
     nothing in the case asserts. `source` is the position at which the case begins, and `last` that of its last
     value; None if unknown. `confirmation` holds the further trials that confirm a regression (`baseline.confirm`);
-    their indexes follow those of `trials`, and they count only for the gate on regressed cases.
+    their indexes follow those of `trials`, and they count only for the gate on regressed cases. `user` is set if a model
+    plays the user; the last turn of each trial then has the evaluations of the whole conversation.
     """
 
     id: str
@@ -226,6 +272,7 @@ class CaseRecord(Struct, frozen=True, omit_defaults=True):
     trials: tuple[TrialRecord, ...] = written(())
     last: SourceMark | None = written(None)
     confirmation: tuple[TrialRecord, ...] = ()
+    user: SimulatedUser | None = None
 
     @property
     def turns(self) -> Iterator[TurnRecord]:

@@ -10,13 +10,16 @@ from msgspec.structs import replace
 
 from holodeck_action.run.identity import ImportedFiles
 from holodeck_action.run.preflight import PreparedSuite
+from holodeck_action.seam import registry
 from holodeck_action.suite.applicability import judged_metrics
+from holodeck_action.suite.values import Case
 from holodeck_action.text.redaction import Redactor
 
 if TYPE_CHECKING:
     from holodeck_action.llm.limits.budget import Budget
     from holodeck_action.llm.limits.leases import Leases
     from holodeck_action.llm.wire import Wire
+    from holodeck_action.run.turn_sources import Users
     from holodeck_action.scoring.judges import Judges
     from holodeck_action.scoring.reuse import Reuse
     from holodeck_action.targets.own_model.case_files import CaseFiles
@@ -85,6 +88,19 @@ def make_own_agent(
         imported=imported,
         interpreter=item.interpreter,
     )
+
+
+def make_users(item: PreparedSuite, cases: Sequence[Case], wire: Wire) -> Users:
+    """Return the simulated users of a suite's cases; a base has the users of the suite that it runs beside.
+
+    Raises:
+        TargetError: the budget is in US dollars, but the price of a model is not known.
+    """
+    found = registry.users()
+    assert found is not None
+    agent, seconds = item.suite.name, item.settings.turn_timeout_s
+    users: Users = registry.resolve(found.open)(cases, judging_environment(item), wire, agent, seconds)
+    return users
 
 
 def make_judges(item: PreparedSuite, wire: Wire) -> Judges:

@@ -25,6 +25,7 @@ from holodeck_action.run.model_calls import (
     make_judges,
     make_own_agent,
     make_reuse,
+    make_users,
     make_wire,
     model_environment,
 )
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from holodeck_action.llm.limits.charges import Charges
     from holodeck_action.llm.limits.leases import Leases
     from holodeck_action.llm.wire import Wire
+    from holodeck_action.run.turn_sources import Users
     from holodeck_action.scoring.judges import Judges
     from holodeck_action.scoring.reuse import Reuse
     from holodeck_action.targets.own_model.case_files import CaseFiles
@@ -68,7 +70,7 @@ class OpenSuite(Struct, frozen=True):
     always called. `files` reads the files of cases; None if cases have no files. `imported` collects the files that the
     suite's code imports. `base` is the base that runs with the suite, or the reason why it does not run; None if no
     base is requested. `as_base` describes this suite as a base; None if it is not a base. `digests` cover the files and
-    settings that trials depend on.
+    settings that trials depend on. `users` plays the users of cases; None if no case has a simulated user.
     """
 
     item: PreparedSuite
@@ -89,6 +91,7 @@ class OpenSuite(Struct, frozen=True):
     base: OpenSuite | MissingBase | None = None
     as_base: BaseSuite | None = None
     digests: Mapping[str, str] = {}
+    users: Users | None = None
 
     @property
     def dependency_digests(self) -> Mapping[str, str]:
@@ -289,12 +292,16 @@ def _open(
     judges: Judges | None = None
     reuse: Reuse | None = None
     judged = bool(judged_metrics(item.own_cases))
-    if judged or isinstance(item.target, ModelTarget):
+    simulated = [] if item.stored is not None else [case for case in item.own_cases if case.simulation is not None]
+    if judged or simulated or isinstance(item.target, ModelTarget):
         shared_wire = None if head is None else head.wire
         wire = make_wire(item, redactor, budgets, leases) if shared_wire is None else shared_wire.sibling()
     if judged and wire is not None:
         judges = make_judges(item, wire)
         reuse = make_reuse(item, redactor, judges, wire)
+    users: Users | None = None
+    if simulated and wire is not None:
+        users = make_users(item, simulated, wire)
     own: OwnAgent | None = None
     agent: Agent | None = None
     if isinstance(item.target, ModelTarget):
@@ -317,6 +324,7 @@ def _open(
     return OpenSuite(
         *(item, None, agent, own, budgets, charges, wire, judges, reuse),
         *(files, pool, imported, redactor, {}, nothing),
+        users=users,
     )
 
 

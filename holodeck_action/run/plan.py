@@ -20,6 +20,7 @@ from holodeck_action.record.agent_errors import AgentError
 from holodeck_action.run.loading import redactor_of_loaded
 from holodeck_action.run.options.settings import Flags
 from holodeck_action.run.preflight import PreparedSuite
+from holodeck_action.seam import registry
 from holodeck_action.suite.applicability import skip_reason
 from holodeck_action.suite.model.metric_base import JudgeCalls
 from holodeck_action.suite.model.providers import LLMProvider
@@ -141,7 +142,7 @@ class JudgingEstimate(Struct, frozen=True):
         return f"{price} and the unknown price of {', '.join(unknown)}" if unknown else price
 
 
-class _Tally(Struct):
+class Tally(Struct):
     """Minimum and maximum calls and prompt tokens of one model; `longest` is the maximum tokens of one answer."""
 
     model: LLMProvider
@@ -155,9 +156,16 @@ class _Tally(Struct):
             self.calls[end] += times[end] * calls
             self.prompts[end] += times[end] * prompts[end]
 
+    def add_range(self, calls: tuple[int, int], prompts: tuple[int, int]) -> None:
+        """Add calls and their prompt tokens; pairs are minimum and maximum."""
+        for end in (0, 1):
+            self.calls[end] += calls[end]
+            self.prompts[end] += prompts[end]
+
     def estimate(self) -> ModelEstimate:
+        """Return the estimate for all calls added."""
         return ModelEstimate(
-            label=_label(self.model),
+            label=label_of(self.model),
             calls=Range(*self.calls),
             prompt_tokens=Range(*self.prompts),
             max_tokens=self.longest,
@@ -174,7 +182,7 @@ def estimate_judges(item: PreparedSuite) -> JudgingEstimate | None:
     """
     suite = item.suite
     answer = suite.agent.model.max_tokens or COMPLETION_GUESS
-    tallies: dict[tuple[str, int], _Tally] = {}
+    tallies: dict[tuple[str, int], Tally] = {}
     writers: dict[tuple[str, int], set[tuple[str, int]]] = defaultdict(set)
     evaluations, fallbacks = [0, 0], False
     for case in item.own_cases:
@@ -196,8 +204,8 @@ def estimate_judges(item: PreparedSuite) -> JudgingEstimate | None:
                     called = [(model, times) for model in models] + [(model, (0, times[1])) for model in second]
                     for model, often in called:
                         longest = _verdict_tokens(model) if embedded is None else 0
-                        key = _label(model), longest
-                        tally = tallies.setdefault(key, _Tally(model, longest))
+                        key = label_of(model), longest
+                        tally = tallies.setdefault(key, Tally(model, longest))
                         tally.add(often, planned.calls, (planned.calls * fixed, planned.calls * (fixed + answer)))
                         if planned.writes_steps:
                             writers[key].add((spec.config.model_dump_json(), at))
@@ -222,7 +230,8 @@ def _judge_models(suite: Suite, planned: JudgeCalls) -> tuple[list[LLMProvider],
     return [model or default for model in panel.models], second, bool(panel.fallbacks)
 
 
-def _label(model: LLMProvider) -> str:
+def label_of(model: LLMProvider) -> str:
+    """Return the name of a model, such as `openai/gpt-4o`."""
     return f"{model.provider}/{model.name}"
 
 
@@ -239,7 +248,8 @@ class OwnEstimate(Struct, frozen=True):
 
 
 def estimate_own(item: PreparedSuite) -> OwnEstimate:
-    """Estimate the calls of a suite's own model: one for each turn of all trials.
+    """Estimate the calls of a suite's own model: one for each turn of all trials. A simulated user may end the
+    conversation after the first turn.
 
     Raises:
         TargetError: the instructions cannot be read.
@@ -247,9 +257,17 @@ def estimate_own(item: PreparedSuite) -> OwnEstimate:
     agent = item.suite.agent
     tools = "".join(tool.model_dump_json(exclude_defaults=True) for tool in agent.tools or ())
     fixed = text_tokens(instructions_of(item.suite)) + text_tokens(tools)
-    tally = _Tally(agent.model, agent.model.max_tokens or COMPLETION_GUESS)
+    tally = Tally(agent.model, agent.model.max_tokens or COMPLETION_GUESS)
     fewest = most = 0
     for case in item.own_cases:
+        if case.simulation is not None:
+            # A user ends a conversation after any number of turns; what the user writes is unknown.
+            turns = case.simulation.most_turns
+            most_prompts = turns * fixed + 2 * tally.longest * (turns * (turns + 1) // 2)
+            times = fewest_trials(item, case), case.repeat
+            tally.add_range((times[0], times[1] * turns), (times[0] * fixed, times[1] * most_prompts))
+            fewest, most = fewest + times[0], most + times[1]
+            continue
         turns = len(case.turns)
         empty = _prompt_tokens(case, fixed)
         # In turn k, counted from 0, the prompt contains k answers.
@@ -284,6 +302,7 @@ def _plan_lines(prepared: Sequence[PreparedSuite], flags: Flags, searches: PlanS
         online = item.settings.calls.mode != "replay"
         found = estimate_own(item) if online and isinstance(item.target, ModelTarget) else None
         judging = estimate_judges(item) if online else None
+        playing = estimate_users(item) if online else ()
         yield f"plan: {one_line(item.place, 200)}: {_suite_line(item, found, judging)}"
         if item.confirms_regressions and item.stored is None:
             yield f"plan: {one_line(item.place, 200)}: {_confirmation_line(item)}"
@@ -295,8 +314,10 @@ def _plan_lines(prepared: Sequence[PreparedSuite], flags: Flags, searches: PlanS
                 yield f"plan: {one_line(item.place, 200)}: {one_line(error.message, 500)}"
         if calls:
             yield f"plan: {one_line(item.place, 200)}: {_search_line(calls)}"
-        if found is not None or judging is not None:
-            least = _min_use(found, judging, calls)
+        if playing:
+            yield f"plan: {one_line(item.place, 200)}: {_users_line(playing)}"
+        if found is not None or judging is not None or playing:
+            least = _min_use(found, judging, calls, playing)
             needed.append(least)
             together.append(least)
         # A base follows its suite and spends the same budget.
@@ -316,8 +337,13 @@ class _MinUse(Struct, frozen=True):
     tokens: int
 
 
-def _min_use(found: OwnEstimate | None, judging: JudgingEstimate | None, calls: Sequence[PlannedCalls]) -> _MinUse:
-    models = (*(() if found is None else (found.model,)), *(() if judging is None else judging.judges))
+def _min_use(
+    found: OwnEstimate | None,
+    judging: JudgingEstimate | None,
+    calls: Sequence[PlannedCalls],
+    playing: Sequence[ModelEstimate],
+) -> _MinUse:
+    models = (*(() if found is None else (found.model,)), *(() if judging is None else judging.judges), *playing)
     return _MinUse(
         math.fsum([*(model.low_usd or 0.0 for model in models), *(_price_range(each)[0] or 0.0 for each in calls)]),
         sum(model.prompt_tokens.low for model in models) + sum(each.prompt_tokens[0] for each in calls),
@@ -350,6 +376,29 @@ def _search_line(planned: Sequence[PlannedCalls]) -> str:
     often = [f"{_model_label(each)} for {each.purpose}" for each in planned if each.per_search]
     words = f"documents, before the first case: {'; '.join(parts)}" if parts else "documents"
     return f"{words}; for each search 1 call of {' and 1 of '.join(dict.fromkeys(often))}" if often else words
+
+
+def estimate_users(item: PreparedSuite) -> Sequence[ModelEstimate]:
+    """Estimate the calls of each model that plays a user; return an empty sequence if no user is simulated."""
+    found = registry.users()
+    if found is None or item.stored is not None or all(case.simulation is None for case in item.own_cases):
+        return ()
+    estimates: Sequence[ModelEstimate] = registry.resolve(found.estimates)(item)
+    return estimates
+
+
+def _users_line(playing: Sequence[ModelEstimate]) -> str:
+    """Return a phrase for the plan about the models that play users."""
+    parts = []
+    for model in playing:
+        price = (
+            "price unknown"
+            if model.low_usd is None or model.high_usd is None
+            else f"from {format_dollars(model.low_usd)} to {format_dollars(model.high_usd)}"
+        )
+        counted = f"{model.calls} {pluralize(model.calls.high, 'call')} of {one_line(model.label, 80)}"
+        parts.append(f"{counted}, about {model.prompt_tokens} prompt tokens, {price}")
+    return f"simulated users: {'; '.join(parts)}"
 
 
 def _model_label(calls: PlannedCalls) -> str:

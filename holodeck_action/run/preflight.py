@@ -22,6 +22,7 @@ from holodeck_action.run.loading import (
 from holodeck_action.run.options.settings import Flags, Settings, SettingsError, baseline_problem, gates_problem, merge
 from holodeck_action.run.shards import Part, ShardError, choose_part, parse_shard
 from holodeck_action.run.stages import check_all, stages_of
+from holodeck_action.seam import registry
 from holodeck_action.suite.applicability import judged_metrics, library_metrics
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.configuration_errors import (
@@ -32,6 +33,7 @@ from holodeck_action.suite.configuration_errors import (
     suite_problem,
     target_problems,
 )
+from holodeck_action.suite.errors import Problem
 from holodeck_action.suite.model.policy import Baseline, Gates, active_gates
 from holodeck_action.suite.model.targets import (
     OWN_MODEL,
@@ -137,6 +139,7 @@ def prepare_suites(suites: Sequence[LoadedSuite], flags: Flags, context: SuiteCo
             continue
         lines += gate_problems(settings.gates, settings.baseline, flags, suite, cases, shown)
         lines += judge_problems(suite, cases, settings, loaded.environ, shown)
+        lines += user_problems(suite, cases, settings, loaded.environ, shown)
         prepared.append(
             PreparedSuite(
                 suite,
@@ -220,6 +223,8 @@ def check_targets(suites: Sequence[LoadedSuite], context: SuiteContext) -> tuple
             lines += (map_texts(each, redactor.text) for each in error.problems)
         lines += gate_problems(suite.policy.gates, suite.policy.baseline, Flags(), suite, suite.cases, shown)
         wrong, lacking = _check_judges(suite, loaded.environ, shown)
+        users_wrong, users_lacking = _check_users(suite, loaded.environ, shown)
+        wrong, lacking = [*wrong, *users_wrong], [*lacking, *users_lacking]
         lines += (map_texts(each, redactor.text) for each in wrong)
         # If the suite's own model is also a judge, what it lacks is reported once.
         baseline = suite.policy.baseline
@@ -339,6 +344,32 @@ def judge_problems(
 
     keys = model_environment(environ, replayed=settings.calls.mode == "replay")
     return [locate_problem(problem, suite.folder, shown) for problem in unusable_judges(suite, metrics, keys)]
+
+
+def user_problems(
+    suite: Suite, cases: Sequence[Case], settings: Settings, environ: Mapping[str, str], shown: str
+) -> list[str | Located]:
+    """Return a problem for each case whose simulated user's model is not configured."""
+    from holodeck_action.llm.providers import Keyless
+
+    keys = Keyless(environ) if settings.calls.mode == "replay" else environ
+    return [locate_problem(problem, suite.folder, shown) for problem in _unusable_users(cases, keys)]
+
+
+def _check_users(suite: Suite, environ: Mapping[str, str], shown: str) -> tuple[list[str | Located], list[str]]:
+    """Return the problems of the models of simulated users, and a note for each API key that is missing here."""
+    from holodeck_action.llm.providers import Keyless
+
+    wrong = [locate_problem(each, suite.folder, shown) for each in _unusable_users(suite.cases, Keyless(environ))]
+    if wrong:
+        return [*wrong], []
+    first = {problem.message: problem for problem in reversed(_unusable_users(suite.cases, environ))}
+    return [], [str(locate_problem(problem, suite.folder, shown)) for problem in first.values()]
+
+
+def _unusable_users(cases: Sequence[Case], environ: Mapping[str, str]) -> list[Problem]:
+    found, simulated = registry.users(), [case for case in cases if case.simulation is not None]
+    return [] if found is None or not simulated else [*registry.resolve(found.problems)(simulated, environ)]
 
 
 def _check_judges(suite: Suite, environ: Mapping[str, str], shown: str) -> tuple[list[str | Located], list[str]]:

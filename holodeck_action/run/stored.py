@@ -16,7 +16,8 @@ from holodeck_action.record.facts import Fact, Nothing, join_facts
 from holodeck_action.record.record import CaseRecord, Record, ToolInvocation, TrialRecord, TurnRecord
 from holodeck_action.record.result_files import Results
 from holodeck_action.run.schedule import TrialKey
-from holodeck_action.run.trial import Clock, Scorer
+from holodeck_action.run.trial import Clock
+from holodeck_action.run.turn_sources import USER_ERROR, Scorer, conversation_answer, conversation_turn, said_turn
 from holodeck_action.scoring.scoring import Answer
 from holodeck_action.suite.values import Case, Suite, Turn
 from holodeck_action.text.plain import cut
@@ -129,8 +130,10 @@ def _mismatch(stored: CaseRecord, case: Case | None) -> str | None:
             f"its input or expectations have changed in the suite ({case.mark}), so its stored answers do not "
             "fit; run it again"
         )
-    turns = [turn.index for turn in case.turns]
-    if any([turn.index for turn in trial.turns] != turns for trial in (*stored.trials, *stored.confirmation)):
+    if any(
+        [turn.index for turn in trial.turns] != [turn.index for turn in _recorded_turns(case, trial)]
+        for trial in (*stored.trials, *stored.confirmation)
+    ):
         return "its trials do not have the turns of the case; the record was edited"
     indexes = [trial.index for trial in stored.trials]
     more = [trial.index for trial in stored.confirmation]
@@ -172,22 +175,28 @@ class StoredTrials(Struct, frozen=True):
             with span(f"case {attributes['holodeck_action.case.id']}", attributes, sampled=True):
                 turns: list[TurnRecord] = []
                 answers: list[Answer] = []
-                for turn, kept, calls in zip(case.turns, trial.turns, _calls_so_far(trial), strict=True):
+                asked = _recorded_turns(case, trial)
+                for turn, kept, calls in zip(asked, trial.turns, _calls_so_far(trial), strict=True):
                     answer = _stored_answer(case, index, turn, kept, calls)
-                    turns.append(await self._grade(turn, kept, replace(answer, earlier=tuple(answers))))
                     answers.append(answer)
+                    graded = replace(answer, earlier=tuple(answers[:-1]))
+                    if case.simulation is not None and turn is asked[-1]:
+                        graded = conversation_answer(turn, answers)
+                    turns.append(await self._grade(turn, kept, graded))
         return self.redactor.value(replace(trial, turns=tuple(turns)))
 
     async def _grade(self, turn: Turn, kept: TurnRecord, answer: Answer) -> TurnRecord:
         # If there is an answer, an error can only come from its grading.
-        error = kept.error if kept.response is None else self._missing_texts_error(turn, kept)
+        error = kept.error
+        if kept.response is not None and (error is None or error.type != USER_ERROR):
+            error = self._missing_texts_error(turn, kept)
         if kept.response is None or error is not None:
             reason = kept.skipped or f"not evaluated: {error.message if error else 'no answer'}"
             pending = self.scorer.pending_evaluations(turn, reason)
             return replace(kept, source=turn.mark, evaluations=pending, tool_assertions=(), error=error)
         try:
             evaluations = await self.scorer.score(answer)
-            assertions = await self.scorer.check_tools(turn, kept.calls)
+            assertions = await self.scorer.check_tools(turn, answer.calls)
         except Exception as defect:  # noqa: BLE001 - a failure stays in its case
             said = self.redactor.text(f"{type(defect).__name__}: {defect}")
             message = cut(f"the answer could not be graded: {said}", 1000)
@@ -202,6 +211,14 @@ class StoredTrials(Struct, frozen=True):
             return None
         message = "the record does not contain the texts of the turn's files, which a metric now needs; run it again"
         return ErrorInfo("StoredError", message, "no_file_texts")
+
+
+def _recorded_turns(case: Case, trial: TrialRecord) -> Sequence[Turn]:
+    """Return the turns of a recorded trial; with a simulated user, the last one has the case's expectations."""
+    if case.simulation is None or not trial.turns:
+        return case.turns
+    said = [said_turn(case, place, turn.input, turn.said_by) for place, turn in enumerate(trial.turns)]
+    return [*said[:-1], conversation_turn(case.turns[0], said[-1])]
 
 
 def _stored_answer(

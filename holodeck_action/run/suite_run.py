@@ -19,6 +19,7 @@ from holodeck_action.record.record import (
     Record,
     RunInfo,
     Shard,
+    SimulatedUser,
     SuiteIdentity,
     TrialRecord,
 )
@@ -244,4 +245,5 @@ def case_record(case: Case, trials: tuple[TrialRecord, ...], redactor: Redactor)
         weight=case.weight,
         trials=trials,
         last=case.last,
+        user=None if case.simulation is None else redactor.value(SimulatedUser(**case.simulation.described())),
     )

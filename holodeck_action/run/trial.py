@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, ExitStack
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -25,6 +25,15 @@ from holodeck_action.record.record import (
     TurnRecord,
     Usage,
 )
+from holodeck_action.run.turn_sources import (
+    Scorer,
+    SuiteTurns,
+    TurnSource,
+    UserError,
+    Users,
+    conversation_answer,
+    conversation_turn,
+)
 from holodeck_action.scoring.scoring import Answer
 from holodeck_action.suite.values import Case, Turn
 from holodeck_action.targets.protocol import Agent, Attempt, Reply, ReplyError, Session
@@ -36,26 +45,6 @@ if TYPE_CHECKING:
     from holodeck_action.targets.own_model.case_files import CaseFiles
 
 CLOSE_TIMEOUT_S = 10.0
-
-
-class Scorer(Protocol):
-    """Grades an answer; implemented by `holodeck_action.scoring.scoring.TurnScorer`."""
-
-    async def score(self, answer: Answer) -> tuple[Evaluation, ...]:
-        """Evaluate every metric of the turn."""
-        ...
-
-    async def check_tools(self, turn: Turn, calls: Fact[tuple[ToolInvocation, ...]]) -> tuple[ToolAssertion, ...]:
-        """Check the turn's `expected_tools` against its calls; return an empty tuple if it expects no tools."""
-        ...
-
-    def uses_context(self, turn: Turn) -> bool:
-        """Return whether a metric of the turn uses the texts of its files."""
-        ...
-
-    def pending_evaluations(self, turn: Turn, reason: str) -> tuple[Evaluation, ...]:
-        """Return an evaluation without a score, with the reason, for each metric of a turn that has no answer."""
-        ...
 
 
 class Clock(Struct, frozen=True):
@@ -115,7 +104,7 @@ class TrialRunner(Struct, frozen=True):
     texts are extracted if the agent or a metric uses them. `own_model` tells whether the agent is the suite's own
     model, which gets these texts, and whose calls have their own spans. `on_turn` is called before each call of the
     agent, and `on_usage` after it with the usage that the agent reports (None if none). `base` tells whether the run is
-    the base of another run.
+    the base of another run. `users` plays the users of cases; None if no case has a simulated user.
     """
 
     agent: Agent
@@ -129,6 +118,7 @@ class TrialRunner(Struct, frozen=True):
     on_turn: Callable[[], None] = lambda: None
     on_usage: Callable[[Usage | None], None] = lambda usage: None
     base: bool = False
+    users: Users | None = None
 
     async def run(self, case: Case, index: int, slot: AbstractAsyncContextManager[Any]) -> TrialRecord:
         """Run one trial of a case.
@@ -149,11 +139,15 @@ class TrialRunner(Struct, frozen=True):
     ) -> TrialRecord:
         exchanges: list[_Exchange] = []
         error: ErrorInfo | None = None
+        source: TurnSource = SuiteTurns(case.turns)
+        if case.simulation is not None:
+            assert self.users is not None
+            source = self.users.converse(case, index, self.scorer)
         try:
             async with slot:
                 traced = scope.enter_context(self._case_span(case, index))
                 started, begun = self.clock.now(), self.clock.monotonic()
-                error = await self._converse(case, index, exchanges)
+                error = await self._converse(case, index, source, exchanges)
                 timing = Timing(started.isoformat(), 1000 * (self.clock.monotonic() - begun))
             if error is not None:
                 traced.fail(error.code)
@@ -163,25 +157,32 @@ class TrialRunner(Struct, frozen=True):
                 if exchange.grading is not None:
                     exchange.grading.cancel()
             raise
-        return self.redactor.value(TrialRecord(index, tuple(turns), error, timing))
+        return self.redactor.value(TrialRecord(index, tuple(turns), error, timing, source.user_calls))
 
-    async def _converse(self, case: Case, index: int, exchanges: list[_Exchange]) -> ErrorInfo | None:
+    async def _converse(
+        self, case: Case, index: int, source: TurnSource, exchanges: list[_Exchange]
+    ) -> ErrorInfo | None:
         """Run the conversation; return the error that ended it outside of a turn, if any."""
         session: Session | None = None
         failure: str | None = None
         trouble: ErrorInfo | None = None
+        asked: Turn | None = None
         case_deadline = TimeLimit(self.deadlines.case_s)
         conversation = _Conversation(index)
         try:
             async with case_deadline:
                 session = await self.agent.open(case, index)
-                for turn in case.turns:
+                while (turn := await _next_turn(source, conversation)) is not None:
+                    asked = turn
                     unready = await self._prepare(session)
                     exchange = await self._exchange(session, case, turn, conversation, unready)
                     exchanges.append(exchange)
+                    asked = None
                     if exchange.error is not None:
                         failure = f"not run: turn {turn.index} of the conversation failed"
                         break
+        except UserError as error:
+            trouble = self.redactor.value(error.info)
         except TimeoutError as error:
             trouble = error_info(error, self.redactor.text)
             if case_deadline.expired():
@@ -194,13 +195,27 @@ class TrialRunner(Struct, frozen=True):
                 await _close(session)
         if trouble is not None:
             failure = f"not run: {trouble.message}"
-        rest = [*case.turns[len(exchanges) :]]
-        if rest and session is not None and trouble is not None:
+        if asked is not None and session is not None and trouble is not None:
             # The case's deadline interrupted a turn.
-            turn = rest.pop(0)
-            exchanges.append(_Exchange(turn, context=turn.retrieval_context, error=trouble, attempt=session.attempt()))
-        exchanges += (_Exchange(turn, skipped=failure) for turn in rest)
+            context = asked.retrieval_context
+            exchanges.append(_Exchange(asked, context=context, error=trouble, attempt=session.attempt()))
+        exchanges += (_Exchange(turn, skipped=failure) for turn in source.not_run(len(exchanges)))
+        if case.simulation is not None:
+            exchanges[-1] = self._with_grading(exchanges[-1], case.turns[0], conversation, trouble)
         return trouble
+
+    def _with_grading(
+        self, last: _Exchange, asked: Turn, conversation: _Conversation, trouble: ErrorInfo | None
+    ) -> _Exchange:
+        """Return the last exchange with a simulated user, graded by what the case asks of the whole conversation.
+
+        If the user failed, nothing is graded.
+        """
+        turn = conversation_turn(asked, last.turn)
+        if last.reply is None or trouble is not None:
+            return replace(last, turn=turn, error=None if last.skipped is not None else last.error or trouble)
+        answer = conversation_answer(turn, conversation.answers)
+        return replace(last, turn=turn, grading=asyncio.create_task(self._grade(answer)))
 
     def _case_span(self, case: Case, index: int) -> Scope:
         case_id = self.redactor.case_id(case.id, case.content_hash)
@@ -299,7 +314,8 @@ class TrialRunner(Struct, frozen=True):
             earlier=conversation.answers,
         )
         conversation.answers += (replace(answer, earlier=()),)
-        grading = asyncio.create_task(self._grade(answer))
+        # A conversation with a simulated user is graded at its end.
+        grading = None if case.simulation is not None else asyncio.create_task(self._grade(answer))
         return _Exchange(
             turn,
             reply,
@@ -357,7 +373,19 @@ class TrialRunner(Struct, frozen=True):
             model=exchange.reply.model if exchange.reply else None,
             messages=exchange.reply.messages if exchange.reply else None,
             metadata=exchange.reply.metadata if exchange.reply else None,
+            said_by=turn.said_by,
         )
+
+
+async def _next_turn(source: TurnSource, conversation: _Conversation) -> Turn | None:
+    # A simulated user's time is not the agent's.
+    with pause_all_clocks():
+        try:
+            return await source.next_turn(conversation.answers)
+        except UserError:
+            raise
+        except Exception as error:
+            raise UserError(f"{type(error).__name__}: {error}", "internal") from error
 
 
 def error_info(error: Exception, redact: Redact) -> ErrorInfo:

@@ -58,4 +58,5 @@ def trial_runner(ready: OpenSuite, pool: WorkerPool) -> Trials:
         base=ready.as_base is not None,
         # Not earlier: with reused verdicts there may be nothing to judge.
         on_turn=ready.begin_judge_import,
+        users=ready.users,
     )

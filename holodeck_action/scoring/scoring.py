@@ -44,7 +44,8 @@ class Answer(Struct, frozen=True):
         case_name: name of the case; None if it has no name.
         multi_turn: whether the case has several turns.
         response: the answer.
-        calls: the tool calls of this turn.
+        calls: the tool calls of this turn; those of all turns for the last turn with a simulated user, which is graded
+            for the whole conversation.
         conversation_calls: all tool calls of the conversation up to this turn; unknown if the agent did not report the
             tool calls of one of these turns.
         texts: the retrieved texts that metrics of this turn use.
@@ -53,6 +54,7 @@ class Answer(Struct, frozen=True):
         context: the texts of the turn's files; None if the turn has no files with text.
         trial: index of the trial.
         earlier: the answers to the turns before, in order.
+        calls_of_turn: the tool calls of this turn if `calls` has those of all turns; None otherwise.
     """
 
     turn: Turn
@@ -66,10 +68,19 @@ class Answer(Struct, frozen=True):
     context: tuple[str, ...] | None = None
     trial: int = 0
     earlier: tuple[Answer, ...] = ()
+    calls_of_turn: Fact[tuple[ToolInvocation, ...]] | None = None
 
     def exchanges(self) -> tuple[Exchange, ...]:
         """Return the conversation up to and including this turn."""
-        return tuple(Exchange(each.turn.input, each.response, each.calls, each.texts) for each in (*self.earlier, self))
+        return tuple(
+            Exchange(
+                each.turn.input,
+                each.response,
+                each.calls if each.calls_of_turn is None else each.calls_of_turn,
+                each.texts,
+            )
+            for each in (*self.earlier, self)
+        )
 
 
 class TurnScorer:
@@ -271,6 +282,7 @@ def _facts_of(answer: Answer) -> dict[str, Any]:
         EvalParam.EXPECTED_TOOLS: turn.expected_tools,
         EvalParam.EXPECTED_TRAJECTORY: turn.expected_trajectory,
         EvalParam.GROUND_TRUTH_CHUNK_IDS: turn.ground_truth_chunk_ids,
+        EvalParam.SIMULATED_USER: turn.simulated_user,
         **known,
     }
     return {param.value: value for param, value in given.items() if value is not None}

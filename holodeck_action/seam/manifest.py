@@ -163,6 +163,24 @@ class Cards(NamedTuple):
     summarise: str
 
 
+class Users(NamedTuple):
+    """The functions for simulated users, each as `module:name`. At most one extension has them.
+
+    Attributes:
+        settings: the type of `simulate` in a case, a subclass of `suite.model.simulation.Simulation`.
+        problems: takes cases and the environment in which models are resolved, and yields a `Problem` for each case
+            whose model cannot be called.
+        open: takes the cases, the environment, the `Wire`, the name of the agent, and the seconds that one message may
+            take; returns a `run.turn_sources.Users`.
+        estimates: takes a `PreparedSuite`, and returns a `run.plan.ModelEstimate` for each model that plays a user.
+    """
+
+    settings: str
+    problems: str
+    open: str
+    estimates: str
+
+
 class Framework(NamedTuple):
     """A framework for building agents.
 
@@ -268,6 +286,7 @@ class Extension(NamedTuple):
         tools: types of tools.
         past: functions for the history of runs; None if it has none.
         cards: functions for judge cards; None if it has none.
+        users: functions for simulated users; None if it has none.
         frameworks: frameworks whose agents can be targets.
         observer: functions for agents' spans; None if it has none.
         tables: kinds of files with cases.
@@ -290,6 +309,7 @@ class Extension(NamedTuple):
     tools: tuple[Tool, ...] = ()
     past: Past | None = None
     cards: Cards | None = None
+    users: Users | None = None
     frameworks: tuple[Framework, ...] = ()
     observer: Observer | None = None
     tables: tuple[Table, ...] = ()

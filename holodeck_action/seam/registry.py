@@ -24,6 +24,7 @@ from holodeck_action.seam.manifest import (
     Past,
     Table,
     Tool,
+    Users,
 )
 
 ENTRY_POINTS = "holodeck_action.extensions"
@@ -103,6 +104,11 @@ def cards() -> Cards | None:
     return next((extension.cards for extension in own_extensions() if extension.cards is not None), None)
 
 
+def users() -> Users | None:
+    """Return the functions for simulated users; None if no extension has them."""
+    return next((extension.users for extension in own_extensions() if extension.users is not None), None)
+
+
 def frameworks() -> dict[str, Framework]:
     """Return the agent frameworks that this package's extensions define, by name."""
     return {made.name: made for extension in own_extensions() for made in extension.frameworks}
@@ -136,6 +142,18 @@ def options(command: str) -> tuple[Option, ...]:
 def sections() -> dict[str, Key]:
     """Return the sections of agent.yaml that this package's extensions read, by name."""
     return {key.name: key for extension in own_extensions() for key in extension.keys}
+
+
+def section_type(name: str) -> str | None:
+    """Return the reference to the type of a section of agent.yaml; None if no extension reads the section."""
+    found = sections().get(name)
+    return None if found is None else found.to
+
+
+def simulation_type() -> str | None:
+    """Return the reference to the type of `simulate` in a case; None if no extension plays users."""
+    found = users()
+    return None if found is None else found.settings
 
 
 def names() -> Iterator[tuple[str, Mapping[str, str]]]:

@@ -9,7 +9,14 @@ from holodeck_action.suite.model.metric_base import GROUND_TRUTH, TOOLS, Metric
 from holodeck_action.suite.values import Case, MetricSpec, Turn
 
 # Inputs known before the run; the others come with the agent's answer.
-_STATIC = ("ground_truth", "expected_tools", "expected_trajectory", "ground_truth_chunk_ids", "context")
+_STATIC = (
+    "ground_truth",
+    "expected_tools",
+    "expected_trajectory",
+    "ground_truth_chunk_ids",
+    "context",
+    "simulated_user",
+)
 
 
 def missing_static_inputs(spec: MetricSpec, turn: Turn) -> tuple[str, ...]:

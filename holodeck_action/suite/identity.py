@@ -40,7 +40,10 @@ def question_hash(case: CaseEntry, expectations: Sequence[ToolExpectation | None
     """
     turns: Iterable[CaseEntry | TurnEntry] = case.turns if case.turns is not None else (case,)
     content = [_turn_content(turn, expected) for turn, expected in zip(turns, expectations, strict=True)]
-    return hashlib.sha256(canonical_json({"conversation": case.turns is not None, "turns": content})).hexdigest()
+    asked: dict[str, Any] = {"conversation": case.turns is not None, "turns": content}
+    if case.simulate is not None:
+        asked["simulate"] = case.simulate.identity()
+    return hashlib.sha256(canonical_json(asked)).hexdigest()
 
 
 def content_hash(question: str, trajectory: Sequence[ExpectedTool] | None, gains: Mapping[str, float] | None) -> str:
@@ -57,8 +60,9 @@ def content_hash(question: str, trajectory: Sequence[ExpectedTool] | None, gains
 
 def _turn_content(turn: CaseEntry | TurnEntry, expected: ToolExpectation | None) -> dict[str, Any]:
     found: dict[str, Any] = {"input": turn.input}
-    if turn.ground_truth is not None:
-        found["ground_truth"] = turn.ground_truth
+    ground_truth = turn.expected_answer if isinstance(turn, CaseEntry) else turn.ground_truth
+    if ground_truth is not None:
+        found["ground_truth"] = ground_truth
     if expected is not None:
         found["expected_tools"] = {"order": expected.order, "tools": [_tool_content(tool) for tool in expected.tools]}
     if turn.files:

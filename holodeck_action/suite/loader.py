@@ -10,7 +10,7 @@ from msgspec import Struct, field
 
 from holodeck_action.suite.cases.case_files import RowSource, find_cases
 from holodeck_action.suite.cases.case_parameters import expand_cases
-from holodeck_action.suite.cases.expect import EXPECT, normalize_checks, raw_overlays
+from holodeck_action.suite.cases.expect import EXPECT, STOP, normalize_checks, raw_overlays
 from holodeck_action.suite.cases.files import (
     response_format_problems,
     unreadable_case_files,
@@ -44,6 +44,7 @@ from holodeck_action.suite.expectations import ExpectationFactory
 from holodeck_action.suite.identity import case_ids, question_hash
 from holodeck_action.suite.model.agent import AgentConfig, ProjectConfig
 from holodeck_action.suite.model.cases import CaseEntry, TableCase, TurnEntry
+from holodeck_action.suite.model.metric_base import Metric
 from holodeck_action.suite.model.metric_types import METRICS, MetricTypes
 from holodeck_action.suite.model.policy import Policy
 from holodeck_action.suite.notices import suite_notices
@@ -320,6 +321,12 @@ def _read_outline(sources: Sources, table: MetricTable) -> _Outline:
             for part, written in parts:
                 table.add(part.evaluations, written.get("evaluations"), document)
                 table.add(part.expect, written.get(EXPECT), document)
+            if entry.simulate is not None:
+                of_user = entry.simulate.metrics_of_user
+                table.add(of_user, [raw["simulate"]] * len(of_user), document)
+                for check, written in zip(entry.simulate.stop_checks, raw["simulate"].get(STOP) or (), strict=True):
+                    if isinstance(check, Metric):
+                        table.unlabelled(check, written, document)
             expectations = [factory.build(part.expected_tools) for part in entry.turns or (entry,)]
             if isinstance(entry, TableCase) and entry.id is not None:
                 mark = document.mark(*raw.value_position("id"))

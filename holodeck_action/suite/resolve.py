@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holodeck_action.suite.applicability import missing_static_inputs
-from holodeck_action.suite.cases.expect import EXPECT
+from holodeck_action.suite.cases.expect import EXPECT, STOP
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.errors import Problem, SourceMark, field_path, quoted
 from holodeck_action.suite.expectations import ExpectationFactory, expected_tool
@@ -22,8 +22,9 @@ from holodeck_action.suite.messages import did_you_mean
 from holodeck_action.suite.model.cases import CaseEntry, FileInput, TableCase, TurnEntry
 from holodeck_action.suite.model.metric_base import Metric
 from holodeck_action.suite.model.policy import CaseOverlay, Policy, QuarantineEntry, RetrievalOverlay
+from holodeck_action.suite.model.simulation import Simulation
 from holodeck_action.suite.turn_texts import TurnTexts
-from holodeck_action.suite.values import Case, ExpectedTool, MetricSpec, Turn
+from holodeck_action.suite.values import Case, ExpectedTool, MetricSpec, StopCheck, Turn
 from holodeck_action.suite.yaml.document import Document, Path, last_position
 from holodeck_action.text.foreign import RefusedFileError
 from holodeck_action.text.text_store import TextStore
@@ -186,6 +187,12 @@ class MetricTable:
             found += (MetricSpec(shared, self.labels[key], mark, inherited, k) for k, key in keys)
         return tuple(found)
 
+    def unlabelled(self, config: Metric, written: Any, document: Document) -> MetricSpec:
+        """Return the spec for an entry whose evaluations no record has, so that its label need not be unique."""
+        mark = document.mark(written.line, written.column)
+        shared, _ = self._share_config(config, document, mark)
+        return MetricSpec(shared, config.name or config.base_name(None), mark, inherited=False)
+
     def _share_config(
         self, config: Metric, document: Document, mark: SourceMark
     ) -> tuple[Metric, tuple[tuple[int | None, MetricKey], ...]]:
@@ -284,19 +291,30 @@ class CaseBuilder:
         if entry.turns is not None and (case_specs or added):
             turns = _allow_skips(turns, (*case_specs, *added))
         repeat, least = trials_of(self._policy, overlay)
+        simulation = entry.simulate
         return Case(
             id=case_id,
             name=entry.name,
             content_hash=content_hash(digest, trajectory, gains),
             mark=mark,
             turns=tuple(turns),
-            multi_turn=entry.turns is not None,
+            multi_turn=entry.turns is not None or simulation is not None,
             tags=tags,
             weight=1.0 if weight is None else weight,
             repeat=repeat,
             min_pass=least,
             last=self._last_mark(raw, mark),
+            simulation=simulation,
+            stop=() if simulation is None else tuple(self._stop_checks(simulation, raw["simulate"].get(STOP))),
         )
+
+    def _stop_checks(self, simulation: Simulation, raw: Any) -> Iterator[StopCheck]:
+        for check, written in zip(simulation.stop_checks, raw or (), strict=True):
+            if isinstance(check, Metric):
+                spec = self._table.unlabelled(check, written, self._document)
+                yield StopCheck(spec.label, spec)
+            else:
+                yield StopCheck("expected_tools", tools=self._factory.build(check))
 
     def _last_mark(self, raw: Any, mark: SourceMark) -> SourceMark:
         place = last_position(raw)
@@ -319,16 +337,22 @@ class CaseBuilder:
 
     def _build_turn(self, index: int, entry: CaseEntry | TurnEntry, raw: Any, specs: Specs) -> Turn:
         checks = self._table.specs(entry.expect, raw.get(EXPECT), self._document, inherited=False)
+        simulation = entry.simulate if isinstance(entry, CaseEntry) else None
+        if simulation is not None:
+            of_user = simulation.metrics_of_user
+            checks += self._table.specs(of_user, [raw["simulate"]] * len(of_user), self._document, inherited=False)
+        expected = entry.expected_answer if isinstance(entry, CaseEntry) else entry.ground_truth
         config = entry.turn_config if isinstance(entry, TurnEntry) else None
         return Turn(
             index=index,
-            texts=TurnTexts(entry.input or "", entry.ground_truth, self._texts),
+            texts=TurnTexts(entry.input or "", expected, self._texts),
             mark=self._document.mark(raw.line, raw.column),
             expected_tools=self._factory.build(entry.expected_tools),
             files=tuple(self._resolve_file(file) for file in entry.files or ()),
             retrieval_context=None if entry.retrieval_context is None else tuple(entry.retrieval_context),
             turn_config=config or _NO_CONFIG,
             metrics=specs + checks if checks else specs,
+            simulated_user=None if simulation is None else simulation.facts(),
         )
 
     def _resolve_file(self, file: FileInput) -> FileInput:

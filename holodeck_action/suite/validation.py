@@ -86,7 +86,8 @@ def _problem(
     path, message, of_key = refusal
     if case is not None:
         message += f" (case {quoted(case)})"
-    line, column = position_of(data, path, key=of_key or details["type"] == "extra_forbidden")
+    at_key = of_key or details["type"] == "extra_forbidden" or "at_key" in details.get("ctx", {})
+    line, column = position_of(data, path, key=at_key)
     return Problem(document.mark(line, column), field_path((*prefix, *(path[:-1] if of_key else path))), message)
 
 

@@ -15,6 +15,7 @@ from holodeck_action.suite.model.agent import AgentConfig, ProjectConfig
 from holodeck_action.suite.model.cases import FileInput
 from holodeck_action.suite.model.metric_base import Metric
 from holodeck_action.suite.model.policy import Policy
+from holodeck_action.suite.model.simulation import Simulation, Speaker
 from holodeck_action.suite.turn_texts import TurnTexts
 
 
@@ -82,7 +83,8 @@ class Turn(Struct, frozen=True):
 
     `texts` stores `input` and `ground_truth`. `expected_trajectory` and `ground_truth_chunk_ids` (id → gain; 1.0 for a
     plain list) apply to the whole conversation and are set only on the last turn, which trajectory and retrieval
-    metrics evaluate.
+    metrics evaluate. `simulated_user` is what the simulated user of the conversation knows, by title; None if nothing
+    is simulated. `said_by` tells who wrote a simulated user's input.
     """
 
     index: int
@@ -95,6 +97,8 @@ class Turn(Struct, frozen=True):
     metrics: tuple[MetricSpec, ...] = ()
     expected_trajectory: tuple[ExpectedTool, ...] | None = None
     ground_truth_chunk_ids: Mapping[str, float] | None = None
+    simulated_user: Mapping[str, str] | None = None
+    said_by: Speaker = ""
 
     @property
     def input(self) -> str:
@@ -107,11 +111,21 @@ class Turn(Struct, frozen=True):
         return self.texts.ground_truth
 
 
+class StopCheck(Struct, frozen=True):
+    """A check of an answer that ends a conversation with a simulated user: a metric, or expected tool calls."""
+
+    label: str
+    metric: MetricSpec | None = None
+    tools: ToolExpectation | None = None
+
+
 class Case(Struct, frozen=True):
     """One test case. `content_hash` is the SHA-256, in hex, of its questions and expectations.
 
     `mark` is the position at which the case begins, and `last` the position of its last value, None if unknown.
-    `min_pass` is how many of the `repeat` trials must pass; None if every trial must.
+    `min_pass` is how many of the `repeat` trials must pass; None if every trial must. If `simulation` is set, a model
+    plays the user: the only turn has no input, and its expectations and metrics are those of the whole conversation;
+    `stop` has the checks that end it.
     """
 
     id: str
@@ -125,6 +139,8 @@ class Case(Struct, frozen=True):
     repeat: int = 1
     min_pass: int | None = None
     last: SourceMark | None = None
+    simulation: Simulation | None = None
+    stop: tuple[StopCheck, ...] = ()
 
     @property
     def passes_needed(self) -> int:

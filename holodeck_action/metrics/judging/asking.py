@@ -15,7 +15,7 @@ from holodeck_action.metrics.base import BaseEvaluator, BuildContext, Evaluation
 from holodeck_action.metrics.computed import MetricEvaluator, ScoringMetric
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.judging.model_judged import ModelJudgedEvaluator
-from holodeck_action.suite.model.metric_base import Metric, QuestionMetric
+from holodeck_action.suite.model.metric_base import JudgedMetric, Metric, QuestionMetric
 
 if TYPE_CHECKING:
     from holodeck_action.llm.judge import JudgeAnswer, JudgeModel
@@ -37,7 +37,7 @@ class YesNo(BaseModel):
 Verdict = TypeVar("Verdict", bound=BaseModel)
 
 
-class AskingMetric(QuestionMetric, ScoringMetric):
+class GradingMetric(JudgedMetric, ScoringMetric):
     """A metric that asks a judge its own question: a subclass declares `PARAM_SPEC` and implements `grade`."""
 
     async def grade(self, judge: JudgeModel, given: Mapping[str, Any]) -> EvaluationResult:
@@ -58,12 +58,16 @@ class AskingMetric(QuestionMetric, ScoringMetric):
         return building.judged_evaluator(by or self, partial(AskingEvaluator, self))
 
 
-class AskingEvaluator(ModelJudgedEvaluator, MetricEvaluator[AskingMetric]):
-    """The evaluator of an `AskingMetric`."""
+class AskingMetric(QuestionMetric, GradingMetric):
+    """A `GradingMetric` whose judge sees the question of the turn."""
+
+
+class AskingEvaluator(ModelJudgedEvaluator, MetricEvaluator[GradingMetric]):
+    """The evaluator of a `GradingMetric`."""
 
     def __init__(
         self,
-        config: AskingMetric,
+        config: GradingMetric,
         model_config: JudgeModelConfig | None = None,
         timeout: float | None = 60.0,
         retry_config: RetryConfig | None = None,

@@ -1,4 +1,4 @@
-"""The key `expect`: checks of an answer in short form, as a list or as a mapping from type to value."""
+"""The keys `expect` and `stop`: checks of an answer in short form, as a list or as a mapping from type to value."""
 
 from __future__ import annotations
 
@@ -11,16 +11,21 @@ from holodeck_action.suite.yaml.document import PACKED, MarkedList, MarkedMap
 
 EXPECT = "expect"
 """The key of cases, of turns, and of entries of the policy file's `cases`."""
+STOP = "stop"
+"""The key of `simulate` with checks that end the conversation."""
 
 
 def normalize_checks(entries: Iterable[Any]) -> None:
-    """Turn each `expect` that is a mapping into a list with one mapping for each check.
+    """Turn each `expect` and `stop` that is a mapping into a list with one mapping for each check.
 
     Args:
         entries: unvalidated cases or overlays, which are changed.
     """
     for entry in entries:
         turns = entry.get("turns") if isinstance(entry, MarkedMap) else None
+        simulated = entry.get("simulate") if isinstance(entry, MarkedMap) else None
+        if isinstance(simulated, MarkedMap) and isinstance(written := simulated.get(STOP), MarkedMap):
+            simulated[STOP] = _list_of_checks(written)
         for part in chain((entry,), turns if isinstance(turns, MarkedList) else ()):
             if isinstance(part, MarkedMap) and isinstance(written := part.get(EXPECT), MarkedMap):
                 part[EXPECT] = _list_of_checks(written)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
+from holodeck_action.seam.registry import section_type
 from holodeck_action.suite.model.base import (
     EmptyAsNone,
     ExtensionType,
@@ -35,7 +37,7 @@ else:
     OpenAIConfig = LazyType("holodeck_action.suite.model.backends", "OpenAIConfig")
     MCPTools = LazyType("holodeck_action.suite.model.tools", "MCPTools")
     Tools = LazyType("holodeck_action.suite.model.tools", "Tools")
-    Observability = ExtensionType("observability", FreeMapping)
+    Observability = ExtensionType(partial(section_type, "observability"), FreeMapping)
 
 READ_BY = {"observability": "tracing"}
 """Sections of agent.yaml, each with the extension that reads it; a notice names sections whose extension is missing."""

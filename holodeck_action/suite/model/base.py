@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
@@ -28,7 +29,7 @@ from pydantic_core.core_schema import (
     with_info_plain_validator_function,
 )
 
-from holodeck_action.seam.registry import resolve, sections
+from holodeck_action.seam.registry import resolve
 
 T = TypeVar("T")
 
@@ -162,14 +163,15 @@ class LazyType:
 class ExtensionType(LazyType):
     """The type of a section that an extension reads, or `fallback` if the extension is not installed."""
 
-    def __init__(self, key: str, fallback: Any) -> None:
-        """Set the key of the section, and its type if the extension is not installed."""
-        self._key, self._fallback = key, fallback
+    def __init__(self, find: Callable[[], str | None], fallback: Any) -> None:
+        """Set the type of the section if the extension is not installed, and a function that returns the reference to
+        the extension's type, None if it is not installed."""
+        self._find, self._fallback = find, fallback
 
     def load(self) -> Any:
         """Return the type."""
-        found = sections().get(self._key)
-        return self._fallback if found is None else resolve(found.to)
+        found = self._find()
+        return self._fallback if found is None else resolve(found)
 
 
 class Section:

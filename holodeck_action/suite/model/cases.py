@@ -3,14 +3,31 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
-from holodeck_action.suite.model.base import Flag, FormatModel, Integer, MaybeText, NonBlank, Number
+from holodeck_action.seam.registry import simulation_type
+from holodeck_action.suite.model.base import (
+    ExtensionType,
+    Flag,
+    FormatModel,
+    Integer,
+    Lazy,
+    MaybeText,
+    NonBlank,
+    Number,
+)
 from holodeck_action.suite.model.metric_types import CaseMetric, CheckMetric
 from holodeck_action.suite.model.patterns import pattern_problem
+from holodeck_action.suite.model.simulation import Simulation, refuse_simulation
+
+if TYPE_CHECKING:
+    SimulatedUser = Simulation
+else:
+    # Few suites have simulated users.
+    SimulatedUser = ExtensionType(simulation_type, Annotated[Any, AfterValidator(refuse_simulation)])
 
 MATCHER_KEYS: tuple[Literal["fuzzy"], Literal["regex"]] = ("fuzzy", "regex")
 
@@ -214,7 +231,7 @@ class TurnEntry(FormatModel):
 
 
 class CaseEntry(FormatModel):
-    """A test case, in `test_cases` or in the file of `test_cases_file`: either `input` or `turns`."""
+    """A test case, in `test_cases` or in the file of `test_cases_file`: `input`, `turns` or `simulate`."""
 
     name: NonBlank | None = None
     """A name for reports, ids and filters. Example: `return period`."""
@@ -235,12 +252,16 @@ class CaseEntry(FormatModel):
     values by type is accepted, too. Example: `[{contains: Thursday}, {not_regex: sorry|cannot}]`."""
     turns: Annotated[list[TurnEntry], Field(min_length=1)] | None = None
     """The inputs of a conversation, instead of `input`."""
+    simulate: Lazy[SimulatedUser] | None = None
+    """A user that a model plays, instead of `input`."""
 
     @model_validator(mode="after")
     def _check_form(self) -> CaseEntry:
+        if self.simulate is not None:
+            return self._check_simulated(self.simulate)
         if self.turns is None:
             if self.input is None:
-                raise PydanticCustomError("case_form", "a case needs input, or turns for a conversation")
+                raise PydanticCustomError("case_form", "a case needs input, or turns or simulate for a conversation")
             return self
         beside = [
             name
@@ -254,6 +275,25 @@ class CaseEntry(FormatModel):
                 {"keys": " and ".join(beside)},
             )
         return self
+
+    def _check_simulated(self, simulation: Simulation) -> CaseEntry:
+        beside = [name for name in ("input", "turns", "files") if getattr(self, name) is not None]
+        if beside:
+            raise PydanticCustomError(
+                "simulate",
+                "cannot be beside {keys}: the simulated user writes the inputs; remove one of them",
+                {"keys": " and ".join(beside), "at_key": True},
+            )
+        if simulation.expected_answer is not None and self.ground_truth is not None:
+            raise PydanticCustomError("ground_truth", "is also given as expected_outcome of simulate; give only one")
+        return self
+
+    @property
+    def expected_answer(self) -> str | None:
+        """The expected answer of the case, or of the conversation with a simulated user; None if it has none."""
+        if self.simulate is not None and self.ground_truth is None:
+            return self.simulate.expected_answer
+        return self.ground_truth
 
 
 class TableCase(CaseEntry):

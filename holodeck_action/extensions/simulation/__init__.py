@@ -1,0 +1,1 @@
+"""Users that a model plays in conversations with the agent."""

@@ -1,0 +1,37 @@
+"""The calls of the models that play users, estimated before a run."""
+
+from __future__ import annotations
+
+from holodeck_action.extensions.simulation.prompt import instructions
+from holodeck_action.extensions.simulation.settings import Simulate
+from holodeck_action.llm.limits.budget import COMPLETION_GUESS, text_tokens
+from holodeck_action.run.plan import ModelEstimate, Tally, fewest_trials, label_of
+from holodeck_action.run.preflight import PreparedSuite
+
+
+def estimate_users(item: PreparedSuite) -> tuple[ModelEstimate, ...]:
+    """Estimate the calls of each model that plays a user in a suite's cases.
+
+    The minimum assumes that each conversation ends as early as possible, the maximum that each has all its turns and
+    that each message is requested twice.
+    """
+    answer = item.suite.agent.model.max_tokens or COMPLETION_GUESS
+    tallies: dict[tuple[str, int], Tally] = {}
+    for case in item.own_cases:
+        user = case.simulation
+        if not isinstance(user, Simulate):
+            continue
+        model = user.player
+        longest = model.max_tokens or COMPLETION_GUESS
+        tally = tallies.setdefault((label_of(model), longest), Tally(model, longest))
+        fixed = text_tokens(instructions(user.facts()))
+        free = user.max_turns - len(user.lines)
+        # Before its first message the model is always asked; then it is asked whether the goal is met.
+        fewest = 0 if free == 0 else 1 if user.stop or user.max_turns == 1 else 2
+        fewest -= bool(user.lines) and fewest > 0
+        said = sum(range(len(user.lines), user.max_turns)) * (longest + answer)
+        tally.add_range(
+            (fewest_trials(item, case) * fewest, case.repeat * 2 * free),
+            (fewest_trials(item, case) * fewest * fixed, case.repeat * 2 * (free * fixed + said)),
+        )
+    return tuple(tallies[key].estimate() for key in sorted(tallies))

@@ -1,0 +1,143 @@
+"""The turns of a trial: those of the suite, or the messages of a user that a model plays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holodeck_action.record.evaluation import ErrorInfo, Evaluation
+from holodeck_action.record.facts import Fact
+from holodeck_action.record.record import ToolAssertion, ToolInvocation, UserCalls
+from holodeck_action.scoring.scoring import Answer
+from holodeck_action.suite.model.simulation import Speaker
+from holodeck_action.suite.turn_texts import TurnTexts
+from holodeck_action.suite.values import Case, Turn
+
+
+class Scorer(Protocol):
+    """Grades an answer; implemented by `holodeck_action.scoring.scoring.TurnScorer`."""
+
+    async def score(self, answer: Answer) -> tuple[Evaluation, ...]:
+        """Evaluate every metric of the turn."""
+        ...
+
+    async def check_tools(self, turn: Turn, calls: Fact[tuple[ToolInvocation, ...]]) -> tuple[ToolAssertion, ...]:
+        """Check the turn's `expected_tools` against its calls; return an empty tuple if it expects no tools."""
+        ...
+
+    def uses_context(self, turn: Turn) -> bool:
+        """Return whether a metric of the turn uses the texts of its files."""
+        ...
+
+    def pending_evaluations(self, turn: Turn, reason: str) -> tuple[Evaluation, ...]:
+        """Return an evaluation without a score, with the reason, for each metric of a turn that has no answer."""
+        ...
+
+
+USER_ERROR = "UserError"
+"""The type of a `UserError` in the record."""
+
+
+class UserError(Exception):
+    """A simulated user has no next message; the agent is not to blame.
+
+    Attributes:
+        message: one sentence with the reason.
+        code: a stable code.
+        context: JSON values about the failed call.
+    """
+
+    def __init__(self, message: str, code: str, context: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+        self.context = dict(context or {})
+
+    @property
+    def info(self) -> ErrorInfo:
+        """The error for the record."""
+        return ErrorInfo(USER_ERROR, f"the simulated user failed: {self.message}", self.code, self.context)
+
+
+class TurnSource(Protocol):
+    """The turns of one trial, in order."""
+
+    async def next_turn(self, answers: Sequence[Answer]) -> Turn | None:
+        """Return the next turn, or None at the end of the conversation.
+
+        Args:
+            answers: the answers to all turns so far.
+
+        Raises:
+            UserError: a simulated user has no next message.
+        """
+        ...
+
+    def not_run(self, count: int) -> tuple[Turn, ...]:
+        """Return the turns that are not run if the conversation ends after `count` turns."""
+        ...
+
+    @property
+    def user_calls(self) -> UserCalls | None:
+        """What the simulated user did; None if the turns are those of the suite."""
+        ...
+
+
+class Users(Protocol):
+    """The simulated users of a suite."""
+
+    def converse(self, case: Case, trial: int, scorer: Scorer) -> TurnSource:
+        """Return the messages of the case's user; `scorer` evaluates the checks that end the conversation."""
+        ...
+
+
+class SuiteTurns(Struct, frozen=True):
+    """The turns of a case of the suite."""
+
+    turns: tuple[Turn, ...]
+
+    async def next_turn(self, answers: Sequence[Answer]) -> Turn | None:
+        """Return the next turn, or None after the last one."""
+        return self.turns[len(answers)] if len(answers) < len(self.turns) else None
+
+    def not_run(self, count: int) -> tuple[Turn, ...]:
+        """Return the turns after the first `count` ones."""
+        return self.turns[count:]
+
+    @property
+    def user_calls(self) -> None:
+        """None: no user is simulated."""
+        return
+
+
+def said_turn(case: Case, index: int, text: str, said_by: Speaker) -> Turn:
+    """Return the turn with a message of the case's simulated user, without expectations and metrics."""
+    asked = case.turns[0]
+    return Turn(index, TurnTexts(text), asked.mark, retrieval_context=asked.retrieval_context, said_by=said_by)
+
+
+def conversation_turn(asked: Turn, last: Turn) -> Turn:
+    """Return the last turn with a simulated user, with the expectations and metrics of the conversation.
+
+    Args:
+        asked: the turn of the case, which has them.
+        last: the last turn, which has the input.
+    """
+    texts = TurnTexts(last.input, asked.ground_truth)
+    return replace(asked, index=last.index, texts=texts, said_by=last.said_by)
+
+
+def conversation_answer(turn: Turn, answers: Sequence[Answer]) -> Answer:
+    """Return the answer to the last turn with the tool calls of the whole conversation, for the conversation's metrics.
+
+    Args:
+        turn: the last turn (see `conversation_turn`).
+        answers: the answers to all turns.
+    """
+    last = answers[-1]
+    return replace(
+        last, turn=turn, calls=last.conversation_calls, calls_of_turn=last.calls, earlier=tuple(answers[:-1])
+    )
