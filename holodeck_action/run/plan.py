@@ -303,7 +303,7 @@ def _plan_lines(prepared: Sequence[PreparedSuite], flags: Flags, searches: PlanS
         found = estimate_own(item) if online and isinstance(item.target, ModelTarget) else None
         judging = estimate_judges(item) if online else None
         playing = estimate_users(item) if online else ()
-        yield f"plan: {one_line(item.place, 200)}: {_suite_line(item, found, judging)}"
+        yield f"plan: {one_line(item.place, 200)}: {_suite_line(item, found, judging, calls=bool(playing))}"
         if item.confirms_regressions and item.stored is None:
             yield f"plan: {one_line(item.place, 200)}: {_confirmation_line(item)}"
         calls: Sequence[PlannedCalls] = ()
@@ -416,20 +416,21 @@ def _confirmation_line(item: PreparedSuite) -> str:
     )
 
 
-def _suite_line(item: PreparedSuite, found: OwnEstimate | None, judging: JudgingEstimate | None) -> str:
-    line = _model_words(item, found, judging) + ("" if judging is None else f"; {judging}")
-    has_calls = found is not None or judging is not None
+def _suite_line(item: PreparedSuite, found: OwnEstimate | None, judging: JudgingEstimate | None, *, calls: bool) -> str:
+    """Return the phrase for agent and judges; `calls` tells whether there are other model calls."""
+    has_calls = found is not None or judging is not None or calls
+    line = _model_words(item, found, has_calls=has_calls) + ("" if judging is None else f"; {judging}")
     return f"{line}; cached calls cost nothing" if has_calls and item.settings.calls.cache is not None else line
 
 
-def _model_words(item: PreparedSuite, found: OwnEstimate | None, judging: JudgingEstimate | None) -> str:
+def _model_words(item: PreparedSuite, found: OwnEstimate | None, *, has_calls: bool) -> str:
     cases = f"{len(item.own_cases):,} {pluralize(len(item.own_cases), 'case')}"
     if found is None:
         if isinstance(item.target, ModelTarget):
             return (
                 f"{cases}, no model calls: answers are replayed from {one_line(str(item.settings.calls.folder), 200)}"
             )
-        calls = "no model calls: " if judging is None else ""
+        calls = "" if has_calls else "no model calls: "
         return f"{cases}, {calls}{one_line(describe_target(item.target), 200)} answers"
     model = found.model
     provider, _, name = model.label.partition("/")

@@ -182,7 +182,7 @@ CASE_ERRORS = [
         )
         for key in ("agent_trajectory", "expected_agent_trajectory")
     ),
-    ("{name: x}", '6:3: test_cases[0]: a case needs input, or turns for a conversation (case "x")'),
+    ("{name: x}", '6:3: test_cases[0]: a case needs input, or turns or simulate for a conversation (case "x")'),
     ("{input: ' '}", "6:11: test_cases[0].input: must not be blank"),
     ("{input: 42}", "6:11: test_cases[0].input: must be text: put the value in quotes"),
     ("{input: a, name: ''}", '6:20: test_cases[0].name: must not be blank (case "")'),

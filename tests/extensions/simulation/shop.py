@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from tests.commands.project import Project
 from tests.llm.models import Answer, Reply, Request
 
 AGENT = """
@@ -25,6 +26,16 @@ def answer(messages):
 """
 GOAL = "Get the money back for the kettle that leaks on the table."
 USER = {"goal": GOAL, "model": {"provider": "openai", "name": "gpt-4o-mini"}}
+
+
+def shop(project: Project, *cases: dict[str, Any], agent: str | None = AGENT, **policy: Any) -> None:
+    """Write a suite whose cases end well if the money is refunded, and the agent."""
+    if agent is not None:
+        project.write("agent.py", agent)
+    expect = [{"contains": "refunded"}]
+    named = [{"name": f"refund {number}", "expect": expect, **case} for number, case in enumerate(cases)]
+    project.suite(named, evaluations=None)
+    project.policy(target="python:agent:answer", **policy)
 
 
 def goes_on(message: str) -> dict[str, str]:
