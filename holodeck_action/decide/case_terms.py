@@ -7,12 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holodeck_action.decide.terms import Compared, Higher, Lower, compare_thresholds, compare_trials, compared_fields
 from holodeck_action.decide.terms_changes import ChangedPlace, TermsChange, join_phrases, plain_name
 from holodeck_action.record.evaluation import Criteria
 from holodeck_action.record.own_terms import OwnCase, OwnTerms, OwnTurn, text_digest
-from holodeck_action.record.record import CaseRecord, TurnRecord
+from holodeck_action.record.record import CaseRecord, SimulatedUser, TurnRecord
 from holodeck_action.suite.errors import SourceMark
 
 
@@ -47,6 +48,7 @@ class CaseTerms(Struct, frozen=True):
     weight: float
     asserting: bool
     turns: tuple[TurnTerms, ...] | None
+    user: SimulatedUser | None = None
 
     @property
     def title(self) -> str:
@@ -56,8 +58,13 @@ class CaseTerms(Struct, frozen=True):
 
 def recorded_terms(case: CaseRecord, *, content: bool = True) -> CaseTerms:
     """Return the terms of a case from its record; `content=False` omits the digests of texts, which are slow."""
-    turns = tuple(_recorded_turn(turn, content=content) for turn in case.trials[0].turns) if case.trials else None
-    return _case_terms(case, turns)
+    if not case.trials:
+        return _case_terms(case, None)
+    asked = case.trials[0].turns
+    if case.user is not None:
+        # What a simulated user writes is no term; the last turn has the expectations and metrics.
+        asked = tuple(replace(turn, input="") for turn in asked[-1:])
+    return _case_terms(case, tuple(_recorded_turn(turn, content=content) for turn in asked))
 
 
 def own_terms(case: OwnCase, own: OwnTerms) -> CaseTerms:
@@ -76,6 +83,7 @@ def _case_terms(case: CaseRecord | OwnCase, turns: tuple[TurnTerms, ...] | None)
         weight=case.weight,
         asserting=case.asserting,
         turns=turns,
+        user=case.user if isinstance(case, CaseRecord) else None,
     )
 
 
@@ -142,6 +150,9 @@ def _content_changes(before: CaseTerms, now: CaseTerms) -> Iterator[TermsChange]
     here = (ChangedPlace(now.title, now.source),)
     old, new = before.turns or (), now.turns or ()
     found = list(_part_changes(old, new)) if old and new else []
+    user_change = changed_model(before.user, now.user)
+    if user_change:
+        yield TermsChange("changed", f"lets {user_change} the user of", here)
     if len(new) < len(old) and new:
         yield TermsChange("laxer", "removes turns of", here)
     elif len(old) < len(new) and old:
@@ -152,8 +163,21 @@ def _content_changes(before: CaseTerms, now: CaseTerms) -> Iterator[TermsChange]
             yield TermsChange("laxer", f"removes {'the' if what == 'ground truth' else 'some'} {what} of", here)
         if "changed" in ways:
             yield TermsChange("changed", f"changes the {what} of", here)
-    if not found and (len(old) == len(new) or not old or not new):
+    if not found and not user_change and (len(old) == len(new) or not old or not new):
         yield TermsChange("changed", "changes the inputs or expectations of", here)
+
+
+def changed_model(before: SimulatedUser | None, now: SimulatedUser | None) -> str:
+    """Return which model plays a user and how that differs from before, as a phrase; empty if it does not differ."""
+    if before is None or now is None:
+        return ""
+    if before.model != now.model:
+        return f"{plain_name(now.model)} instead of {plain_name(before.model)} play"
+    if before.temperature != now.temperature:
+        return f"{plain_name(now.model)} with another temperature play"
+    if before.prompt_digest != now.prompt_digest:
+        return f"{plain_name(now.model)} with another prompt play"
+    return ""
 
 
 def _part_changes(old: Sequence[TurnTerms], new: Sequence[TurnTerms]) -> Iterator[tuple[str, str]]:

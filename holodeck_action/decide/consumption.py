@@ -56,7 +56,8 @@ class Spend(Struct, frozen=True, omit_defaults=True):
     """The known usage of the models in US dollars and tokens; None if nothing is known, which is not zero.
 
     `models` holds the usage of each model that is named in a reply, sorted by name. `unpriced` counts the answers of
-    agents and judges whose cost is unknown; if there are any, `cost_usd` is a lower bound.
+    agents, judges and simulated users whose cost is unknown; if there are any, `cost_usd` is a lower bound.
+    `user_cost_usd` is the cost of the models that play users.
     """
 
     prompt_tokens: int | None
@@ -66,6 +67,7 @@ class Spend(Struct, frozen=True, omit_defaults=True):
     cost_usd: float | None
     models: tuple[ModelUsage, ...] = ()
     unpriced: int = 0
+    user_cost_usd: float | None = None
 
 
 class Amounts:
@@ -106,7 +108,7 @@ class Consumption:
 
     def __init__(self) -> None:
         self._tokens, self._cost, self._judging = Amounts(), Amounts(), Amounts()
-        self._agents, self._evaluations = Amounts(), Amounts()
+        self._agents, self._evaluations, self._users = Amounts(), Amounts(), Amounts()
         self._prompt: int | None = None
         self._completion: int | None = None
         self._models: dict[str, _ModelTotal] = {}
@@ -135,6 +137,14 @@ class Consumption:
                 self._add(judge)
                 self._judging.add(judge.cost_usd)
 
+    def add_users(self, case: CaseRecord) -> None:
+        """Add the usage of a case's simulated users."""
+        for trial in case.trials:
+            if trial.user is not None and trial.user.calls:
+                used = trial.user.usage or _UNKNOWN_USAGE
+                self._add(used)
+                self._users.add(used.cost_usd)
+
     def _add(self, usage: Usage) -> None:
         prompt, completion = usage.prompt_tokens, usage.completion_tokens
         self._tokens.add(None if prompt is None or completion is None else prompt + completion)
@@ -158,29 +168,38 @@ class Consumption:
     @property
     def spend(self) -> Spend:
         """The known usage of the models."""
-        agent, judge = self._agents.known, self._evaluations.known
-        both = [amount for amount in (agent, judge) if amount is not None]
+        agent, judge, user = self._agents.known, self._evaluations.known, self._users.known
+        known = [amount for amount in (agent, judge, user) if amount is not None]
         return Spend(
             prompt_tokens=self._prompt,
             completion_tokens=self._completion,
             agent_cost_usd=agent,
             judge_cost_usd=judge,
-            cost_usd=math.fsum(both) if both else None,
+            cost_usd=math.fsum(known) if known else None,
             models=tuple(self._models[name].usage for name in sorted(self._models)),
             unpriced=self._cost.unknown,
+            user_cost_usd=user,
         )
 
 
-def turn_costs(turns: Iterable[TurnRecord]) -> Amounts:
-    """Return the costs of agent and judges over several turns, in US dollars, one amount for each answer or verdict."""
+def case_costs(case: CaseRecord) -> Amounts:
+    """Return the costs of agent, judges and simulated users, in US dollars, one amount for each answer, verdict and
+    conversation."""
     costs = Amounts()
-    for turn in turns:
-        add_costs(costs, turn)
+    add_case_costs(costs, case)
     return costs
 
 
-def add_costs(costs: Amounts, turn: TurnRecord) -> None:
-    """Add the costs of a turn's agent and judges in US dollars, one amount for the answer and for each verdict."""
+def add_case_costs(costs: Amounts, case: CaseRecord) -> None:
+    """Add the costs of a case (see `case_costs`)."""
+    for turn in case.turns:
+        _add_costs(costs, turn)
+    for trial in case.trials:
+        if trial.user is not None and trial.user.calls:
+            costs.add(None if trial.user.usage is None else trial.user.usage.cost_usd)
+
+
+def _add_costs(costs: Amounts, turn: TurnRecord) -> None:
     if turn.skipped is None:
         costs.add(None if turn.usage is None else turn.usage.cost_usd)
     for evaluation in turn.evaluations:

@@ -14,6 +14,7 @@ from holodeck_action.decide.agreement import PanelTally
 from holodeck_action.decide.case_verdicts import judge_case
 from holodeck_action.decide.consumption import Consumption, Timings
 from holodeck_action.decide.gates import MAX_LOST_NAMED, GateInputs
+from holodeck_action.decide.simulated_users import UsersTally
 from holodeck_action.decide.summaries import EvaluationTally, MetricTally, case_means
 from holodeck_action.decide.trials import TrialTally
 from holodeck_action.decide.verdict import CaseVerdict, Counts, Outcome
@@ -44,6 +45,7 @@ class Survey:
         asserting: number of cases with an assertion.
         repeated: number of cases with several trials.
         skipped: number of evaluations that did not apply, by metric and reason.
+        users: totals of the models that played users.
     """
 
     def __init__(self, record: Record, digest: str | None = None) -> None:
@@ -58,6 +60,7 @@ class Survey:
         self.panels, self.evaluations = PanelTally(), EvaluationTally()
         self.trials = TrialTally(stop_when_decided=record.stop_when_decided)
         self.skipped: Counter[tuple[str, str]] = Counter()
+        self.users = UsersTally()
         self.outcomes, self.unrun = bytearray(), array("I")
         self._record = record
         self._timings = Timings()
@@ -93,6 +96,8 @@ class Survey:
         self.asserting += case.asserting
         self.repeated += case.repeat > 1
         turns, metrics = [*case.turns], [*verdict.metrics]
+        self.users.add(case)
+        self.consumption.add_users(case)
         means = case_means(metrics)
         for turn in (turn for trial in case.confirmation for turn in trial.turns):
             self.consumption.add(turn)

@@ -172,6 +172,7 @@ DECLARED: Mapping[type, Mapping[str, Term]] = {
         "source": NoTerm("a place"),
         "last": NoTerm("a place"),
         "multi_turn": NoTerm("a part of `content_hash`"),
+        "user": NoTerm("a part of `content_hash`"),
         "repeat": Joint("trials: how many must pass, and how many may fail"),
         "min_pass": Joint("trials: how many must pass, and how many may fail"),
         "planned_evaluations": NoTerm("follows from the metrics"),

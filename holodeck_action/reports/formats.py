@@ -25,6 +25,7 @@ from holodeck_action.reports.custom import CustomTemplate, TemplateError, render
 from holodeck_action.reports.first_lines import first_notices, prepend_notices
 from holodeck_action.reports.phrases import VERDICTS, call_text, place
 from holodeck_action.reports.report_views import CaseView, Report, TurnView, cases_in_suite_order
+from holodeck_action.reports.simulated_users import SPEAKERS
 from holodeck_action.reports.templating import shipped_template
 from holodeck_action.reports.terminal.console import console_report
 from holodeck_action.reports.untrusted import wrap
@@ -110,6 +111,7 @@ def _testcase_lines(case: CaseView, report: Report) -> Iterator[str]:
     yield f"</{element}>"
     if case.turns:
         yield "<system-out>"
+        yield from map(_escape_text, case.user)
         for turn in case.turns:
             yield from _turn_lines(turn, numbered=len(case.turns) > 1)
         yield "</system-out>"
@@ -119,7 +121,7 @@ def _testcase_lines(case: CaseView, report: Report) -> Iterator[str]:
 def _turn_lines(turn: TurnView, *, numbered: bool) -> Iterator[str]:
     if numbered:
         yield f"turn {turn.index}"
-    yield f"input: {_escape_text(turn.input)}"
+    yield f"{SPEAKERS[turn.said_by].lower()}: {_escape_text(turn.input)}"
     if turn.response is not None:
         yield f"answer: {_escape_text(turn.response)}"
     if turn.ground_truth is not None:

@@ -38,6 +38,7 @@ from holodeck_action.reports.report_views import (
     ToolCallView,
     TurnView,
 )
+from holodeck_action.reports.simulated_users import user_lines
 from holodeck_action.suite.model.policy import GateSummary
 
 _WORST_FIRST: tuple[Outcome, ...] = ("failed", "error", "skipped", "quarantined")
@@ -97,6 +98,7 @@ def build_report(
         base_missing=(record.baseline.missing or None) if record.baseline is not None else None,
         history=history,
         trial_rates=surveyed.trials.summary,
+        users=tuple(surveyed.users.summaries),
     )
 
 
@@ -157,6 +159,7 @@ def _case_view(
         summary=summary,
         turns=_turn_views(case, judged) if judged.outcome in _WORST_FIRST else (),
         trials=judged.trials,
+        user=_user_view(case, judged) if judged.outcome in _WORST_FIRST else (),
     )
 
 
@@ -187,6 +190,14 @@ def _turn_views(case: CaseRecord, judged: CaseVerdict) -> tuple[TurnView, ...]:
     return tuple(_turn_view(turn, verdict) for turn, verdict in zip(record.turns, explaining.turns, strict=True))
 
 
+def _user_view(case: CaseRecord, judged: CaseVerdict) -> tuple[str, ...]:
+    explaining = explaining_trial(judged.trials)
+    if case.user is None or explaining is None:
+        return ()
+    calls = next(trial.user for trial in case.trials if trial.index == explaining.index)
+    return tuple(user_lines(case.user, calls))
+
+
 def _turn_view(turn: TurnRecord, verdict: TurnVerdict) -> TurnView:
     return TurnView(
         index=turn.index,
@@ -198,6 +209,7 @@ def _turn_view(turn: TurnRecord, verdict: TurnVerdict) -> TurnView:
         tool_calls=tuple(tool_call_view(call) for call in turn.tool_invocations or ()),
         problems=turn_problems(turn, verdict),
         faults=tuple(_faults(turn)),
+        said_by=turn.said_by,
     )
 
 

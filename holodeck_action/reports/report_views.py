@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from holodeck_action.decide.compare.comparison import Comparison
 from holodeck_action.decide.consumption import Spend
 from holodeck_action.decide.faults import Fault
+from holodeck_action.decide.simulated_users import UserSummary
 from holodeck_action.decide.summaries import EvaluationSummary
 from holodeck_action.decide.trials import CaseTrials, SuiteTrials
 from holodeck_action.decide.verdict import Counts, GateVerdict, Outcome, PanelSummary, TrialVerdict, VerdictOutcome
@@ -23,9 +24,10 @@ from holodeck_action.record.evaluation import Polarity
 from holodeck_action.record.judge_card import CardSummary
 from holodeck_action.record.record import ModelCalls
 from holodeck_action.record.sequences import LazySequence, OneByOne
-from holodeck_action.record.serialization import from_plain, to_plain
+from holodeck_action.record.serialization import from_plain, to_plain, written
 from holodeck_action.reports.history import History
 from holodeck_action.suite.errors import SourceMark
+from holodeck_action.suite.model.simulation import Speaker
 
 REPORT_VERSION = 1
 
@@ -45,11 +47,11 @@ class ToolCallView(Struct, frozen=True):
     duration_ms: float | None
 
 
-class TurnView(Struct, frozen=True):
+class TurnView(Struct, frozen=True, omit_defaults=True):
     """One turn of a case.
 
     `problems` has a message for each failed or unevaluated metric, tool assertion or error; `faults` has the errors,
-    with the party that must act on each.
+    with the party that must act on each. `said_by` tells who wrote the input of a simulated user.
     """
 
     index: int
@@ -60,7 +62,8 @@ class TurnView(Struct, frozen=True):
     ground_truth: str | None
     tool_calls: tuple[ToolCallView, ...]
     problems: tuple[str, ...]
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[Fault, ...] = written(())
+    said_by: Speaker = ""
 
 
 class CaseScore(Struct, frozen=True):
@@ -89,7 +92,7 @@ class CaseSummary(Struct, frozen=True):
     score: float | None
 
 
-class CaseView(Struct, frozen=True):
+class CaseView(Struct, frozen=True, omit_defaults=True):
     """One case.
 
     Attributes:
@@ -111,6 +114,7 @@ class CaseView(Struct, frozen=True):
         summary: the scores combined into one number; None if `gates.summary` is missing or names a function.
         turns: turns of the trial that explains the outcome; empty for a case that needs no attention.
         trials: all counted trials with their metrics.
+        user: sentences about the simulated user in the trial that explains the outcome; empty if there is none.
     """
 
     position: int
@@ -130,6 +134,7 @@ class CaseView(Struct, frozen=True):
     summary: CaseSummary | None
     turns: tuple[TurnView, ...]
     trials: tuple[TrialVerdict, ...]
+    user: tuple[str, ...] = ()
 
 
 class MetricView(Struct, frozen=True):
@@ -190,7 +195,7 @@ class RunView(Struct, frozen=True):
     model_calls: ModelCalls | None = None
 
 
-class Report(Struct, frozen=True):
+class Report(Struct, frozen=True, omit_defaults=True):
     """The view of a run.
 
     Every case is in exactly one of `attention` (failed, in error, not run or quarantined; worst first, then in suite
@@ -198,7 +203,8 @@ class Report(Struct, frozen=True):
     folder as the reader would type it, the prefix of source positions; it may be empty. `run` is None in a canonical
     report. `comparison` has the changes since the base; `base_missing` is the reason if the requested base is missing.
     Both are None if no comparison was requested. `history` is the trend of earlier runs and this one; None if there are
-    no earlier runs, and in a canonical report. `trial_rates` is None if no case has several trials.
+    no earlier runs, and in a canonical report. `trial_rates` is None if no case has several trials. `users` has the
+    models that played users.
     """
 
     version: int
@@ -229,6 +235,7 @@ class Report(Struct, frozen=True):
     base_missing: str | None
     history: History | None
     trial_rates: SuiteTrials | None
+    users: tuple[UserSummary, ...] = ()
 
 
 def canonical_report(report: Report) -> Report:

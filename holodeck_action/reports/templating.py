@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from holodeck_action.decide.consumption import Spend, Total
 from holodeck_action.decide.number_texts import gate_numbers, is_upper_limit
+from holodeck_action.decide.simulated_users import UserSummary
 from holodeck_action.decide.trials import Ends, PassRates
 from holodeck_action.decide.verdict import GateState, GateVerdict, PanelSummary
 from holodeck_action.record.evaluation import Polarity
@@ -36,6 +37,7 @@ from holodeck_action.reports.phrases import (
 )
 from holodeck_action.reports.report_filters import REPORT_FILTERS
 from holodeck_action.reports.report_views import MetricView
+from holodeck_action.reports.simulated_users import SPEAKERS, user_summary_text
 from holodeck_action.reports.untrusted import UNKNOWN, Fields, Items, Untrusted, names_of, text_of
 from holodeck_action.suite.errors import SourceMark
 from holodeck_action.text import code_spans as untrusted
@@ -138,7 +140,7 @@ def _environment(
     environment.filters.update(
         number=number, signed=signed, percent=percent, seconds=seconds, usd=usd, price=price, sign=sign, word=word,
         place=place, required=required, actual=actual, call=call, calls=calls, agreement=agreement,
-        threshold=threshold, noise=noise, estimate=estimate, ends=ends, rates=rates,
+        speaker=speaker, played=played, threshold=threshold, noise=noise, estimate=estimate, ends=ends, rates=rates,
         metric_rows=metric_rows, joined_metrics=joined, more_metrics=more_metrics, **FILTERS, **REPORT_FILTERS,
     )  # fmt: skip
     return environment
@@ -274,6 +276,19 @@ def calls(model_calls: Fields, spend: Fields) -> str:
     """Return the totals of a run's model calls on one line; `spend` must be from the same report."""
     made = ModelCalls(**{name: model_calls[name] for name in ModelCalls.__struct_fields__})
     return calls_text(made, Spend(**{name: spend[name] for name in Spend.__struct_fields__ if name != "models"}))
+
+
+def speaker(turn: Fields) -> str:
+    """Return the title of a turn's input."""
+    return next(title for said_by, title in SPEAKERS.items() if said_by == text_of(turn["said_by"]))
+
+
+def played(user: Fields) -> Untrusted:
+    """Return what a model did as a user in a run, in one line."""
+    totals = {name: Total(user[name]["known"], user[name]["unknown"]) for name in ("tokens", "cost_usd")}
+    values = {name: user[name] for name in UserSummary.__struct_fields__} | totals
+    texts = {name: text_of(user[name]) for name in ("model", "prompt_digest")}
+    return Untrusted(user_summary_text(UserSummary(**{**values, **texts})))
 
 
 def price(spend: Fields) -> str:

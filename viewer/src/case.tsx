@@ -156,6 +156,7 @@ export function TrialView(props: {
   return (
     <>
       {trial.error !== null && <p class="problems" dir="auto">{visible(trial.error.message)}</p>}
+      {trial.user !== undefined && <p dir="auto">{visible(trial.user)}</p>}
       {trial.turns.map((turn, at) => (
         <TurnView
           turn={turn}

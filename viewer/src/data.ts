@@ -188,6 +188,8 @@ export interface Usage {
 /** A turn of the record with its verdict; what the record does not always hold may be absent. */
 export interface Turn {
   input: string;
+  /** Who wrote the input of a simulated user; absent if no user is simulated. */
+  said_by?: "script" | "model";
   response: string | null;
   ground_truth: string | null;
   outcome: Outcome;
@@ -219,6 +221,8 @@ export interface Trial {
   reason: string;
   error: ErrorInfo | null;
   turns: Turn[];
+  /** What the simulated user did; absent if no user is simulated. */
+  user?: string;
 }
 
 export interface Detail {

@@ -30,7 +30,7 @@ export function TurnView(props: Properties & { base: Turn | null; baseName: stri
         <ul class="problems">{turn.problems.map((problem) => <li dir="auto">{visible(problem)}</li>)}</ul>
       )}
       {turn.error !== null && <p class="problems" dir="auto">{visible(turn.error.message)}</p>}
-      <Section title="Input"><Text text={turn.input} label="Input" class="said" /></Section>
+      <Section title={speaker(turn)}><Text text={turn.input} label={speaker(turn)} class="said" /></Section>
       {base ? <BesideBase {...props} base={base} /> : <Answer {...props} />}
       {props.labelling && (
         <div class="ask">
@@ -83,6 +83,11 @@ export function TurnView(props: Properties & { base: Turn | null; baseName: stri
       <Usage turn={turn} />
     </article>
   );
+}
+
+/** The title of the input. */
+function speaker(turn: Turn): string {
+  return turn.said_by === undefined ? "Input" : turn.said_by === "script" ? "User, from the script" : "User, played by a model";
 }
 
 function Answer(props: Properties): JSX.Element {

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
+from holodeck_action.decide.case_terms import changed_model
 from holodeck_action.decide.compare.case_changes import CaseChanges
 from holodeck_action.decide.compare.comparable_metrics import ComparableMetrics, MetricsTally
 from holodeck_action.decide.compare.comparison import (
@@ -27,7 +28,7 @@ from holodeck_action.decide.compare.differences import (
     classify_differences,
     difference,
 )
-from holodeck_action.decide.compare.pairing import CasePair, SameCase, judge_pair, title
+from holodeck_action.decide.compare.pairing import CasePair, SameCase, judge_pair, same_case, title
 from holodeck_action.decide.compared_terms import TermsTally
 from holodeck_action.decide.consumption import Consumption, Timings, Total
 from holodeck_action.decide.statistics import equal_quantile
@@ -134,6 +135,7 @@ class _UsageTally:
         self._tool_calls: int | None = 0
 
     def add(self, case: CaseRecord) -> None:
+        self._took.add_users(case)
         for turn in case.turns:
             self._times.add(turn)
             self._took.add(turn)
@@ -160,6 +162,9 @@ class _UsageTally:
 
 def _known_total(total: Total) -> float | None:
     return None if total.unknown else total.known
+
+
+_CHANGED = "its inputs or expectations differ from those of the base"
 
 
 class _MatchedCases(Struct, frozen=True):
@@ -210,10 +215,9 @@ def _match_cases(base: Record, head: Record, terms: TermsTally, judged: Sequence
             continue
         metrics.add_base(known, at)
         if known.content_hash != case.content_hash:
-            reason = "its inputs or expectations differ from those of the base"
-            unpaired.append(UnpairedCase(case.id, title(case), "changed", reason, *state))
+            unpaired.append(UnpairedCase(case.id, title(case), "changed", _changed_reason(known, case), *state))
             continue
-        metrics.add_same(SameCase(known, case))
+        metrics.add_same(same_case(known, case))
         base_usage.add(known)
         head_usage.add(case)
         base_places.append(at)
@@ -224,7 +228,7 @@ def _match_cases(base: Record, head: Record, terms: TermsTally, judged: Sequence
         terms.add_removed(gone, at)
         unpaired.append(UnpairedCase(gone.id, title(gone), "removed", "only the base has it"))
     return _MatchedCases(
-        LazySequence(len(head_places), lambda at: SameCase(base.cases[base_places[at]], head.cases[head_places[at]])),
+        LazySequence(len(head_places), lambda at: same_case(base.cases[base_places[at]], head.cases[head_places[at]])),
         head_places,
         tuple(sorted(unpaired, key=lambda case: (case.why, case.id))),
         metrics.result,
@@ -232,6 +236,12 @@ def _match_cases(base: Record, head: Record, terms: TermsTally, judged: Sequence
         head_usage,
         unselected,
     )
+
+
+def _changed_reason(base: CaseRecord, head: CaseRecord) -> str:
+    """Return why a case that both runs have cannot be compared."""
+    phrase = changed_model(base.user, head.user)
+    return f"unlike on the base, it lets {phrase} its user" if phrase else _CHANGED
 
 
 class _PairTally:

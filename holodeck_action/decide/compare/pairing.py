@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from holodeck_action.decide.case_verdicts import judge_case
 from holodeck_action.decide.verdict import CaseVerdict
 from holodeck_action.record.evaluation import Criteria, Evaluation
-from holodeck_action.record.record import CaseRecord, TrialRecord, TurnRecord
+from holodeck_action.record.record import CaseRecord, SimulatedUser, TrialRecord, TurnRecord
 
 TurnMetric = tuple[int, str]
 """Index of a turn and name of a metric."""
@@ -51,6 +51,24 @@ class SameCase:
             before = self.base_evaluations.get(place)
             if before is not None:
                 yield place, before, asked
+
+
+def same_case(base: CaseRecord, head: CaseRecord) -> SameCase:
+    """Return the pair of a case in two runs.
+
+    Of conversations with a simulated user, which have different numbers of turns, only the last turns are compared,
+    since they have the evaluations.
+    """
+    if base.user is None or head.user is None:
+        return SameCase(base, head)
+    return SameCase(_with_last_turns(base, base.user), _with_last_turns(head, head.user))
+
+
+def _with_last_turns(case: CaseRecord, user: SimulatedUser) -> CaseRecord:
+    def convert(trial: TrialRecord) -> TrialRecord:
+        return replace(trial, turns=tuple(replace(turn, index=0, input=user.goal) for turn in trial.turns[-1:]))
+
+    return replace(case, trials=tuple(map(convert, case.trials)))
 
 
 class CasePair(Struct, frozen=True):
@@ -142,7 +160,8 @@ def judge_pair(
     stops = base_stops or head_stops
     ours = _apply_criteria(head, criteria, same.head_evaluations, trials, needed)
     theirs = _apply_criteria(base, criteria, same.base_evaluations, trials, needed)
-    as_run = ours is head and stops == head_stops
+    # Of a conversation with a simulated user, `own` has all turns, and `head` only the last.
+    as_run = ours is head and stops == head_stops and head.user is None
     judged = own if as_run else judge_case(ours, stop_when_decided=stops)
     before = judge_case(theirs, stop_when_decided=stops)
     return CasePair(same, before, judged, trials, own.outcome == "quarantined", criteria)

@@ -90,6 +90,7 @@ def _example_variables(report: Report, cause: Cause, case: CaseView, *, alone: b
         "problems": wrap(problems),
         "asked": None if turn is None else wrap(turn.input),
         "turn": f" (turn {turn.index} of {len(case.turns)}, counted from 0)" if turn and len(case.turns) > 1 else "",
+        "said_by": wrap(f" · {case.user[0]}") if case.user else None,
         "lines": lines,
         # A command that a code span would change could not be typed.
         "command": None if command is None or "|" in command else inline_code(command, 2 * len(command)),

@@ -10,12 +10,14 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from holodeck_action.decide.case_verdicts import judge_trial
+from holodeck_action.decide.number_texts import count_phrase
 from holodeck_action.decide.verdict import CaseVerdict, MetricVerdict, TrialVerdict, TurnVerdict
 from holodeck_action.record.facts import value_or_none
 from holodeck_action.record.record import CaseRecord, TrialRecord, TurnRecord
 from holodeck_action.record.serialization import to_json, to_plain
 from holodeck_action.reports.page.run_columns import CaseInRun
 from holodeck_action.reports.report_building import turn_problems
+from holodeck_action.reports.simulated_users import user_lines
 
 LONGEST_TEXT = 200_000
 """Maximum characters of a string; longer strings are cut, since browsers would be slow to show them."""
@@ -39,9 +41,10 @@ def case_detail(
 
     `case`, `base` and their verdicts are None if the run does not have the case.
     """
+    about = [] if case is None or case.user is None else [*user_lines(case.user, None)]
     beside = [None if other is None else _trials(other.case, other.verdict) for other in others]
     return {
-        "remarks": list(remarks),
+        "remarks": [*remarks, *about],
         "trials": [] if case is None else _trials(case, verdict),
         "base": None if base is None else _trials(base, base_verdict),
         **({"others": beside} if beside else {}),
@@ -67,6 +70,12 @@ def _trial(trial: TrialRecord, verdict: TrialVerdict | None) -> dict[str, Any]:
         judged, prefix = judge_trial(trial), "does not count, because earlier trials decide the case: "
     shown: dict[str, Any] = to_plain(trial)
     del shown["timing"]
+    if trial.user is not None:
+        seed = "none" if trial.user.seed is None else trial.user.seed
+        ended = trial.user.ended or "by an error"
+        shown["user"] = (
+            f"Simulated user: {count_phrase(trial.user.calls, 'call')}, seed {seed}; the conversation ended: {ended}"
+        )
     shown["outcome"], shown["reason"] = judged.outcome, f"{prefix}{judged.reason}"
     for turn, one, each in zip(trial.turns, judged.turns, shown["turns"], strict=True):
         _add_verdict(turn, one, each)

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from holodeck_action.decide.consumption import turn_costs
+from holodeck_action.decide.consumption import Amounts, case_costs
 from holodeck_action.decide.summaries import case_means
 from holodeck_action.decide.verdict import Outcome
 from holodeck_action.record.facts import value_or_none
@@ -125,7 +125,7 @@ class ColumnBuilder:
             "metric_outcomes": "".join(letters),
             "latency_ms": None if took is None else round(took, 1),
             "tokens": known_tokens(turns),
-            "cost_usd": turn_costs(turns).whole,
+            "cost_usd": (Amounts() if row.case is None else case_costs(row.case)).whole,
             "trials": 0 if row.verdict is None else len(row.verdict.trials),
             "passed_trials": 0 if row.verdict is None else row.verdict.passes,
         }

@@ -36,6 +36,7 @@ from holodeck_action.reports.phrases import (
     suite_trials_text,
 )
 from holodeck_action.reports.report_views import Report
+from holodeck_action.reports.simulated_users import user_summary_text
 from holodeck_action.reports.terms import terms_lines
 
 _VERSION = 1
@@ -127,6 +128,7 @@ def _remarks(report: Report) -> Iterator[dict[str, Any]]:
         "Metrics that do not apply": [
             f"{skipped.metric}, {skipped.count} times: {skipped.reason}" for skipped in report.skipped_metrics
         ],
+        "Simulated users": [user_summary_text(user) for user in report.users],
         "Model calls": (
             [calls_text(report.run.model_calls, report.spend)] if report.run and report.run.model_calls else []
         ),

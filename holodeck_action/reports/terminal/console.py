@@ -32,6 +32,7 @@ from holodeck_action.reports.phrases import (
     threshold_text,
 )
 from holodeck_action.reports.report_views import CaseView, MetricView, Report, ToolCallView, TurnView
+from holodeck_action.reports.simulated_users import user_summary_text
 from holodeck_action.reports.terminal.drawing import make_console, wrap_line
 from holodeck_action.reports.terms import terms_lines
 from holodeck_action.text.plain import one_line
@@ -152,7 +153,8 @@ def _card_lines(report: Report) -> Iterator[str]:
 
 
 def _calls_lines(report: Report) -> Iterator[str]:
-    """Yield the line about the run's model calls, if there were any."""
+    """Yield the line about the run's model calls, if there were any, and one for each model that played users."""
+    yield from (one_line(user_summary_text(user), 300) for user in report.users)
     if report.run is not None and report.run.model_calls is not None:
         yield calls_text(report.run.model_calls, report.spend)
 
@@ -241,6 +243,8 @@ def _case_lines(case: CaseView, folder: str, base: _OnBase | None = None) -> Ite
     yield f"{_CASE_SIGNS[case.outcome]} {one_line(case.title)}  [{outcome}]  {one_line(place(case.source, folder))}"
     if case.repeats:
         yield f"    trials: {one_line(case_trials_text(case), 1000)}"
+    for line in case.user:
+        yield f"    {one_line(line, 300)}"
     shown = [turn for turn in case.turns if turn.problems]
     if not shown:
         yield f"    {one_line(case.reason, 1000)}"
@@ -258,7 +262,7 @@ def _turn_lines(turn: TurnView, folder: str, *, numbered: bool) -> Iterator[str]
         yield f"    turn {turn.index}  {one_line(place(turn.source, folder))}"
     for problem in turn.problems:
         yield f"    {one_line(problem, 1000)}"
-    yield f"      input:    {one_line(turn.input)}"
+    yield f"      {'user:    ' if turn.said_by else 'input:   '} {one_line(turn.input)}"
     if turn.response is not None:
         yield f"      answer:   {one_line(turn.response) or '(empty)'}"
     if turn.ground_truth is not None:

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Protocol, TextIO, cast
 
 from holodeck_action.decide.case_verdicts import judge_case
-from holodeck_action.decide.consumption import Amounts, add_costs
+from holodeck_action.decide.consumption import Amounts, add_case_costs
 from holodeck_action.decide.verdict import CaseVerdict
 from holodeck_action.record.facts import value_or_none
 from holodeck_action.record.record import CaseRecord
@@ -96,8 +96,7 @@ class _Tally:
         self.done += 1
         if not of_base:
             self._outcomes[verdict.outcome] += 1
-        for turn in case.turns:
-            add_costs(self._costs, turn)
+        add_case_costs(self._costs, case)
         return verdict
 
     @property

@@ -25,7 +25,7 @@ def answer(messages):
     return {"response": "Which order is it?", "tool_invocations": []}
 """
 GOAL = "Get the money back for the kettle that leaks on the table."
-USER = {"goal": GOAL, "model": {"provider": "openai", "name": "gpt-4o-mini"}}
+USER: dict[str, Any] = {"goal": GOAL, "model": {"provider": "openai", "name": "gpt-4o-mini"}}
 
 
 def shop(project: Project, *cases: dict[str, Any], agent: str | None = AGENT, **policy: Any) -> None:
