@@ -1,6 +1,6 @@
 """Records the cassettes of the example suites with a scripted model server on this machine.
 
-    python -m scripts.record_examples [support financial retrieval]
+    python -m scripts.record_examples [support financial retrieval refunds]
 
 No model answers: the server takes answers from the example's transcript or its rule-based analyst, and calls the
 suite's tools as a model would; the tools really run. Every cassette is recorded again, with a README.md that explains
@@ -23,9 +23,11 @@ import click
 import yaml
 
 from tests.llm.models import Answer, FakeModels, Request, ToolCall
+from tests.llm.models.values import Rule
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 CASSETTE = "cassette"
+NAMES = ("support", "financial", "retrieval", "refunds")
 _TIMEOUT_S = 300
 _LABEL = """# Recorded from a scripted server
 
@@ -39,10 +41,10 @@ Answerer = Callable[[str, list[dict[str, str]]], dict[str, Any]]
 
 
 @click.command()
-@click.argument("names", nargs=-1, type=click.Choice(["support", "financial", "retrieval"]))
+@click.argument("names", nargs=-1, type=click.Choice(NAMES))
 def main(names: tuple[str, ...]) -> None:
     """Record the cassettes of the given examples, of all by default."""
-    for name in names or ("support", "financial", "retrieval"):
+    for name in names or NAMES:
         count = record(EXAMPLES / name)
         click.echo(f"examples/{name}/{CASSETTE}: {count} calls")
 
@@ -54,11 +56,11 @@ def record(example: Path) -> int:
         click.ClickException: the run failed, or the server got a request that no provider would accept.
     """
     cassette = example / CASSETTE
-    answerer = _analyst(example) if (example / "analyst.py").exists() else _transcript(example)
+    rule = _scripted(example) if (example / "script.yaml").exists() else _answering(example)
     if cassette.exists():
         shutil.rmtree(cassette)
     with FakeModels() as models, tempfile.TemporaryDirectory() as home:
-        models.answer(lambda request: _answer(request, answerer))
+        models.answer(rule)
         finished = subprocess.run(
             [
                 sys.executable,
@@ -84,6 +86,33 @@ def record(example: Path) -> int:
             raise click.ClickException("\n".join([finished.stdout, finished.stderr, *models.violations]))
     (cassette / "README.md").write_text(_LABEL, encoding="utf-8")
     return len((cassette / "cassette.jsonl").read_bytes().splitlines())
+
+
+def _answering(example: Path) -> Rule:
+    """Return the rule that answers as the example's analyst or transcript."""
+    answerer = _analyst(example) if (example / "analyst.py").exists() else _transcript(example)
+    return lambda request: _answer(request, answerer)
+
+
+def _scripted(example: Path) -> Rule:
+    """Return the rule that plays the users and the agent of the example's script."""
+    script: dict[str, Any] = yaml.safe_load((example / "script.yaml").read_text(encoding="utf-8"))
+    suite = yaml.safe_load((example / "agent.yaml").read_text(encoding="utf-8"))
+    goals = {case["simulate"]["goal"]: script[case["name"]] for case in suite["test_cases"]}
+    turns = {turn["user"]: turn for case in script.values() for turn in case["turns"]}
+
+    def answer(request: Request) -> Answer:
+        if not request.system.startswith("You play a person"):
+            turn = turns[request.text]
+            reply = {"response": turn["answer"], "tool_invocations": turn.get("calls")}
+            return _answer(request, lambda question, conversation: reply)
+        case = next(case for goal, case in goals.items() if goal in request.system)
+        said = sum(json.dumps(turn["user"], ensure_ascii=False) in request.text for turn in case["turns"])
+        if said == len(case["turns"]):
+            return Answer(json.dumps({"state": case["ends"], "message": ""}))
+        return Answer(json.dumps({"state": "goes_on", "message": case["turns"][said]["user"]}))
+
+    return answer
 
 
 def _answer(request: Request, answerer: Answerer) -> Answer:

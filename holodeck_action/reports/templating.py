@@ -275,12 +275,13 @@ def rates(trials: Fields) -> str:
 def calls(model_calls: Fields, spend: Fields) -> str:
     """Return the totals of a run's model calls on one line; `spend` must be from the same report."""
     made = ModelCalls(**{name: model_calls[name] for name in ModelCalls.__struct_fields__})
-    return calls_text(made, Spend(**{name: spend[name] for name in Spend.__struct_fields__ if name != "models"}))
+    return calls_text(made, Spend(**{name: spend[name] for name in names_of(spend) if name != "models"}))
 
 
 def speaker(turn: Fields) -> str:
     """Return the title of a turn's input."""
-    return next(title for said_by, title in SPEAKERS.items() if said_by == text_of(turn["said_by"]))
+    said_by = text_of(turn["said_by"]) if "said_by" in names_of(turn) else ""
+    return next(title for name, title in SPEAKERS.items() if name == said_by)
 
 
 def played(user: Fields) -> Untrusted:

@@ -223,8 +223,9 @@ class _Index:
             return
         turn, trial = turn or 0, trial or 0
         address = _answer_key(case, turn, trial)
-        if turn >= len(case.turns):
-            count = len(case.turns)
+        # The turns of a simulated user are not known before the run.
+        count = len(case.turns) if case.simulation is None else case.simulation.most_turns
+        if turn >= count:
             turns = "1 turn" if count == 1 else f"{count} turns"
             self._note_unusable(row.line, f"case {_case_label(case)} has {turns}, so turn {turn} is never run")
         elif address in self.rows:

@@ -117,7 +117,11 @@ def test_a_killed_run_continues(project: Project, models: FakeModels) -> None:
 
 @pytest.mark.models(answer=everyone)
 def test_runs_are_compared_at_the_end_of_their_conversations(project: Project, models: FakeModels) -> None:
-    users: list[dict[str, Any]] = [{"simulate": USER}, {"simulate": {**USER, "max_turns": 2}}, {"simulate": {**USER, "persona": "Ada"}}]
+    users: list[dict[str, Any]] = [
+        {"simulate": USER},
+        {"simulate": {**USER, "max_turns": 2}},
+        {"simulate": {**USER, "persona": "Ada"}},
+    ]
     shop(project, *users)
     run(project, models)
     (project.out / "results.json").rename(project.folder / "base.json")
