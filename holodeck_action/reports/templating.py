@@ -285,7 +285,7 @@ def speaker(turn: Fields) -> str:
 
 
 def played(user: Fields) -> Untrusted:
-    """Return what a model did as a user in a run, in one line."""
+    """Return the totals of a model that played users, in one line."""
     totals = {name: Total(user[name]["known"], user[name]["unknown"]) for name in ("tokens", "cost_usd")}
     values = {name: user[name] for name in UserSummary.__struct_fields__} | totals
     texts = {name: text_of(user[name]) for name in ("model", "prompt_digest")}

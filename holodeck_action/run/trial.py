@@ -15,16 +15,15 @@ from holodeck_action.llm.limits.pauses import TimeLimit, detach_limits, pause_al
 from holodeck_action.llm.spans import Attributes, Scope, span
 from holodeck_action.record.agent_errors import AgentError
 from holodeck_action.record.evaluation import ErrorInfo, Evaluation
-from holodeck_action.record.facts import Fact, Nothing, Unknown, items_or_none, join_facts, list_fact
+from holodeck_action.record.facts import Unknown, items_or_none, list_fact
 from holodeck_action.record.record import (
-    RetrievedChunk,
     Timing,
     ToolAssertion,
-    ToolInvocation,
     TrialRecord,
     TurnRecord,
     Usage,
 )
+from holodeck_action.run.exchanges import Conversation, Exchange
 from holodeck_action.run.turn_sources import (
     Scorer,
     SuiteTurns,
@@ -59,42 +58,6 @@ class Deadlines(Struct, frozen=True):
 
     turn_s: float
     case_s: float
-
-
-class _Conversation(Struct):
-    """The data of all turns of a session so far; `trial` is the trial's index.
-
-    A list is unknown if one of the turns does not report it.
-    """
-
-    trial: int
-    calls: Fact[tuple[ToolInvocation, ...]] = Nothing()
-    texts: Fact[tuple[str, ...]] = Nothing()
-    chunks: Fact[tuple[RetrievedChunk, ...]] = Nothing()
-    answers: tuple[Answer, ...] = ()
-
-    def add(self, reply: Reply) -> None:
-        self.calls = join_facts(self.calls, list_fact(reply.tool_invocations))
-        self.texts = join_facts(self.texts, list_fact(reply.retrieval_context))
-        self.chunks = join_facts(self.chunks, list_fact(reply.retrieved_chunks))
-
-
-class _Exchange(Struct, frozen=True):
-    """One turn of a conversation; `grading` is the task that scores the answer, None if there is no answer.
-
-    `attempt` has the calls and usage of a turn that failed to give an answer.
-    """
-
-    turn: Turn
-    reply: Reply | None = None
-    context: tuple[str, ...] | None = None
-    chunks: tuple[RetrievedChunk, ...] | None = None
-    error: ErrorInfo | None = None
-    skipped: str | None = None
-    timing: Timing | None = None
-    grading: asyncio.Task[tuple[tuple[Evaluation, ...], tuple[ToolAssertion, ...]]] | None = None
-    texts: tuple[str, ...] | None = None
-    attempt: Attempt | None = None
 
 
 class TrialRunner(Struct, frozen=True):
@@ -137,7 +100,7 @@ class TrialRunner(Struct, frozen=True):
     async def _run(
         self, case: Case, index: int, slot: AbstractAsyncContextManager[Any], scope: ExitStack
     ) -> TrialRecord:
-        exchanges: list[_Exchange] = []
+        exchanges: list[Exchange] = []
         error: ErrorInfo | None = None
         source: TurnSource = SuiteTurns(case.turns)
         if case.simulation is not None:
@@ -160,7 +123,7 @@ class TrialRunner(Struct, frozen=True):
         return self.redactor.value(TrialRecord(index, tuple(turns), error, timing, source.user_calls))
 
     async def _converse(
-        self, case: Case, index: int, source: TurnSource, exchanges: list[_Exchange]
+        self, case: Case, index: int, source: TurnSource, exchanges: list[Exchange]
     ) -> ErrorInfo | None:
         """Run the conversation; return the error that ended it outside of a turn, if any."""
         session: Session | None = None
@@ -168,7 +131,7 @@ class TrialRunner(Struct, frozen=True):
         trouble: ErrorInfo | None = None
         asked: Turn | None = None
         case_deadline = TimeLimit(self.deadlines.case_s)
-        conversation = _Conversation(index)
+        conversation = Conversation(index)
         try:
             async with case_deadline:
                 session = await self.agent.open(case, index)
@@ -198,15 +161,15 @@ class TrialRunner(Struct, frozen=True):
         if asked is not None and session is not None and trouble is not None:
             # The case's deadline interrupted a turn.
             context = asked.retrieval_context
-            exchanges.append(_Exchange(asked, context=context, error=trouble, attempt=session.attempt()))
-        exchanges += (_Exchange(turn, skipped=failure) for turn in source.not_run(len(exchanges)))
+            exchanges.append(Exchange(asked, context=context, error=trouble, attempt=session.attempt()))
+        exchanges += (Exchange(turn, skipped=failure) for turn in source.not_run(len(exchanges)))
         if case.simulation is not None:
             exchanges[-1] = self._with_grading(exchanges[-1], case.turns[0], conversation, trouble)
         return trouble
 
     def _with_grading(
-        self, last: _Exchange, asked: Turn, conversation: _Conversation, trouble: ErrorInfo | None
-    ) -> _Exchange:
+        self, last: Exchange, asked: Turn, conversation: Conversation, trouble: ErrorInfo | None
+    ) -> Exchange:
         """Return the last exchange with a simulated user, graded by what the case asks of the whole conversation.
 
         If the user failed, nothing is graded.
@@ -237,8 +200,8 @@ class TrialRunner(Struct, frozen=True):
         return None
 
     async def _exchange(
-        self, session: Session, case: Case, turn: Turn, conversation: _Conversation, unready: ErrorInfo | None
-    ) -> _Exchange:
+        self, session: Session, case: Case, turn: Turn, conversation: Conversation, unready: ErrorInfo | None
+    ) -> Exchange:
         attributes = {
             "gen_ai.operation.name": "invoke_agent",
             "gen_ai.agent.name": self.agent_name or None,
@@ -246,7 +209,7 @@ class TrialRunner(Struct, frozen=True):
         }
         with span(f"invoke_agent {self.agent_name}".rstrip(), attributes) as traced:
             exchange = (
-                _Exchange(turn, context=turn.retrieval_context, error=unready)
+                Exchange(turn, context=turn.retrieval_context, error=unready)
                 if unready is not None
                 else await self._ask_agent(session, case, turn, conversation)
             )
@@ -261,7 +224,7 @@ class TrialRunner(Struct, frozen=True):
                 traced.set_content("gen_ai.output.messages", [said])
             return exchange
 
-    async def _ask_agent(self, session: Session, case: Case, turn: Turn, conversation: _Conversation) -> _Exchange:
+    async def _ask_agent(self, session: Session, case: Case, turn: Turn, conversation: Conversation) -> Exchange:
         started, begun = self.clock.now(), self.clock.monotonic()
         reply: Reply | None = None
         texts: tuple[str, ...] | None = None
@@ -289,7 +252,7 @@ class TrialRunner(Struct, frozen=True):
         timing = Timing(started.isoformat(), took_ms if session.timed else None, working, began)
         if reply is None or reply.error is not None:
             attempt = session.attempt() if reply is None else Attempt(reply.tool_invocations, reply.usage)
-            return _Exchange(
+            return Exchange(
                 turn,
                 context=turn.retrieval_context,
                 error=trouble if reply is None or reply.error is None else _reply_error_info(reply.error),
@@ -316,7 +279,7 @@ class TrialRunner(Struct, frozen=True):
         conversation.answers += (replace(answer, earlier=()),)
         # A conversation with a simulated user is graded at its end.
         grading = None if case.simulation is not None else asyncio.create_task(self._grade(answer))
-        return _Exchange(
+        return Exchange(
             turn,
             reply,
             items_or_none(texts_retrieved),
@@ -338,7 +301,7 @@ class TrialRunner(Struct, frozen=True):
         evaluations = await self.scorer.score(answer)
         return evaluations, await self.scorer.check_tools(answer.turn, answer.calls)
 
-    async def _turn_record(self, exchange: _Exchange) -> TurnRecord:
+    async def _turn_record(self, exchange: Exchange) -> TurnRecord:
         turn, error, done = exchange.turn, exchange.error, exchange.reply or exchange.attempt or Attempt()
         evaluations: tuple[Evaluation, ...] | None = None
         assertions: tuple[ToolAssertion, ...] = ()
@@ -377,7 +340,7 @@ class TrialRunner(Struct, frozen=True):
         )
 
 
-async def _next_turn(source: TurnSource, conversation: _Conversation) -> Turn | None:
+async def _next_turn(source: TurnSource, conversation: Conversation) -> Turn | None:
     # A simulated user's time is not the agent's.
     with pause_all_clocks():
         try:
@@ -406,7 +369,7 @@ def _reply_error_info(error: ReplyError) -> ErrorInfo:
     return ErrorInfo("AgentError", f"{whose}: {error.message}", f"{error.kind}_error")
 
 
-def _usage_attributes(exchange: _Exchange) -> Attributes:
+def _usage_attributes(exchange: Exchange) -> Attributes:
     """Return the model and usage that an agent reports, as attributes of its span."""
     done = exchange.reply or exchange.attempt
     usage = (done and done.usage) or Usage()

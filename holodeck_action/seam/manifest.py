@@ -172,7 +172,7 @@ class Users(NamedTuple):
             whose model cannot be called.
         open: takes the cases, the environment, the `Wire`, the name of the agent, and the seconds that one message may
             take; returns a `run.turn_sources.Users`.
-        estimates: takes a `PreparedSuite`, and returns a `run.plan.ModelEstimate` for each model that plays a user.
+        estimates: takes a `PreparedSuite`; returns a `run.estimates.ModelEstimate` for each model that plays a user.
     """
 
     settings: str

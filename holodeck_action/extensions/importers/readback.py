@@ -90,7 +90,12 @@ def _input_differences(suite: WrittenSuite, loaded: Suite) -> Iterator[str]:
         return
     for case, found in zip(suite.cases, loaded.cases, strict=True):
         meant = [
-            (turn.fields.get("input"), turn.fields.get("ground_truth"), turn.fields.get("retrieval_context"))
+            (
+                # The input and the expected answer of a simulated user are those of `simulate`.
+                turn.fields.get("input", ""),
+                turn.fields.get("simulate", turn.fields).get("expected_outcome", turn.fields.get("ground_truth")),
+                turn.fields.get("retrieval_context"),
+            )
             for turn in case.turns
         ]
         read = [

@@ -66,7 +66,7 @@ NOT_IMPORTED = "(not imported)"
 
 def runnable_cases(cases: Sequence[WrittenCase]) -> tuple[Sequence[WrittenCase], Sequence[str]]:
     """Return the cases that can be run, and the comments of the other cases."""
-    asked = [case for case in cases if all(turn.fields["input"] != NOT_IMPORTED for turn in case.turns)]
+    asked = [case for case in cases if all(turn.fields.get("input") != NOT_IMPORTED for turn in case.turns)]
     return asked, [f"{case.name}: {comment}" for case in cases if case not in asked for comment in case.comments[1:]]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from holodeck_action.extensions.simulation.prompt import instructions
 from holodeck_action.extensions.simulation.settings import Simulate
 from holodeck_action.llm.limits.budget import COMPLETION_GUESS, text_tokens
-from holodeck_action.run.plan import ModelEstimate, Tally, fewest_trials, label_of
+from holodeck_action.run.estimates import ModelEstimate, Tally, fewest_trials, label_of
 from holodeck_action.run.preflight import PreparedSuite
 
 

@@ -214,3 +214,39 @@ def test_a_file_that_cannot_be_imported_is_refused(name: str, content: str, said
     assert (finished.code, finished.stdout) == (2, "")
     assert said in finished.stderr
     assert not (project.folder / "new").exists()
+
+
+@pytest.mark.needs("simulation")
+def test_conversational_goldens_become_simulated_users(project: Project) -> None:
+    rows = imported(project, "simulated.py", code=1)
+    assert [row[1:] for row in rows] == [("no metric", "", "missing")] * 2
+    first, second = suite(project)["test_cases"]
+    model = {"provider": "openai", "name": "gpt-4.1"}
+    assert first["simulate"] == {
+        "scenario": "Ada wants her money back for a kettle.",
+        "user_description": "Ada, in a hurry.",
+        "expected_outcome": "The 30 euros are refunded.",
+        "model": model,
+    }
+    assert (second["name"], second["simulate"]) == ("Bo", {"scenario": "Bo asks for a grinder.", "model": model})
+
+
+@pytest.mark.needs("simulation")
+def test_a_dataset_of_conversational_goldens_becomes_simulated_users(project: Project) -> None:
+    goldens = [
+        {"scenario": "Ada wants money.", "expectedOutcome": "She gets it.", "userDescription": "Ada", "turns": []},
+        {"scenario": "Bo asks.", "turns": [{"role": "user", "content": "Hello"}]},
+    ]
+    project.write("goldens.json", json.dumps(goldens))
+    finished = project.run("import", "deepeval", "goldens.json", "-o", "new")
+    assert finished.code == 1, finished.stderr
+    assert project.run("validate", "new").code == 0
+    first, second = suite(project)["test_cases"]
+    assert {**first["simulate"], "model": ""} == {
+        "scenario": "Ada wants money.",
+        "user_description": "Ada",
+        "expected_outcome": "She gets it.",
+        "model": "",
+    }
+    assert second["simulate"]["scenario"] == "Bo asks."
+    assert "put the user's messages into user_script" in finished.stdout + finished.stderr

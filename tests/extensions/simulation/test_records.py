@@ -117,11 +117,8 @@ def test_a_killed_run_continues(project: Project, models: FakeModels) -> None:
 
 @pytest.mark.models(answer=everyone)
 def test_runs_are_compared_at_the_end_of_their_conversations(project: Project, models: FakeModels) -> None:
-    users: list[dict[str, Any]] = [
-        {"simulate": USER},
-        {"simulate": {**USER, "max_turns": 2}},
-        {"simulate": {**USER, "persona": "Ada"}},
-    ]
+    settings: list[dict[str, Any]] = [{}, {"max_turns": 2}, {"persona": "Ada"}]
+    users = [{"simulate": {**USER, **more}} for more in settings]
     shop(project, *users)
     run(project, models)
     (project.out / "results.json").rename(project.folder / "base.json")

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import ast
-import csv
-import io
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, field
 
 from holodeck_action.extensions.importers.accounting import Outcome, Row
+from holodeck_action.extensions.importers.deepeval.goldens import (
+    KIND,
+    PLAYER_COMMENT,
+    TURNS_NOTE,
+    golden_fields,
+    goldens_of,
+    simulated_turn,
+    snake_case,
+)
 from holodeck_action.extensions.importers.deepeval.metrics import MetricCounterpart, convert_metric
 from holodeck_action.extensions.importers.deepeval.reading import (
     CONVERSATIONS,
@@ -25,7 +32,7 @@ from holodeck_action.extensions.importers.deepeval.reading import (
 from holodeck_action.extensions.importers.deepeval.syntax import argument_of, called_name
 from holodeck_action.extensions.importers.grader_file import Check, GraderFile
 from holodeck_action.extensions.importers.names import Names
-from holodeck_action.extensions.importers.source import Place, Source, UnfitError, json_problem
+from holodeck_action.extensions.importers.source import Place, Source, UnfitError
 from holodeck_action.extensions.importers.written import (
     AGENT,
     NOT_IMPORTED,
@@ -37,12 +44,10 @@ from holodeck_action.extensions.importers.written import (
     runnable_cases,
 )
 from holodeck_action.suite.configuration_errors import ConfigurationError
-from holodeck_action.text.foreign import Foreign, ForeignError
 from holodeck_action.text.plain import one_line
 
 _FIELDS = ("input", "actual_output", "expected_output", "retrieval_context", "tools_called", "expected_tools", "name")
 _DEFAULT_MODEL = {"provider": "openai", "name": "gpt-4o-mini"}
-_SEPARATORS = {"retrieval_context": "|", "context": "|"}
 
 
 class _Case(Struct):
@@ -84,53 +89,13 @@ def convert(source: Source, out: Path, *, allow_missing: bool) -> ImportResult:
             raise ConfigurationError([f"{source.shown}:{line}:1: is not Python: {reason}"]) from None
         builder.read(PythonFile(tree))
     else:
-        for number, (place, golden) in enumerate(_goldens(source, kind), 1):
+        for number, (place, golden) in enumerate(goldens_of(source, kind), 1):
             builder.add_golden(place, golden, number)
     if not builder.cases:
         raise ConfigurationError(
             [f"{source.shown}: has no test case (expected: LLMTestCase, Golden, or a list of goldens)"]
         )
     return ImportResult([builder.build()], builder.rows)
-
-
-def _goldens(source: Source, kind: str) -> Iterator[tuple[Place, dict[str, Any]]]:
-    if kind == ".json":
-        root = source.document().root
-        goldens = root.get("goldens", root.get("test_cases")) if isinstance(root, dict) else root
-        for index, item in enumerate(goldens if isinstance(goldens, list) else ()):
-            if isinstance(item, dict):
-                yield (
-                    Place(source.name, getattr(item, "line", index + 1)),
-                    {_snake_case(key): item[key] for key in item},
-                )
-        return
-    reader = csv.DictReader(io.StringIO(source.content().lossy_text(), newline=""))
-    try:
-        for row in reader:
-            yield Place(source.name, reader.line_num), _golden_of_row(row)
-    except csv.Error as error:
-        raise ConfigurationError([f"{source.shown}:{reader.line_num}:1: is not CSV: {error}"]) from None
-
-
-def _golden_of_row(row: Mapping[str, str | None]) -> dict[str, Any]:
-    golden: dict[str, Any] = {}
-    for key, cell in row.items():
-        if key and cell:
-            name = _snake_case(key)
-            golden[name] = cell.split(_SEPARATORS[name]) if name in _SEPARATORS else cell
-    for name in ("tools_called", "expected_tools"):
-        if name in golden:
-            try:
-                golden[name] = Foreign(golden[name].encode()).json()
-            except ForeignError:
-                golden[name] = None
-            if json_problem(golden[name]):
-                golden[name] = None
-    return golden
-
-
-def _snake_case(key: Any) -> str:
-    return re.sub(r"(?<=[a-z])([A-Z])", r"_\1", str(key)).lower()
 
 
 class _Builder:
@@ -157,6 +122,10 @@ class _Builder:
         for call in file.constructor_calls((*SINGLE_TURN, *CONVERSATIONS)):
             if id(call) not in used:
                 place = self._place_of(call)
+                if called_name(call) == KIND and self._add_simulated(
+                    golden_fields(file, Bound(call, file.tree)), place, f"line {place.line}"
+                ):
+                    continue
                 case = self._add_placeholder_case(place, called_name(call), f"line {place.line}")
                 self._add_missing(case, place, called_name(call), "it is not used by assert_test, evaluate or measure")
         seen = {(row.line, row.column) for row in self.rows if row.asserts}
@@ -169,6 +138,8 @@ class _Builder:
     def add_golden(self, place: Place, golden: Mapping[str, Any], number: int) -> None:
         """Add a case without metrics for a golden, an entry of a dataset."""
         name = str(golden.get("name") or f"case {number}")
+        if self._add_simulated(golden, place, name):
+            return
         if not isinstance(golden.get("input"), str) or not golden["input"].strip():
             case = self._add_placeholder_case(place, "golden", name)
             self._add_missing(case, place, "golden", "it has no input, or is a conversation")
@@ -176,6 +147,20 @@ class _Builder:
         case = self._new_case(name, place, {**golden, "input": golden["input"]}, {})
         self._expect_tools(case)
         self._add_missing(case, place, "no metric", "a dataset has no metrics; add those of the test file")
+
+    def _add_simulated(self, golden: Mapping[str, Any], place: Place, name: str) -> _Case | None:
+        """Add a case without metrics for a golden with a user to simulate; return None if it has none."""
+        turn = simulated_turn(golden)
+        if turn is None:
+            return None
+        own = golden.get("name")
+        case = self._add_case(_Case(own if isinstance(own, str) and own else name, place, [turn]))
+        case.comments.append(PLAYER_COMMENT)
+        if golden.get("turns"):
+            self._add_missing(case, place, "turns", TURNS_NOTE)
+        note = "a golden has no metrics; add those that grade its conversation"
+        self._add_missing(case, place, "no metric", note)
+        return case
 
     def build(self) -> WrittenSuite:
         """Return the suite with all cases that were added.
@@ -256,7 +241,12 @@ class _Builder:
                 self._cases[key] = self._new_case(own if isinstance(own, str) else name, place, fields, problems)
         elif key not in self._cases:
             turns = _conversation_turns(file, value) if kind in CONVERSATIONS else None
-            if turns:
+            simulated = None
+            if kind == KIND and not turns:
+                simulated = self._add_simulated(golden_fields(file, value), place, name)
+            if simulated is not None:
+                self._cases[key] = simulated
+            elif turns:
                 self._cases[key] = self._add_case(_Case(name, place, turns))
             else:
                 case = self._cases[key] = self._add_placeholder_case(place, kind or "test case", name)
@@ -330,7 +320,7 @@ class _Builder:
     def _add_metric(self, file: PythonFile, value: Bound, case: _Case, expected: Any) -> None:
         place = self._place_of(value.node)
         name = _metric_name(value)
-        stem = f"line_{place.line}_{_snake_case(name).removesuffix('_metric')}"
+        stem = f"line_{place.line}_{snake_case(name).removesuffix('_metric')}"
         became = convert_metric(file, value, f"{place.exact}: {name}", stem, expected)
         if "expected_tools" in became.needs and (reason := self._expect_tools(case)):
             became = MetricCounterpart(Outcome.MISSING, note=reason)

@@ -1,0 +1,95 @@
+"""Datasets of DeepEval, and `ConversationalGolden`s as cases with simulated users."""
+
+from __future__ import annotations
+
+import ast
+import csv
+import io
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from holodeck_action.extensions.importers.deepeval.reading import Bound, PythonFile
+from holodeck_action.extensions.importers.deepeval.syntax import argument_of
+from holodeck_action.extensions.importers.source import Place, Source, UnfitError, json_problem
+from holodeck_action.extensions.importers.written import WrittenTurn
+from holodeck_action.seam import registry
+from holodeck_action.suite.configuration_errors import ConfigurationError
+from holodeck_action.text.foreign import Foreign, ForeignError
+
+KIND = "ConversationalGolden"
+_TEXTS = ("scenario", "user_description", "expected_outcome")
+_SEPARATORS = {"retrieval_context": "|", "context": "|"}
+_PLAYER = {"provider": "openai", "name": "gpt-4.1"}
+"""The model that plays DeepEval's users by default."""
+PLAYER_COMMENT = "The model that plays the user is the default of DeepEval's ConversationSimulator."
+TURNS_NOTE = "a simulated user begins the conversation; put the user's messages into user_script"
+
+
+def simulated_turn(golden: Mapping[str, Any]) -> WrittenTurn | None:
+    """Return the only turn of a case with a simulated user; None if the golden describes no user, or if this
+    installation plays none."""
+    texts = {name: golden[name] for name in _TEXTS if isinstance(golden.get(name), str) and golden[name].strip()}
+    if "scenario" not in texts or registry.users() is None:
+        return None
+    return WrittenTurn({"simulate": {**texts, "model": _PLAYER}})
+
+
+def golden_fields(file: PythonFile, bound: Bound) -> dict[str, Any]:
+    """Return the literal values of a golden in a test file."""
+    assert isinstance(bound.node, ast.Call)
+    fields: dict[str, Any] = {}
+    for name in (*_TEXTS, "name", "turns"):
+        node = argument_of(bound.node, name, 0 if name == "scenario" else None)
+        if node is not None:
+            try:
+                fields[name] = file.literal(bound.with_node(node))
+            except UnfitError:
+                fields[name] = None if name in _TEXTS else [ast.unparse(node)]
+    return fields
+
+
+def goldens_of(source: Source, kind: str) -> Iterator[tuple[Place, dict[str, Any]]]:
+    """Yield the goldens of a dataset, each with its place; `kind` is the suffix of the file.
+
+    Raises:
+        ConfigurationError: the file is invalid.
+    """
+    if kind == ".json":
+        root = source.document().root
+        goldens = root.get("goldens", root.get("test_cases")) if isinstance(root, dict) else root
+        for index, item in enumerate(goldens if isinstance(goldens, list) else ()):
+            if isinstance(item, dict):
+                yield (
+                    Place(source.name, getattr(item, "line", index + 1)),
+                    {snake_case(key): item[key] for key in item},
+                )
+        return
+    reader = csv.DictReader(io.StringIO(source.content().lossy_text(), newline=""))
+    try:
+        for row in reader:
+            yield Place(source.name, reader.line_num), _golden_of_row(row)
+    except csv.Error as error:
+        raise ConfigurationError([f"{source.shown}:{reader.line_num}:1: is not CSV: {error}"]) from None
+
+
+def _golden_of_row(row: Mapping[str, str | None]) -> dict[str, Any]:
+    golden: dict[str, Any] = {}
+    for key, cell in row.items():
+        if key and cell:
+            name = snake_case(key)
+            golden[name] = cell.split(_SEPARATORS[name]) if name in _SEPARATORS else cell
+    for name in ("tools_called", "expected_tools"):
+        if name in golden:
+            try:
+                golden[name] = Foreign(golden[name].encode()).json()
+            except ForeignError:
+                golden[name] = None
+            if json_problem(golden[name]):
+                golden[name] = None
+    return golden
+
+
+def snake_case(key: Any) -> str:
+    """Return a name in camelCase as snake_case."""
+    return re.sub(r"(?<=[a-z])([A-Z])", r"_\1", str(key)).lower()
