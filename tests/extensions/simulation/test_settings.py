@@ -96,7 +96,9 @@ def test_problems_have_their_place(project: Project, lines: str, error: str) -> 
 
 
 @pytest.mark.models(answer=customer)
-@pytest.mark.proves("Simulate: scenario user_description expected_outcome goal persona model temperature knows")
+@pytest.mark.proves(
+    "CaseEntry: simulate", "Simulate: scenario user_description expected_outcome goal persona model temperature knows"
+)
 def test_the_names_of_deepeval_are_accepted(project: Project, models: FakeModels) -> None:
     user = {
         "scenario": "Wants money.",
