@@ -139,7 +139,7 @@ class Consumption:
 
     def add_users(self, case: CaseRecord) -> None:
         """Add the usage of a case's simulated users."""
-        for trial in case.trials:
+        for trial in (*case.trials, *case.confirmation):
             if trial.user is not None and trial.user.calls:
                 used = trial.user.usage or _UNKNOWN_USAGE
                 self._add(used)

@@ -61,7 +61,7 @@ class _Tally:
         self._tokens, self._cost = Amounts(), Amounts()
 
     def add(self, case: CaseRecord) -> None:
-        for trial in case.trials:
+        for trial in (*case.trials, *case.confirmation):
             if trial.user is None:
                 continue
             self._conversations += 1

@@ -253,8 +253,8 @@ class CaseRecord(Struct, frozen=True, omit_defaults=True):
     one, and disabled or inapplicable metrics are excluded; `not_applicable` counts those. `asserting` is False if
     nothing in the case asserts. `source` is the position at which the case begins, and `last` that of its last
     value; None if unknown. `confirmation` holds the further trials that confirm a regression (`baseline.confirm`);
-    their indexes follow those of `trials`, and they count only for the gate on regressed cases. `user` is set if a model
-    plays the user; the last turn of each trial then has the evaluations of the whole conversation.
+    their indexes follow those of `trials`, and they count only for the gate on regressed cases. `user` is set if a
+    model plays the user; the last turn of each trial then has the evaluations of the whole conversation.
     """
 
     id: str

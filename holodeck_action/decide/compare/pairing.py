@@ -68,7 +68,7 @@ def _with_last_turns(case: CaseRecord, user: SimulatedUser) -> CaseRecord:
     def convert(trial: TrialRecord) -> TrialRecord:
         return replace(trial, turns=tuple(replace(turn, index=0, input=user.goal) for turn in trial.turns[-1:]))
 
-    return replace(case, trials=tuple(map(convert, case.trials)))
+    return replace(case, trials=tuple(map(convert, case.trials)), confirmation=tuple(map(convert, case.confirmation)))
 
 
 class CasePair(Struct, frozen=True):
