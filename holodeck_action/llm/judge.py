@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from copy import copy
+from typing import Any, Self
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -56,6 +57,7 @@ class JudgeModel:
         """
         self.plan = plan
         self._clients = clients
+        self._preamble = ""
         self._client: ModelClient | None = None
         self._takes_schema = True
         # Models that think first return no log probabilities.
@@ -70,6 +72,12 @@ class JudgeModel:
     def gives_probabilities(self) -> bool:
         """Whether the model supports log probabilities, as far as is known."""
         return self._gives_probabilities
+
+    def with_preamble(self, preamble: str) -> Self:
+        """Return a copy of the judge; each question to it starts with `preamble`."""
+        found = copy(self)
+        found._preamble = preamble
+        return found
 
     def redact(self, text: str) -> str:
         """Return a text without the run's secrets."""
@@ -102,7 +110,7 @@ class JudgeModel:
         Raises:
             ModelCallError: there is no answer, the model declined (`refused`), or the answer is empty (`bad_reply`).
         """
-        request = Request((Question(prompt),), system)
+        request = Request((Question(self._preamble + prompt),), system)
         asked_schema = schema if self._takes_schema and self._takes_schemas() else None
         asked_logprobs = top_logprobs if self._gives_probabilities else None
         without_schema = without_logprobs = False

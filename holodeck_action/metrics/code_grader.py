@@ -23,7 +23,7 @@ from holodeck_action.metrics.params import UNREPORTED
 from holodeck_action.record.facts import items_or_none
 from holodeck_action.record.record import ToolInvocation
 from holodeck_action.suite.model.base import FormatModel, NonBlank, Number
-from holodeck_action.suite.model.metric_base import Metric, Role
+from holodeck_action.suite.model.metric_base import Role, ScopedMetric
 from holodeck_action.text.plain import cut_start, make_storable
 from holodeck_action.workers.code_errors import UserCodeError
 
@@ -52,7 +52,7 @@ class Scale(FormatModel):
         return self
 
 
-class CodeMetric(Metric):
+class CodeMetric(ScopedMetric):
     """`type: code`: a Python function of the repository."""
 
     PLACE = 4

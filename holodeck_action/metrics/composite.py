@@ -10,9 +10,9 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from holodeck_action.metrics.base import BaseEvaluator, BuildContext, DeterministicEvaluator, EvaluationResult
-from holodeck_action.metrics.exchange import conversation_text
+from holodeck_action.metrics.exchange import conversation_inputs, conversation_text
 from holodeck_action.metrics.metric_sets import Member, PresetEvaluator
-from holodeck_action.metrics.params import CONVERSATION_CALLS, UNKNOWN_CALLS, EvalParam
+from holodeck_action.metrics.params import CONVERSATION_CALLS, OTHER_NAME, UNKNOWN_CALLS, EvalParam
 from holodeck_action.metrics.response_path import ResponsePathError, extract
 from holodeck_action.suite.model.base import Flag, UnitInterval
 from holodeck_action.suite.model.metric_base import NO_INPUTS, JudgeCalls, Metric, Role
@@ -136,28 +136,26 @@ class CompositeMetric(Metric):
         path = config.answer_path
         if path is not None and isinstance(evaluator, DeterministicEvaluator):
             evaluator = PathEvaluator(evaluator, path)
-        return Member(
-            member.name,
-            evaluator,
-            asserts=config.asserts,
-            of_conversation=config.OF_TOOL_CALLS,
-            sees_conversation=config.sees_conversation,
-        )
+        return Member(member.name, evaluator, asserts=config.asserts, config=config)
 
 
 class CompositeEvaluator(PresetEvaluator):
     """Several metrics graded as one; the metadata contains their results by name in `metrics`."""
 
     def _inputs(self, member: Member, given: Mapping[str, Any]) -> Mapping[str, Any]:
-        calls = given.get(CONVERSATION_CALLS)
+        calls, config = given.get(CONVERSATION_CALLS), member.config
+        assert config is not None
         known = {name: value for name, value in super()._inputs(member, given).items() if name != CONVERSATION_CALLS}
         # An expected trajectory refers to the calls of the whole conversation.
-        if member.of_conversation and calls is not None and given.get("expected_trajectory") is not None:
+        if config.OF_TOOL_CALLS and calls is not None and given.get("expected_trajectory") is not None:
             known["tool_invocations"] = None if calls == UNKNOWN_CALLS else calls
-        if member.sees_conversation:
+        if config.sees_conversation:
             text = conversation_text(given[EvalParam.TURNS])
             # The question has a name in each convention.
             known |= {name: text for name in (EvalParam.QUERY, EvalParam.INPUT) if name in known}
+        if config.grades_conversation:
+            for param, value in conversation_inputs(given[EvalParam.TURNS]).items():
+                known[OTHER_NAME.get(EvalParam(param), param)] = value
         return known
 
     def knows_verdicts(self, given: Mapping[str, Any], trial: int) -> bool | None:

@@ -27,6 +27,7 @@ from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.params import DEEPEVAL_PARAMS, OTHER_NAME, EvalParam, ParamSpec
 from holodeck_action.metrics.result import check_threshold
 from holodeck_action.record.evaluation import MISSING_INPUT, Polarity
+from holodeck_action.suite.model.metric_base import Metric
 
 _NAMES = frozenset(param.value for param in EvalParam)
 _OMITTED_METADATA = frozenset(("criteria", "auto_generated_steps", "strict_mode", "error"))
@@ -43,9 +44,7 @@ class Member(Struct, frozen=True):
             evaluated.
         weight: weight of the metric in the aggregate score.
         asserts: whether the metric is expected to give a verdict.
-        of_conversation: whether the metric grades the tool calls of the whole conversation, if a trajectory is
-            expected.
-        sees_conversation: whether the metric's judge sees the earlier turns beside the question.
+        config: the metric of a composite, whose settings may change its inputs; None in other sets.
     """
 
     name: str
@@ -53,8 +52,7 @@ class Member(Struct, frozen=True):
     neutral: bool = False
     weight: float = 1.0
     asserts: bool = True
-    of_conversation: bool = False
-    sees_conversation: bool = False
+    config: Metric | None = None
 
 
 class Outcome(Struct, frozen=True):

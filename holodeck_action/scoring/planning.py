@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from holodeck_action.metrics.base import BaseEvaluator, BuildContext, JudgeEvaluatorFactory, RetryConfig
 from holodeck_action.metrics.errors import EvaluationError
+from holodeck_action.metrics.exchange import CONVERSATION_PREAMBLE
 from holodeck_action.record.evaluation import Criteria
 from holodeck_action.suite.model.metric_base import Metric, Role
 from holodeck_action.suite.values import MetricSpec
@@ -84,7 +85,7 @@ class Planner:
         }
         building = BuildContext(
             options=options,
-            judged=lambda part, make: _build_judged(part, make, self._judges, options),
+            judged=lambda part, make: _build_judged(part, _adapt_to_scope(config, make), self._judges, options),
             member=self._build_member,
             k=k,
             pool=self._pool,
@@ -123,6 +124,13 @@ class Planner:
 def timeout_of(config: Metric) -> float:
     """Return the time limit of one evaluation of a metric, in seconds."""
     return DEFAULT_TIMEOUT_S if config.timeout_ms is None else config.timeout_ms / 1000
+
+
+def _adapt_to_scope(config: Metric, make: JudgeEvaluatorFactory) -> JudgeEvaluatorFactory:
+    """Return the factory; if the metric grades the whole conversation, its judges are told so in each question."""
+    if not config.grades_conversation:
+        return make
+    return lambda judge, options: make(judge and judge.with_preamble(CONVERSATION_PREAMBLE), options)
 
 
 def _build_judged(

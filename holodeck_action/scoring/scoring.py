@@ -16,7 +16,7 @@ from holodeck_action.llm.limits.pauses import Deadline, stop_during_calls
 from holodeck_action.llm.spans import Scope, Span, span
 from holodeck_action.metrics.base import BaseEvaluator, DeterministicEvaluator, EvaluationResult
 from holodeck_action.metrics.errors import EvaluationError
-from holodeck_action.metrics.exchange import Exchange, conversation_text
+from holodeck_action.metrics.exchange import Exchange, conversation_inputs, conversation_text
 from holodeck_action.metrics.params import CONVERSATION_CALLS, UNKNOWN_CALLS, UNREPORTED, EvalParam
 from holodeck_action.metrics.response_path import ResponsePathError, extract
 from holodeck_action.metrics.tools.tool_assertions import check_tools
@@ -303,6 +303,9 @@ def _inputs(metric: PlannedMetric, answer: Answer, given: Mapping[str, Any]) -> 
         inputs[EvalParam.TURNS.value] = answer.exchanges()
     if config.sees_conversation:
         inputs[EvalParam.QUERY.value] = conversation_text(answer.exchanges())
+    if config.grades_conversation:
+        inputs |= conversation_inputs(answer.exchanges())
+        inputs = {name: value for name, value in inputs.items() if value is not None}
     if config.TAKES_CASE:
         inputs |= {"turn_index": turn.index, "test_case_name": answer.case_name, "turn_config": turn.turn_config}
     return inputs

@@ -60,6 +60,11 @@ class GEvalMetric(QuestionMetric):
             raise PydanticCustomError(
                 "sees", "adds to the question, which this judge does not see: add input to evaluation_params"
             )
+        if self.grades_conversation and "context" in self.evaluation_params:
+            raise PydanticCustomError(
+                "evaluation_params",
+                "must not contain context with scope: conversation: the texts of files belong to one turn",
+            )
         return self
 
     @property

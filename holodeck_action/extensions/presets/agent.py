@@ -74,6 +74,7 @@ class AgentMetric(PresetMetric):
     """`type: agent`: tool calls and answer graded together."""
 
     PLACE = 14
+    ONLY_A_TURN = "it compares the tool calls of one turn; use generation and trajectory_accuracy"
     OF_TOOL_CALLS = True
 
     type: Annotated[Literal["agent"], Role.KIND] = "agent"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from holodeck_action.extensions.presets.parts import (
     ANSWER_PARAMS,
@@ -115,6 +116,16 @@ class GenerationMetric(PresetMetric):
     type: Annotated[Literal["generation"], Role.KIND] = "generation"
     metrics: GenerationParts = Field(default_factory=GenerationParts)
     """Settings of its metrics, by name. Example: `{redundancy: {enabled: false}}`."""
+
+    @model_validator(mode="after")
+    def _check_refusal(self) -> Self:
+        if self.grades_conversation and self.metrics.refusal.enabled:
+            raise PydanticCustomError(
+                "scope",
+                "cannot be conversation with the part refusal, which reads one request: set metrics.refusal.enabled: "
+                "false",
+            )
+        return self
 
     def evaluator(self, building: BuildContext) -> GenerationEvaluator:
         """Return an evaluator with the enabled metrics."""

@@ -39,6 +39,9 @@ class LmRetrievalMetric(PresetMetric):
     """`type: lm_retrieval`: contextual precision and recall of the retrieved texts, and a rating."""
 
     PLACE = 13
+    ONLY_A_TURN = (
+        "it grades the texts that one question retrieved; use type deepeval, metric TurnContextualRecallMetric"
+    )
 
     type: Annotated[Literal["lm_retrieval"], Role.KIND] = "lm_retrieval"
     metrics: LmRetrievalParts = Field(default_factory=LmRetrievalParts)

@@ -101,6 +101,7 @@ class QueryTransformationMetric(PresetMetric):
     """`type: query_transformation`: completeness, groundedness and redundancy of a rewritten query."""
 
     PLACE = 11
+    ONLY_A_TURN = "it grades the query that one question was turned into; omit scope, or use geval"
 
     type: Annotated[Literal["query_transformation"], Role.KIND] = "query_transformation"
     metrics: AnswerParts = Field(default_factory=AnswerParts)

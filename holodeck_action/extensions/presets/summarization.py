@@ -98,6 +98,7 @@ class SummarizationMetric(PresetMetric):
     """`type: summarization`: coherence, consistency, fluency and relevance of a summary of the input."""
 
     PLACE = 12
+    ONLY_A_TURN = "a summary is the answer to one input; omit scope, or use geval"
 
     type: Annotated[Literal["summarization"], Role.KIND] = "summarization"
     metrics: SummarizationParts = Field(default_factory=SummarizationParts)

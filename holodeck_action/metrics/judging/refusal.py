@@ -35,6 +35,7 @@ class RefusalMetric(AskingMetric):
     """`type: refusal`: whether the answer refuses exactly when it should."""
 
     PLACE = 15
+    ONLY_A_TURN = "each turn has its own request to answer or refuse; omit scope, or use geval"
 
     type: Annotated[Literal["refusal"], Role.KIND] = "refusal"
     expect: Expected = "answer"

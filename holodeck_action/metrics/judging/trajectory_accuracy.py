@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from holodeck_action.metrics.base import EvalParam, EvaluationResult, ParamSpec
+from holodeck_action.metrics.exchange import call_data
 from holodeck_action.metrics.judging.asking import AskingMetric, ask_verdict, fence_texts
 from holodeck_action.metrics.tools.matchers import format_entry
 from holodeck_action.record.record import ToolInvocation
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from holodeck_action.llm.judge import JudgeModel
 
 _SCORES = {"yes": 1.0, "borderline": 0.5, "no": 0.0}
-_LONGEST_RESULT = 4_000
-"""Maximum characters of a tool's result in the judge's prompt."""
 
 _QUESTION = """\
 Judge the way in which an assistant came to its answer: the tool calls it made, in the order it made them, with what
@@ -93,18 +92,4 @@ def _format_calls(calls: Sequence[ToolInvocation]) -> str:
 
 
 def _format_call(number: int, call: ToolInvocation) -> str:
-    shown: dict[str, Any] = {"call": number, "tool": call.name, "arguments": dict(call.args)}
-    if call.error is not None:
-        shown["error"] = call.error
-    elif call.result is not None:
-        shown["result"] = _shorten(call.result if isinstance(call.result, str) else _to_json(call.result))
-    return _to_json(shown)
-
-
-def _shorten(text: str) -> str:
-    left = len(text) - _LONGEST_RESULT
-    return text if left <= 0 else f"{text[:_LONGEST_RESULT]} … ({left} characters more)"
-
-
-def _to_json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, default=str)
+    return json.dumps({"call": number, **call_data(call)}, ensure_ascii=False, default=str)

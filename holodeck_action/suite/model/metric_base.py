@@ -262,6 +262,11 @@ class Metric(FormatModel):
         return False
 
     @property
+    def grades_conversation(self) -> bool:
+        """Whether the metric's judge sees all turns together as the answer."""
+        return False
+
+    @property
     def concerns_conversation(self) -> bool:
         """Whether the metric, or a member of it, grades the conversation as a whole."""
         return self.OF_CONVERSATION
@@ -340,6 +345,18 @@ class Metric(FormatModel):
         yield from ()
 
 
+class ScopedMetric(Metric):
+    """The base of every metric that can grade a turn or a whole conversation."""
+
+    scope: Literal["turn", "conversation"] = "turn"
+    """`conversation`: the metric grades all turns together, once per trial, after the last turn."""
+
+    @property
+    def concerns_conversation(self) -> bool:
+        """Whether the metric grades the conversation as a whole."""
+        return self.scope == "conversation" or super().concerns_conversation
+
+
 class JudgedMetric(Metric):
     """The base of every judged metric."""
 
@@ -373,12 +390,25 @@ class JudgedMetric(Metric):
             yield JudgeCalls(self, 1)
 
 
-class QuestionMetric(JudgedMetric):
+class QuestionMetric(ScopedMetric, JudgedMetric):
     """The base of every metric whose judge sees the question."""
+
+    ONLY_A_TURN: ClassVar[str | None] = None
+    """A clause with the reason why the metric cannot grade a whole conversation, and the way out; None if it can."""
 
     sees: Literal["turn", "conversation"] = "turn"
     """`conversation`: of a later turn, the judge sees all questions and answers up to the question, not only the
     question."""
+
+    @model_validator(mode="after")
+    def _check_scope(self) -> Self:
+        if not self.grades_conversation:
+            return self
+        if self.ONLY_A_TURN is not None:
+            raise PydanticCustomError("scope", "cannot be conversation: {reason}", {"reason": self.ONLY_A_TURN})
+        if self.sees_conversation:
+            raise PydanticCustomError("sees", "has no effect with scope: conversation, which shows all turns: omit it")
+        return self
 
     @property
     def sees_conversation(self) -> bool:
@@ -386,9 +416,14 @@ class QuestionMetric(JudgedMetric):
         return self.sees == "conversation"
 
     @property
+    def grades_conversation(self) -> bool:
+        """Whether the metric's judge sees all turns together as the answer."""
+        return self.scope == "conversation"
+
+    @property
     def reads_turns(self) -> bool:
         """Whether the metric reads what was said in all turns up to its own."""
-        return self.sees_conversation
+        return self.sees_conversation or self.grades_conversation
 
 
 class GradedPart(JudgedMetric):
