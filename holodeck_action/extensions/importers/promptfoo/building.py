@@ -13,6 +13,11 @@ from typing import Any
 from holodeck_action.extensions.importers.accounting import Outcome, Row
 from holodeck_action.extensions.importers.promptfoo.assertions import AssertionCounterpart
 from holodeck_action.extensions.importers.promptfoo.cases import BuiltCase, CaseBuilder, setting_row
+from holodeck_action.extensions.importers.promptfoo.conversations import (
+    conversation_key,
+    conversations_of,
+    move_to_last_turn,
+)
 from holodeck_action.extensions.importers.promptfoo.judged import embedding_provider, judge_of
 from holodeck_action.extensions.importers.promptfoo.naming import case_name, names_any
 from holodeck_action.extensions.importers.promptfoo.prompts import Prompt
@@ -77,8 +82,11 @@ class SuiteBuilder:
         for number, test, index, prompt in asking:
             suffix = f" [{prompt.label or f'prompt {index}'}]" if len(prompts) > 1 else ""
             name = f"{case_name(test, number, self._templates)}{suffix}"
-            cases.append(self._cases.build(test, prompt, instructions, name))
-            output = test.data.get("providerOutput")
+            case = self._cases.build(test, prompt, instructions, name)
+            if prompt.repeats_cases:
+                case.conversation = conversation_key(test, index)
+            cases.append(case)
+            output = case.said[-1][1] if case.said else test.data.get("providerOutput")
             replies.append(None if output is None else {"response": plain(output)})
         if not cases:
             raise ConfigurationError([f"{self._source.shown}: no test is for the provider {provider.name}"])
@@ -127,15 +135,8 @@ class SuiteBuilder:
         agent = re.sub(f"{PATH_MARK}(.*?){PATH_MARK}", lambda path: self._relative_literal(path[1]), provider.agent)
         if agent:
             agent = f'"""Answers the cases that were imported from {ascii(source.name)[1:-1]}."""\n\n{agent}'
-        written = [
-            WrittenCase(
-                case.name,
-                [str(case.test.place), *case.comments],
-                [WrittenTurn(case.turn, reply)],
-                _with_judge(judge, case.metrics),
-            )
-            for case, reply in zip(cases, replies, strict=True)
-        ]
+        answers = {case.name: reply for case, reply in zip(cases, replies, strict=True)}
+        written = [_written_case(conversation, answers, judge) for conversation in conversations_of(cases)]
         notes: Sequence[str] = ()
         kept: Sequence[WrittenCase] = written
         if self._allow_missing:
@@ -199,10 +200,32 @@ class SuiteBuilder:
         return policy
 
 
+def _written_case(
+    conversation: Sequence[BuiltCase], answers: Mapping[str, Mapping[str, Any] | None], judge: Mapping[str, Any] | None
+) -> WrittenCase:
+    """Return the case whose turns are the cases of a conversation."""
+    move_to_last_turn(conversation)
+    *_, last = conversation
+    comments = [str(conversation[0].test.place), *(comment for case in conversation for comment in case.comments)]
+    metrics = _with_judge(judge, last.metrics)
+    if len(conversation) > 1:
+        turns = [
+            WrittenTurn({**case.turn, "evaluations": [*_with_judge(judge, case.metrics)]}, answers[case.name])
+            if case.metrics
+            else WrittenTurn(case.turn, answers[case.name])
+            for case in conversation
+        ]
+        return WrittenCase(conversation[0].name, comments, turns, ())
+    recorded = answers[last.name] is not None
+    turns = [WrittenTurn({"input": asked}, {"response": answer} if recorded else None) for asked, answer in last.said]
+    return WrittenCase(last.name, comments, turns or [WrittenTurn(last.turn, answers[last.name])], metrics)
+
+
 def _with_judge(judge: Mapping[str, Any] | None, metrics: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
     """Return the metrics, with `model` set to the judge in metrics that need a judge and set no model."""
     if judge is None:
         return metrics
     return [
-        {"model": judge, **metric} if metric["type"] in ("geval", "rag", "refusal") else metric for metric in metrics
+        {"model": judge, **metric} if metric["type"] in ("deepeval", "geval", "rag", "refusal") else metric
+        for metric in metrics
     ]

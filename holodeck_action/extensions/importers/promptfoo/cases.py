@@ -15,6 +15,7 @@ from holodeck_action.extensions.importers.accounting import Outcome, Row
 from holodeck_action.extensions.importers.grader_file import Check, GraderFile
 from holodeck_action.extensions.importers.names import Names
 from holodeck_action.extensions.importers.promptfoo.assertions import FAILING, AssertionCounterpart, convert_assertion
+from holodeck_action.extensions.importers.promptfoo.conversations import recorded_exchanges
 from holodeck_action.extensions.importers.promptfoo.naming import NAME_LIMIT, slug
 from holodeck_action.extensions.importers.promptfoo.prompts import FilledPrompt, Prompt, fill_prompt
 from holodeck_action.extensions.importers.promptfoo.providers import Provider
@@ -32,6 +33,8 @@ class BuiltCase(Struct):
     test: Test
     prompt: str
     turn: dict[str, Any]
+    conversation: str | None = None
+    said: Sequence[tuple[str, str]] = ()
     metrics: list[dict[str, Any]] = field(default_factory=list)
     comments: list[str] = field(default_factory=list)
     latencies: list[tuple[WrittenAssertion, float]] = field(default_factory=list)
@@ -66,8 +69,13 @@ class CaseBuilder:
         made = self._taken.add(one_line(name, NAME_LIMIT))
         problem = test.problem or test.unsupported_setting
         question = FilledPrompt(None, "", "")
+        said: Sequence[tuple[str, str]] = ()
         try:
-            if not problem:
+            if not problem and (said := recorded_exchanges(test)):
+                question = FilledPrompt(instructions, said[0][0], said[0][0])
+            elif not problem:
+                if prompt.repeats_cases and self._provider.model is None:
+                    raise UnfitError("a program would get the earlier cases (_conversation) twice; give it turns")
                 question = fill_prompt(prompt, test.variables, test.options, self._templates)
                 if self._provider.model is not None and question.instructions != instructions:
                     raise UnfitError("its system message differs between cases; write a suite for each")
@@ -75,6 +83,7 @@ class CaseBuilder:
             problem = f"prompt: {error}"
         whole = question.whole if self._provider.model is None else question.input
         case = BuiltCase(made, test, whole, {"input": whole if whole.strip() and not problem else NOT_IMPORTED})
+        case.said = said
         if test.variables and (self._provider.model is None and self._provider.target is not None):
             case.turn["turn_config"] = {"vars": dict(test.variables)}
         if problem or not whole.strip():

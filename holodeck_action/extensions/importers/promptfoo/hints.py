@@ -17,7 +17,6 @@ HINTS: Mapping[str, str] = {
     "contains-html": _FORMAT,
     "contains-sql": _FORMAT,
     "contains-xml": _FORMAT,
-    "conversation-relevance": "no metric grades a conversation in this way; use a geval metric on its last turn",
     "cost": "costs are limited for a whole run: gates.max_cost_usd of the policy file",
     "finish-reason": "reports show truncated answers, but no metric asserts that",
     "guardrails": "the reply has no field for it; use toxicity or refusal",

@@ -36,9 +36,12 @@ _CRITERIA = {
 }
 _COSINE = ("similar", "similar:cosine")
 _EMBEDDING = re.compile(r"openai:embeddings?:(.+)")
+_WINDOW = 5
+"""Number of turns in a window of promptfoo's unless it is set."""
 _DEFAULT_EMBEDDING = "text-embedding-3-large"
 """The model that promptfoo calls if none is named."""
-TYPES = (*_RAG, *_TEXT_SCORES, *_CRITERIA, *_COSINE, "is-refusal")
+RELEVANCE = "conversation-relevance"
+TYPES = (*_RAG, *_TEXT_SCORES, *_CRITERIA, *_COSINE, "is-refusal", RELEVANCE)
 
 
 class GradedAssertion(Struct, frozen=True):
@@ -73,9 +76,22 @@ def graded_metric(assertion: GradedAssertion) -> tuple[dict[str, Any], dict[str,
         threshold = default if assertion.threshold is None else assertion.threshold
         note = "splits texts into words in another way, so scores differ slightly"
         return {"type": "standard", **settings, "threshold": threshold}, turn, note
+    if assertion.kind == RELEVANCE:
+        return _relevance_metric(assertion), {}, "DeepEval's metric, which it is adapted from, grades all turns"
     if assertion.kind in _RAG:
         return _rag_metric(assertion)
     return _geval_metric(assertion)
+
+
+def _relevance_metric(assertion: GradedAssertion) -> dict[str, Any]:
+    config = assertion.written.data.get("config")
+    window = (config.get("windowSize") if isinstance(config, dict) else None) or _WINDOW
+    if isinstance(window, bool) or not isinstance(window, int) or window < 1:
+        raise UnfitError("its windowSize is not a whole number above 0")
+    if assertion.written.data.get("rubricPrompt"):
+        raise UnfitError("its rubricPrompt has the criteria; write a geval metric with scope: conversation")
+    made = {"type": "deepeval", "metric": "TurnRelevancyMetric", "threshold": _threshold(assertion, 0.5)}
+    return {**made, "options": {"window_size": window}, **_judge(assertion)}
 
 
 def _rag_metric(assertion: GradedAssertion) -> tuple[dict[str, Any], dict[str, Any], str]:

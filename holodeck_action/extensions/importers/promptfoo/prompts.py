@@ -25,6 +25,9 @@ from holodeck_action.extensions.importers.source import (
 from holodeck_action.suite.yaml.document import MarkedList
 from holodeck_action.text.json_values import parse_json
 
+HISTORY = "_conversation"
+"""The variable with the earlier cases of a conversation."""
+_EARLIER = {"prompt": "earlier question", "input": "earlier question", "output": "earlier answer"}
 _SYSTEM = ("system", "developer")
 _FILE_NAME = re.compile(r"\S+\.(?:txt|md|j2|json|jsonl|ya?ml|csv|py|[cm]?[jt]s)")
 
@@ -47,6 +50,11 @@ class Prompt(Struct, frozen=True):
     problem: str = ""
     config: Mapping[str, Any] = field(default_factory=dict)
     names: tuple[str, ...] = ()
+
+    @property
+    def repeats_cases(self) -> bool:
+        """Whether the prompt contains the earlier cases of a conversation."""
+        return HISTORY in json.dumps(self.template)
 
     def matches(self, references: Any) -> bool:
         """Return whether a list of references selects the prompt; True if `references` is not a list.
@@ -210,8 +218,24 @@ def fill_prompt(
     """
     if prompt.problem:
         raise UnfitError(prompt.problem)
-    if "_conversation" in json.dumps(prompt.template):
-        raise UnfitError("the prompt repeats earlier cases (_conversation); write one case with turns")
+    if not prompt.repeats_cases:
+        return _filled(*_render(prompt, variables, options, templates))
+    if options.get("disableConversationVar"):
+        raise UnfitError("the case does not see the earlier ones (disableConversationVar), which a turn does")
+    filled = _filled(*_render(prompt, {**variables, HISTORY: []}, options, templates))
+    _, messages = _render(prompt, {**variables, HISTORY: [_EARLIER]}, options, templates)
+    said = [(each["role"], each["content"]) for each in messages or () if each["role"] not in _SYSTEM]
+    if said != [("user", _EARLIER["input"]), ("assistant", _EARLIER["output"]), ("user", filled.input)]:
+        raise UnfitError(
+            "the prompt does not repeat earlier cases (_conversation) as messages; write a case with turns"
+        )
+    return filled
+
+
+def _render(
+    prompt: Prompt, variables: Mapping[str, Any], options: Mapping[str, Any], templates: Templates
+) -> tuple[str, list[dict[str, Any]] | None]:
+    """Return a prompt as a text, and its messages; these are None if it is no chat."""
     start, end = str(options.get("prefix") or ""), str(options.get("suffix") or "")
     data = templates.render_value(prompt.template, variables)
     if isinstance(data, str):
@@ -222,6 +246,10 @@ def fill_prompt(
     else:
         whole = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     messages = data if isinstance(data, list) and data and all(_is_message(item) for item in data) else None
+    return whole, messages
+
+
+def _filled(whole: str, messages: list[dict[str, Any]] | None) -> FilledPrompt:
     if messages is None:
         return FilledPrompt(None, whole, whole)
     system = [message["content"] for message in messages if message["role"] in _SYSTEM]

@@ -343,7 +343,7 @@ class TestReader:
             for config, test in itertools.product(configs, list(self._read_tests(scenario.get("tests"), place))):
                 yield replace(
                     test,
-                    data={**config.data, **test.data},
+                    data={"metadata": {"conversationId": f"scenario {index}"}, **config.data, **test.data},
                     variables={**config.variables, **test.variables},
                     assertions=(*config.assertions, *test.assertions),
                     options={**config.options, **test.options},
