@@ -143,7 +143,7 @@ _RULES: dict[str, tuple[Schema, ...]] = {
     "CaseEntry": (
         {
             "if": with_values("turns"),
-            "then": _without("input", "ground_truth", "expected_tools", "files", "retrieval_context"),
+            "then": _without("input", "ground_truth", "expected_tools", "files", "retrieval_context", "expect"),
             "else": with_values("input"),
         },
     ),

@@ -336,6 +336,7 @@ def test_every_single_key_may_be_wrong_alike(name: str, value: Any) -> None:
         ("agent", ("test_cases",), [{"input": "a", "evaluations": [{"metric": "recall_at_k"}]}]),
         ("agent", ("test_cases",), [{"input": "a", "turns": [{"input": "b"}]}]),
         ("agent", ("test_cases",), [{"turns": []}]),
+        ("agent", ("test_cases",), [{"turns": [{"input": "b"}], "expect": [{"contains": "x"}]}]),
         ("agent", ("test_cases",), [{"input": "a", "expected_tools": [""]}]),
         ("agent", ("test_cases",), [{"input": "a", "expected_tools": [{"name": "f", "count": True}]}]),
         ("agent", ("test_cases",), [{"input": "a", "expected_tools": [{"name": "f", "args": {"a": {"fuzzy": 1}}}]}]),

@@ -16,6 +16,8 @@ from tests.extensions.frameworks.framework_examples import (
     without_index,
 )
 from tests.llm.models import FakeModels
+from tests.metrics.judging.test_scope_conversation import answering, judged_by
+from tests.metrics.judging.test_sees_conversation import QUALITY
 from tests.targets.shop_model import shop_answer
 from tests.workers.installing import NO_INDEX, bare_python, uv, wheel, with_uv
 
@@ -78,6 +80,18 @@ def _graph_of_a_stand_in(project: Project, factory: str) -> None:
     )
     project.suite([{"name": "a", "input": "?", "ground_truth": "made"}])
     project.policy(target="langgraph:shop:build")
+
+
+@pytest.mark.models(answer=answering)
+def test_the_judge_of_a_conversation_sees_all_answers_of_a_graph(project: Project, models: FakeModels) -> None:
+    _graph_of_a_stand_in(project, "def build(): return Graph('made')\n")
+    talk = {"name": "talk", "turns": [{"input": "One?"}, {"input": "Two?"}]}
+    project.suite([talk], evaluations=judged_by(models, QUALITY))
+    finished, record = project.evaluate()
+    assert finished.code == 0, finished.stderr
+    assert [len(turn.evaluations) for turn in record.turns] == [0, 1]
+    (request,) = models.requests
+    assert [request.text.count(text) for text in ('"One?"', '"Two?"', '"content": "made"')] == [2, 2, 2]
 
 
 @pytest.mark.parametrize(

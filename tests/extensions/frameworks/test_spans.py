@@ -17,6 +17,8 @@ from holodeck_action.record.canonical import canonical_json
 from holodeck_action.record.record import Record, ToolInvocation, Usage
 from tests.commands.project import Project
 from tests.extensions.frameworks.traced_shop import AGENT, PROGRAM
+from tests.llm.models import FakeModels
+from tests.metrics.judging.test_scope_conversation import answering, judged_by
 from tests.workers.installing import bare_python
 
 PYTHON = """
@@ -206,6 +208,20 @@ def test_without_spans_of_tools_the_messages_of_models_tell_the_calls(asked: Pro
         record = _record(asked, f"python:shop:{way}", 3)
         assert all(turn.tool_invocations is None for turn in record.turns)
         assert all(turn.usage and turn.usage.prompt_tokens == 20 for turn in record.turns)
+
+
+@pytest.mark.models(answer=answering)
+def test_the_judge_of_a_conversation_sees_the_calls_that_spans_tell(asked: Project, models: FakeModels) -> None:
+    turns = [{"input": case["input"]} for case in CASES]
+    sound = {"type": "trajectory_accuracy", "threshold": 0.5}
+    asked.suite([{"name": "talk", "turns": turns}], evaluations=judged_by(models, sound))
+    record = _record(asked, "python:shop:genai")
+    (request,) = models.requests
+    shown = json.loads(request.text[request.text.index("[\n {") :].partition("\n~")[0])
+    calls = [[call["tool"] for call in message.get("tool_calls", ())] for message in shown]
+    made = [[call.name for call in turn.tool_invocations or ()] for turn in record.turns]
+    assert calls == [[], made[0], [], made[1]]
+    assert all(made)
 
 
 INSTRUMENTORS = """

@@ -16,6 +16,12 @@ FOUND = [{"name": "find", "args": {"id": 7}, "result": "Ann"}]
 SLOW = pytest.mark.slow
 
 
+def judged_by(models: FakeModels, metric: dict[str, Any]) -> dict[str, Any]:
+    """`evaluations` with one metric of the whole conversation."""
+    judge = {"provider": "openai", "name": "judge", "endpoint": models.openai_url, "api_key": KEY}
+    return {"model": judge, "metrics": [{**metric, "scope": "conversation"}]}
+
+
 def answering(request: Request) -> Reply:
     names = (request.schema or {}).get("properties", {})
     kinds = {name: json.dumps(kind) for name, kind in names.items()}
