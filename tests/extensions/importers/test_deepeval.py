@@ -189,6 +189,59 @@ def test_conversations_become_turns_that_deepeval_grades(project: Project) -> No
     assert set(found.values()) == {"failed"}
 
 
+SAID = [
+    {"role": "user", "content": "Where is A-17?"},
+    {
+        "role": "assistant",
+        "content": "In Leeds.",
+        "retrieval_context": ["A-17: Leeds"],
+        "tools_called": [{"name": "find", "input_parameters": {"id": "A-17"}}],
+    },
+]
+CONSTRUCTED = """
+from deepeval import evaluate
+from deepeval.metrics import TurnFaithfulnessMetric
+from deepeval.test_case import ConversationalTestCase, ToolCall, Turn
+
+found = ToolCall(name="find", input_parameters={"id": "A-17"})
+answer = Turn(role="assistant", content="In Leeds.", retrieval_context=["A-17: Leeds"], tools_called=[found])
+talk = ConversationalTestCase(
+    turns=[Turn(role="user", content="Where is A-17?"), answer], expected_outcome="The user knows the place."
+)
+evaluate([talk], [TurnFaithfulnessMetric()])
+"""
+GOLDEN = {"scenario": "A user looks for a parcel.", "expected_outcome": "The user knows the place."}
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "code"),
+    [
+        ("test_talk.py", CONSTRUCTED, 0),
+        ("talks.json", json.dumps([{**GOLDEN, "turns": SAID}]), 1),
+        ("talks.json", json.dumps([{**GOLDEN, "turns": json.dumps(SAID)}]), 1),
+    ],
+)
+def test_turns_keep_what_was_retrieved_called_and_expected(
+    project: Project, file: str, content: str, code: int
+) -> None:
+    project.write(file, content)
+    finished = project.run("import", "deepeval", file, "-o", "new")
+    assert finished.code == code, finished.stderr
+    [case] = suite(project)["test_cases"]
+    assert (case["input"], case["ground_truth"]) == ("Where is A-17?", "The user knows the place.")
+    assert case["retrieval_context"] == ["A-17: Leeds"]
+    [row] = map(json.loads, (project.folder / "new" / "imported_answers.jsonl").read_text().splitlines())
+    assert (row["response"], row["tool_invocations"]) == ("In Leeds.", [{"name": "find", "args": {"id": "A-17"}}])
+
+
+@pytest.mark.parametrize("turns", [None, "{", [SAID[1]], [SAID[0], {"role": "assistant", "content": 7}]])
+def test_a_golden_without_turns_that_alternate_says_what_to_write(project: Project, turns: object) -> None:
+    project.write("talks.json", json.dumps([{**GOLDEN, "turns": turns}]))
+    finished = project.run("import", "deepeval", "talks.json")
+    assert finished.code == 1
+    assert "it has neither an input nor turns of user and assistant in turn" in finished.stdout
+
+
 @pytest.mark.parametrize(("name", "cases"), [("goldens.json", 2), ("goldens.csv", 1)])
 def test_datasets_have_cases_and_no_metrics(name: str, cases: int, project: Project) -> None:
     rows = imported(project, name, code=1)

@@ -30,6 +30,7 @@ from holodeck_action.extensions.importers.deepeval.reading import (
     PythonFile,
 )
 from holodeck_action.extensions.importers.deepeval.syntax import argument_of, called_name
+from holodeck_action.extensions.importers.deepeval.turns import constructed_turns, golden_turns, tool_call, tool_fields
 from holodeck_action.extensions.importers.grader_file import Check, GraderFile
 from holodeck_action.extensions.importers.names import Names
 from holodeck_action.extensions.importers.source import Place, Source, UnfitError
@@ -138,11 +139,16 @@ class _Builder:
     def add_golden(self, place: Place, golden: Mapping[str, Any], number: int) -> None:
         """Add a case without metrics for a golden, an entry of a dataset."""
         name = str(golden.get("name") or f"case {number}")
+        if turns := golden_turns(golden):
+            case = self._add_case(_Case(name, place, turns))
+            self._add_missing(case, place, "no metric", "a dataset has no metrics; add those of the test file")
+            return
         if self._add_simulated(golden, place, name):
             return
         if not isinstance(golden.get("input"), str) or not golden["input"].strip():
             case = self._add_placeholder_case(place, "golden", name)
-            self._add_missing(case, place, "golden", "it has no input, or is a conversation")
+            reason = "it has neither an input nor turns of user and assistant in turn; write the turns"
+            self._add_missing(case, place, "golden", reason)
             return
         case = self._new_case(name, place, {**golden, "input": golden["input"]}, {})
         self._expect_tools(case)
@@ -240,7 +246,7 @@ class _Builder:
                 own = fields.get("name")
                 self._cases[key] = self._new_case(own if isinstance(own, str) else name, place, fields, problems)
         elif key not in self._cases:
-            turns = _conversation_turns(file, value) if kind in CONVERSATIONS else None
+            turns = constructed_turns(file, value) if kind in CONVERSATIONS else None
             simulated = None
             if kind == KIND and not turns:
                 simulated = self._add_simulated(golden_fields(file, value), place, name)
@@ -266,7 +272,7 @@ class _Builder:
             reply = {"response": fields["actual_output"]}
             tools = fields.get("tools_called")
             if isinstance(tools, list):
-                reply["tool_invocations"] = [_tool_call(tool) for tool in tools if isinstance(tool, dict)]
+                reply["tool_invocations"] = [tool_call(tool) for tool in tools if isinstance(tool, dict)]
         case = self._add_case(_Case(name, place, [WrittenTurn(turn, reply)], fields.get("expected_tools")))
         for key, reason in problems.items():
             if key == "actual_output":
@@ -371,7 +377,7 @@ def _case_fields(file: PythonFile, bound: Bound, call: ast.Call) -> tuple[dict[s
             continue
         try:
             if name in ("tools_called", "expected_tools"):
-                fields[name] = [_tool_fields(file, value) for value in file.values(bound.with_node(node))]
+                fields[name] = [tool_fields(file, value) for value in file.values(bound.with_node(node))]
             else:
                 fields[name] = file.literal(bound.with_node(node))
         except UnfitError as error:
@@ -379,48 +385,6 @@ def _case_fields(file: PythonFile, bound: Bound, call: ast.Call) -> tuple[dict[s
     if "input" not in fields and "input" not in problems:
         problems["input"] = "it has no input"
     return fields, problems
-
-
-def _tool_fields(file: PythonFile, value: Bound) -> dict[str, Any]:
-    if not isinstance(value.node, ast.Call) or called_name(value.node) != "ToolCall":
-        raise UnfitError(f"line {value.node.lineno}: an expression whose value is known only at run time")
-    names = ("name", "input_parameters", "output")
-    found = {name: argument_of(value.node, name, None) for name in names}
-    return {name: file.literal(value.with_node(node)) for name, node in found.items() if node is not None}
-
-
-def _tool_call(tool: Mapping[str, Any]) -> dict[str, Any]:
-    made: dict[str, Any] = {"name": str(tool.get("name"))}
-    made["args"] = tool.get("input_parameters", tool.get("inputParameters")) or {}
-    if tool.get("output") is not None:
-        made["result"] = tool["output"]
-    return made
-
-
-def _conversation_turns(file: PythonFile, value: Bound) -> list[WrittenTurn]:
-    """Return the turns of a conversation; empty unless user and assistant alternate and all texts are literals."""
-    assert isinstance(value.node, ast.Call)
-    node = argument_of(value.node, "turns", 0)
-    try:
-        said = [] if node is None else [_role_and_text(file, each) for each in file.values(value.with_node(node))]
-    except UnfitError:
-        return []
-    if len(said) % 2 or any(role != ("user", "assistant")[index % 2] for index, (role, _) in enumerate(said)):
-        return []
-    texts = [text for _, text in said]
-    return [
-        WrittenTurn({"input": question}, {"response": answer})
-        for question, answer in zip(texts[::2], texts[1::2], strict=True)
-    ]
-
-
-def _role_and_text(file: PythonFile, turn: Bound) -> tuple[str, str]:
-    if not isinstance(turn.node, ast.Call) or called_name(turn.node) != "Turn":
-        raise UnfitError("no turn")
-    role, content = argument_of(turn.node, "role", 0), argument_of(turn.node, "content", 1)
-    if role is None or content is None:
-        raise UnfitError("no turn")
-    return str(file.literal(turn.with_node(role))), str(file.literal(turn.with_node(content)))
 
 
 def _metric_name(value: Bound) -> str:

@@ -55,6 +55,6 @@ def move_to_last_turn(conversation: Sequence[BuiltCase]) -> None:
 
 
 def conversation_key(test: Test, prompt: int) -> str:
-    """Return what identifies the conversation of a case with the prompt of this number, as in promptfoo."""
+    """Return the key of a case's conversation with the prompt of this number; the rule is that of promptfoo."""
     metadata = test.data.get("metadata")
     return json.dumps([prompt, str(metadata.get("conversationId") or "") if isinstance(metadata, dict) else ""])

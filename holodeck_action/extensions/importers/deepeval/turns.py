@@ -1,0 +1,94 @@
+"""Converts the turns of DeepEval's conversations, from test files and datasets."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from holodeck_action.extensions.importers.deepeval.reading import Bound, PythonFile
+from holodeck_action.extensions.importers.deepeval.syntax import argument_of, called_name
+from holodeck_action.extensions.importers.source import UnfitError
+from holodeck_action.extensions.importers.written import WrittenTurn
+from holodeck_action.text.json_values import parse_json
+
+
+def constructed_turns(file: PythonFile, value: Bound) -> list[WrittenTurn]:
+    """Return the turns of a conversation that an expression constructs; empty if they cannot be turns of a suite."""
+    assert isinstance(value.node, ast.Call)
+    turns, expected = argument_of(value.node, "turns", 0), argument_of(value.node, "expected_outcome", None)
+    try:
+        said = [] if turns is None else [_turn_fields(file, each) for each in file.values(value.with_node(turns))]
+        outcome = None if expected is None else file.literal(value.with_node(expected))
+    except UnfitError:
+        return []
+    return _written_turns(said, outcome)
+
+
+def golden_turns(golden: Mapping[str, Any]) -> list[WrittenTurn]:
+    """Return the turns of a golden, which are a list or its JSON; empty if they cannot be turns of a suite."""
+    turns = golden.get("turns")
+    try:
+        said = parse_json(turns) if isinstance(turns, str) else turns
+    except ValueError:
+        return []
+    if not isinstance(said, list) or not all(isinstance(each, Mapping) for each in said):
+        return []
+    return _written_turns(said, golden.get("expected_outcome"))
+
+
+def _written_turns(said: Sequence[Mapping[str, Any]], outcome: Any) -> list[WrittenTurn]:
+    """Return the turns; empty unless user and assistant alternate and all contents are texts."""
+    texts = [each.get("content") for each in said]
+    if len(said) % 2 or any(each.get("role") != ("user", "assistant")[at % 2] for at, each in enumerate(said)):
+        return []
+    if not all(isinstance(text, str) for text in texts) or not all(str(text).strip() for text in texts[::2]):
+        return []
+    turns = [_written_turn(asked, answer) for asked, answer in zip(said[::2], said[1::2], strict=True)]
+    if turns and isinstance(outcome, str) and outcome.strip():
+        turns[-1] = WrittenTurn({**turns[-1].fields, "ground_truth": outcome}, turns[-1].reply)
+    return turns
+
+
+def _written_turn(asked: Mapping[str, Any], answer: Mapping[str, Any]) -> WrittenTurn:
+    turn, reply = {"input": asked["content"]}, {"response": answer["content"]}
+    context, tools = answer.get("retrieval_context"), answer.get("tools_called")
+    if isinstance(context, list) and all(isinstance(text, str) for text in context):
+        turn["retrieval_context"] = context
+    if isinstance(tools, list):
+        reply["tool_invocations"] = [tool_call(tool) for tool in tools if isinstance(tool, Mapping)]
+    return WrittenTurn(turn, reply)
+
+
+def _turn_fields(file: PythonFile, turn: Bound) -> dict[str, Any]:
+    if not isinstance(turn.node, ast.Call) or called_name(turn.node) != "Turn":
+        raise UnfitError("no turn")
+    found: dict[str, Any] = {}
+    for name, at in (("role", 0), ("content", 1), ("retrieval_context", None)):
+        if (node := argument_of(turn.node, name, at)) is not None:
+            found[name] = file.literal(turn.with_node(node))
+    if (node := argument_of(turn.node, "tools_called", None)) is not None:
+        found["tools_called"] = [tool_fields(file, value) for value in file.values(turn.with_node(node))]
+    return found
+
+
+def tool_fields(file: PythonFile, value: Bound) -> dict[str, Any]:
+    """Return the literal arguments of a `ToolCall`.
+
+    Raises:
+        UnfitError: the expression is another one, or is known only at run time.
+    """
+    if not isinstance(value.node, ast.Call) or called_name(value.node) != "ToolCall":
+        raise UnfitError(f"line {value.node.lineno}: an expression whose value is known only at run time")
+    names = ("name", "input_parameters", "output")
+    found = {name: argument_of(value.node, name, None) for name in names}
+    return {name: file.literal(value.with_node(node)) for name, node in found.items() if node is not None}
+
+
+def tool_call(tool: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a tool call of DeepEval as one of a transcript."""
+    made: dict[str, Any] = {"name": str(tool.get("name"))}
+    made["args"] = tool.get("input_parameters", tool.get("inputParameters")) or {}
+    if tool.get("output") is not None:
+        made["result"] = tool["output"]
+    return made
