@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic_core import PydanticCustomError
 
+from holodeck_action.seam.registry import unknown_phrase
 from holodeck_action.suite.model.base import FormatModel
 
 if TYPE_CHECKING:
@@ -60,4 +61,4 @@ def refuse_simulation(value: Any) -> Any:
     Raises:
         PydanticCustomError: always.
     """
-    raise PydanticCustomError("simulation", "needs the extension simulation, which this installation does not have")
+    raise PydanticCustomError("simulation", "{reason}", {"reason": unknown_phrase()})
