@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from holodeck_action.decide.certainty import judge_stopped_base_gates, judge_stopped_gates
 from holodeck_action.decide.compare.comparison import Comparison
 from holodeck_action.decide.compare.regressions import BaselineVerdict, judge_comparison
 from holodeck_action.decide.exit_codes import ExitCode, worst_exit_code
-from holodeck_action.decide.gates import gate_sentence, judge_gates
+from holodeck_action.decide.gates import NOT_DETERMINED, gate_sentence, judge_gates
 from holodeck_action.decide.loosened_gate import add_loosened_gate
 from holodeck_action.decide.survey import Survey
 from holodeck_action.decide.verdict import GateVerdict, Verdict, VerdictOutcome
@@ -64,7 +65,11 @@ def decide(record: Record, terms: Terms = OWN_TERMS, surveyed: Survey | None = N
     inputs = found.inputs
     gates = terms.gates if terms.gates is not None else record.gates
     comparison, compared = _compare_with_base(record, terms, gates, found)
-    gate_verdicts = (*judge_gates(gates, inputs), *compared.gates) if record.cases else ()
+    if found.remaining is not None:
+        base_gates = judge_stopped_base_gates(compared.gates, compared=comparison is not None)
+        gate_verdicts = (*judge_stopped_gates(gates, inputs, found.remaining), *base_gates)
+    else:
+        gate_verdicts = (*judge_gates(gates, inputs), *compared.gates) if record.cases else ()
     exit_code, reason = _conclude(record, gate_verdicts, decided=inputs.decided)
     return Verdict(
         outcome=_OUTCOMES[exit_code],
@@ -132,7 +137,11 @@ def _conclude(record: Record, gates: tuple[GateVerdict, ...], *, decided: bool) 
     elif gates and all(gate.state == "skipped" for gate in gates):
         reasons[ExitCode.INCOMPLETE] = f"every gate is skipped: {gates[0].reason}"
     elif open_gates:
-        reasons[ExitCode.INCOMPLETE] = "; ".join(gate_sentence(gate) for gate in open_gates)
+        sentences = [
+            f"{gate.name} is {NOT_DETERMINED}" if gate.reason == NOT_DETERMINED else gate_sentence(gate)
+            for gate in open_gates
+        ]
+        reasons[ExitCode.INCOMPLETE] = "; ".join(sentences)
     elif not record.cases and (record.chosen is None or record.chosen.cases):
         reasons[ExitCode.INCOMPLETE] = "the record holds no case"
     code = worst_exit_code(reasons)

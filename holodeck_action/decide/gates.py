@@ -41,6 +41,8 @@ _P95 = 0.95
 _ZERO = Total(0.0, 0)
 _NO_LATENCIES = Latencies((), 0)
 _TENTH = 0.10
+NOT_DETERMINED = "not determined: stopped"
+"""Reason of the gates of a stopped run that its remaining cases could still decide."""
 TOLERANCE = 1e-12
 """Tolerance for rounding errors of sums, so that a mean of 0.9 reaches a gate of 0.9."""
 
@@ -341,7 +343,8 @@ def _judge_summary(gates: Gates, inputs: GateInputs, *, tolerated: bool) -> Gate
 
 def gate_sentence(gate: GateVerdict) -> str:
     """Return the reason of a gate's state, with a note if the gate is undetermined."""
-    return f"{gate.reason} (cannot be decided)" if gate.state == "undetermined" else gate.reason
+    known = gate.state != "undetermined" or gate.reason == NOT_DETERMINED
+    return gate.reason if known else f"{gate.reason} (cannot be decided)"
 
 
 class MetricResults(Struct, frozen=True):

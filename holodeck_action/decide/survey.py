@@ -7,19 +7,23 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import date
+
+from msgspec.structs import replace
 
 from holodeck_action.decide.agreement import PanelTally
 from holodeck_action.decide.case_verdicts import judge_case
+from holodeck_action.decide.certainty import Remaining
 from holodeck_action.decide.consumption import Consumption, Timings
 from holodeck_action.decide.gates import MAX_LOST_NAMED, GateInputs
+from holodeck_action.decide.number_texts import count_phrase
 from holodeck_action.decide.simulated_users import UsersTally
 from holodeck_action.decide.summaries import EvaluationTally, MetricTally, case_means
 from holodeck_action.decide.trials import TrialTally
 from holodeck_action.decide.verdict import CaseVerdict, Counts, Outcome
 from holodeck_action.record.canonical import RecordHash
-from holodeck_action.record.record import CaseRecord, Record, TurnRecord
+from holodeck_action.record.record import CaseRecord, CertainEnd, Record, TurnRecord
 from holodeck_action.record.sequences import LazySequence
 from holodeck_action.suite.model.policy import QuarantineEntry
 
@@ -46,6 +50,7 @@ class Survey:
         repeated: number of cases with several trials.
         skipped: number of evaluations that did not apply, by metric and reason.
         users: totals of the models that played users.
+        remaining: the cases that do not count because the exit code was certain; None if all count.
     """
 
     def __init__(self, record: Record, digest: str | None = None) -> None:
@@ -71,6 +76,8 @@ class Survey:
         self._unreported = self._undecided = self._unseen = 0
         self.asserting = self.repeated = 0
         self.names: set[str] = set()
+        self._counted = None if record.certain is None else frozenset(record.certain.counted)
+        self._left: list[tuple[CaseRecord, CaseVerdict]] = []
         kept: list[CaseVerdict] | None = [] if isinstance(record.cases, tuple) else None
         hashed = None if digest else RecordHash()
         for case, verdict in judged_cases(record):
@@ -81,8 +88,9 @@ class Survey:
                 hashed.add(case)
         self.digest = digest or (hashed.hexdigest(record) if hashed is not None else "")
         self.verdicts = judge_cases(record) if kept is None else tuple(kept)
+        self.remaining = None if self._counted is None else _remaining(self._left)
         self.inputs = self._gate_inputs()
-        numbers = {outcome: len(weights) for outcome, weights in self._weights.items()}
+        numbers = {outcome: self.outcomes.count(index) for index, outcome in enumerate(OUTCOMES)}
         self.counts = Counts(
             **numbers, planned_evaluations=self.inputs.planned, completed_evaluations=self.inputs.completed
         )
@@ -91,10 +99,13 @@ class Survey:
         self.outcomes.append(OUTCOMES.index(verdict.outcome))
         if not case.trials:
             self.unrun.append(len(self.outcomes) - 1)
-        self._weights[verdict.outcome].append(case.weight)
-        self._not_run += verdict.judged == "skipped"
         self.asserting += case.asserting
         self.repeated += case.repeat > 1
+        if self._counted is not None and case.id not in self._counted:
+            self._left.append((replace(case, trials=()), verdict))
+            return
+        self._weights[verdict.outcome].append(case.weight)
+        self._not_run += verdict.judged == "skipped"
         turns, metrics = [*case.turns], [*verdict.metrics]
         self.users.add(case)
         self.consumption.add_users(case)
@@ -182,24 +193,53 @@ class Survey:
 
 def judged_cases(record: Record) -> Iterator[tuple[CaseRecord, CaseVerdict]]:
     """Yield each case of a record with its verdict, in order."""
-    quarantine, stop = _active_entries(record), record.stop_when_decided
+    judge = _case_judge(record)
     for case in record.cases:
-        reason = _quarantine_reason(case, quarantine)
-        yield case, judge_case(case, stop_when_decided=stop, quarantine_reason=reason)
+        yield case, judge(case)
 
 
 def judge_cases(record: Record) -> Sequence[CaseVerdict]:
     """Return the verdicts on the cases of a record, in order; if cases are read on demand, verdicts are computed on
     demand."""
-    cases, quarantine, stop = record.cases, _active_entries(record), record.stop_when_decided
+    cases = record.cases
     if isinstance(cases, tuple):
         return tuple(verdict for _, verdict in judged_cases(record))
+    judge = _case_judge(record)
+    return LazySequence(len(cases), lambda place: judge(cases[place]))
 
-    def judge_at(place: int) -> CaseVerdict:
-        case = cases[place]
-        return judge_case(case, stop_when_decided=stop, quarantine_reason=_quarantine_reason(case, quarantine))
 
-    return LazySequence(len(cases), judge_at)
+def _case_judge(record: Record) -> Callable[[CaseRecord], CaseVerdict]:
+    """Return a function that judges a case of the record."""
+    quarantine, stop, certain = _active_entries(record), record.stop_when_decided, record.certain
+    counted = None if certain is None else frozenset(certain.counted)
+    end = "" if certain is None else end_text(certain, len(record.cases))
+
+    def judge(case: CaseRecord) -> CaseVerdict:
+        reason = _quarantine_reason(case, quarantine)
+        if counted is None or case.id in counted:
+            return judge_case(case, stop_when_decided=stop, quarantine_reason=reason)
+        why = f"not counted: the run {end}"
+        outcome: Outcome = "skipped" if reason is None else "quarantined"
+        said = why if reason is None else f"{reason}; {why}"
+        return CaseVerdict(case.id, outcome, "skipped", said, False, 0, 0, 0, ())
+
+    return judge
+
+
+def end_text(certain: CertainEnd, cases: int) -> str:
+    """Return when a run stopped, such as `stopped after 12 of 200 cases`."""
+    return f"stopped after {len(certain.counted):,} of {count_phrase(cases, 'case')}"
+
+
+def _remaining(left: Sequence[tuple[CaseRecord, CaseVerdict]]) -> Remaining:
+    gating = [case for case, verdict in left if verdict.outcome != "quarantined"]
+    return Remaining(
+        weights=[case.weight for case in gating if case.asserting],
+        silent=[case.weight for case in gating if not case.asserting],
+        repeated=sum(case.repeat > 1 and case.asserting for case in gating),
+        evaluations=sum(case.repeat * (case.planned_evaluations + case.not_applicable) for case in gating),
+        quarantined=len(left) - len(gating),
+    )
 
 
 def minimized_metrics(record: Record) -> frozenset[str]:

@@ -450,6 +450,18 @@ class RecordedBaseline(Struct, frozen=True):
     missing: str = ""
 
 
+class CertainEnd(Struct, frozen=True, omit_defaults=True):
+    """The end of a run that stopped because its exit code was certain (`stop: certain`).
+
+    Attributes:
+        counted: ids of the cases that count, in the order of the run: the shortest first part that decides.
+        not_counted: finished trials of other cases, by case id; volatile.
+    """
+
+    counted: tuple[str, ...]
+    not_counted: Mapping[str, tuple[TrialRecord, ...]] = {}
+
+
 class Record(Struct, frozen=True, omit_defaults=True):
     """A whole run.
 
@@ -479,6 +491,7 @@ class Record(Struct, frozen=True, omit_defaults=True):
     baseline: RecordedBaseline | None = written(None)
     marks: Mapping[str, SourceMark] = field(default_factory=dict)
     own: OwnTerms | None = None
+    certain: CertainEnd | None = None
 
     @property
     def ended_early(self) -> str | None:

@@ -1,0 +1,158 @@
+"""Gates of a run that stopped because its exit code was certain: judged for every completion of its remaining cases.
+
+A remaining case can still pass, fail or be in error. The functions of `decide.gates` judge the extreme completions: a
+gate is failed if it is failed in all of them, passed if it is passed in all of them, else undetermined. This is sound
+for the gates whose measure moves in one direction with each case. Other gates are undetermined until all of their cases
+are known (docs/verdict.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holodeck_action.decide.consumption import Total
+from holodeck_action.decide.gates import MIN_PASS_RATE, NOT_DETERMINED, GateInputs, Scores, judge_gates
+from holodeck_action.decide.verdict import GateVerdict, MetricSummary
+from holodeck_action.suite.model.policy import BOUNDS_OF_METRICS, Baseline, Gates, active_gates
+
+_COUNTING = (MIN_PASS_RATE, "min_completeness", "max_errors", "max_flaky", "max_cost_usd", "max_total_tokens")
+"""Gates on sums, which the extreme completions decide."""
+_WHOLE = ("p95_latency_ms", "p95_first_token_ms", "summary")
+"""Gates that are undetermined while any case remains; others wait only for the cases that gates count."""
+_MEANS = BOUNDS_OF_METRICS[0]
+
+
+class Remaining(Struct, frozen=True):
+    """The cases of a run that do not count because it stopped.
+
+    Attributes:
+        weights: weights of the cases that can pass or fail, without quarantined ones.
+        silent: weights of the cases without an assertion, without quarantined ones.
+        repeated: number of cases that can be flaky.
+        evaluations: maximum number of evaluations of these cases.
+        quarantined: number of quarantined cases, of which only the usage counts.
+    """
+
+    weights: Sequence[float]
+    silent: Sequence[float]
+    repeated: int
+    evaluations: int
+    quarantined: int
+
+    @property
+    def gating(self) -> int:
+        """Number of cases that are not quarantined."""
+        return len(self.weights) + len(self.silent)
+
+    @property
+    def cases(self) -> int:
+        """Number of all cases."""
+        return self.gating + self.quarantined
+
+
+def judge_stopped_gates(gates: Gates, inputs: GateInputs, remaining: Remaining) -> Iterator[GateVerdict]:
+    """Judge every configured gate of a stopped run; `inputs` covers the cases that count."""
+    ends = (judge_gates(gates, each) for each in _extreme_completions(inputs, remaining))
+    for gate, *others in zip(judge_gates(gates, inputs), *ends, strict=True):
+        states = {each.state for each in others}
+        if len(states) == 1 and states <= {"passed", "failed"} and _is_settled(gate.name, remaining):
+            yield replace(gate, state=states.pop())
+        else:
+            yield _undetermined(gate)
+
+
+def judge_stopped_base_gates(found: Sequence[GateVerdict], *, compared: bool) -> Iterator[GateVerdict]:
+    """Return the gates on the comparison with the base for a stopped run: undetermined, except those that were skipped
+    because there is no base."""
+    return (gate if gate.state == "skipped" and not compared else _undetermined(gate) for gate in found)
+
+
+def _undetermined(gate: GateVerdict) -> GateVerdict:
+    return GateVerdict(gate.name, "undetermined", None, gate.required, NOT_DETERMINED)
+
+
+def _is_settled(name: str, remaining: Remaining) -> bool:
+    """Return whether the extreme completions suffice for a gate."""
+    if name in _WHOLE:
+        return not remaining.cases
+    return name in _COUNTING or name.endswith(tuple(f".{key}" for key in _MEANS)) or not remaining.gating
+
+
+def gates_by_end(gates: Gates, baseline: Baseline | None) -> tuple[list[str], list[str]]:
+    """Return the names of the gates that can be violated for certain before all cases ran, and of those that cannot.
+
+    Args:
+        gates: the gates of a suite.
+        baseline: the settings of the comparison; None if the run is not compared.
+    """
+    names = [name for name, gate, _ in active_gates(gates) if gate.looks_at not in ("base", "missing")]
+    early = [name for name in names if name in _COUNTING]
+    late = [name for name in names if name not in _COUNTING]
+    for metric, bounds in sorted(gates.metrics.items()):
+        keys = [key for pair in BOUNDS_OF_METRICS for key in pair if getattr(bounds, key) is not None]
+        early += [f"metrics.{metric}.{key}" for key in keys if key in _MEANS]
+        late += [f"metrics.{metric}.{key}" for key in keys if key not in _MEANS]
+    late += ["summary"] if gates.summary is not None else []
+    late += ["the gates on the base"] if baseline is not None else []
+    return early, late
+
+
+def _extreme_completions(inputs: GateInputs, remaining: Remaining) -> Iterator[GateInputs]:
+    """Yield the completions in which all remaining cases pass, all fail, and all are in error with an unknown input.
+
+    In the last, the scores of metrics are as high, then as low, as any completion allows.
+    """
+    planned = inputs.planned + remaining.evaluations
+    run = replace(inputs, planned=planned, completed=inputs.completed + remaining.evaluations)
+    yield replace(run, passed=[*inputs.passed, *remaining.weights])
+    yield replace(run, failed=[*inputs.failed, *remaining.weights], flaky=inputs.flaky + remaining.repeated)
+    for best in (1.0, 0.0):
+        yield replace(
+            inputs,
+            planned=planned,
+            missing=[*inputs.missing, *remaining.weights, *remaining.silent],
+            errors=inputs.errors + remaining.gating,
+            unreported=inputs.unreported + (remaining.evaluations > 0),
+            undecided=inputs.undecided + remaining.repeated,
+            tokens=_with_unknown(inputs.tokens, remaining),
+            cost_usd=_with_unknown(inputs.cost_usd, remaining),
+            metrics={
+                name: _extreme_summary(found, inputs.scores.get(name, ()), remaining, best)
+                for name, found in inputs.metrics.items()
+            },
+        )
+
+
+def _with_unknown(total: Total, remaining: Remaining) -> Total:
+    return Total(total.known, total.unknown + remaining.cases)
+
+
+def _extreme_summary(found: MetricSummary, scores: Scores, remaining: Remaining, best: float) -> MetricSummary:
+    """Return a metric's summary from which gates compute the mean that is nearest to the best possible score.
+
+    If j of the remaining cases have this score, their weights are at most the j largest, and at most all other
+    evaluations of these cases are in error, each of which gates count as if it had the best score, too.
+    """
+    if found.mean is None:
+        return found
+    weight = math.fsum(each for _, each in scores)
+    heaviest = sorted((*remaining.weights, *remaining.silent), reverse=True)[: remaining.evaluations]
+    nearest, added = found, 0.0
+    least = math.inf
+    for scored, more in enumerate([0.0, *heaviest]):
+        added += more
+        summary = replace(
+            found,
+            mean=(weight * found.mean + best * added) / (weight + added),
+            cases=found.cases + scored,
+            errors=found.errors + remaining.evaluations - scored,
+        )
+        assert summary.mean is not None
+        distance = abs(best - summary.mean) * summary.cases / (summary.cases + summary.errors)
+        if distance < least:
+            nearest, least = summary, distance
+    return nearest
