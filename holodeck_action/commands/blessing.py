@@ -73,6 +73,8 @@ def _winner(concluded: Conclusion, base: BaseResults | None) -> Winner:
     stopped = concluded.record.stopped or (base.results.record.stopped if base is not None else None)
     if stopped is not None:
         return Winner(None, f"the run stopped early: {stopped}")
+    if concluded.record.certain is not None:
+        return Winner(None, "not all cases count, because the run stopped when its exit code was certain")
     if comparison is None:
         return Winner(None, "nothing was compared")
     return find_winner(comparison)

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from holodeck_action.commands.output import Output
 from holodeck_action.decide.number_texts import count_phrase
-from holodeck_action.record.record import CaseRecord, Record
+from holodeck_action.record.record import CaseRecord, CertainEnd, Record
 from holodeck_action.record.workflow_job import workflow_job
 from holodeck_action.reports.terminal.progress import CaseDisplay
 from holodeck_action.run.bases.baselines import Base, evaluated_commit, folder_of
@@ -56,6 +56,7 @@ async def run_sides(
     deadline: float | None,
     executor: Executor | None,
     stored_base: Base,
+    order: Sequence[int] | None,
 ) -> RunResult:
     """Run a suite and its base at the same time, with shared limits, deadline and stop signal, and close both.
 
@@ -67,6 +68,8 @@ async def run_sides(
             deadline.
         executor: runs the trials; None to run them in this process.
         stored_base: results of an earlier run to compare with; None if there are none.
+        order: positions of the suite's cases in the order in which they are asked, until the exit code is certain; None
+            to ask all cases. The base runs to its end.
 
     Raises:
         ConfigurationError: the executor cannot be used; nothing has run.
@@ -96,7 +99,7 @@ async def run_sides(
                 trials = [await held.enter_async_context(executor.open(stop))]
             with output.progress.cases(totals, stop_when_decided=settings.stop_when_decided) as shown:
                 runs = (
-                    _run_side(side, flags, each, slots.lane(), stop, shown)
+                    _run_side(side, _plan(side.ready, flags, order), each, slots.lane(), stop, shown)
                     for side, each in zip(sides, trials, strict=True)
                 )
                 waiting = asyncio.create_task(_show_waiting(shown))
@@ -160,11 +163,11 @@ def _write_notices(sides: Sequence[Side], written: frozenset[str], output: Outpu
     return written
 
 
-async def _run_side(side: Side, flags: Flags, trials: Trials, lane: Lane, stop: Stop, shown: CaseDisplay) -> Record:
+async def _run_side(side: Side, plan: RunPlan, trials: Trials, lane: Lane, stop: Stop, shown: CaseDisplay) -> Record:
     ready = side.ready
     record = await run_suite(
         ready.item.suite,
-        _plan(ready, flags),
+        plan,
         trials,
         lane=lane,
         stop=stop,
@@ -184,7 +187,7 @@ def _show_case(shown: CaseDisplay, case: CaseRecord, *, is_base: bool) -> None:
         shown.done(case, of_base=is_base)
 
 
-def _plan(ready: OpenSuite, flags: Flags) -> RunPlan:
+def _plan(ready: OpenSuite, flags: Flags, order: Sequence[int] | None) -> RunPlan:
     item, settings, stored = ready.item, ready.item.settings, ready.item.stored
     plan = RunPlan(
         cases=item.cases,
@@ -205,11 +208,13 @@ def _plan(ready: OpenSuite, flags: Flags) -> RunPlan:
         cases = (*item.cases, *base.unpaired)
         return replace(plan, cases=cases, commit=base.run.commit, folder=base.folder, available=base.trials)
     if stored is not None:
+        end = stored.record.certain
         return replace(
             plan,
             available=stored.trials.keys(),
             rejudged=stored.digest,
             stopped=stored.stopped,
             notices=stored.notices,
+            certain=None if end is None else CertainEnd(end.counted),
         )
-    return plan
+    return replace(plan, order=order)

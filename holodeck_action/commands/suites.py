@@ -21,6 +21,7 @@ from holodeck_action.reports.conclusion import Conclusion, conclude
 from holodeck_action.reports.history import NO_RUNS
 from holodeck_action.run.bases.base_suites import BaseSuite, load_base_suites
 from holodeck_action.run.bases.baselines import Base, FoundBase, MissingBase, attach_base, find_bases
+from holodeck_action.run.certain_end import case_order
 from holodeck_action.run.confirmation import base_of
 from holodeck_action.run.journal import JOURNAL_FILE, Journal, set_aside_journal
 from holodeck_action.run.loading import SuiteContext, ensure_writable
@@ -28,7 +29,7 @@ from holodeck_action.run.model_calls import make_budget
 from holodeck_action.run.open_suites import BaseToRun, OpenSuite, close_all, open_all
 from holodeck_action.run.options.request import Request
 from holodeck_action.run.options.settings import Flags
-from holodeck_action.run.past import histories_of
+from holodeck_action.run.past import KeptRuns, histories_of
 from holodeck_action.run.preflight import PreparedSuite
 from holodeck_action.run.shards import choose_part, durations_of
 from holodeck_action.run.signals import raise_on_signals
@@ -116,7 +117,8 @@ def _run_all(
     complete = blessed = True
     for sides, base, past in zip(started, bases, earlier, strict=True):
         head = sides[0]
-        done = _run(sides, request, output, deadline, stages, base)
+        order = _order(head.ready.item, base, past, job, output)
+        done = _run(sides, request, output, deadline, stages, base, order)
         record, results = attach_base(done.record, head.ready.item, base_of(head.ready, done.base, base))
         terms = Terms.against(None if results is None else results.results)
         concluded = conclude(record, terms, folder=head.ready.item.shown, earlier=past or NO_RUNS)
@@ -156,6 +158,19 @@ def _balance_shard(item: PreparedSuite, base: Base | None) -> PreparedSuite:
     shard = item.part.shard
     part = choose_part(item.cases, shard.number, shard.count, durations_of(base.results.results.record))
     return replace(item, part=part)
+
+
+def _order(
+    item: PreparedSuite, base: Base | None, past: KeptRuns | None, job: Job, output: Output
+) -> Sequence[int] | None:
+    """Return the positions of the cases that a suite asks until its exit code is certain, in order; None to ask all."""
+    if not item.settings.stop_when_certain or item.stored is not None:
+        return None
+    if job.base.on_default_branch:
+        output.note(f"{item.place}: stop: certain has no effect on the default branch, whose results are later bases")
+        return None
+    stored = base.results.results.record if isinstance(base, FoundBase) else None
+    return case_order(item, stored, frozenset() if past is None else past.flaky)
 
 
 def _print_plan(
@@ -209,6 +224,7 @@ def _run(
     deadline: float | None,
     stages: Sequence[Stages],
     stored_base: Base,
+    order: Sequence[int] | None,
 ) -> RunResult:
     """Run a suite and its base, and close their journals."""
     ready = sides[0].ready
@@ -221,7 +237,7 @@ def _run(
             asyncio.run(ready.close())
             raise
         with enter_all(stages, ready, user_output):
-            return asyncio.run(run_sides(sides, request.flags, output, deadline, executor, stored_base))
+            return asyncio.run(run_sides(sides, request.flags, output, deadline, executor, stored_base, order))
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
     finally:

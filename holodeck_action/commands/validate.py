@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from holodeck_action.decide.certainty import gates_by_end
 from holodeck_action.decide.exit_codes import ExitCode
 from holodeck_action.decide.number_texts import count_phrase
 from holodeck_action.run.caller import Caller
@@ -12,6 +13,7 @@ from holodeck_action.run.environments.extras import describe_needs, needed_extra
 from holodeck_action.run.loading import display_path, load_suites
 from holodeck_action.run.options.request import permissions_from
 from holodeck_action.run.preflight import check_targets
+from holodeck_action.suite.model.policy import Policy, fails_on_loss
 from holodeck_action.suite.yaml.garbage_collection import pause_garbage_collection
 from holodeck_action.text.plain import one_line
 
@@ -44,6 +46,18 @@ def validate_suites(given: Mapping[str, Any], caller: Caller) -> int:
         )
         if needs := needed_extras(suite, loaded.environ):
             caller.stdout.write(f"{place}: {one_line(loaded.redactor.text(describe_needs(needs)), _MAX_LINE)}\n")
+        if suite.policy.stop == "certain":
+            caller.stdout.write(f"{place}: {one_line(early_end_text(suite.policy), _MAX_LINE)}\n")
         for notice in (*suite.notices, *notes):
             caller.stderr.write(f"note: {one_line(loaded.redactor.text(notice), _MAX_LINE)}\n")
     return ExitCode.PASSED
+
+
+def early_end_text(policy: Policy) -> str:
+    """Return which gates of a suite can end its runs early with `stop: certain`, as a sentence."""
+    compared = policy.baseline.source is not None and fails_on_loss(policy.baseline)
+    early, late = gates_by_end(policy.gates, compared=compared)
+    named = " or ".join(early)
+    red = f"a certain violation of {named} ends a run early" if early else "no violation ends a run early"
+    waiting = f"; {' and '.join(late)} can be judged only after the last case" if late else ""
+    return f"stop: certain: {red}{waiting}; a run that passes ends early at most before its quarantined cases"

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from holodeck_action.decide.consumption import Total
 from holodeck_action.decide.gates import MIN_PASS_RATE, NOT_DETERMINED, GateInputs, Scores, judge_gates
 from holodeck_action.decide.verdict import GateVerdict, MetricSummary
-from holodeck_action.suite.model.policy import BOUNDS_OF_METRICS, Baseline, Gates, active_gates
+from holodeck_action.suite.model.policy import BOUNDS_OF_METRICS, Gates, active_gates
 
 _COUNTING = (MIN_PASS_RATE, "min_completeness", "max_errors", "max_flaky", "max_cost_usd", "max_total_tokens")
 """Gates on sums, which the extreme completions decide."""
@@ -82,12 +82,12 @@ def _is_settled(name: str, remaining: Remaining) -> bool:
     return name in _COUNTING or name.endswith(tuple(f".{key}" for key in _MEANS)) or not remaining.gating
 
 
-def gates_by_end(gates: Gates, baseline: Baseline | None) -> tuple[list[str], list[str]]:
+def gates_by_end(gates: Gates, *, compared: bool) -> tuple[list[str], list[str]]:
     """Return the names of the gates that can be violated for certain before all cases ran, and of those that cannot.
 
     Args:
         gates: the gates of a suite.
-        baseline: the settings of the comparison; None if the run is not compared.
+        compared: whether a comparison with a base can fail the run.
     """
     names = [name for name, gate, _ in active_gates(gates) if gate.looks_at not in ("base", "missing")]
     early = [name for name in names if name in _COUNTING]
@@ -97,7 +97,7 @@ def gates_by_end(gates: Gates, baseline: Baseline | None) -> tuple[list[str], li
         early += [f"metrics.{metric}.{key}" for key in keys if key in _MEANS]
         late += [f"metrics.{metric}.{key}" for key in keys if key not in _MEANS]
     late += ["summary"] if gates.summary is not None else []
-    late += ["the gates on the base"] if baseline is not None else []
+    late += ["the gates on the base"] if compared else []
     return early, late
 
 

@@ -212,7 +212,7 @@ def _case_judge(record: Record) -> Callable[[CaseRecord], CaseVerdict]:
     """Return a function that judges a case of the record."""
     quarantine, stop, certain = _active_entries(record), record.stop_when_decided, record.certain
     counted = None if certain is None else frozenset(certain.counted)
-    end = "" if certain is None else end_text(certain, len(record.cases))
+    end = "" if certain is None else stop_text(certain, len(record.cases))
 
     def judge(case: CaseRecord) -> CaseVerdict:
         reason = _quarantine_reason(case, quarantine)
@@ -226,7 +226,7 @@ def _case_judge(record: Record) -> Callable[[CaseRecord], CaseVerdict]:
     return judge
 
 
-def end_text(certain: CertainEnd, cases: int) -> str:
+def stop_text(certain: CertainEnd, cases: int) -> str:
     """Return when a run stopped, such as `stopped after 12 of 200 cases`."""
     return f"stopped after {len(certain.counted):,} of {count_phrase(cases, 'case')}"
 

@@ -22,6 +22,9 @@ from holodeck_action.record.result_files import (
 from holodeck_action.record.stored_cases import INDEXED_FROM, RecordError, StoredCases, index_cases
 from holodeck_action.text.given_paths import GivenPath
 
+NO_BASE = "is of a run that stopped when its exit code was certain, so not all of its cases count"
+"""Why the results of such a run cannot be a base, as the end of a sentence."""
+
 
 def make_base_results(record: Record) -> BaseResults:
     """Return a record as results that can be copied; its results file need not exist."""

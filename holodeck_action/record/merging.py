@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from holodeck_action.record.answer_notices import answer_notices
 from holodeck_action.record.base_results import make_base_results
-from holodeck_action.record.record import CaseRecord, ModelCalls, Record, RunInfo, Shard
+from holodeck_action.record.record import CaseRecord, CertainEnd, ModelCalls, Record, RunInfo, Shard
 from holodeck_action.record.result_files import BaseResults
 from holodeck_action.record.serialization import to_plain
 from holodeck_action.record.stored_cases import LazyCases, case_id, case_line
@@ -208,7 +208,9 @@ class _CaseMerger:
 
     def __init__(self, parts: Sequence[ShardResults], *, complete: bool) -> None:
         self._parts = parts
-        self._complete = complete and all(part.shard.stopped is None for part in parts)
+        self._complete = complete and all(
+            part.record.ended_early is None and part.record.certain is None for part in parts
+        )
         self._sources = array("H")
         self._problems: list[str] = []
         self._differing = 0
@@ -309,7 +311,17 @@ def _merge_records(parts: Sequence[ShardResults], *, complete: bool) -> Record:
         stopped="; ".join(ended) or None,
         notices=(*before, *answers, *after, *([] if shard.depends else [_NO_INPUTS_RECORDED])),
         configurations={name: found[name] for name in sorted(found)},
+        certain=_merge_ends(records, merger.cases),
     )
+
+
+def _merge_ends(records: Sequence[Record], cases: Sequence[CaseRecord]) -> CertainEnd | None:
+    """Return which of the merged cases count if a shard stopped because the exit code was certain; None if all do."""
+    ends = [record.certain for record in records if record.certain is not None]
+    if not ends:
+        return None
+    answered = {name: trials for end in ends for name, trials in end.not_counted.items()}
+    return CertainEnd(tuple(case.id for case in cases if case.trials), answered)
 
 
 def _merge_runs(runs: Sequence[RunInfo], first: RunInfo) -> RunInfo:

@@ -454,7 +454,7 @@ class CertainEnd(Struct, frozen=True, omit_defaults=True):
     """The end of a run that stopped because its exit code was certain (`stop: certain`).
 
     Attributes:
-        counted: ids of the cases that count, in the order of the run: the shortest first part that decides.
+        counted: ids of the cases that count.
         not_counted: finished trials of other cases, by case id; volatile.
     """
 

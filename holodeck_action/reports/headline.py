@@ -91,7 +91,8 @@ def headline(
     """
     if report.outcome == "passed":
         why = "" if _all_gates_hold(report) else f" · {style.text(report.reason, 300)}"
-        return Headline(passed_text(report), f"{_base_clause(report, style, base_details)}{why}")
+        base = _base_clause(report, style, base_details)
+        return Headline(passed_text(report), f"{base}{_end_clause(report, style)}{why}")
     if report.outcome == "stopped":
         return Headline(f"no verdict: {style.text(report.reason, 300)}", f" · {passed_text(report)}")
     causes = causes_of(report) if causes is None else causes
@@ -126,7 +127,11 @@ def is_unchanged(comparison: Comparison) -> bool:
 
 def _gating_cases(report: Report) -> int:
     counts = report.counts
-    return counts.passed + counts.failed + counts.error + counts.skipped
+    return counts.passed + counts.failed + counts.error + (0 if report.end else counts.skipped)
+
+
+def _end_clause(report: Report, style: Style) -> str:
+    return f" · {style.text(report.end, 240)}" if report.end else ""
 
 
 def _base_clause(report: Report, style: Style, base_details: str) -> str:
@@ -167,6 +172,7 @@ def _failed_headline(report: Report, style: Style, causes: Sequence[Cause], base
         decisive, *reasons = list(_violation_clauses(failed, comparison, style)) or [_failing_text(report)]
         first = "" if comparison is None else f"; {_no_regression_text(comparison, style, base_details)}"
     more = [f"and {count_phrase(len(reasons) - _GATES_NAMED, 'more gate')}"] if len(reasons) > _GATES_NAMED else []
+    first += _end_clause(report, style)
     return Headline(decisive, first, _cause_text(causes, style), " · ".join([*reasons[:_GATES_NAMED], *more]))
 
 
@@ -209,8 +215,9 @@ def _incomplete_headline(report: Report, style: Style, causes: Sequence[Cause]) 
     total = cases_text(_gating_cases(report))
     unjudged = [(counts.error, "could not be evaluated"), (counts.skipped, "did not run")]
     broken = [f"{number:,} of {total} {what}" for number, what in unjudged if number]
-    if not broken:
-        return Headline(f"no verdict: {style.text(report.reason, 300)}", f" · {passed_text(report)}")
+    if report.end or not broken:
+        rest = f" · {passed_text(report)}{_end_clause(report, style)}"
+        return Headline(f"no verdict: {style.text(report.reason, 300)}", rest)
     rest = "" if causes else f": {style.text(report.reason, 200)}"
     return Headline(
         f"no verdict: {' and '.join(broken)}", f"{rest} · {passed_text(report)}", _cause_text(causes, style)

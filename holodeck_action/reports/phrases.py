@@ -7,12 +7,13 @@ import shlex
 from functools import lru_cache
 
 from holodeck_action.decide.consumption import Spend, Total
-from holodeck_action.decide.gates import gate_sentence
+from holodeck_action.decide.gates import MIN_PASS_RATE, gate_sentence
 from holodeck_action.decide.number_texts import count_phrase, decisive_numbers
+from holodeck_action.decide.survey import stop_text
 from holodeck_action.decide.trials import CaseTrials, Ends, PassRates, SuiteTrials
-from holodeck_action.decide.verdict import Counts, GateVerdict, PanelSummary
+from holodeck_action.decide.verdict import Counts, GateVerdict, PanelSummary, Verdict
 from holodeck_action.record.judge_card import CardSummary, Estimate
-from holodeck_action.record.record import ModelCalls
+from holodeck_action.record.record import CertainEnd, ModelCalls
 from holodeck_action.reports.report_views import CaseView, MetricView, Report, ToolCallView
 from holodeck_action.suite.errors import SourceMark
 from holodeck_action.text.plain import one_line
@@ -289,3 +290,17 @@ def repository_path(folder: str | None, source: SourceMark) -> str | None:
     if path in (".", "..") or path.startswith("../") or len(path.encode()) > _MAX_PATH:
         return None
     return path
+
+
+def certain_end_text(verdict: Verdict, certain: CertainEnd, cases: int) -> str:
+    """Return how a run ended whose exit code was certain, such as `stopped after 12 of 200 cases: 1 failure decides`,
+    and how to run all cases."""
+    why = "the other cases cannot change the verdict"
+    failed = [gate.name for gate in verdict.gates if gate.state == "failed"]
+    if failed:
+        counts = {MIN_PASS_RATE: (verdict.counts.failed, "failure"), "max_errors": (verdict.counts.error, "error")}
+        number, noun = counts.get(failed[0], (1, failed[0]))
+        why = f"{count_phrase(number, noun) if failed[0] in counts else noun} decide{'s' * (number == 1)}"
+    elif verdict.outcome != "passed":
+        why = "these gates need more cases"
+    return f"{stop_text(certain, cases)}: {why} (stop: never runs all)"

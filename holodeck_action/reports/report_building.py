@@ -24,6 +24,7 @@ from holodeck_action.decide.verdict import (
 from holodeck_action.record.facts import value_or_none
 from holodeck_action.record.record import CaseRecord, Record, ToolInvocation, TurnRecord
 from holodeck_action.reports.history import History
+from holodeck_action.reports.phrases import certain_end_text
 from holodeck_action.reports.report_views import (
     REPORT_VERSION,
     CaseScore,
@@ -99,14 +100,16 @@ def build_report(
         history=history,
         trial_rates=surveyed.trials.summary,
         users=tuple(surveyed.users.summaries),
+        end="" if record.certain is None else certain_end_text(verdict, record.certain, len(record.cases)),
     )
 
 
 def _case_groups(record: Record, verdict: Verdict, surveyed: Survey) -> tuple[Sequence[CaseView], ...]:
     """Return the cases that need attention, the passing cases, and the cases without assertions."""
     gate, minimized, stop_early = record.gates.summary, surveyed.inputs.minimized, record.stop_when_decided
-    # Other shards run the cases without trials.
-    others = frozenset(surveyed.unrun) if record.run.shard is not None else frozenset()
+    # Other shards run the cases without trials, or they do not count.
+    apart = record.run.shard is not None or record.certain is not None
+    others = frozenset(surveyed.unrun) if apart else frozenset()
 
     def view(position: int) -> CaseView:
         judged = verdict.cases[position]

@@ -199,7 +199,8 @@ class Report(Struct, frozen=True, omit_defaults=True):
     """The view of a run.
 
     Every case is in exactly one of `attention` (failed, in error, not run or quarantined; worst first, then in suite
-    order), `passing` and `informational`; cases that another shard runs are in none of them. `folder` is the suite's
+    order), `passing` and `informational`; cases that another shard runs, and cases that do not count because the exit
+    code was certain, are in none of them. `end` is how such a run ended; else it is empty. `folder` is the suite's
     folder as the reader would type it, the prefix of source positions; it may be empty. `run` is None in a canonical
     report. `comparison` has the changes since the base; `base_missing` is the reason if the requested base is missing.
     Both are None if no comparison was requested. `history` is the trend of earlier runs and this one; None if there are
@@ -236,6 +237,7 @@ class Report(Struct, frozen=True, omit_defaults=True):
     history: History | None
     trial_rates: SuiteTrials | None
     users: tuple[UserSummary, ...] = ()
+    end: str = ""
 
 
 def canonical_report(report: Report) -> Report:

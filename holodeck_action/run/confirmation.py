@@ -52,7 +52,7 @@ def base_of(ready: OpenSuite, record: Record | None, stored: Base) -> Base:
 
 
 def cases_to_confirm(sides: Sequence[FinishedSide], stored: Base) -> Sequence[str]:
-    """Return the ids of the regressed cases that are asked again, worst first.
+    """Return the ids of the regressed cases that are asked again, worst first; none if the exit code is certain.
 
     Args:
         sides: the suite, and its base if one ran.
@@ -64,6 +64,8 @@ def cases_to_confirm(sides: Sequence[FinishedSide], stored: Base) -> Sequence[st
         return ()
     records = [side.ready.complete_record(side.record) for side in sides]
     if any(record.stopped is not None and record.run.shard is None for record in records):
+        return ()
+    if records[0].certain is not None:
         return ()
     record, results = attach_base(
         records[0], item, base_of(head.ready, records[1] if len(records) > 1 else None, stored)

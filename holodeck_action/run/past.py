@@ -23,6 +23,10 @@ class KeptRuns(EarlierRuns, Protocol):
     """Earlier runs of a suite, which can be stored with its results."""
 
     @property
+    def flaky(self) -> frozenset[str]:
+        """Ids of the cases that were flaky in recent runs."""
+
+    @property
     def saved_lines(self) -> tuple[bytes, ...]:
         """Lines of a file to store with the results, so that later reports show the same earlier runs."""
 

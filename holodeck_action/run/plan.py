@@ -215,6 +215,7 @@ def _suite_line(item: PreparedSuite, found: OwnEstimate | None, judging: Judging
     """Return the phrase for agent and judges; `calls` tells whether there are other model calls."""
     has_calls = found is not None or judging is not None or calls
     line = _model_words(item, found, has_calls=has_calls) + ("" if judging is None else f"; {judging}")
+    line += "; stop: certain may end the run earlier" if item.settings.stop_when_certain else ""
     return f"{line}; cached calls cost nothing" if has_calls and item.settings.calls.cache is not None else line
 
 

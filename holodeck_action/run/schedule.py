@@ -211,6 +211,8 @@ class _Work(Struct):
     resumed: Mapping[TrialKey, TrialRecord]
     on_trial: OnTrial
     on_case: Callable[[Case, Sequence[TrialRecord]], None]
+    is_certain: Callable[[int, Sequence[int]], bool]
+    certain: asyncio.Event
     available: Set[TrialKey] | None
     counted: list[tuple[int, ...] | None]
     begun: dict[int, dict[int, TrialRecord]] = field(default_factory=dict)
@@ -249,7 +251,8 @@ class _Work(Struct):
                 for index in indexes:
                     group.create_task(self._run_trial(place, case, index, done))
         self.on_case(case, [done[index] for index in sorted(done)])
-        self.counted_trials(place, case)
+        if self.is_certain(place, self.counted_trials(place, case)):
+            self.certain.set()
 
     def _next_trials(self, case: Case, done: Mapping[int, TrialRecord]) -> list[int]:
         wanted = self._wanted_trials(case, done)
@@ -299,6 +302,8 @@ async def run_cases(
     resumed: Mapping[TrialKey, TrialRecord],
     on_trial: OnTrial,
     on_case: Callable[[Case, Sequence[TrialRecord]], None],
+    order: Sequence[int] | None = None,
+    is_certain: Callable[[int, Sequence[int]], bool] = lambda place, counted: False,
     available: Set[TrialKey] | None = None,
 ) -> ScheduleResult:
     """Run every trial that is not finished yet.
@@ -314,25 +319,42 @@ async def run_cases(
         on_trial: called for each trial that may count, with the case's position, the case, the trial, and whether to
             journal it; resumed trials, and trials that a stop may have disturbed, are not to be journaled.
         on_case: called with every finished case, resumed ones included.
+        order: positions of the cases to run, in order; None for all cases.
+        is_certain: called with the position of every finished case and the indexes of its trials that count; returns
+            whether the exit code of the run is certain, so that the run ends.
         available: the trials that may be run; None to run all. A case without such a trial counts as finished.
 
     Returns:
         The indexes of the trials that count, and the reason if the run ended early.
     """
     counted: list[tuple[int, ...] | None] = [None] * len(cases)
+    certain = asyncio.Event()
     work = _Work(
-        trials, enumerate(cases), lane, stop_when_decided, stop, resumed, on_trial, on_case, available, counted
+        trials=trials,
+        pending=((place, cases[place]) for place in (range(len(cases)) if order is None else order)),
+        lane=lane,
+        stop_when_decided=stop_when_decided,
+        stop=stop,
+        resumed=resumed,
+        on_trial=on_trial,
+        on_case=on_case,
+        is_certain=is_certain,
+        certain=certain,
+        available=available,
+        counted=counted,
     )
     # Twice as many cases as sessions: answers are scored while the next sessions run.
     serving = asyncio.create_task(_serve(work, min(2 * lane.slots.count, max(1, len(cases)))))
-    stopping = asyncio.create_task(stop.wait())
-    await asyncio.wait({serving, stopping}, timeout=run_timeout_s, return_when=asyncio.FIRST_COMPLETED)
+    ending = [asyncio.create_task(stop.wait()), asyncio.create_task(certain.wait())]
+    await asyncio.wait({serving, *ending}, timeout=run_timeout_s, return_when=asyncio.FIRST_COMPLETED)
     stopped = stop.reason if stop.draining else None
     if not serving.done():
-        stopped = stop.reason or f"the run deadline of {run_timeout_s:g} s was reached"
+        if stop.requested or not certain.is_set():
+            stopped = stop.reason or f"the run deadline of {run_timeout_s:g} s was reached"
         serving.cancel()
         await asyncio.wait({serving})
-    stopping.cancel()
+    for task in ending:
+        task.cancel()
     if not serving.cancelled():
         serving.result()
     return ScheduleResult([work.counted_trials(place, case) for place, case in enumerate(cases)], stopped)

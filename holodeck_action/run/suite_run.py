@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from functools import partial
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -15,6 +16,7 @@ from holodeck_action.record.canonical import chosen_cases
 from holodeck_action.record.record import (
     SCHEMA_VERSION,
     CaseRecord,
+    CertainEnd,
     Provenance,
     Record,
     RunInfo,
@@ -24,7 +26,9 @@ from holodeck_action.record.record import (
     TrialRecord,
 )
 from holodeck_action.record.serialization import to_json
+from holodeck_action.record.stored_cases import case_id
 from holodeck_action.record.workflow_job import NO_JOB, WorkflowJob
+from holodeck_action.run.certain_end import DecidingPart
 from holodeck_action.run.conditions import run_notices
 from holodeck_action.run.journal import Journal
 from holodeck_action.run.kept_trials import KeptTrials
@@ -54,6 +58,9 @@ class RunPlan(Struct, frozen=True):
         notices: further notices, each one sentence.
         shard: the shard whose trials are `available`; None if the run has no shards.
         workflow_job: the workflow and job of this run, for the record.
+        order: positions of the cases that this run asks, in order; the run ends when its exit code is certain. None to
+            ask all cases in the order of the suite.
+        certain: how the run whose answers are graded again ended; None if all of its cases count.
     """
 
     cases: Sequence[Case]
@@ -70,6 +77,8 @@ class RunPlan(Struct, frozen=True):
     notices: tuple[str, ...] = ()
     shard: Shard | None = None
     workflow_job: WorkflowJob = NO_JOB
+    order: Sequence[int] | None = None
+    certain: CertainEnd | None = None
 
 
 async def run_suite(
@@ -117,6 +126,23 @@ async def run_suite(
     def report_case(case: Case, done: Sequence[TrialRecord]) -> None:
         on_case(case_record(case, tuple(done), redactor))
 
+    def bare_cases() -> Iterator[CaseRecord]:
+        return (case_record(case, (), redactor) for case in plan.cases)
+
+    made = Record(
+        schema_version=SCHEMA_VERSION,
+        suite=SuiteIdentity(redactor.text(suite.name), suite.file, suite.digest),
+        provenance=Provenance(__version__, ""),
+        gates=plan.gates,
+        quarantine=_quarantine_entries(suite, redactor),
+        stop_when_decided=plan.stop_when_decided,
+        cases=(),
+        run=RunInfo("", started.isoformat(), "", 0.0, platform.python_version()),
+    )
+    part = None
+    if plan.order is not None:
+        part = DecidingPart(plan.order, partial(_record_of_part, made, list(bare_cases()), kept), clock.monotonic)
+
     outcome = await run_cases(
         plan.cases,
         trials,
@@ -127,10 +153,17 @@ async def run_suite(
         resumed=resumed,
         on_trial=record_trial,
         on_case=report_case,
+        order=plan.order,
+        is_certain=(lambda place, counted: False) if part is None else part.finish,
         available=plan.available,
     )
-    bare = (case_record(case, (), redactor) for case in plan.cases)
-    records = kept.records(bare, outcome.counted)
+    counted, certain = outcome.counted, plan.certain
+    found = None if part is None or outcome.stopped is not None else part.conclude()
+    if found is not None and plan.order is not None and len(found) < len(plan.order):
+        finished = kept.records(bare_cases(), counted)
+        certain = _certain_end(finished, found)
+        counted = [indexes if at in found else () for at, indexes in enumerate(counted)]
+    records = kept.records(bare_cases(), counted)
     before = redactor.value(
         (*plan.notices, *run_notices(suite, plan.cases, plan.gates, plan.filters, started.date())),
     )
@@ -139,22 +172,17 @@ async def run_suite(
         shard = replace(shard, conditions=len(before), max_tokens=most, stopped=stopped)
         stopped = f"this is shard {shard} with {shard.cases} of {len(records)} cases; `merge` joins all shards"
     about = tuple(answer_notices(records, most)) if remarkable and shard is None else ()
-    return Record(
-        schema_version=SCHEMA_VERSION,
-        suite=SuiteIdentity(redactor.text(suite.name), suite.file, suite.digest),
+    return replace(
+        made,
         provenance=redactor.value(
             Provenance(__version__, plan.target, plan.commit, dict(plan.filters), plan.folder, plan.rejudged),
         ),
-        gates=plan.gates,
-        quarantine=_quarantine_entries(suite, redactor),
-        stop_when_decided=plan.stop_when_decided,
         cases=records,
-        run=RunInfo(
+        run=replace(
+            made.run,
             run_id=str(uuid.uuid4()),
-            started_at=started.isoformat(),
             finished_at=clock.now().isoformat(),
             duration_ms=1000 * (clock.monotonic() - begun),
-            python=platform.python_version(),
             resumed_trials=len(resumed),
             shard=shard,
             workflow=redactor.text(plan.workflow_job.workflow),
@@ -164,7 +192,23 @@ async def run_suite(
         chosen=chosen_cases(redactor.case_id(case.id, case.content_hash) for case in plan.cases),
         notices=(*before, *redactor.value((*about, *suite.notices))),
         marks=marks_of(suite, redactor),
+        certain=certain,
     )
+
+
+def _record_of_part(
+    made: Record, bare: Sequence[CaseRecord], kept: KeptTrials, counted: Mapping[int, Sequence[int]]
+) -> Record:
+    """Return the record of a run that stopped with the cases at the positions in `counted`."""
+    cases = kept.records(bare, [counted.get(at, ()) for at in range(len(bare))])
+    return replace(made, cases=cases, certain=CertainEnd(tuple(bare[at].id for at in counted)))
+
+
+def _certain_end(cases: Sequence[CaseRecord], counted: Sequence[int]) -> CertainEnd:
+    """Return the end of a run of which only the cases at these positions count; `cases` have all finished trials."""
+    others = {*range(len(cases))}.difference(counted)
+    answered = {case.id: case.trials for at in sorted(others) if (case := cases[at]).trials}
+    return CertainEnd(tuple(case_id(cases, at) for at in counted), answered)
 
 
 def marks_of(suite: Suite, redactor: Redactor) -> dict[str, SourceMark]:

@@ -149,7 +149,8 @@ async def with_custom_summary(record: Record, pool: WorkerPool, redactor: Redact
     """Call the suite's summary function, if its gates name one, and add the result to the record.
 
     The function takes `means`, the mean scores of metrics by name, and returns a number from 0 to 1. Any failure is
-    recorded as the reason for a missing score: the gate is then undetermined, never passed.
+    recorded as the reason for a missing score: the gate is then undetermined, never passed. The function is not called
+    for a run that stopped because its exit code was certain.
 
     Args:
         record: the record of the whole run.
@@ -157,7 +158,7 @@ async def with_custom_summary(record: Record, pool: WorkerPool, redactor: Redact
         redactor: masks secrets in the function's errors.
     """
     summary = record.gates.summary
-    if summary is None or summary.function is None:
+    if summary is None or summary.function is None or record.certain is not None:
         return record
     means = {name: metric.mean for name, metric in decide(record).metrics.items() if metric.mean is not None}
     return replace(record, summary=await _call_summary(summary.function, means, pool, redactor))

@@ -143,7 +143,7 @@ def completions(chance: Random, of: Record, counted: int, exhaustive: bool) -> I
     rest = of.cases[counted:]
     found = [[completed(chance, each, letters) for letters in outcomes(chance, each, len(rest) < 3)] for each in rest]
     ways: Iterator[Sequence[CaseRecord]] = (
-        iter(product(*found)) if exhaustive else (tuple(map(chance.choice, found)) for _ in range(60))  # type: ignore[arg-type]
+        iter(product(*found)) if exhaustive else (tuple(map(chance.choice, found)) for _ in range(60))
     )
     for last in ways:
         yield replace(of, cases=(*of.cases[:counted], *last))

@@ -31,6 +31,12 @@ class EarlierLines(HistoryLines, frozen=True):
     """The lines of earlier runs; implements `EarlierRuns`."""
 
     @property
+    def flaky(self) -> frozenset[str]:
+        """Ids of the cases that were flaky in recent runs; the lines must be those of one suite."""
+        found = history_of(self.lines) if self.lines else None
+        return frozenset() if found is None else frozenset(case.id for case in found.flaky)
+
+    @property
     def saved_lines(self) -> tuple[bytes, ...]:
         """The lines of the newest runs, encoded for the file next to the results."""
         return tuple(map(dump_line, self.lines[-_MOST_RUNS:]))

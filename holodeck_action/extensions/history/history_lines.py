@@ -253,7 +253,7 @@ def suite_name(folder: str | None, file: str) -> str:
 def _is_complete(record: Record, verdict: Verdict) -> bool:
     # With a violated gate the outcome is `failed` even if evaluations are missing.
     missing = any(gate.name == "min_completeness" and gate.state != "passed" for gate in verdict.gates)
-    return verdict.outcome in ("passed", "failed") and record.stopped is None and not missing
+    return verdict.outcome in ("passed", "failed") and record.stopped is None and record.certain is None and not missing
 
 
 def _limit_ids(ids: Iterable[str]) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from holodeck_action.github.bases.merge_base import WantedCommit
 from holodeck_action.github.rest.objects import ApiError
-from holodeck_action.record.base_results import parse_base_results
+from holodeck_action.record.base_results import NO_BASE, parse_base_results
 from holodeck_action.record.record import Record
 from holodeck_action.record.result_files import BaseResults
 from holodeck_action.record.stored_cases import RecordError
@@ -208,6 +208,8 @@ def check_results(content: bytes, name: str, suite: WantedSuite, commit: str) ->
         raise RecordError(f"{name}: claims to be of commit {said}, but belongs to {commit[:12]}")
     if record.stopped is not None:
         raise RecordError(f"{name}: is of a run that was stopped")
+    if record.certain is not None:
+        raise RecordError(f"{name}: {NO_BASE}")
     return found
 
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holodeck_action.github.annotations import locate_folder
-from holodeck_action.record.base_results import read_open_results, read_results_file
+from holodeck_action.record.base_results import NO_BASE, read_open_results, read_results_file
 from holodeck_action.record.record import BaseRun, Record, RecordedBaseline
 from holodeck_action.record.result_files import BaseResults, results_path
 from holodeck_action.record.stored_cases import RecordError
@@ -167,6 +167,8 @@ def _read_base_file(item: PreparedSuite, name: str) -> FoundBase:
                 found = read_open_results(opened, str(results))
     except OSError as error:
         raise RecordError(f"{name}: cannot be read: {error.strerror}; give the results.json of a run") from error
+    if found.results.record.certain is not None:
+        raise RecordError(f"{name}: {NO_BASE}; give the results.json of a run that asked all cases")
     return FoundBase(found, BaseRun(f"file:{name}", found.results.record.provenance.commit))
 
 

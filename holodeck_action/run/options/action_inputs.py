@@ -166,6 +166,11 @@ RUN_INPUTS: tuple[Input, ...] = (
             "max-cost-usd", DOLLARS, "Maximum cost of the model calls, in US dollars [default: no limit].", action=True
         ),
         Input("max-tokens", COUNT, "Maximum number of tokens that the model calls use [default: no limit]."),
+        Input(
+            "stop",
+            one_of("never", "certain"),
+            "Whether the run ends early; certain: when its exit code can no longer change [default: never].",
+        ),
         everyday=("target", "concurrency", "max-cost-usd"),
     ),
     *_in_group(

@@ -54,7 +54,8 @@ class Flags(Struct, frozen=True):
 
     `case_globs` and `tags` select cases: a case is selected if any glob matches its id or name, and if it has any of
     the tags. `failed_from` has the ids of an earlier run's cases that did not pass. `limit` keeps the first cases, and
-    `shard` is the part of the selected cases to run, such as `2/8`. `against` is another suite to compare with;
+    `shard` is the part of the selected cases to run, such as `2/8`. `stop` replaces the policy file's `stop`. `against`
+    is another suite to compare with;
     `against_target`, `against_model` and `against_prompt` are a variation of the same suite to compare with. `record`,
     `replay` and `cache` are folders of model calls. `policy` has values that override the policy file, by key, such as
     `gates.max_errors`; `extra` has the values of extensions' options, by setting name.
@@ -74,6 +75,7 @@ class Flags(Struct, frozen=True):
     case_globs: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     failed_from: frozenset[str] | None = None
+    stop: str | None = None
     limit: int | None = None
     shard: str | None = None
     record: GivenPath | None = None
@@ -139,7 +141,8 @@ class Settings(Struct, frozen=True):
 
     `run_timeout_s`, `max_cost_usd` (US dollars) and `max_tokens` are the suite's own limits; None if it has no limit,
     or if the command line sets one, which applies to all suites together. `workers` is the maximum number of processes
-    for the suite's own Python; `compared` tells whether the run is to be compared with a base.
+    for the suite's own Python; `compared` tells whether the run is to be compared with a base, and `stop_when_certain`
+    whether it ends when its exit code can no longer change.
     """
 
     concurrency: int
@@ -152,6 +155,7 @@ class Settings(Struct, frozen=True):
     max_tokens: int | None
     max_response_bytes: int
     stop_when_decided: bool
+    stop_when_certain: bool
     gates: Gates
     baseline: Baseline
     compared: bool
@@ -201,6 +205,7 @@ def merge(suite: Suite, flags: Flags, environ: Mapping[str, str]) -> Settings:
         max_tokens=None if flags.max_tokens is not None else budget.max_tokens,
         max_response_bytes=limits.max_response_bytes,
         stop_when_decided=suite.policy.trials.stop_when_decided and gates.max_flaky is None,
+        stop_when_certain=(flags.stop or suite.policy.stop) == "certain",
         gates=gates,
         baseline=baseline,
         compared=baseline.source is not None or flags.compared_with is not None,

@@ -381,6 +381,8 @@ class Policy(FormatModel):
     """What results are compared with, and what a loss does."""
     quarantine: Annotated[Lazy[tuple[QuarantineEntry, ...]], NoneAs([])] = ()
     """Cases that run but count in no gate until a date."""
+    stop: Literal["never", "certain"] = "never"
+    """Whether a run ends early. `certain`: when its exit code can no longer change. Example: `certain`."""
     budget: Annotated[Lazy[Budget], NoneAs({})] = Field(default_factory=Budget.model_construct)
     """What a run may spend."""
     limits: Annotated[Lazy[Limits], NoneAs({})] = Field(default_factory=Limits.model_construct)

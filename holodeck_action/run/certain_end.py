@@ -1,0 +1,106 @@
+"""Finds the first part of a run's cases that makes its exit code certain (`stop: certain`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence, Set
+from datetime import UTC, datetime
+
+from holodeck_action.decide.decision import decide
+from holodeck_action.decide.exit_codes import ExitCode
+from holodeck_action.decide.survey import is_expired, judge_cases
+from holodeck_action.record.record import Record
+from holodeck_action.run.preflight import PreparedSuite
+
+_SHARE, _ALLOWANCE_S = 0.05, 0.25
+"""A run spends at most this share of its time, and these seconds, on asking whether its exit code is certain."""
+Position = int
+"""Index of a case among all cases of a run."""
+
+
+def case_order(item: PreparedSuite, base: Record | None, flaky: Set[str]) -> list[Position]:
+    """Return the positions of the cases of a suite, or of its shard, in the order in which a run asks them.
+
+    Cases that failed on the base come first, then cases that were flaky, then the others, each in the order of the
+    suite. Quarantined cases, which count in no gate, come last.
+
+    Args:
+        item: the suite.
+        base: the record of the base; None if it is not known before the run.
+        flaky: ids of the cases that were flaky in the history, as in records.
+    """
+    failed = {verdict.id for verdict in judge_cases(base) if verdict.judged == "failed"} if base is not None else set()
+    today, own = datetime.now(UTC).date(), {case.id for case in item.own_cases}
+    waived = {entry.case for entry in item.suite.policy.quarantine if not is_expired(entry, today)}
+
+    def rank(at: Position) -> tuple[bool, bool, bool]:
+        case = item.cases[at]
+        recorded = item.redactor.case_id(case.id, case.content_hash)
+        return case.id in waived, recorded not in failed, recorded not in flaky
+
+    return sorted((at for at, case in enumerate(item.cases) if case.id in own), key=rank)
+
+
+class DecidingPart:
+    """Follows the finished cases of a run, and finds the shortest first part of its order that decides the exit code.
+
+    The part does not depend on the times at which cases finish: a longer part of the order decides if a shorter does.
+    """
+
+    def __init__(
+        self,
+        order: Sequence[Position],
+        record_of: Callable[[Mapping[Position, Sequence[int]]], Record],
+        monotonic: Callable[[], float],
+    ) -> None:
+        """Start with no finished case.
+
+        Args:
+            order: positions of the cases that this run asks, in order.
+            record_of: returns the record of the run as if it had stopped with only the cases at these positions, of
+                which the trials with these indexes count.
+            monotonic: returns the time in seconds.
+        """
+        self._order, self._record_of, self._monotonic = order, record_of, monotonic
+        self._finished: dict[Position, Sequence[int]] = {}
+        self._reached = self._undecided = 0
+        self._begun, self._spent = monotonic(), 0.0
+        self.found: Sequence[Position] | None = None
+        """Positions of the cases of the deciding part, in order; None if none is known."""
+
+    def finish(self, at: Position, counted: Sequence[int]) -> bool:
+        """Add a finished case with the indexes of its trials that count; return whether the exit code is known to be
+        certain."""
+        self._finished[at] = counted
+        if self._advance():
+            begun = self._monotonic()
+            if self._spent <= _ALLOWANCE_S + _SHARE * (begun - self._begun):
+                self._search()
+                self._spent += self._monotonic() - begun
+        return self.found is not None
+
+    def conclude(self) -> Sequence[Position] | None:
+        """Return the positions of the cases of the deciding part, in order; None if only all cases decide."""
+        if self._reached > self._undecided:
+            self._search()
+        return self.found
+
+    def _advance(self) -> bool:
+        """Return whether all cases of a longer part have finished."""
+        before = self._reached
+        while self._reached < len(self._order) and self._order[self._reached] in self._finished:
+            self._reached += 1
+        return self._reached > before
+
+    def _search(self) -> None:
+        low, high = self._undecided, self._reached
+        if self.found is not None or not self._decides(high):
+            self._undecided = high
+            return
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self._decides(middle) else (middle, high)
+        self.found = self._order[:high]
+
+    def _decides(self, length: int) -> bool:
+        verdict = decide(self._record_of({at: self._finished[at] for at in self._order[:length]}))
+        return verdict.exit_code in (ExitCode.PASSED, ExitCode.VIOLATED)
