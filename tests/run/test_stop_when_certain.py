@@ -14,6 +14,7 @@ from holodeck_action.record.canonical import canonical_json
 from holodeck_action.record.result_files import read_record
 from scripts.generated_suites import generated_suite
 from tests.commands.project import Finished, Project
+from tests.llm.models import KEY, FakeModels
 
 AGENT = """
 import os, time
@@ -49,6 +50,7 @@ def waived(*numbers: int) -> list[dict[str, str]]:
     ]
 
 
+@pytest.mark.proves("run: --stop", "Policy: stop")
 def test_with_default_gates_a_run_ends_at_its_first_failing_case(project: Project) -> None:
     agent_suite(project, 30, "5 9", stop="certain", limits={"concurrency": 1})
     finished, record = project.evaluate()
@@ -155,6 +157,30 @@ def test_a_killed_run_is_resumed_to_the_same_record(project: Project) -> None:
     assert finished.code == 1
     assert record.run.resumed_trials > 3
     assert canonical_json(record) == canonical_json(whole)
+
+
+def test_a_replay_has_the_same_bytes_though_other_cases_ran_beside(project: Project, models: FakeModels) -> None:
+    project.numbered(24)
+    project.policy(stop="certain")
+    answers = {f"what is {number}?": str(number) for number in range(24) if number != 9}
+    models.answer(lambda request: next((text for asked, text in answers.items() if asked in str(request.body)), "?"))
+    service = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": models.openai_url}
+    finished, record = project.evaluate("--record", "tape", "--concurrency", "4", **service)
+    assert finished.code == 1, finished.stdout + finished.stderr
+    assert record.certain is not None
+    assert len(record.certain.counted) == 10
+    assert len(models.requests) < 24
+    said = [
+        project.run("report", "out/results.json", "--canonical", "--format", form).stdout for form in ("json", "html")
+    ]
+    for concurrency in ("1", "12"):
+        again, replayed = project.evaluate("--replay", "tape", "--concurrency", concurrency, **service)
+        assert again.code == 1
+        assert canonical_json(replayed) == canonical_json(record)
+        shown = [
+            project.run("report", "out/results.json", "--canonical", "--format", form) for form in ("json", "html")
+        ]
+        assert [each.stdout for each in shown] == said
 
 
 def run_shard(project: Project, number: int, folder: str) -> Finished:
