@@ -1,8 +1,8 @@
 """Simulates a large run event by event: machines, cases, calls, limits, refusals, losses, coordinator and merge.
 
-The program's own `Window`, `Gate` and `refusal_wait` decide which calls are sent and how long a refused call waits. The
-simulation covers latencies of models, limits of the account, failing calls, CPU time (one core for the main process,
-one for the judges'), lost and replaced machines, and the coordinator. All times are in seconds.
+The program's own `Window`, `CircuitBreaker` and `refusal_wait` decide which calls are sent and how long a refused call
+waits. The simulation covers latencies of models, limits of the account, failing calls, CPU time (one core for the main
+process, one for the judges'), lost and replaced machines, and the coordinator. All times are in seconds.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 from bench.scale_model import Costs, Plan, coordinator_seconds, main_seconds, merge_seconds, start_seconds
 from bench.scale_stations import Account, Core
-from holodeck_action.llm.limits.gate import Gate, backoff_s
+from holodeck_action.llm.limits.circuit_breaker import CircuitBreaker, backoff_s
 from holodeck_action.llm.limits.limits import Window
 from holodeck_action.llm.retries import refusal_wait
 
@@ -136,7 +136,7 @@ class _Call:
     judge: bool
     refusals: int = 0
     faults: int = 0
-    place: int | None = None
+    queue_position: int | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -157,26 +157,26 @@ class Limit:
         """Start with an empty window of at most `most` calls."""
         self._simulation = simulation
         self.window = Window(most)
-        self._gate = Gate(PATIENT_S)
+        self._breaker = CircuitBreaker(PATIENT_S)
         self._queue: list[tuple[int, int, _Call]] = []
-        self._taken = self._places = 0
+        self._taken = self._positions = 0
         self._opening = False
 
     def ask(self, call: _Call) -> None:
         """Queue a call and send it when it is its turn; retries go before new calls."""
-        self._places += 1
-        if call.place is None:
-            call.place = self._places
-        heapq.heappush(self._queue, (call.place, self._places, call))
+        self._positions += 1
+        if call.queue_position is None:
+            call.queue_position = self._positions
+        heapq.heappush(self._queue, (call.queue_position, self._positions, call))
         self._send_waiting()
 
     def _send_waiting(self) -> None:
-        gate = self._gate
-        while self._queue and self._taken < self.window.size and (not gate.is_shut or gate.tries):
+        breaker = self._breaker
+        while self._queue and self._taken < self.window.size and (not breaker.is_open or breaker.trials):
             _, _, call = heapq.heappop(self._queue)
             if not call.case.machine.runs(call.case):
                 continue
-            gate.tries -= bool(gate.tries)
+            breaker.trials -= bool(breaker.trials)
             self._taken += 1
             self._send(call)
 
@@ -218,21 +218,21 @@ class Limit:
             wait = simulation.random.uniform(0.0, backoff_s(call.faults))
             simulation.schedule(simulation.now + wait, self.ask, call)
         else:
-            self._gate.note_answer()
+            self._breaker.note_answer()
             self.window.note_answer(started, simulation.now, max(1, busy), full=full)
             call.case.machine.continue_case(call)
         self._send_waiting()
 
     def _receive_refusal(self, call: _Call, started: float, busy: int) -> None:
-        simulation, gate = self._simulation, self._gate
+        simulation, breaker = self._simulation, self._breaker
         self._taken -= 1
         asked = simulation.plan.provider.retry_after_s
-        if gate.has_recent_answers:
+        if breaker.has_recent_answers:
             self.window.note_refusal(started, simulation.now, max(1, busy), asked)
-        gate.note_refusal(simulation.now, asked)
-        if gate.is_shut and not self._opening:
+        breaker.note_refusal(simulation.now, asked)
+        if breaker.is_open and not self._opening:
             self._opening = True
-            self._open_gate()
+            self._close_breaker()
         if call.case.machine.runs(call.case):
             call.refusals += 1
             wait = refusal_wait(call.refusals, asked, simulation.random.uniform)
@@ -245,14 +245,14 @@ class Limit:
             call.case.machine.take_back(call.case)
             self.ask(call)
 
-    def _open_gate(self) -> None:
-        wait = self._gate.seconds_to_wait(self._simulation.now)
+    def _close_breaker(self) -> None:
+        wait = self._breaker.seconds_to_wait(self._simulation.now)
         if wait > 0:
-            self._simulation.schedule(self._simulation.now + wait, self._open_gate)
+            self._simulation.schedule(self._simulation.now + wait, self._close_breaker)
             return
         self._opening = False
-        if self._gate.is_shut:
-            self._gate.allow_tries()
+        if self._breaker.is_open:
+            self._breaker.allow_trials()
         self._send_waiting()
 
 

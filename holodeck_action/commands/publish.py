@@ -21,7 +21,7 @@ from holodeck_action.decide.exit_codes import ExitCode, worst_exit_code
 from holodeck_action.decide.verdict import SuiteVerdict
 from holodeck_action.github.channel_options import channel_options_from
 from holodeck_action.github.channels import channel_lines
-from holodeck_action.github.event import Target, named_target
+from holodeck_action.github.event import Destination, named_destination
 from holodeck_action.github.publisher import Findings, open_publisher
 from holodeck_action.github.rest.payload import is_hash, is_repository
 from holodeck_action.record.base_results import read_base
@@ -74,11 +74,11 @@ def publish_runs(paths: Sequence[str], flags: Mapping[str, Any], caller: Caller)
     given = _settings(flags, caller)
     request = request_from({name: given.get(name) for name in ("template", "fail_on")})
     template = template_of(request.template)
-    target = _target(given, environ)
+    destination = _destination(given, environ)
     channel_options = channel_options_from(given, paths, environ)
-    publisher = open_publisher(channel_options, environ, caller.pause, evaluates=False, target=target)
+    publisher = open_publisher(channel_options, environ, caller.pause, evaluates=False, destination=destination)
     done = read_runs(paths, caller.cwd, Redactor(environment_secrets(environ) | {channel_options.token}))
-    publisher.begin([suite.report.provenance.commit for suite in done.suites] if target is not None else None)
+    publisher.begin([suite.report.provenance.commit for suite in done.suites] if destination is not None else None)
     reports = tuple(suite.report for suite in done.suites)
     findings = Findings(done.exit_code, reports, (), template, lambda text: _write_line(caller.stderr, f"note: {text}"))
     published = publisher.finish(findings)
@@ -100,7 +100,7 @@ def _settings(flags: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
     return {"github_token": caller.environ.get("GITHUB_TOKEN", ""), **given}
 
 
-def _target(given: Mapping[str, Any], environ: Mapping[str, str]) -> Target | None:
+def _destination(given: Mapping[str, Any], environ: Mapping[str, str]) -> Destination | None:
     """Return the commit and pull request that the caller names; None to use those of the event."""
     pull, sha = given.get("pull_request"), given.get("sha")
     repository = given.get("repository") or environ.get("GITHUB_REPOSITORY", "")
@@ -114,7 +114,7 @@ def _target(given: Mapping[str, Any], environ: Mapping[str, str]) -> Target | No
         raise ConfigurationError([f"--sha {one_line(sha, 80)!r} is not a full commit hash; give all 40 characters"])
     if not is_repository(repository):
         raise ConfigurationError(["publish: give --repository as OWNER/NAME, or set GITHUB_REPOSITORY"])
-    return named_target(repository, pull, sha)
+    return named_destination(repository, pull, sha)
 
 
 def _write_line(stream: TextIO, text: str) -> None:

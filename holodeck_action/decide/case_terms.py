@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holodeck_action.decide.terms import Compared, Higher, Lower, compare_thresholds, compare_trials, compared_fields
+from holodeck_action.decide.terms import Compared, Higher, Lower, compare_thresholds, compare_trials, comparison_rules
 from holodeck_action.decide.terms_changes import ChangedPlace, TermsChange, join_phrases, plain_name
 from holodeck_action.record.evaluation import Criteria
 from holodeck_action.record.own_terms import OwnCase, OwnTerms, OwnTurn, text_digest
@@ -127,7 +127,7 @@ def case_changes(before: CaseTerms, now: CaseTerms) -> Iterator[TermsChange]:
     found = [*_content_changes(before, now), *_metric_changes(before, now)]
     yield from found
     here = (ChangedPlace(now.title, now.source),)
-    for name, term in compared_fields(CaseRecord):
+    for name, term in comparison_rules(CaseRecord):
         then, new = getattr(before, name), getattr(now, name)
         way = term.compare(then, new)
         if name == "asserting":
@@ -220,7 +220,7 @@ def criteria_changes(name: str, before: Criteria, now: Criteria) -> Iterator[_Cr
     if before == now:
         return
     shown = plain_name(name)
-    for field, term in compared_fields(Criteria):
+    for field, term in comparison_rules(Criteria):
         then, new = getattr(before, field), getattr(now, field)
         way = term.compare(then, new)
         if way is None or way == "stricter":

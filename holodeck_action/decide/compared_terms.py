@@ -19,7 +19,7 @@ from holodeck_action.decide.case_terms import (
     recorded_terms,
 )
 from holodeck_action.decide.survey import is_expired
-from holodeck_action.decide.terms import EXPIRES, REACTIONS, compared_fields
+from holodeck_action.decide.terms import EXPIRES, REACTIONS, comparison_rules
 from holodeck_action.decide.terms_changes import (
     ChangedPlace,
     TermsChange,
@@ -148,7 +148,7 @@ class TermsTally:
         yield from self._field_changes(Baseline, self._base_settings, self._settings, "", "baseline")
         if self._base.baseline is not None and self._head.baseline is None:
             yield TermsChange("laxer", "is compared with no base", ())
-        for name, term in compared_fields(Record):
+        for name, term in comparison_rules(Record):
             if name == "stop_when_decided":
                 before, now = then.stop_when_decided, self._head.stop_when_decided
                 yield from self._field_change(name, term, before, now, "", "trials")
@@ -156,7 +156,7 @@ class TermsTally:
         yield from self._configuration_changes(then.configurations)
 
     def _field_changes(self, kind: type, before: Any, now: Any, label: str, prefix: str) -> Iterator[TermsChange]:
-        for name, term in compared_fields(kind):
+        for name, term in comparison_rules(kind):
             yield from self._field_change(name, term, getattr(before, name), getattr(now, name), label, prefix)
 
     def _field_change(
@@ -178,7 +178,7 @@ class TermsTally:
         if before is not None and now is None:
             yield TermsChange("laxer", "switches off the gate summary", (self._key_place("gates.summary"),))
         elif before is not None and now is not None:
-            for name, term in compared_fields(GateSummary):
+            for name, term in comparison_rules(GateSummary):
                 for change in self._field_change(
                     name, term, getattr(before, name), getattr(now, name), "summary.{}", ""
                 ):
@@ -242,7 +242,7 @@ class TermsTally:
 
 def _judge_changes(shown: str, before: Configuration, now: Configuration) -> Iterator[TermsChange]:
 
-    for name, term in compared_fields(Configuration):
+    for name, term in comparison_rules(Configuration):
         then, new = getattr(before, name), getattr(now, name)
         if term.compare(then, new) is None:
             continue

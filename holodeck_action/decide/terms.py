@@ -208,8 +208,9 @@ DECLARED: Mapping[type, Mapping[str, Term]] = {
 
 
 @cache
-def compared_fields(kind: type) -> Sequence[tuple[str, Compared]]:
-    """Return the fields of a type that are compared one by one, with their terms, in the order of `DECLARED`."""
+def comparison_rules(kind: type) -> Sequence[tuple[str, Compared]]:
+    """Return the name and the comparison rule of each field of a type that is compared on its own, in the order of
+    `DECLARED`."""
     return [(name, term) for name, term in DECLARED[kind].items() if not isinstance(term, Parts | Joint | NoTerm)]
 
 

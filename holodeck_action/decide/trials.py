@@ -42,8 +42,8 @@ def pass_hat_k(n: int, c: int, k: int) -> float:
     return math.comb(c, k) / math.comb(n, k)
 
 
-class Ends(Struct, frozen=True):
-    """The smallest and the largest possible value of a number; equal if the number is known."""
+class Bounds(Struct, frozen=True):
+    """The smallest and the largest possible value of a number; both are equal if the number is known exactly."""
 
     low: float
     high: float
@@ -54,8 +54,8 @@ class PassRates(Struct, frozen=True):
     (`pass_hat_k`)."""
 
     k: int
-    pass_at_k: Ends
-    pass_hat_k: Ends
+    pass_at_k: Bounds
+    pass_hat_k: Bounds
 
 
 class CaseTrials(Struct, frozen=True):
@@ -166,8 +166,8 @@ def _rates(repeat: int, passed: int, failed: int, k: int) -> PassRates:
     fewest, most = passed, repeat - failed
     return PassRates(
         k,
-        Ends(pass_at_k(repeat, fewest, k), pass_at_k(repeat, most, k)),
-        Ends(pass_hat_k(repeat, fewest, k), pass_hat_k(repeat, most, k)),
+        Bounds(pass_at_k(repeat, fewest, k), pass_at_k(repeat, most, k)),
+        Bounds(pass_hat_k(repeat, fewest, k), pass_hat_k(repeat, most, k)),
     )
 
 
@@ -175,12 +175,12 @@ def _mean_rates(found: Sequence[tuple[int, int, int, bool, bool, float]], k: int
     rates = [(_rates(repeat, passed, failed, k), weight) for repeat, passed, failed, _, _, weight in found]
     at = [(each.pass_at_k, weight) for each, weight in rates]
     hat = [(each.pass_hat_k, weight) for each, weight in rates]
-    return PassRates(k, _mean_ends(at), _mean_ends(hat))
+    return PassRates(k, _mean_bounds(at), _mean_bounds(hat))
 
 
-def _mean_ends(found: Sequence[tuple[Ends, float]]) -> Ends:
-    low = _mean([(ends.low, weight) for ends, weight in found])
-    return Ends(low, _mean([(ends.high, weight) for ends, weight in found]))
+def _mean_bounds(found: Sequence[tuple[Bounds, float]]) -> Bounds:
+    low = _mean([(bounds.low, weight) for bounds, weight in found])
+    return Bounds(low, _mean([(bounds.high, weight) for bounds, weight in found]))
 
 
 def _mean(values: Sequence[tuple[float, float]]) -> float:

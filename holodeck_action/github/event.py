@@ -1,4 +1,5 @@
-"""The target of an event: its commit, its pull request, and the permissions of its token.
+"""Determines where the results of a workflow run are published, from its event: commit and pull request, and the
+permissions of the token.
 
 GitHub is not called here (`holodeck_action.github.lookup` does that). Sources: GitHub's documentation, "Events that
 trigger workflows"; for tokens of forks and Dependabot, "Automatic token authentication" and "Dependabot on GitHub
@@ -59,7 +60,7 @@ class NoPull(Struct, frozen=True):
 Lookup = ByNumber | ByCommit | ByHead | NoPull
 
 
-class Target(Struct, frozen=True):
+class Destination(Struct, frozen=True):
     """The commit and pull requests to publish to; the defaults fit a checked-out commit of this repository.
 
     Attributes:
@@ -96,13 +97,14 @@ class Target(Struct, frozen=True):
         return Origin(self.event, self.privileged, self.fork)
 
 
-def event_target(environ: Mapping[str, str]) -> Target:
-    """Return the target of a step's event. If the event cannot be read, its code counts as untrusted."""
+def event_destination(environ: Mapping[str, str]) -> Destination:
+    """Return the destination for the event of the current step. If the event cannot be read, the code of the checkout
+    counts as untrusted."""
     try:
         return resolve_event(*read_event(environ), environ)
     except EventError as error:
         origin = origin_of(environ.get("GITHUB_EVENT_NAME", "").strip(), None)
-        return Target(
+        return Destination(
             origin.event,
             environ.get("GITHUB_REPOSITORY", ""),
             None,
@@ -114,8 +116,8 @@ def event_target(environ: Mapping[str, str]) -> Target:
         )
 
 
-def named_target(repository: str, pull: int | None, sha: str | None) -> Target:
-    """Return the target that command-line arguments name, instead of an event's.
+def named_destination(repository: str, pull: int | None, sha: str | None) -> Destination:
+    """Return the destination that command-line arguments name; the event is not used.
 
     Args:
         repository: `owner/name`.
@@ -128,11 +130,11 @@ def named_target(repository: str, pull: int | None, sha: str | None) -> Target:
     elif sha is not None:
         lookup = ByCommit(sha)
     # A caller who names the commit vouches for it.
-    return Target("", repository, sha, lookup, checks_out_head=sha is not None)
+    return Destination("", repository, sha, lookup, checks_out_head=sha is not None)
 
 
-def resolve_event(event_name: str, payload: Mapping[str, Any], environ: Mapping[str, str]) -> Target:
-    """Return the target of an event.
+def resolve_event(event_name: str, payload: Mapping[str, Any], environ: Mapping[str, str]) -> Destination:
+    """Return the destination for an event.
 
     A reusable workflow (`workflow_call`) gets its caller's event and payload.
 
@@ -144,9 +146,11 @@ def resolve_event(event_name: str, payload: Mapping[str, Any], environ: Mapping[
     Raises:
         EventError: the payload does not fit the event, or the input `pr-number` is not a number.
     """
-    target = _RESOLVERS.get(event_name, _commit_target)(_Event(event_name, Payload(event_name, payload), environ))
+    destination = _RESOLVERS.get(event_name, _commit_destination)(
+        _Event(event_name, Payload(event_name, payload), environ)
+    )
     origin = origin_of(event_name, payload)
-    return replace(target, fork=origin.fork, privileged=origin.privileged)
+    return replace(destination, fork=origin.fork, privileged=origin.privileged)
 
 
 def is_fork(pull: Pull) -> bool:
@@ -184,11 +188,11 @@ class _Event(Struct, frozen=True):
             f"as for forks ({FORKS})"
         )
 
-    def target(self, sha: str | None, lookup: Lookup, read_only_reason: str = "") -> Target:
-        return Target(self.name, self.repository, sha, lookup, read_only_reason=read_only_reason)
+    def destination(self, sha: str | None, lookup: Lookup, read_only_reason: str = "") -> Destination:
+        return Destination(self.name, self.repository, sha, lookup, read_only_reason=read_only_reason)
 
 
-def _pull_request_target(event: _Event) -> Target:
+def _pull_request_destination(event: _Event) -> Destination:
     payload = event.payload
     sha = payload.hash("pull_request.head.sha")
     number = payload.number("pull_request.number")
@@ -204,39 +208,39 @@ def _pull_request_target(event: _Event) -> Target:
     merge_sha = final if is_hash(final) else tested
     state = "open" if payload.get("pull_request.state") == "open" else "closed"
     pull = Pull(number, state, sha, head, base, merge_sha)
-    target_event = event.name == "pull_request_target"
+    is_target_event = event.name == "pull_request_target"
     read_only_reason = event.read_only_reason
-    if is_fork(pull) and not target_event:
+    if is_fork(pull) and not is_target_event:
         read_only_reason = (
             f"the token of a {event.name} run for a fork is read-only: publish from a second workflow ({FORKS})"
         )
     return replace(
-        event.target(sha, ByNumber(number), read_only_reason),
+        event.destination(sha, ByNumber(number), read_only_reason),
         equivalent_commits=frozenset({merge_sha} if merge_sha is not None and merge_sha != sha else ()),
         # A run for a merged pull request checks out the base branch, which may have newer commits.
-        checks_out_head=not target_event and not merged,
+        checks_out_head=not is_target_event and not merged,
         pull=pull,
     )
 
 
-def _push_target(event: _Event) -> Target:
+def _push_destination(event: _Event) -> Destination:
     payload = event.payload
     ref = payload.get("ref")
     shown = one_line(ref, 100) if isinstance(ref, str) else "a reference"
     read_only_reason = event.read_only_reason
     if payload.get("deleted") is True:
         # The run then belongs to the default branch.
-        return event.target(
+        return event.destination(
             event.sha, NoPull(f"the push deleted {shown}: it belongs to no pull request"), read_only_reason
         )
     # For an annotated tag, `after` is the tag object, not its commit.
     sha = event.sha or (payload.hash("head_commit.id") if payload.optional("head_commit") else payload.hash("after"))
     if isinstance(ref, str) and ref.startswith("refs/tags/"):
-        return event.target(sha, NoPull(f"{shown} is a tag, which belongs to no pull request"), read_only_reason)
-    return event.target(sha, ByCommit(sha), read_only_reason)
+        return event.destination(sha, NoPull(f"{shown} is a tag, which belongs to no pull request"), read_only_reason)
+    return event.destination(sha, ByCommit(sha), read_only_reason)
 
 
-def _merge_group_target(event: _Event) -> Target:
+def _merge_group_destination(event: _Event) -> Destination:
     ref = event.payload.get("merge_group.head_ref")
     found = _QUEUE.fullmatch(ref) if isinstance(ref, str) else None
     lookup: Lookup = (
@@ -244,16 +248,16 @@ def _merge_group_target(event: _Event) -> Target:
         if found is not None and int(found[1]) > 0
         else NoPull("the merge queue's branch names no pull request")
     )
-    return replace(event.target(event.payload.hash("merge_group.head_sha"), lookup), comments=False)
+    return replace(event.destination(event.payload.hash("merge_group.head_sha"), lookup), comments=False)
 
 
-def _workflow_run_target(event: _Event) -> Target:
+def _workflow_run_destination(event: _Event) -> Destination:
     payload = event.payload
     sha = payload.hash("workflow_run.head_sha")
     payload.repository("repository.full_name")
     if payload.optional("workflow_run.head_repository") is None:
         # The fork is deleted; its pull requests can still be found by the commit.
-        return _other_run_target(event, sha, ByCommit(sha))
+        return _other_run_destination(event, sha, ByCommit(sha))
     payload.repository("workflow_run.head_repository.full_name")
     numbers = _listed_pulls(payload, sha)
     lookup: Lookup
@@ -264,11 +268,11 @@ def _workflow_run_target(event: _Event) -> Target:
     else:
         owner = payload.login("workflow_run.head_repository.owner.login")
         lookup = ByHead(owner, payload.branch("workflow_run.head_branch"), sha)
-    return _other_run_target(event, sha, lookup)
+    return _other_run_destination(event, sha, lookup)
 
 
-def _other_run_target(event: _Event, sha: str | None, lookup: Lookup) -> Target:
-    return replace(event.target(sha, lookup), checks_out_head=False)
+def _other_run_destination(event: _Event, sha: str | None, lookup: Lookup) -> Destination:
+    return replace(event.destination(sha, lookup), checks_out_head=False)
 
 
 def _listed_pulls(payload: Payload, sha: str) -> tuple[int, ...]:
@@ -286,27 +290,27 @@ def _listed_pulls(payload: Payload, sha: str) -> tuple[int, ...]:
     return tuple(dict.fromkeys(numbers))
 
 
-def _issue_comment_target(event: _Event) -> Target:
+def _issue_comment_destination(event: _Event) -> Destination:
     number = event.payload.number("issue.number")
     if event.payload.optional("issue.pull_request") is None:
-        return event.target(event.sha, NoPull(f"the comment is on issue #{number}, which is not a pull request"))
-    return _named_pull_target(event, number)
+        return event.destination(event.sha, NoPull(f"the comment is on issue #{number}, which is not a pull request"))
+    return _named_pull_destination(event, number)
 
 
-def _dispatch_target(event: _Event) -> Target:
+def _dispatch_destination(event: _Event) -> Destination:
     inputs = event.payload.optional("inputs") or {}
     given = {
         _parse_number(value) for name in ("pr-number", "pr_number") if (value := inputs.get(name)) not in (None, "")
     }
     if not given:
-        return event.target(event.sha, NoPull("workflow_dispatch was given no input `pr-number`"))
+        return event.destination(event.sha, NoPull("workflow_dispatch was given no input `pr-number`"))
     number = given.pop()
     if given or number is None:
         raise EventError(
             "workflow_dispatch: the input `pr-number` is not the number of a pull request: give one such as `7`, "
             "or leave it empty if the run belongs to none"
         )
-    return _named_pull_target(event, number)
+    return _named_pull_destination(event, number)
 
 
 def _parse_number(value: object) -> int | None:
@@ -316,24 +320,24 @@ def _parse_number(value: object) -> int | None:
     return value if isinstance(value, int) and is_number(value) else None
 
 
-def _named_pull_target(event: _Event, number: int) -> Target:
-    """Return the target for a pull request that the user named; such a run checks out the default branch."""
-    return _other_run_target(event, None, ByNumber(number))
+def _named_pull_destination(event: _Event, number: int) -> Destination:
+    """Return the destination for a pull request that the user named; such a run checks out the default branch."""
+    return _other_run_destination(event, None, ByNumber(number))
 
 
-def _commit_target(event: _Event) -> Target:
+def _commit_destination(event: _Event) -> Destination:
     reason = f"{one_line(event.name, 60)} belongs to no pull request" if event.name else "this is not a workflow run"
-    return event.target(event.sha, NoPull(reason), event.read_only_reason)
+    return event.destination(event.sha, NoPull(reason), event.read_only_reason)
 
 
-_RESOLVERS: Mapping[str, Callable[[_Event], Target]] = {
-    "pull_request": _pull_request_target,
-    "pull_request_review": _pull_request_target,
-    "pull_request_review_comment": _pull_request_target,
-    "pull_request_target": _pull_request_target,
-    "push": _push_target,
-    "merge_group": _merge_group_target,
-    "workflow_run": _workflow_run_target,
-    "issue_comment": _issue_comment_target,
-    "workflow_dispatch": _dispatch_target,
+_RESOLVERS: Mapping[str, Callable[[_Event], Destination]] = {
+    "pull_request": _pull_request_destination,
+    "pull_request_review": _pull_request_destination,
+    "pull_request_review_comment": _pull_request_destination,
+    "pull_request_target": _pull_request_destination,
+    "push": _push_destination,
+    "merge_group": _merge_group_destination,
+    "workflow_run": _workflow_run_destination,
+    "issue_comment": _issue_comment_destination,
+    "workflow_dispatch": _dispatch_destination,
 }

@@ -106,11 +106,11 @@ class Job:
         """
         if self.environ.get("GITHUB_ACTIONS") != "true":
             return CodeAllowed(OUTSIDE)
-        from holodeck_action.github.event import event_target
+        from holodeck_action.github.event import event_destination
         from holodeck_action.github.lookup import evaluation_permission, find_pulls
 
-        target = event_target(self.environ)
-        return evaluation_permission(target, lambda: find_pulls(target, self.api(folder)), accepted=accepted)
+        destination = event_destination(self.environ)
+        return evaluation_permission(destination, lambda: find_pulls(destination, self.api(folder)), accepted=accepted)
 
     def commit_to_compare(self, evaluated: str | None, folder: Path) -> WantedCommit | NoCommit:
         """Return the commit to compare with; see `wanted_commit`.

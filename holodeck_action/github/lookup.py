@@ -1,4 +1,4 @@
-"""Finds the pull requests of a target, and checks the conditions for evaluating and publishing them."""
+"""Finds the pull requests to publish to, and checks the conditions for evaluating and publishing them."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import replace
 
 from msgspec import Struct
 
-from holodeck_action.github.event import ByCommit, ByHead, ByNumber, NoPull, Target, is_fork
+from holodeck_action.github.event import ByCommit, ByHead, ByNumber, Destination, NoPull, is_fork
 from holodeck_action.github.rest.api import Api
 from holodeck_action.github.rest.objects import ApiError, Pull
 from holodeck_action.workers.permission import CodeAllowed
 
 
 class FoundPulls(Struct, frozen=True):
-    """The pull requests of a target.
+    """The result of a search for the pull requests of a destination.
 
     Attributes:
         sha: the commit of the check run; None if it is unknown.
@@ -27,46 +27,48 @@ class FoundPulls(Struct, frozen=True):
     reason: str
 
 
-def find_pulls(target: Target, api: Api) -> FoundPulls:
-    """Return the pull requests of a target; GitHub is called at most once, and not if the event suffices.
+def find_pulls(destination: Destination, api: Api) -> FoundPulls:
+    """Return the pull requests of a destination; GitHub is called at most once, and not if the event suffices.
 
     Pull requests whose head is another commit are left out, since a newer head has its own run.
 
     Raises:
         ApiError: GitHub gave no answer.
     """
-    if isinstance(target.lookup, NoPull):
-        return FoundPulls(target.sha, (), target.lookup.reason)
-    if not target.comments:
-        return FoundPulls(target.sha, (), _QUEUED)
-    if target.pull is not None:
-        return FoundPulls(target.pull.head_sha, (target.pull,), "")
-    match target.lookup:
+    if isinstance(destination.lookup, NoPull):
+        return FoundPulls(destination.sha, (), destination.lookup.reason)
+    if not destination.comments:
+        return FoundPulls(destination.sha, (), _QUEUED)
+    if destination.pull is not None:
+        return FoundPulls(destination.pull.head_sha, (destination.pull,), "")
+    match destination.lookup:
         case ByNumber(number):
             pull = api.pull(number)
-            return _pulls_at_head((pull,), target.sha or pull.head_sha)
+            return _pulls_at_head((pull,), destination.sha or pull.head_sha)
         case ByCommit(sha):
-            return _pulls_at_head(_open_pulls(api.pulls_of_commit(sha), target.repository), sha)
+            return _pulls_at_head(_open_pulls(api.pulls_of_commit(sha), destination.repository), sha)
         case ByHead(owner, branch, sha):
-            return _pulls_at_head(_open_pulls(api.pulls_of_head(owner, branch), target.repository), sha)
+            return _pulls_at_head(_open_pulls(api.pulls_of_head(owner, branch), destination.repository), sha)
 
 
-def evaluation_permission(target: Target, fetch: Callable[[], FoundPulls] | None, *, accepted: bool) -> CodeAllowed:
-    """Return the permission to evaluate the code of a target.
+def evaluation_permission(
+    destination: Destination, fetch: Callable[[], FoundPulls] | None, *, accepted: bool
+) -> CodeAllowed:
+    """Return the permission to evaluate the code that the event of a workflow run is about.
 
     An agent.yaml is code: its tools run, and its prompts can make a model reveal keys. Publishing a record evaluates
     nothing and needs no permission.
 
     Args:
-        target: the target of the event.
-        fetch: returns the target's pull requests from GitHub; None if GitHub cannot be called, so that code of unknown
-            origin is refused.
+        destination: the destination for the event.
+        fetch: returns the pull requests of the destination from GitHub; None if GitHub cannot be called, so that code
+            of unknown origin is refused.
         accepted: whether the workflow's author accepts the risk (option `allow-unsafe-forks`).
 
     Raises:
         CodeRefusedError: the code must not be evaluated here.
     """
-    origin = target.origin
+    origin = destination.origin
     if fetch is not None and origin.privileged and origin.fork is None:
         try:
             pulls = fetch().pulls
@@ -77,26 +79,27 @@ def evaluation_permission(target: Target, fetch: Callable[[], FoundPulls] | None
     return CodeAllowed(origin, accepted)
 
 
-def check_evaluated(target: Target, found: FoundPulls, commit: str | None) -> str | None:
-    """Return the reason if a run did not evaluate the target's commit; None if it did.
+def check_evaluated(destination: Destination, found: FoundPulls, commit: str | None) -> str | None:
+    """Check that a run evaluated the commit that it is about to publish results for.
 
     Without this check, a workflow that evaluates the default branch instead of the pull request would let the pull
     request pass. `commit` is the evaluated commit in the record; None if it is unknown.
 
     Returns:
-        One sentence with the needed input of actions/checkout, if the target's head is not checked out by default and
-        the commit is neither the head nor its test merge commit; else None.
+        None if the run evaluated this commit or its test merge commit, or if a workflow checks out the commit by
+        default. Otherwise one sentence with the reason and the needed input of actions/checkout.
     """
-    if target.checks_out_head:
+    if destination.checks_out_head:
         return None
     merged = {pull.merge_sha for pull in found.pulls} - {None}
-    if found.sha is not None and commit is not None and commit in {found.sha, *merged, *target.equivalent_commits}:
+    if found.sha is not None and commit is not None and commit in {found.sha, *merged, *destination.equivalent_commits}:
         return None
     evaluated = f"commit {commit[:12]} was evaluated" if commit else "the evaluated commit is unknown"
     numbers = ", ".join(f"#{pull.number}" for pull in found.pulls)
     head = f"commit {found.sha[:12]}" if found.sha else "an unknown commit"
     expected = f"the pull request {numbers} is at {head}" if numbers else f"the event is about {head}"
-    return f"{evaluated}, but {expected}, so nothing is published for it: {_CHECKOUT.get(target.event, _CHECKOUT_SHA)}"
+    remedy = _CHECKOUT.get(destination.event, _CHECKOUT_SHA)
+    return f"{evaluated}, but {expected}, so nothing is published for it: {remedy}"
 
 
 def _open_pulls(pulls: Iterable[Pull], repository: str) -> tuple[Pull, ...]:

@@ -17,7 +17,7 @@ from holodeck_action.github.annotations import MOST_ANNOTATIONS, Annotation, as_
 from holodeck_action.github.case_annotations import annotate
 from holodeck_action.github.channel_options import ChannelOptions
 from holodeck_action.github.channels import Access, Channel, Failed, Outcome, Published, Skipped
-from holodeck_action.github.event import Target, event_target
+from holodeck_action.github.event import Destination, event_destination
 from holodeck_action.github.lookup import FoundPulls, check_evaluated, evaluation_permission, find_pulls
 from holodeck_action.github.rest.api import connect
 from holodeck_action.github.rest.objects import ApiError, CheckRun, Pull
@@ -96,7 +96,7 @@ class Publisher:
 
     def __init__(
         self,
-        target: Target,
+        destination: Destination,
         connection: Connection,
         channel_options: ChannelOptions,
         place: LinkContext,
@@ -108,7 +108,7 @@ class Publisher:
         `run` is `ID/ATTEMPT` of the workflow run; empty outside of a workflow. `earlier` is `external_id` of the
         program that restarted itself as this one; empty if it did not restart.
         """
-        self._target = target
+        self._destination = destination
         self._connection = connection
         self._options = channel_options
         self._place = place
@@ -133,7 +133,7 @@ class Publisher:
         """
         access = self._connection.access
         fetch = None if access is None else partial(self._find_pulls, access)
-        return evaluation_permission(self._target, fetch, accepted=self._options.allow_unsafe_forks)
+        return evaluation_permission(self._destination, fetch, accepted=self._options.allow_unsafe_forks)
 
     def begin(self, commits: Sequence[str | None] | None) -> None:
         """Show on GitHub that a run is in progress.
@@ -142,7 +142,7 @@ class Publisher:
             commits: the commit that is checked out for each suite, None if it is unknown; None instead of a sequence if
                 another job's record is published.
         """
-        if commits is not None and not self._target.checks_out_head:
+        if commits is not None and not self._destination.checks_out_head:
             self._commits = tuple(commits)
         if self._options.is_requested("check"):
             self._check = self._call_guarded(self._start_check)
@@ -179,7 +179,7 @@ class Publisher:
             return Skipped(foreign, requested=True)
         if self._connection.no_check is not None:
             return Skipped(self._connection.no_check, requested=True)
-        sha = self._target.sha or self._find_pulls(github).sha
+        sha = self._destination.sha or self._find_pulls(github).sha
         if sha is None:
             return Skipped(self._find_pulls(github).reason, requested=False)
         if self._earlier:
@@ -249,7 +249,7 @@ class Publisher:
 
         ended = self._each_pull("comment", write)
         return tuple(outcome for _, outcome in ended), stale_notice(
-            self._target, self._place_with_commit(), ended, earlier
+            self._destination, self._place_with_commit(), ended, earlier
         )
 
     def _write_comment(self, github: Access, pull: Pull, findings: Findings) -> CommentResult:
@@ -307,11 +307,11 @@ class Publisher:
         return self._call_guarded(lambda github: self._skip_if_outdated(github, pull) or publish(github, pull))
 
     def _mismatch_reason(self, github: Access) -> str | None:
-        """Return the reason if the run did not evaluate the target's commit; None if it did, or if unchecked."""
+        """Return the reason if the run did not evaluate the commit to publish for; None if it did or is unchecked."""
         if not self._commits:
             return None
         found = self._find_pulls(github)
-        reasons = (check_evaluated(self._target, found, commit) for commit in self._commits)
+        reasons = (check_evaluated(self._destination, found, commit) for commit in self._commits)
         return next((reason for reason in reasons if reason is not None), None)
 
     def _skip_if_outdated(self, github: Access, pull: Pull) -> Outcome | None:
@@ -330,13 +330,13 @@ class Publisher:
 
     def _place_with_commit(self) -> LinkContext:
         """Return the links' `LinkContext` with the commit, which for some events comes from the pull request."""
-        known = self._target.sha or (self._found.sha if self._found is not None else None)
+        known = self._destination.sha or (self._found.sha if self._found is not None else None)
         return replace(self._place, sha=known)
 
     def _find_pulls(self, github: Access) -> FoundPulls:
-        """Return the pull requests of the target; GitHub is called at most once."""
+        """Return the pull requests of the destination; GitHub is called at most once."""
         if self._found is None:
-            self._found = find_pulls(self._target, github.api)
+            self._found = find_pulls(self._destination, github.api)
         return self._found
 
     def _call_guarded(self, call: Callable[[Access], T]) -> T | Outcome:
@@ -373,7 +373,7 @@ def open_publisher(
     pause: Callable[[float], None],
     *,
     evaluates: bool,
-    target: Target | None = None,
+    destination: Destination | None = None,
 ) -> Publisher:
     """Return a publisher, without calling GitHub.
 
@@ -382,10 +382,10 @@ def open_publisher(
         environ: the environment variables of the step.
         pause: waits for a number of seconds.
         evaluates: whether this run evaluates; if not, it publishes another run's record, and links lead to that run.
-        target: the target to publish to; None to use the target of the step's event.
+        destination: where to publish; None to publish where the event of the current step says.
     """
-    known = target if target is not None else event_target(environ)
-    if target is None and not known.event:
+    known = destination if destination is not None else event_destination(environ)
+    if destination is None and not known.event:
         connection = Connection(None, "GITHUB_EVENT_NAME is not set: this is not a step of a workflow")
     else:
         connection = _connect(channel_options, known, environ, pause)
@@ -395,35 +395,40 @@ def open_publisher(
 
 def empty_publication(environ: Mapping[str, str]) -> Publication:
     """Return the publication of a step with invalid inputs: only a notice that an earlier comment may be outdated."""
-    target = event_target(environ)
+    destination = event_destination(environ)
     off = environ.get("INPUT_COMMENT", "").strip() == "off"
-    return Publication((), (), "" if off else unpublished_notice(target, _place(target, environ, evaluates=True)))
+    return Publication(
+        (), (), "" if off else unpublished_notice(destination, _place(destination, environ, evaluates=True))
+    )
 
 
 def _connect(
-    channel_options: ChannelOptions, target: Target, environ: Mapping[str, str], pause: Callable[[float], None]
+    channel_options: ChannelOptions,
+    destination: Destination,
+    environ: Mapping[str, str],
+    pause: Callable[[float], None],
 ) -> Connection:
-    if not channel_options.calls_github and not (target.privileged and target.fork is None):
+    if not channel_options.calls_github and not (destination.privileged and destination.fork is None):
         return Connection(None, "every output is switched off")
     if not channel_options.token:
         return Connection(None, "there is no token: leave the input github-token to its default, or set GITHUB_TOKEN")
-    if not target.repository:
+    if not destination.repository:
         return Connection(None, "GITHUB_REPOSITORY is not set, so the repository to publish to is unknown")
     api_url = environ.get("GITHUB_API_URL") or "https://api.github.com"
     try:
-        api = connect(channel_options.token, api_url, target.repository, pause=pause)
+        api = connect(channel_options.token, api_url, destination.repository, pause=pause)
     except ApiError as error:
         return Connection(None, str(error))
     personal = check_run.token_can_check(channel_options.token)
-    return Connection(Access(api, target.read_only_reason, personal is None, pause), no_check=personal)
+    return Connection(Access(api, destination.read_only_reason, personal is None, pause), no_check=personal)
 
 
-def _place(target: Target, environ: Mapping[str, str], *, evaluates: bool) -> LinkContext:
+def _place(destination: Destination, environ: Mapping[str, str], *, evaluates: bool) -> LinkContext:
     server = (environ.get("GITHUB_SERVER_URL") or "https://github.com").rstrip("/")
     run_id = environ.get("GITHUB_RUN_ID", "") if evaluates else _evaluated_run(environ)
-    home = f"{server}/{target.repository}"
+    home = f"{server}/{destination.repository}"
     return LinkContext(
-        server, target.repository, target.sha, f"{home}/actions/runs/{run_id}" if run_id.isdecimal() else None
+        server, destination.repository, destination.sha, f"{home}/actions/runs/{run_id}" if run_id.isdecimal() else None
     )
 
 

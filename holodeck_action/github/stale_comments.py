@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from holodeck_action.github.channels import Channel, Outcome, any_unpublished
-from holodeck_action.github.event import ByNumber, NoPull, Target
+from holodeck_action.github.event import ByNumber, Destination, NoPull
 from holodeck_action.github.sticky_comment import UNREAD_COMMENT, EarlierComment
 from holodeck_action.reports.comment.changes import State
 from holodeck_action.reports.comment.places import LinkContext
@@ -13,7 +13,7 @@ from holodeck_action.reports.stale_comment import StaleComment, stale_lines
 
 
 def stale_notice(
-    target: Target,
+    destination: Destination,
     at: LinkContext,
     ended: Sequence[tuple[int | None, Outcome]],
     earlier: Mapping[int, EarlierComment | None],
@@ -21,38 +21,38 @@ def stale_notice(
     """Return the notice for the start of the check run and the job summary; empty if no comment is outdated.
 
     Args:
-        target: the target of the run.
+        destination: where the run publishes.
         at: the URLs for links.
         ended: (number, outcome) of the comment for each pull request; the number is None if no pull request was found.
         earlier: earlier comment (None: no comment) by number of the pull request; no entry if comments were not read.
     """
-    if not _may_have_comment(target):
+    if not _may_have_comment(destination):
         return ""
     stale = []
     for number, outcome in ended:
         found = UNREAD_COMMENT if number is None else earlier.get(number, UNREAD_COMMENT)
         if found is not None and any_unpublished([Channel("comment", outcome)]):
-            stale.append(_stale_comment(_pull_number(target) if number is None else number, found))
+            stale.append(_stale_comment(_pull_number(destination) if number is None else number, found))
     return stale_lines(stale, at, several=len(ended) > 1)
 
 
-def unpublished_notice(target: Target, at: LinkContext) -> str:
+def unpublished_notice(destination: Destination, at: LinkContext) -> str:
     """Return the notice at the start of the job summary if nothing could be published; empty if the event has no pull
     request."""
-    number = _pull_number(target)
-    known = number is not None and _may_have_comment(target)
+    number = _pull_number(destination)
+    known = number is not None and _may_have_comment(destination)
     return stale_lines([_stale_comment(number, UNREAD_COMMENT)], at, several=False) if known else ""
 
 
-def _may_have_comment(target: Target) -> bool:
-    return target.comments and not isinstance(target.lookup, NoPull)
+def _may_have_comment(destination: Destination) -> bool:
+    return destination.comments and not isinstance(destination.lookup, NoPull)
 
 
-def _pull_number(target: Target) -> int | None:
+def _pull_number(destination: Destination) -> int | None:
     """Return the number of the pull request in the event; None if the event names no pull request."""
-    if target.pull is not None:
-        return target.pull.number
-    return target.lookup.number if isinstance(target.lookup, ByNumber) else None
+    if destination.pull is not None:
+        return destination.pull.number
+    return destination.lookup.number if isinstance(destination.lookup, ByNumber) else None
 
 
 def _stale_comment(number: int | None, earlier: EarlierComment) -> StaleComment:

@@ -233,7 +233,7 @@ class Call(Struct):
         clocks: the time limits that are paused while the call waits in a queue.
         given_up: whether this call no longer waits, because the account has refused all calls for too long.
         paced: whether requests to the account are sent at a limited rate, because it refused a higher rate.
-        place: position in the account's queue, kept across retries; None before the first attempt.
+        queue_position: position in the account's queue, kept across retries; None before the first attempt.
         attempts: number of times that the request was sent.
         lost: number of these requests that got no answer.
     """
@@ -245,7 +245,7 @@ class Call(Struct):
     clocks: Clocks = msgspec.field(default_factory=Clocks)
     given_up: bool = False
     paced: bool = False
-    place: int | None = None
+    queue_position: int | None = None
     attempts: int = 0
     lost: int = 0
 

@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime
 
 from holodeck_action.llm.calls import Answer, Call, Link, WireError
-from holodeck_action.llm.limits.gate import FIRST_S, SPREAD, backoff_s
-from holodeck_action.llm.limits.pauses import lend_place
+from holodeck_action.llm.limits.circuit_breaker import FIRST_S, SPREAD, backoff_s
+from holodeck_action.llm.limits.pauses import lend_slot
 from holodeck_action.llm.outcomes import is_retryable, is_throttled, retry_after
 
 OFTEN = 3
@@ -82,7 +82,7 @@ class Retries:
                 enough = call.context.stand_in and refusals > self._most
                 if enough or call.given_up or waited > self._longest_wait_s:
                     return answer
-                async with lend_place(call.clocks):
+                async with lend_slot(call.clocks):
                     await self._pause(wait)
                 continue
             wait = self._backoff_s(faults, answer)

@@ -10,7 +10,7 @@ from holodeck_action.decide.consumption import Spend, Total
 from holodeck_action.decide.gates import MIN_PASS_RATE, gate_sentence
 from holodeck_action.decide.number_texts import count_phrase, decisive_numbers
 from holodeck_action.decide.survey import stop_text
-from holodeck_action.decide.trials import CaseTrials, Ends, PassRates, SuiteTrials
+from holodeck_action.decide.trials import Bounds, CaseTrials, PassRates, SuiteTrials
 from holodeck_action.decide.verdict import Counts, GateVerdict, PanelSummary, Verdict
 from holodeck_action.record.judge_card import CardSummary, Estimate
 from holodeck_action.record.record import CertainEnd, ModelCalls
@@ -197,12 +197,12 @@ def pass_rates_text(rate: float, last: PassRates, *, missing: int, truncated: in
     first = (
         f"pass@1 {rate:.3f}" if not missing else f"{rate:.3f} of the trials pass{' (truncated)' if truncated else ''}"
     )
-    return f"{first}, pass@{last.k} {ends_text(last.pass_at_k)}, pass^{last.k} {ends_text(last.pass_hat_k)}"
+    return f"{first}, pass@{last.k} {bounds_text(last.pass_at_k)}, pass^{last.k} {bounds_text(last.pass_hat_k)}"
 
 
-def ends_text(ends: Ends) -> str:
-    """Return a number, or its bounds if it is not known exactly, such as `0.800 to 1.000`."""
-    low, high = f"{ends.low:.3f}", f"{ends.high:.3f}"
+def bounds_text(bounds: Bounds) -> str:
+    """Return a number with three decimals, or a range such as `0.800 to 1.000` if `low` and `high` differ."""
+    low, high = f"{bounds.low:.3f}", f"{bounds.high:.3f}"
     return low if low == high else f"{low} to {high}"
 
 

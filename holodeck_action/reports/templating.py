@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from holodeck_action.decide.consumption import Spend, Total
 from holodeck_action.decide.number_texts import gate_numbers, is_upper_limit
 from holodeck_action.decide.simulated_users import UserSummary
-from holodeck_action.decide.trials import Ends, PassRates
+from holodeck_action.decide.trials import Bounds, PassRates
 from holodeck_action.decide.verdict import GateState, GateVerdict, PanelSummary
 from holodeck_action.record.evaluation import Polarity
 from holodeck_action.record.judge_card import Estimate
@@ -23,9 +23,9 @@ from holodeck_action.reports.metric_rows import joined_metrics, metric_rows, mor
 from holodeck_action.reports.phrases import (
     SIGNS,
     WORDS,
+    bounds_text,
     calls_text,
     duration_text,
-    ends_text,
     estimate_text,
     noise_text,
     panel_text,
@@ -140,7 +140,7 @@ def _environment(
     environment.filters.update(
         number=number, signed=signed, percent=percent, seconds=seconds, usd=usd, price=price, sign=sign, word=word,
         place=place, required=required, actual=actual, call=call, calls=calls, agreement=agreement,
-        speaker=speaker, played=played, threshold=threshold, noise=noise, estimate=estimate, ends=ends, rates=rates,
+        speaker=speaker, played=played, threshold=threshold, noise=noise, estimate=estimate, bounds=bounds, rates=rates,
         metric_rows=metric_rows, joined_metrics=joined, more_metrics=more_metrics, **FILTERS, **REPORT_FILTERS,
     )  # fmt: skip
     return environment
@@ -259,15 +259,15 @@ def estimate(interval: Fields) -> str:
     return estimate_text(Estimate(interval["value"], interval["low"], interval["high"]))
 
 
-def ends(bounds: Fields) -> str:
-    """Return a number, or its bounds if it is not known exactly, such as `0.800 to 1.000`."""
-    return ends_text(Ends(bounds["low"], bounds["high"]))
+def bounds(value: Fields) -> str:
+    """Return a number with three decimals, or a range such as `0.800 to 1.000` if `low` and `high` differ."""
+    return bounds_text(Bounds(value["low"], value["high"]))
 
 
 def rates(trials: Fields) -> str:
     """Return pass@k and pass^k of trials, such as `pass@1 0.600, pass@5 1.000, pass^5 0.000`."""
     last = trials["rates"][-1]
-    at, hat = (Ends(last[name]["low"], last[name]["high"]) for name in ("pass_at_k", "pass_hat_k"))
+    at, hat = (Bounds(last[name]["low"], last[name]["high"]) for name in ("pass_at_k", "pass_hat_k"))
     found = PassRates(last["k"], at, hat)
     return pass_rates_text(trials["rate"], found, missing=trials["missing"], truncated=trials["truncated"])
 

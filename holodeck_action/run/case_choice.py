@@ -74,7 +74,8 @@ def check_bounds_attainable(settings: Settings, suite: Suite, cases: Sequence[Ca
     best = wilson_lower_bound(1.0, effective_sample_size(weights))
     if best < bound:
         raise SettingsError(
-            f"min_pass_rate_lower_bound {bound:g} cannot be reached with {len(weights)} counting case(s): the "
+            f"min_pass_rate_lower_bound {bound:g} cannot be reached with {len(weights)} case(s), "
+            "not counting those that are quarantined or cannot fail: the "
             f"bound is {best:.4g} if all of them pass; run more cases, or lower the limit with "
             "--min-pass-rate-lower-bound",
             "gates.min_pass_rate_lower_bound" if bound == suite.policy.gates.min_pass_rate_lower_bound else None,
@@ -95,7 +96,7 @@ def _check_enough_cases(settings: Settings, suite: Suite, cases: Sequence[Case])
             if scored < MIN_SAMPLE:
                 raise SettingsError(
                     f"gates.metrics.{name}.{key} needs {MIN_SAMPLE} cases with a score, but only {scored} "
-                    f"counting case(s) can have one; run more cases, or use {instead}",
+                    f"case(s) outside the quarantine can have one; run more cases, or use {instead}",
                     f"gates.metrics.{name}.{key}",
                 )
 

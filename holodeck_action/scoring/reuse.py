@@ -65,10 +65,12 @@ class Reusable(Struct, frozen=True):
 class Reuse:
     """Finds and stores the verdicts of a suite's metrics with judges.
 
-    The score of a single judge does not depend on the threshold, so it is reused after the threshold changes; the votes
-    of a panel and of a preset do depend on it. Only completed evaluations are stored: no errors, no refusals, and no
-    verdicts that contain an error. For a composite, only its parts with judges are stored, since other parts may be
-    graders of the suite. Evaluations are never reused if several judges write their own evaluation steps.
+    * A verdict is reused after a change of the threshold if the metric has `SCORE_IS_THRESHOLD_FREE` and is graded by a
+      single judge. The scores of panels and of the other metrics, such as presets, depend on the threshold.
+    * Only completed evaluations are stored: no errors, no refusals, and no verdicts that contain an error.
+    * For a composite, the verdicts of its members with judges are stored, and not its own verdict, because other
+      members may be graders of the suite.
+    * No verdict is stored if judges must write evaluation steps and the score depends on the threshold.
     """
 
     def __init__(

@@ -102,7 +102,10 @@ def unreachable_lower_bound(policy: Policy, cases: Sequence[Case], document: Doc
         message = "can never be reached: a lower bound is always below 1"
     else:
         needed = math.ceil(bound * Z * Z / (1.0 - bound))
-        message = f"cannot be reached with {count} counting case{'' if count == 1 else 's'}: it needs {needed}"
+        message = (
+            f"cannot be reached with {count} case{'' if count == 1 else 's'}: it needs {needed} "
+            "(cases that are quarantined or cannot fail do not count)"
+        )
     return [document.problem(("gates", "min_pass_rate_lower_bound"), message)]
 
 

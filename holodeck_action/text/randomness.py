@@ -1,10 +1,10 @@
-"""Random values, which a few consecutive letters and digits identify in any text.
+"""Detects random values, such as keys, and determines which of their n-grams identify them in any text.
 
-The value's width is the number of letters and digits that are needed; a row is any sequence of that length in it. The
-width is 8 if the value mixes letters and digits, 10 for a hexadecimal number, 12 for digits alone. The chance that a
-given row occurs at a given position of a text is below 1 in 10^12. This does not hold for words, for prefixes that a
-provider gives to all its keys, or for the fixed letters of a key file. A value that consists of words to a quarter or
-more is not random, and rows with too much of such common text are not used.
+The width of a value is the length of these n-grams in letters and digits: 8 if the value mixes letters and digits, 10
+if it is a hexadecimal number, 12 if it has digits alone. The chance that a given n-gram occurs at a given position of a
+text is below 1 in 10^12. This does not hold for words, for prefixes that a provider gives to all its keys, or for the
+fixed letters of a key file. A value of which a quarter or more is words is not random, and n-grams with too much of
+such common text are not used.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from holodeck_action.text.words import words_in
 MIXED, HEXADECIMAL, DIGITS = 8, 10, 12
 """Widths of random values: with letters and digits mixed, hexadecimal, and with digits alone."""
 _LEAST_OWN = 4
-"""Least number of letters and digits of a row outside shared prefixes and formats."""
+"""Least number of letters and digits of an n-gram outside shared prefixes and formats."""
 _LEAST_DIFFERENT = 3
-"""Least number of different letters and digits in a row."""
+"""Least number of different letters and digits in an n-gram."""
 _WORDS_SHARE = 0.25
 _LONG, _CASE_SHARE = 16, 0.25
 """Least number of letters of a random value without digits, and least share of upper-case or lower-case letters in
@@ -97,8 +97,9 @@ def prefix_of(value: str) -> str:
     return "" if found is None else found[0]
 
 
-def row_starts(value: str, width: int) -> Iterator[int]:
-    """Yield the start of each row that identifies a random value, as an index into its letters and digits."""
+def ngram_starts(value: str, width: int) -> Iterator[int]:
+    """Yield the start of each n-gram of length `width` that identifies a random value, as an index into the value's
+    letters and digits."""
     letters = bare(value)
     words = _word_spans(value)
     shared = [(0, len(bare(prefix_of(value)))), *(match.span() for match in _SHARED.finditer(letters))]

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from urllib.parse import quote, quote_plus
 
 from holodeck_action.text.credentials import SHORTEST_PART
-from holodeck_action.text.randomness import prefix_of, row_starts, width_of
+from holodeck_action.text.randomness import ngram_starts, prefix_of, width_of
 from holodeck_action.text.views import bare, plain
 from holodeck_action.text.windows import Value
 
@@ -48,7 +48,7 @@ def random_values(secret: str) -> Iterator[Value]:
     width = width_of(secret)
     if width is None:
         return
-    yield Value(bare(secret), width, tuple(row_starts(secret, width)))
+    yield Value(bare(secret), width, tuple(ngram_starts(secret, width)))
     data = secret.removeprefix(prefix_of(secret)).encode("utf-8", "surrogatepass")
     written = [(form, width * 4 // 3 - 1) for form in dict.fromkeys(map(bare, _base64_forms(data)))]
     for form, wide in (*written, (data.hex(), 2 * width)):

@@ -1,7 +1,7 @@
-"""Search for pieces of random values: any `width` consecutive letters and digits, called a row (see `randomness`).
+"""Searches texts for parts of random values: any n-gram of `width` letters and digits (see `randomness`).
 
-A text is read in groups of four characters. Each row contains a whole group, so looking up the groups in the set of all
-groups rules out nearly every position. The remaining positions are compared letter by letter.
+A text is read in groups of four characters. Each n-gram contains a whole group, so looking up the groups in the set of
+all groups of the values rules out nearly every position. The remaining positions are compared letter by letter.
 """
 
 from __future__ import annotations
@@ -12,9 +12,13 @@ from itertools import pairwise
 from msgspec import Struct
 
 _GROUP = 4
-"""Characters looked up first: a row of eight or more contains a group that begins at a multiple of four."""
+"""Characters that are looked up first. An n-gram of at least eight characters contains a group of four that begins at a
+multiple of four.
+"""
 _WIDE = 6
-"""Characters looked up next: the group with the two characters before or after it; a row contains one of both."""
+"""Characters that are looked up next: the group with the two characters before it, or with the two after it. An n-gram
+that contains the group contains at least one of these.
+"""
 _CHUNK = 512
 """Groups that are looked up together."""
 
@@ -24,8 +28,8 @@ class Value(Struct, frozen=True):
 
     Attributes:
         letters: letters and digits of the spelling, in lower case.
-        width: how many consecutive ones identify the value.
-        starts: indexes in `letters` at which the identifying rows begin.
+        width: number of consecutive letters and digits that identify the value: the length of its n-grams.
+        starts: indexes in `letters` at which the identifying n-grams begin.
     """
 
     letters: str
@@ -34,24 +38,25 @@ class Value(Struct, frozen=True):
 
     @property
     def is_covered(self) -> bool:
-        """Whether each letter or digit is in an identifying row."""
+        """Whether each letter or digit is part of an identifying n-gram."""
         places = (*self.starts, len(self.letters))
         return places[0] == 0 and all(after - before <= self.width for before, after in pairwise(places))
 
 
 class RandomValueSearch:
-    """Finds parts of secrets in texts: rows of letters and digits that are long enough to identify a random value."""
+    """Finds parts of secrets in texts: n-grams of letters and digits that are long enough to identify a random
+    value."""
 
     def __init__(self, values: Iterable[Value]) -> None:
         self._values = tuple(value for value in values if value.starts)
-        self._rows: dict[int, dict[str, list[tuple[int, int]]]] = {}
+        self._ngrams: dict[int, dict[str, list[tuple[int, int]]]] = {}
         self._wide: set[str] = set()
         for number, value in enumerate(self._values):
-            known = self._rows.setdefault(value.width, {})
+            known = self._ngrams.setdefault(value.width, {})
             for start in value.starts:
-                row = value.letters[start : start + value.width]
-                known.setdefault(row, []).append((number, start))
-                self._wide.update(row[at : at + _WIDE] for at in range(value.width - _WIDE + 1))
+                ngram = value.letters[start : start + value.width]
+                known.setdefault(ngram, []).append((number, start))
+                self._wide.update(ngram[at : at + _WIDE] for at in range(value.width - _WIDE + 1))
         groups = {_ascii(wide[at : at + _GROUP]) for wide in self._wide for at in range(_WIDE - _GROUP + 1)}
         self._groups = frozenset(_groups_in(b"".join(groups)))
         self._least = min((value.width for value in self._values), default=0)
@@ -60,18 +65,18 @@ class RandomValueSearch:
         return bool(self._values)
 
     def find(self, view: str) -> list[tuple[int, int]]:
-        """Return the (start, end) of each piece of a value in `view`, the letters and digits of a text."""
+        """Return the (start, end) of each part of a value in `view`, the letters and digits of a text."""
         if len(view) < self._least:
             return []
         groups = _groups_in(_ascii(view))
-        # Most texts hold none, which one look shows.
+        # Most texts contain no group of a value.
         if self._groups.isdisjoint(groups):
             return []
         found: list[tuple[int, int]] = []
         done: dict[int, int] = {}
         for place in self._candidate_positions(groups):
             if view[place : place + _WIDE] in self._wide or view[place + _GROUP - _WIDE : place + _GROUP] in self._wide:
-                for at, number, own in self._rows_with(view, place):
+                for at, number, own in self._ngrams_around(view, place):
                     if at >= done.get(number, 0):
                         span = self._extend(view, at, number, own)
                         done[number] = span[1]
@@ -79,23 +84,25 @@ class RandomValueSearch:
         return found
 
     def _candidate_positions(self, groups: memoryview[int]) -> Iterator[int]:
-        """Yield the positions in the view of the groups that are part of a row."""
+        """Yield the positions in the view of the groups that are part of an n-gram of a value."""
         for first in range(0, len(groups), _CHUNK):
             some = groups[first : first + _CHUNK]
             if not self._groups.isdisjoint(some):
                 yield from (place * _GROUP for place, group in enumerate(some, first) if group in self._groups)
 
-    def _rows_with(self, view: str, group: int) -> Iterator[tuple[int, int, int]]:
-        """Yield the rows that contain the group at position `group` of the view: start in the view, index of the value,
-        start in the value."""
-        for width, known in self._rows.items():
+    def _ngrams_around(self, view: str, group: int) -> Iterator[tuple[int, int, int]]:
+        """Yield the n-grams of values that contain the group at position `group` of the view.
+
+        Each is a tuple (start in the view, index of the value, start in the value).
+        """
+        for width, known in self._ngrams.items():
             for at in range(max(0, group - width + _GROUP), group + 1):
                 for number, own in known.get(view[at : at + width], ()):
                     yield at, number, own
 
     def _extend(self, view: str, at: int, number: int, own: int) -> tuple[int, int]:
-        """Return the (start, end) in the view over which it equals a value, around a row that begins at `at` in the
-        view and at `own` in the value."""
+        """Extend an n-gram, which begins at `at` in the view and at `own` in the value, to both sides as long as the
+        letters are equal; return its (start, end) in the view."""
         letters = self._values[number].letters
         after = _common_length(view[at : at + len(letters) - own], letters[own:])
         before = _common_length(view[max(0, at - own) : at][::-1], letters[:own][::-1])

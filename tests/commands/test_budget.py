@@ -273,8 +273,8 @@ def test_an_end_of_a_mean_s_interval_needs_enough_cases(project: Project, metric
     finished = project.run("run", OPENAI_API_KEY=KEY)
     assert finished.code == 2
     assert (
-        f"gates.metrics.{metric}.{key} needs 10 cases with a score, but only 9 counting case(s) can have one; "
-        f"run more cases, or use {instead}"
+        f"gates.metrics.{metric}.{key} needs 10 cases with a score, but only 9 case(s) outside the "
+        f"quarantine can have one; run more cases, or use {instead}"
     ) in finished.stderr
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from holodeck_action.decide.decision import decide
 from holodeck_action.decide.statistics import mean_lower_bound, mean_upper_bound
-from holodeck_action.decide.trials import Ends, pass_at_k, pass_hat_k
+from holodeck_action.decide.trials import Bounds, pass_at_k, pass_hat_k
 from holodeck_action.record.record import TrialRecord
 from holodeck_action.reports.report_views import CaseView
 from holodeck_action.suite.model.policy import Gates, QuarantineEntry
@@ -71,8 +71,8 @@ def test_the_ends_are_those_of_every_completion(data: st.DataObject) -> None:
     for rates in found.rates:
         ends = [enumerated(known + "".join(rest), rates.k) for rest in itertools.product("PF", repeat=missing)]
         some, every = zip(*ends, strict=True)
-        assert rates.pass_at_k == Ends(float(min(some)), float(max(some)))
-        assert rates.pass_hat_k == Ends(float(min(every)), float(max(every)))
+        assert rates.pass_at_k == Bounds(float(min(some)), float(max(some)))
+        assert rates.pass_hat_k == Bounds(float(min(every)), float(max(every)))
 
 
 def test_rates_of_a_whole_case() -> None:
@@ -82,11 +82,11 @@ def test_rates_of_a_whole_case() -> None:
     assert shown.flaky
     assert (found.rate, found.missing, found.truncated) == (0.6, 0, False)
     assert [rates.k for rates in found.rates] == [1, 2, 3, 4, 5]
-    assert found.rates[0].pass_at_k == found.rates[0].pass_hat_k == Ends(0.6, 0.6)
-    assert found.rates[1].pass_at_k == Ends(0.9, 0.9)
-    assert found.rates[1].pass_hat_k == Ends(0.3, 0.3)
-    assert found.rates[-1].pass_at_k == Ends(1, 1)
-    assert found.rates[-1].pass_hat_k == Ends(0, 0)
+    assert found.rates[0].pass_at_k == found.rates[0].pass_hat_k == Bounds(0.6, 0.6)
+    assert found.rates[1].pass_at_k == Bounds(0.9, 0.9)
+    assert found.rates[1].pass_hat_k == Bounds(0.3, 0.3)
+    assert found.rates[-1].pass_at_k == Bounds(1, 1)
+    assert found.rates[-1].pass_hat_k == Bounds(0, 0)
 
 
 @pytest.mark.parametrize(

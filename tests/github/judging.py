@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from holodeck_action.github.event import Target
+from holodeck_action.github.event import Destination
 from holodeck_action.github.lookup import FoundPulls, evaluation_permission
 from holodeck_action.workers.permission import CodeRefusedError
 
 
-def refusal(target: Target, found: FoundPulls | None, *, allowed: bool) -> str | None:
-    """Return why the code of a target must not run; None where it may. `found` is None where GitHub says nothing."""
+def refusal(destination: Destination, found: FoundPulls | None, *, allowed: bool) -> str | None:
+    """Return why the code to evaluate must not run; None where it may. `found` is None where GitHub says nothing."""
     try:
-        evaluation_permission(target, None if found is None else lambda: found, accepted=allowed)
+        evaluation_permission(destination, None if found is None else lambda: found, accepted=allowed)
     except CodeRefusedError as error:
         return str(error)
     return None

@@ -169,7 +169,7 @@ HOSTILE: dict[str, tuple[Callable[[], bytes], str]] = {
     "twice": (twice, "has two files of the same name"),
     "bomb": (lambda: zipped({"results.json": bytes(50_000_000)}), "unpacks to more than 200 times its size"),
     "files": (lambda: zipped({f"{number}.txt": b"" for number in range(5001)}), "has more than 5,000 files"),
-    "list": (lambda: with_size(1 << 31), "has more than 5,000 files"),
+    "list": (lambda: with_size(1 << 31), "has a list of files of more than 4,194,304 bytes"),
     "large": (large, "is a zip64 archive"),
     "encrypted": (
         lambda: zipped({"results.json": b"{}"}).replace(b"PK\1\2\x14\3\x14\0\0", b"PK\1\2\x14\3\x14\0\1"),

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from holodeck_action.github.event import ByCommit, ByHead, ByNumber, NoPull, Target, is_fork, resolve_event
+from holodeck_action.github.event import ByCommit, ByHead, ByNumber, Destination, NoPull, is_fork, resolve_event
 from holodeck_action.github.rest.objects import Pull
 from holodeck_action.github.rest.payload import PAYLOAD_LIMIT, EventError, read_event
 from holodeck_action.workers.permission import PRIVILEGED, Origin, origin_of
@@ -21,7 +21,7 @@ from tests.github import events
 from tests.github.events import AFTER, BASE, HEAD, MERGE
 from tests.github.judging import refusal
 
-PLAIN = Target(
+PLAIN = Destination(
     event="",
     repository="octo/shop",
     sha=HEAD,
@@ -33,7 +33,7 @@ PLAIN = Target(
     fork=False,
     privileged=False,
 )
-"""What a target is where nothing else is said; `event` and `why` are compared apart."""
+"""What a destination is where nothing else is said; `event` and `why` are compared apart."""
 
 OWN = Pull(7, "open", HEAD, "octo/shop", "octo/shop", None)
 TESTED = frozenset({MERGE})
@@ -104,7 +104,7 @@ TABLE: dict[str, dict[str, Any]] = {
 }
 
 
-def resolved(name: str, overrides: Mapping[str, Any] | None = None, **more: str) -> Target:
+def resolved(name: str, overrides: Mapping[str, Any] | None = None, **more: str) -> Destination:
     return resolve_event(events.event_of(name), events.payload(name, overrides), {**events.variables(name), **more})
 
 
@@ -119,12 +119,12 @@ def test_the_table_has_every_payload() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(TABLE))
-def test_each_event_leads_to_its_target(name: str) -> None:
-    target = resolved(name)
+def test_each_event_leads_to_its_destination(name: str) -> None:
+    destination = resolved(name)
     expected = replace(
-        PLAIN, **{"event": events.event_of(name), "read_only_reason": target.read_only_reason, **TABLE[name]}
+        PLAIN, **{"event": events.event_of(name), "read_only_reason": destination.read_only_reason, **TABLE[name]}
     )
-    assert target == expected
+    assert destination == expected
 
 
 @pytest.mark.parametrize("name", ["pull_request.fork", "pull_request.deleted-fork", "pull_request_review.fork"])
@@ -151,9 +151,9 @@ def test_dependabot_is_told_the_way_out_where_its_token_only_reads() -> None:
 
 
 def test_the_merge_commit_of_another_pull_request_stands_for_none() -> None:
-    target = resolved("pull_request", GITHUB_REF="refs/pull/70/merge")
-    assert target.equivalent_commits == frozenset()
-    assert target.pull == OWN
+    destination = resolved("pull_request", GITHUB_REF="refs/pull/70/merge")
+    assert destination.equivalent_commits == frozenset()
+    assert destination.pull == OWN
     assert resolved("pull_request", GITHUB_SHA="").equivalent_commits == frozenset()
     assert resolved("pull_request", GITHUB_SHA=HEAD).equivalent_commits == frozenset()
 
@@ -229,8 +229,8 @@ def test_the_pull_request_of_a_workflow_run(entries: object, lookup: ByNumber | 
 
 
 def test_a_workflow_run_without_a_branch_is_found_by_its_commit() -> None:
-    target = resolved("workflow_run.fork", {"workflow_run.head_branch": None})
-    assert target.lookup == ByCommit(HEAD)
+    destination = resolved("workflow_run.fork", {"workflow_run.head_branch": None})
+    assert destination.lookup == ByCommit(HEAD)
 
 
 def test_a_branchs_name_is_any_that_git_takes() -> None:
@@ -256,9 +256,9 @@ def test_a_branchs_name_is_any_that_git_takes() -> None:
     ],
 )
 def test_the_pull_request_that_was_chosen(inputs: object, number: int | None) -> None:
-    target = resolved("workflow_dispatch", {"inputs": inputs})
-    assert (target.lookup == ByNumber(number)) if number else isinstance(target.lookup, NoPull)
-    assert target.privileged == (number is not None)
+    destination = resolved("workflow_dispatch", {"inputs": inputs})
+    assert (destination.lookup == ByNumber(number)) if number else isinstance(destination.lookup, NoPull)
+    assert destination.privileged == (number is not None)
 
 
 @pytest.mark.parametrize(
@@ -324,8 +324,8 @@ def test_an_unusable_payload_is_named(name: str, path: str, value: object, found
 
 
 def test_outside_of_a_workflow_nothing_is_known() -> None:
-    target = resolve_event("", {}, {})
-    assert target == replace(PLAIN, repository="", sha=None, lookup=NoPull("this is not a workflow run"), event="")
+    destination = resolve_event("", {}, {})
+    assert destination == replace(PLAIN, repository="", sha=None, lookup=NoPull("this is not a workflow run"), event="")
 
 
 def test_a_reusable_workflow_has_its_callers_event() -> None:
@@ -352,7 +352,7 @@ def places(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 
 @given(data=st.data())
-def test_a_mangled_payload_is_an_event_error_or_a_target(data: st.DataObject) -> None:
+def test_a_mangled_payload_is_an_event_error_or_a_destination(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(events.names()))
     payload = events.payload(name)
     for _ in range(data.draw(st.integers(1, 3))):
@@ -374,28 +374,28 @@ def test_a_mangled_payload_is_an_event_error_or_a_target(data: st.DataObject) ->
 @given(
     payload=st.dictionaries(st.text(), JUNK), name=st.sampled_from([*events.names(), "x\n::error::"]), text=st.text()
 )
-def test_any_payload_is_an_event_error_or_a_target(payload: dict[str, Any], name: str, text: str) -> None:
+def test_any_payload_is_an_event_error_or_a_destination(payload: dict[str, Any], name: str, text: str) -> None:
     check_total(events.event_of(name), payload, {"GITHUB_SHA": text, "GITHUB_REPOSITORY": text, "GITHUB_REF": text})
 
 
 def check_total(event: str, payload: Mapping[str, Any], variables: Mapping[str, str]) -> None:
     """Whatever is mangled, what comes out is well-formed, and is never less careful than the event demands."""
     try:
-        target = resolve_event(event, payload, variables)
+        destination = resolve_event(event, payload, variables)
     except EventError as error:
         sentence = str(error)
     else:
-        check_careful(event, target)
-        sentence = target.read_only_reason
+        check_careful(event, destination)
+        sentence = destination.read_only_reason
     assert sentence.isprintable()
 
 
-def check_careful(event: str, target: Target) -> None:
-    assert target.event == event
-    for commit in (target.sha, *target.equivalent_commits):
+def check_careful(event: str, destination: Destination) -> None:
+    assert destination.event == event
+    for commit in (destination.sha, *destination.equivalent_commits):
         assert commit is None or (len(commit) in (40, 64) and set(commit) <= set("0123456789abcdef"))
-    assert target.repository == "" or target.repository.count("/") == 1
-    match target.lookup:
+    assert destination.repository == "" or destination.repository.count("/") == 1
+    match destination.lookup:
         case ByNumber(number):
             assert 0 < number < 2**63
         case NoPull(reason):
@@ -403,30 +403,30 @@ def check_careful(event: str, target: Target) -> None:
             assert reason.isprintable()
         case ByHead(owner, branch, sha):
             f"{owner}:{branch}".encode()
-            assert sha == target.sha
+            assert sha == destination.sha
     if event in ("pull_request_target", "workflow_run"):
-        assert target.privileged
-        assert not target.checks_out_head
-    assert not (target.checks_out_head and target.sha is None and not isinstance(target.lookup, NoPull))
+        assert destination.privileged
+        assert not destination.checks_out_head
+    assert not (destination.checks_out_head and destination.sha is None and not isinstance(destination.lookup, NoPull))
 
 
 @pytest.mark.parametrize("name", ["pull_request_target.fork", "workflow_run.fork", "workflow_run.deleted-fork"])
 def test_a_forks_code_beside_secrets_is_refused(name: str) -> None:
-    target = resolved(name)
-    assert refusal(target, None, allowed=False) == (
+    destination = resolved(name)
+    assert refusal(destination, None, allowed=False) == (
         f"{events.event_of(name)} would give a fork's code the secrets and a token that can write, so nothing was "
         "evaluated: evaluate on pull_request and publish in a second workflow "
         "(docs/github.md#pull-requests-from-forks), or read docs/security.md and "
         "give `--allow-unsafe-forks`, in a step as a line of args"
     )
-    assert refusal(target, None, allowed=True) is None
+    assert refusal(destination, None, allowed=True) is None
 
 
 @pytest.mark.parametrize("name", sorted(set(TABLE) - {"pull_request_target.fork", "workflow_run.fork"}))
 def test_all_else_is_refused_only_where_it_could_be_a_forks(name: str) -> None:
-    target = resolved(name)
+    destination = resolved(name)
     if name != "workflow_run.deleted-fork":
-        assert (refusal(target, None, allowed=False) is None) == (target.fork is not None)
+        assert (refusal(destination, None, allowed=False) is None) == (destination.fork is not None)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import pytest
 from holodeck_action.commands.publish import read_runs
 from holodeck_action.github.channel_options import channel_options_from
 from holodeck_action.github.channels import POLL_PAUSES_S, Access, Channel, Published
-from holodeck_action.github.event import named_target
+from holodeck_action.github.event import named_destination
 from holodeck_action.github.publisher import Connection, Findings, Publisher
 from holodeck_action.github.rest.api import connect
 from holodeck_action.github.rest.retry import TOTAL_WAIT_S
@@ -320,7 +320,7 @@ class Late:
         pause = self.scene.start.waits.append
         with connect(TOKEN, self.scene.hub.url, REPOSITORY, pause=pause, timeout_s=0.15) as api:
             connection = Connection(Access(api, pause=pause))
-            publisher = Publisher(named_target(REPOSITORY, 7, HEAD), connection, channel_options, place, run)
+            publisher = Publisher(named_destination(REPOSITORY, 7, HEAD), connection, channel_options, place, run)
             publisher.begin(None)
             shown = tuple(suite.report for suite in self.done.suites)
             found = Findings(self.done.exit_code, shown, (), None, lambda sentence: None)

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from msgspec.structs import replace
 
-from holodeck_action.github.event import Target, resolve_event
+from holodeck_action.github.event import Destination, resolve_event
 from holodeck_action.github.lookup import FoundPulls, check_evaluated, find_pulls
 from holodeck_action.github.rest.api import Api, connect
 from holodeck_action.github.rest.objects import ApiError, Pull
@@ -34,7 +34,7 @@ class World:
     api: Api
 
     def find(self, name: str, overrides: Mapping[str, Any] | None = None) -> FoundPulls:
-        return find_pulls(target(name, overrides), self.api)
+        return find_pulls(destination(name, overrides), self.api)
 
     @property
     def calls(self) -> list[str]:
@@ -49,7 +49,7 @@ def world(hub: FakeGitHub) -> Iterator[World]:
         yield World(hub, repository, api)
 
 
-def target(name: str, overrides: Mapping[str, Any] | None = None) -> Target:
+def destination(name: str, overrides: Mapping[str, Any] | None = None) -> Destination:
     return resolve_event(events.event_of(name), events.payload(name, overrides), events.variables(name))
 
 
@@ -129,7 +129,7 @@ def test_a_push_that_no_pull_request_is_at(world: World) -> None:
 
 def test_the_repositorys_name_is_compared_without_case(world: World) -> None:
     world.repository.add_pull(7, head_sha=HEAD, merge_sha=MERGE)
-    elsewhere = replace(target("push"), repository="Octo/SHOP")
+    elsewhere = replace(destination("push"), repository="Octo/SHOP")
     assert find_pulls(elsewhere, world.api).pulls == (pull(),)
     assert find_pulls(replace(elsewhere, repository=""), world.api).pulls == ()
 
@@ -182,7 +182,7 @@ def test_a_failed_look_up_is_an_api_error(world: World, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["issue_comment", "workflow_dispatch.pull-request"])
 def test_a_chosen_pull_request_of_a_fork_is_refused(name: str) -> None:
-    chosen = target(name)
+    chosen = destination(name)
     event = events.event_of(name)
     for head in ("mallory/shop", None):
         sentence = refusal(chosen, FoundPulls(HEAD, (pull(head_repository=head),), ""), allowed=False)
@@ -195,7 +195,7 @@ def test_a_chosen_pull_request_of_a_fork_is_refused(name: str) -> None:
 
 @pytest.mark.parametrize("found", [None, FoundPulls(None, (), "no repository"), FoundPulls(HEAD, (), "")])
 def test_a_pull_request_that_may_be_a_forks_is_refused(found: FoundPulls | None) -> None:
-    chosen = target("issue_comment")
+    chosen = destination("issue_comment")
     assert refusal(chosen, found, allowed=False) == (
         "issue_comment has the secrets and a token that can write, and it is unknown whether the pull request is a "
         "fork's, so nothing was evaluated: run it again with `permissions: pull-requests: read`, or read "
@@ -204,26 +204,26 @@ def test_a_pull_request_that_may_be_a_forks_is_refused(found: FoundPulls | None)
     assert refusal(chosen, found, allowed=True) is None
 
 
-@pytest.mark.parametrize("name", [name for name in events.names() if not target(name).privileged])
+@pytest.mark.parametrize("name", [name for name in events.names() if not destination(name).privileged])
 def test_without_secrets_nothing_is_refused(name: str) -> None:
     for found in (None, FoundPulls(HEAD, (pull(head_repository=None),), "")):
-        assert refusal(target(name), found, allowed=False) is None
+        assert refusal(destination(name), found, allowed=False) is None
 
 
 @pytest.mark.parametrize("name", ["workflow_run", "pull_request_target"])
 def test_what_the_event_tells_needs_no_look_up(name: str) -> None:
-    assert refusal(target(name), None, allowed=False) is None
-    assert refusal(target(f"{name}.fork"), None, allowed=False) is not None
-    assert refusal(target(f"{name}.fork"), None, allowed=True) is None
+    assert refusal(destination(name), None, allowed=False) is None
+    assert refusal(destination(f"{name}.fork"), None, allowed=False) is not None
+    assert refusal(destination(f"{name}.fork"), None, allowed=True) is None
 
 
 AT_HEAD = FoundPulls(HEAD, (pull(),), "")
-ELSEWHERE = [name for name in events.names() if not target(name).checks_out_head and "merged" not in name]
+ELSEWHERE = [name for name in events.names() if not destination(name).checks_out_head and "merged" not in name]
 
 
 @pytest.mark.parametrize("name", ELSEWHERE)
 def test_a_run_of_the_default_branch_says_nothing_about_a_pull_request(name: str) -> None:
-    about = target(name)
+    about = destination(name)
     assert check_evaluated(about, AT_HEAD, HEAD) is None
     assert check_evaluated(about, AT_HEAD, MERGE) is None
     sentence = check_evaluated(about, AT_HEAD, BASE)
@@ -243,11 +243,11 @@ def test_a_run_of_the_default_branch_says_nothing_about_a_pull_request(name: str
 
 @pytest.mark.parametrize("name", sorted(set(events.names()) - set(ELSEWHERE) - {"pull_request.merged"}))
 def test_what_is_checked_out_by_itself_is_taken(name: str) -> None:
-    assert check_evaluated(target(name), AT_HEAD, None) is None
+    assert check_evaluated(destination(name), AT_HEAD, None) is None
 
 
 def test_the_commit_counts_where_there_is_no_pull_request(world: World) -> None:
-    about = target("workflow_run.fork")
+    about = destination("workflow_run.fork")
     found = find_pulls(about, world.api)
     assert found.pulls == ()
     assert check_evaluated(about, found, HEAD) is None
@@ -258,14 +258,14 @@ def test_the_commit_counts_where_there_is_no_pull_request(world: World) -> None:
 
 
 def test_without_a_known_commit_nothing_is_published() -> None:
-    about = target("issue_comment")
+    about = destination("issue_comment")
     assert check_evaluated(about, FoundPulls(None, (), "not found"), BASE) is not None
     assert check_evaluated(about, FoundPulls(None, (pull(merge_sha=None),), ""), None) is not None
     assert check_evaluated(about, FoundPulls(HEAD, (pull(merge_sha=None),), ""), None) is not None
 
 
 def test_a_merged_pull_requests_run_is_that_of_its_merge(world: World) -> None:
-    about = target("pull_request.merged")
+    about = destination("pull_request.merged")
     found = find_pulls(about, world.api)
     assert check_evaluated(about, found, AFTER) is None
     assert check_evaluated(about, FoundPulls(HEAD, (), ""), AFTER) is None
@@ -276,6 +276,6 @@ def test_a_merged_pull_requests_run_is_that_of_its_merge(world: World) -> None:
 
 def test_a_stale_merge_commit_is_not_taken_for_the_pull_request() -> None:
     stale = {"pull_request.merge_commit_sha": "e" * 40}
-    about = target("pull_request_target", stale)
+    about = destination("pull_request_target", stale)
     assert about.pull is not None
     assert check_evaluated(about, FoundPulls(HEAD, (about.pull,), ""), "e" * 40) is not None

@@ -106,7 +106,7 @@ class Cluster:
 
     async def _tell(self) -> None:
         while True:
-            news = self.limits.move_places(asyncio.get_running_loop().time())
+            news = self.limits.move_slots(asyncio.get_running_loop().time())
             await asyncio.sleep(UNDER_WAY_S)
             for worker in self.workers:
                 if worker.name in news:
@@ -309,23 +309,23 @@ def report(number: int, **said: Any) -> Mapping[str, Any]:
 def test_a_report_that_comes_twice_or_late_counts_once() -> None:
     limits = SharedLimits(8, 300.0)
     limits.apply_report("w", report(1, waiting=5), 0.0)
-    assert limits.move_places(0.0)["w"]["accounts"]["a"]["granted"] == 5
+    assert limits.move_slots(0.0)["w"]["accounts"]["a"]["granted"] == 5
     limits.apply_report("w", report(1, waiting=5), 0.1)
-    assert limits.move_places(0.1) == {}
+    assert limits.move_slots(0.1) == {}
     limits.apply_report("w", report(3, seen=5, returned=5), 0.2)
     limits.apply_report("w", report(2, waiting=5), 0.3)
-    assert limits.move_places(0.3) == {}
+    assert limits.move_slots(0.3) == {}
 
 
 def test_who_comes_back_after_it_was_taken_for_lost_gives_its_places_back_first() -> None:
     limit = SharedLimit(4, 300.0)
     limit.apply_report("w", report(1, waiting=4)["accounts"]["a"], 0.0)
-    limit.move_places(0.0)
+    limit.move_slots(0.0)
     limit.remove_worker("w", 1.0)
-    limit.move_places(100.0)
+    limit.move_slots(100.0)
     assert limit.held_count == 0
     limit.apply_report("w", report(2, seen=4, waiting=1)["accounts"]["a"], 101.0)
-    limit.move_places(101.0)
+    limit.move_slots(101.0)
     assert limit.state_for("w", 101.0)["recalled"] == 4
     assert limit.held_count <= 4
 
@@ -335,18 +335,18 @@ def lost_at(ages: list[float], took: list[float], *, granted: int) -> SharedLimi
     limit = SharedLimit(granted, 300.0)
     limit.apply_report("w", report(1, waiting=granted)["accounts"]["a"], 0.0)
     for number in range(2, 10):
-        limit.move_places(0.0)
+        limit.move_slots(0.0)
         outcomes = [[seconds, False, None, True, True] for seconds in took]
         said = report(number, seen=limit.state_for("w", 0.0)["granted"], waiting=granted, ages=ages, outcomes=outcomes)
         limit.apply_report("w", said["accounts"]["a"], 10.0)
-    limit.move_places(10.0)
+    limit.move_slots(10.0)
     assert limit.held_count == granted
     limit.remove_worker("w", 10.1)
     return limit
 
 
 def held(limit: SharedLimit, now: float) -> int:
-    limit.move_places(now)
+    limit.move_slots(now)
     return limit.held_count
 
 

@@ -14,7 +14,7 @@ import httpx2
 import pytest
 
 from holodeck_action.llm.calls import CALL, CallContext, HttpRequest, Meter, WireError
-from holodeck_action.llm.limits.gate import IN_A_ROW, MOST_TRIES, Gate
+from holodeck_action.llm.limits.circuit_breaker import IN_A_ROW, MAX_TRIALS, CircuitBreaker
 from holodeck_action.llm.limits.pauses import Deadline, TimeLimit, stop_during_calls
 from holodeck_action.llm.wire import Wire
 from holodeck_action.metrics.registry import built_in
@@ -451,30 +451,30 @@ def test_accounts_do_not_hold_each_other_back() -> None:
     assert run_ahead(work)[0] < 2
 
 
-def refuse(gate: Gate, times: int, now: float) -> bool:
+def refuse(breaker: CircuitBreaker, times: int, now: float) -> bool:
     for _ in range(times):
-        gate.note_refusal(now, 10)
-    return gate.is_shut
+        breaker.note_refusal(now, 10)
+    return breaker.is_open
 
 
-def test_a_gate_is_shut_by_refusals_alone_and_tried_by_few() -> None:
-    gate = Gate(300)
-    assert not refuse(gate, IN_A_ROW - 1, 0.0)
-    gate.note_answer()
-    assert refuse(gate, IN_A_ROW, 1.0)
-    assert gate.seconds_to_wait(1.0) == pytest.approx(11)
-    tries = []
+def test_a_breaker_is_opened_by_refusals_alone_and_tried_by_few_calls() -> None:
+    breaker = CircuitBreaker(300)
+    assert not refuse(breaker, IN_A_ROW - 1, 0.0)
+    breaker.note_answer()
+    assert refuse(breaker, IN_A_ROW, 1.0)
+    assert breaker.seconds_to_wait(1.0) == pytest.approx(11)
+    trials = []
     for at in range(12, 100, 12):
-        gate.allow_tries()
-        tries.append(gate.tries)
-        assert refuse(gate, 1, at)
-        assert gate.tries == 0
-    assert tries == [1, 2, *([MOST_TRIES] * 6)]
-    assert not gate.is_given_up(100)
-    assert gate.is_given_up(301)
-    gate.note_answer()
-    assert not refuse(gate, 1, 1000)
-    assert not gate.is_given_up(2000)
+        breaker.allow_trials()
+        trials.append(breaker.trials)
+        assert refuse(breaker, 1, at)
+        assert breaker.trials == 0
+    assert trials == [1, 2, *([MAX_TRIALS] * 6)]
+    assert not breaker.is_given_up(100)
+    assert breaker.is_given_up(301)
+    breaker.note_answer()
+    assert not refuse(breaker, 1, 1000)
+    assert not breaker.is_given_up(2000)
 
 
 def test_a_call_of_its_own_waits_its_turn_beside_a_limit_that_is_over() -> None:

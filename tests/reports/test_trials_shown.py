@@ -147,7 +147,7 @@ def test_a_template_of_ones_own_shows_the_rates(whole: Project) -> None:
     whole.write(
         "own.md.j2",
         "{{ report.trial_rates|rates }}; {% for rate in report.trial_rates.rates %}{{ rate.k }}: "
-        "{{ rate.pass_at_k|ends }} {{ rate.pass_hat_k|ends }}, {% endfor %}",
+        "{{ rate.pass_at_k|bounds }} {{ rate.pass_hat_k|bounds }}, {% endfor %}",
     )
     finished = whole.run("report", "out/results.json", "--format", "markdown", "--template", "own.md.j2")
     assert (finished.code, finished.stderr) == (0, "")

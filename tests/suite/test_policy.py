@@ -426,8 +426,8 @@ def test_a_lower_bound_that_cannot_be_reached(tmp_path: Path, count: int, bound:
     policy = f"gates: {{min_pass_rate_lower_bound: {bound}}}\n"
     plural = "" if count == 1 else "s"
     assert policy_complaints(tmp_path, policy, agent_with(count)) == [
-        f"1:36: gates.min_pass_rate_lower_bound: cannot be reached with {count} counting case{plural}: "
-        f"it needs {needed}"
+        f"1:36: gates.min_pass_rate_lower_bound: cannot be reached with {count} case{plural}: it "
+        f"needs {needed} (cases that are quarantined or cannot fail do not count)"
     ]
     assert policy_complaints(tmp_path / "enough", policy, agent_with(needed)) == []
 
@@ -446,7 +446,8 @@ def test_quarantined_and_informational_cases_do_not_count_for_the_lower_bound(tm
     )
     found = load(tmp_path, agent).cases[0].id
     assert policy_complaints(tmp_path, policy.replace("CASE", found), agent) == [
-        "1:36: gates.min_pass_rate_lower_bound: cannot be reached with 3 counting cases: it needs 4"
+        "1:36: gates.min_pass_rate_lower_bound: cannot be reached with 3 cases: it needs 4 "
+        "(cases that are quarantined or cannot fail do not count)"
     ]
 
 
@@ -458,7 +459,7 @@ def test_the_number_of_cases_named_is_the_least_that_suffices(bound: float) -> N
     if not problems:
         assert bound == 0.0
         return
-    needed = int(problems[0].message.rpartition(" ")[2])
+    needed = int(problems[0].message.partition("it needs ")[2].split()[0])
     # Wilson's lower bound at n of n passes, written out.
     lower = [
         (1 + Z**2 / (2 * n) - Z * math.sqrt(Z**2 / (4 * n * n))) / (1 + Z**2 / n) for n in (needed, needed - 1) if n

@@ -30,6 +30,7 @@ from holodeck_action.text.given_paths import GivenPath
 MOST_BYTES = 16 * 1024 * 1024
 """Size limit of a card file."""
 
+_ALLOWED_PATH = "allowed: the path of a judge-card.json, relative to agent.yaml"
 _REMEDY = "create it again with holodeck-action calibrate"
 _NO_CONFIGURATION = "the card does not record how its verdicts were made"
 _DIGESTS = {
@@ -112,8 +113,10 @@ def _read_suite_card(checkout: Checkout, name: str) -> JudgeCard:
         if not checkout.resolve(name).is_relative_to(folder):
             raise _CardError("is outside the suite's folder (allowed: a path relative to agent.yaml, inside it)")
         return checkout.read(name, MOST_BYTES).parse(_parse_card, _CardError)
-    except (FileNotFoundError, IsADirectoryError):
-        raise _CardError("does not exist (allowed: a judge-card.json, by its path relative to agent.yaml)") from None
+    except FileNotFoundError:
+        raise _CardError(f"does not exist ({_ALLOWED_PATH})") from None
+    except IsADirectoryError:
+        raise _CardError(f"is a folder ({_ALLOWED_PATH})") from None
     except RefusedFileError as error:
         raise _CardError(error.clause) from error
     except OSError as error:

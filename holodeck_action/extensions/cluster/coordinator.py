@@ -396,7 +396,7 @@ class Cluster:
                     await self._changed.wait()
             self._changed.clear()
             # Counts only rise, so an update that has not been sent yet is part of the next one.
-            pending |= self._limits.move_places(time.monotonic())
+            pending |= self._limits.move_slots(time.monotonic())
             for session in [session for session in pending if session not in self._slot_updates]:
                 slots = pending.pop(session)
                 if (worker := self._addresses.get(session)) is not None:

@@ -54,7 +54,7 @@ def results_files(archive: bytes) -> Iterator[tuple[str, bytes]]:
 
 
 def _check_directory(archive: bytes) -> None:
-    """Raise ZipError if the archive's directory is too large for memory, before the directory is read."""
+    """Raise ZipError if the archive's central directory is too large, before it is read into memory."""
     start = max(0, len(archive) - _END_RECORD.size - _LONGEST_COMMENT)
     end = len(archive) - _END_RECORD.size
     if archive[end : end + 4] != _END_SIGNATURE or archive[-2:] != b"\0\0":
@@ -64,8 +64,10 @@ def _check_directory(archive: bytes) -> None:
     _, _, _, _, files, size, _, _ = _END_RECORD.unpack_from(archive, end)
     if archive[max(0, end - _ZIP64_LOCATOR_BYTES) : end].startswith(_ZIP64_SIGNATURE):
         raise ZipError("is a zip64 archive, which results never need")
-    if size > _MOST_DIRECTORY or files > MOST_FILES:
+    if files > MOST_FILES:
         raise ZipError(f"has more than {MOST_FILES:,} files")
+    if size > _MOST_DIRECTORY:
+        raise ZipError(f"has a list of files of more than {_MOST_DIRECTORY:,} bytes")
 
 
 def _read_results_files(opened: zipfile.ZipFile) -> Iterator[tuple[str, bytes]]:

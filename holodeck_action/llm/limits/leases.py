@@ -118,9 +118,9 @@ class Leases:
         for number, sent in self._sent:
             if number <= message["heard"]:
                 self._valid_until = max(self._valid_until, sent + LEASE_S)
-        for name, places in message["accounts"].items():
+        for name, update in message["accounts"].items():
             if name in self._leases:
-                self._leases[name].apply_update(places)
+                self._leases[name].apply_update(update)
 
 
 class LeasedLimit(AccountLimit):
@@ -169,7 +169,7 @@ class LeasedLimit(AccountLimit):
         call.given_up, call.paced = self._lease.refused_for is not None, self._lease.paced
         return answer
 
-    def _has_free_place(self) -> bool:
+    def _has_free_slot(self) -> bool:
         return self._taken < self._lease.held_count and self._lease.owner.valid
 
     def _occupy(self) -> None:
@@ -183,7 +183,7 @@ class LeasedLimit(AccountLimit):
     def _note_outcome(self, answer: Answer, started: float, busy: int, in_flight: int, first: bool) -> None:
         took, waiting = self._monotonic() - started, self.waiting > 0
         if is_throttled(answer) or self._lease.paced:
-            # The coordinator decides whether this place remains; it is not reused before.
+            # The coordinator decides whether the worker keeps this slot; the slot is not reused before.
             self._lease.recalled = max(self._lease.recalled, self._lease.returned + 1)
         if is_throttled(answer):
             self._lease.outcomes.append((took, True, retry_after(answer, self._now()), waiting, first))

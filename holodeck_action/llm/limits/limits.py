@@ -3,8 +3,8 @@
 In the chain the limit comes after the retries, because providers count attempts, and a call that waits for its next
 attempt must not occupy a slot, the permission to have one request in progress. At first all possible requests are sent
 at once; refusals show how many concurrent requests (`Window`) or requests per second (`pace`) the account accepts, and
-whether it refuses single calls or all (`gate`). A hanging call gives up its slot, because a few such calls would block
-a small window.
+whether it refuses single calls or all (`circuit_breaker`). A hanging call gives up its slot, because a few such calls
+would block a small window.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime
 
 from holodeck_action.llm.calls import Answer, Call, Link, WireError
-from holodeck_action.llm.limits.gate import Gate
+from holodeck_action.llm.limits.circuit_breaker import CircuitBreaker
 from holodeck_action.llm.limits.pace import Pace
 from holodeck_action.llm.outcomes import is_throttled, retry_after
 from holodeck_action.llm.rate_headers import stated_rate
@@ -208,13 +208,13 @@ class AccountLimit:
         self._window = Window(most)
         self._pace = Pace(rate)
         self._paced: asyncio.TimerHandle | None = None
-        self._gate = Gate(longest_wait_s)
-        self._opener: asyncio.Task[None] | None = None
+        self._breaker = CircuitBreaker(longest_wait_s)
+        self._breaker_task: asyncio.Task[None] | None = None
         self._taken = 0
         self._begun: list[float] = []
         self._hanging = 0
         self._usual_s: float | None = None
-        self._places = 0
+        self._positions = 0
         self._queue: list[tuple[int, int, asyncio.Future[None]]] = []
 
     @property
@@ -228,12 +228,12 @@ class AccountLimit:
         return self._pace.rate
 
     async def close(self) -> None:
-        """Cancel the tasks that wait for the gate or the pace."""
+        """Cancel the tasks that wait for the circuit breaker or for the limited rate."""
         if self._paced is not None:
             self._paced.cancel()
-        if self._opener is not None:
-            self._opener.cancel()
-            await asyncio.gather(self._opener, return_exceptions=True)
+        if self._breaker_task is not None:
+            self._breaker_task.cancel()
+            await asyncio.gather(self._breaker_task, return_exceptions=True)
 
     async def __call__(self, call: Call) -> Answer:
         """Send the request when it is the call's turn; the call's clocks pause until then.
@@ -241,7 +241,7 @@ class AccountLimit:
         Raises:
             WireError: `rate_limited`: the account has refused all calls for too long; or an error of the call.
         """
-        await self._wait_for_place(call)
+        await self._wait_for_slot(call)
         hangs = False
 
         def give_away() -> None:
@@ -272,15 +272,15 @@ class AccountLimit:
             else:
                 self._taken -= 1
             self._wake()
-        call.given_up = self._gate.is_given_up(self._monotonic())
+        call.given_up = self._breaker.is_given_up(self._monotonic())
         call.paced = self._pace.rate is not None
         return answer
 
     def _patience_s(self) -> float:
         return PATIENCE_FIRST_S if self._usual_s is None else max(self._least_patience_s, PATIENCE * self._usual_s)
 
-    def _has_free_place(self) -> bool:
-        if self._gate.is_shut and not self._gate.tries and not self._gate.is_given_up(self._monotonic()):
+    def _has_free_slot(self) -> bool:
+        if self._breaker.is_open and not self._breaker.trials and not self._breaker.is_given_up(self._monotonic()):
             return False
         if not (self._taken < self.window and self._taken + self._hanging < self._most):
             return False
@@ -296,20 +296,20 @@ class AccountLimit:
     def _occupy(self) -> None:
         self._taken += 1
         self._pace.note_sent(self._monotonic())
-        if self._gate.tries:
-            self._gate.tries -= 1
+        if self._breaker.trials:
+            self._breaker.trials -= 1
 
-    async def _wait_for_place(self, call: Call) -> None:
+    async def _wait_for_slot(self, call: Call) -> None:
         """Wait for a free slot. Calls are served in the order of their arrival, but retried calls come first."""
-        if call.place is None:
-            self._places += 1
-            call.place = self._places
-        if self._has_free_place() and not self._queue:
+        if call.queue_position is None:
+            self._positions += 1
+            call.queue_position = self._positions
+        if self._has_free_slot() and not self._queue:
             self._occupy()
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._places += 1
-        heapq.heappush(self._queue, (call.place, self._places, turn))
+        self._positions += 1
+        heapq.heappush(self._queue, (call.queue_position, self._positions, turn))
         self._wake()
         try:
             with call.clocks.pause():
@@ -321,7 +321,7 @@ class AccountLimit:
             raise
 
     def _wake(self) -> None:
-        while self._queue and self._has_free_place():
+        while self._queue and self._has_free_slot():
             _, _, turn = heapq.heappop(self._queue)
             if not turn.done():
                 self._occupy()
@@ -333,19 +333,19 @@ class AccountLimit:
             requested_s = retry_after(answer, self._now())
             stated = stated_rate(answer, self._now())
             # Without successful answers refusals do not show the limit, unless their headers state it.
-            if self._gate.has_recent_answers or stated is not None:
+            if self._breaker.has_recent_answers or stated is not None:
                 self._note_refusal(started, now, busy, in_flight, requested_s, stated)
-            elif self._gate.has_no_answers:
+            elif self._breaker.has_no_answers:
                 # The requests still in progress are those that the account accepted.
                 self._window.limit_to(len(self._begun) or self._most)
                 self._pace.note_early_refusal(started, now)
-            self._gate.note_refusal(now, requested_s)
-            if self._gate.is_shut:
+            self._breaker.note_refusal(now, requested_s)
+            if self._breaker.is_open:
                 self._pace.note_shutdown(now)
-                if self._opener is None or self._opener.done():
-                    self._opener = asyncio.create_task(self._open_gate())
+                if self._breaker_task is None or self._breaker_task.done():
+                    self._breaker_task = asyncio.create_task(self._close_breaker())
         elif answer.status < 400:
-            self._gate.note_answer()
+            self._breaker.note_answer()
             self._update_usual_time(now - started)
             full = bool(self._queue) or self._taken >= self.window
             self._window.note_answer(started, now, busy, full=full)
@@ -364,24 +364,24 @@ class AccountLimit:
     def _update_usual_time(self, took: float) -> None:
         self._usual_s = took if self._usual_s is None else self._usual_s + USUAL_WEIGHT * (took - self._usual_s)
 
-    async def _open_gate(self) -> None:
-        """While the gate is shut, wake calls when they may be sent, or end the waiting calls if it stays shut for too
-        long.
+    async def _close_breaker(self) -> None:
+        """While the circuit breaker is open, let trial calls be sent when their time has come; end all waiting calls if
+        the account has refused all calls for too long.
         """
-        gate, now = self._gate, self._monotonic
-        while not gate.is_given_up(now()) and (wait := gate.seconds_to_wait(now())) > 0:
+        breaker, now = self._breaker, self._monotonic
+        while not breaker.is_given_up(now()) and (wait := breaker.seconds_to_wait(now())) > 0:
             await self._pause(wait)
-        if gate.is_given_up(now()):
+        if breaker.is_given_up(now()):
             for _, _, turn in self._queue:
                 if not turn.done():
                     turn.set_exception(self._outage_error())
             self._queue.clear()
-        elif gate.is_shut:
-            gate.allow_tries()
+        elif breaker.is_open:
+            breaker.allow_trials()
         self._wake()
 
     def _outage_error(self) -> WireError:
-        return outage_error(self._label, self._gate.refused_for(self._monotonic()))
+        return outage_error(self._label, self._breaker.refused_for(self._monotonic()))
 
 
 def outage_error(label: str, seconds: float) -> WireError:

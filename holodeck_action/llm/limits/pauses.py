@@ -218,7 +218,7 @@ def use_slot(slot: ConversationSlot) -> Iterator[None]:
 
 
 @asynccontextmanager
-async def lend_place(clocks: Clocks) -> AsyncIterator[None]:
+async def lend_slot(clocks: Clocks) -> AsyncIterator[None]:
     """Within the block, pause a call's clocks and lend the caller's slot to other sessions."""
     slot = _SLOT.get()
     with clocks.pause():

@@ -2,7 +2,7 @@
 workers.
 
 Leases (Gray and Cheriton, "Leases", SOSP 1989) handle lost workers: their slots become free when their requests have
-probably ended. The number of slots is determined as for one process (`limits.Window`, `gate.Gate`).
+probably ended. The number of slots is determined as for one process (`limits.Window`, `CircuitBreaker`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from holodeck_action.llm.limits.gate import Gate
+from holodeck_action.llm.limits.circuit_breaker import CircuitBreaker
 from holodeck_action.llm.limits.leases import LEASE_S
 from holodeck_action.llm.limits.limits import Window
 from holodeck_action.llm.limits.pace import Pace
@@ -21,11 +21,11 @@ from holodeck_action.llm.limits.pace import Pace
 ANSWERS = 256
 """Number of recent answers whose shortest and longest times estimate when requests of a lost worker end."""
 AHEAD_S = 0.01
-"""Seconds by which a slot may be granted early if the rate is limited; also the shortest interval between `move_places`
+"""Seconds by which a slot may be granted early if the rate is limited; also the shortest interval between `move_slots`
 calls.
 """
 SETTLE_S = 0.1
-"""Seconds after which slots are moved even without a report, because gates open and leases expire."""
+"""Seconds after which slots are moved even without a report, because waiting times end and leases expire."""
 UNKNOWN_S = 5.0
 """Seconds that requests of a lost worker are assumed to last if no answer time is known."""
 
@@ -79,11 +79,11 @@ class SharedLimit:
         """
         self._most = most
         self._window = Window(most)
-        self._gate = Gate(longest_wait_s)
+        self._breaker = CircuitBreaker(longest_wait_s)
         self._pace = Pace()
         self._holders: dict[str, _Holder] = {}
         self._took: deque[float] = deque(maxlen=ANSWERS)
-        self._shutting = False
+        self._recall_all = False
 
     @property
     def held_count(self) -> int:
@@ -94,7 +94,7 @@ class SharedLimit:
         """Apply a worker's report (`leases.Lease.report`)."""
         holder = self._holders.get(worker)
         if holder is None:
-            # Places from before the worker was considered lost no longer belong to it.
+            # Slots from before the worker was considered lost no longer belong to it.
             seen, returned = state["seen"], state["returned"]
             holder = self._holders[worker] = _Holder(granted=seen, recalled=seen, returned=returned)
         if holder.until is not None:
@@ -111,7 +111,7 @@ class SharedLimit:
                 self._note_refusal(now - took, now, busy, begun, requested_s)
             else:
                 self._took.append(took)
-                self._gate.note_answer()
+                self._breaker.note_answer()
                 full = waiting or others or busy >= self._window.size
                 self._window.note_answer(now - took, now, busy, full=full)
                 self._pace.note_answer(now - took, now, begun, first=first, full=waiting or others)
@@ -120,21 +120,21 @@ class SharedLimit:
         self, started: float, now: float, busy: int, begun: list[float], requested_s: float | None
     ) -> None:
         paced = self._pace.rate is not None
-        if self._gate.has_recent_answers:
+        if self._breaker.has_recent_answers:
             if not paced:
                 self._window.note_refusal(started, now, busy, requested_s)
             if self._pace.note_refusal(started, now, begun, busy):
                 # The refusal was about the rate, not about concurrency.
                 self._window.limit_to(self._most)
-        elif self._gate.has_no_answers:
+        elif self._breaker.has_no_answers:
             # The requests still in progress are those that the account accepted.
             self._window.limit_to(len(begun) or self._most)
             self._pace.note_early_refusal(started, now)
-        self._gate.note_refusal(now, requested_s)
-        if self._gate.is_shut:
+        self._breaker.note_refusal(now, requested_s)
+        if self._breaker.is_open:
             self._pace.note_shutdown(now)
-        # Places granted before the pace are valid for several requests, so they are recalled.
-        self._shutting = self._shutting or self._gate.is_shut or (self._pace.rate is not None) > paced
+        # Slots granted before the rate was limited are valid for several requests, so they are recalled.
+        self._recall_all = self._recall_all or self._breaker.is_open or (self._pace.rate is not None) > paced
 
     def remove_worker(self, worker: str, now: float) -> None:
         """Record that a worker is lost; its slots stay in use for as long as its requests may last."""
@@ -142,46 +142,46 @@ class SharedLimit:
         if holder is not None and holder.until is None:
             least, longest = min(self._took, default=0.0), max(self._took, default=UNKNOWN_S)
             holder.until = now + longest
-            # A place whose request may have ended could have a second request, so it is kept until `until`.
+            # A slot whose request may have ended could have a second request, so it is kept until `until`.
             holder.ends = tuple(begun + longest for begun in holder.begun if begun + least > now)
 
-    def move_places(self, now: float) -> None:
+    def move_slots(self, now: float) -> None:
         """Grant slots to waiting workers, and recall surplus slots."""
         self._holders = {name: each for name, each in self._holders.items() if each.until is None or each.until > now}
         for lost in self._holders.values():
             going_on = tuple(end for end in lost.ends if end > now)
             lost.returned, lost.ends = lost.returned + len(lost.ends) - len(going_on), going_on
-        gate, holders = self._gate, list(self._holders.values())
+        breaker, holders = self._breaker, list(self._holders.values())
         living = [holder for holder in holders if holder.until is None]
-        shut = gate.is_shut and not gate.is_given_up(now)
-        if self._shutting:
-            self._shutting = False
+        is_open = breaker.is_open and not breaker.is_given_up(now)
+        if self._recall_all:
+            self._recall_all = False
             for holder in living:
                 holder.recalled = holder.granted
-        if shut and gate.seconds_to_wait(now) <= 0 and not gate.tries and not self.held_count:
-            gate.allow_tries()
+        if is_open and breaker.seconds_to_wait(now) <= 0 and not breaker.trials and not self.held_count:
+            breaker.allow_trials()
         room = min(self._window.size, self._most - sum(holder.hanging for holder in holders))
         while sum(holder.kept_count for holder in holders) > room:
             most = max(living, key=lambda holder: holder.kept_count, default=None)
             if most is None or not most.kept_count:
                 break
             most.recalled = max(most.recalled, most.returned) + 1
-        while self.held_count < room and (not shut or gate.tries) and self._pace.seconds_to_wait(now) <= AHEAD_S:
+        while self.held_count < room and (not is_open or breaker.trials) and self._pace.seconds_to_wait(now) <= AHEAD_S:
             waiting = [holder for holder in holders if holder.wanted_count > 0]
             if not waiting:
                 return
             min(waiting, key=lambda holder: holder.held_count).granted += 1
             self._pace.note_sent(now)
-            if shut:
-                gate.tries -= 1
+            if is_open:
+                breaker.trials -= 1
         coming = sum(max(0, holder.recalled - holder.returned) for holder in living)
         wanting = [holder for holder in living if holder.wanted_count > 0]
         for _ in range(
-            0 if shut or self._pace.rate is not None else sum(holder.wanted_count for holder in wanting) - coming
+            0 if is_open or self._pace.rate is not None else sum(holder.wanted_count for holder in wanting) - coming
         ):
             spare = max(living, key=lambda holder: (max(0, holder.spare_count), holder.kept_count))
             if spare.spare_count <= 0 and spare.kept_count <= min(holder.held_count for holder in wanting) + coming + 1:
-                # No worker has an idle place, or clearly more places than the waiting worker with the fewest.
+                # No worker has an idle slot, or clearly more slots than the waiting worker with the fewest.
                 return
             spare.recalled = max(spare.recalled, spare.returned) + 1
             coming += 1
@@ -189,7 +189,7 @@ class SharedLimit:
     def state_for(self, worker: str, now: float) -> dict[str, Any]:
         """Return a worker's current share of the limit as JSON values; `leases.Lease.apply_update` takes them."""
         holder = self._holders.setdefault(worker, _Holder())
-        refused_for = self._gate.refused_for(now) if self._gate.is_given_up(now) else None
+        refused_for = self._breaker.refused_for(now) if self._breaker.is_given_up(now) else None
         paced = self._pace.rate is not None
         return {"granted": holder.granted, "recalled": holder.recalled, "refused_for": refused_for, "paced": paced}
 
@@ -236,16 +236,16 @@ class SharedLimits:
                 limit.remove_worker(worker, now)
 
     def seconds_to_wait(self, now: float) -> float:
-        """Return the seconds until `move_places` must be called at the latest."""
+        """Return the seconds until `move_slots` must be called at the latest."""
         waits = (limit.seconds_to_wait(now) for limit in self._accounts.values())
         return max(AHEAD_S, min([SETTLE_S, *(wait for wait in waits if wait > 0)]))
 
-    def move_places(self, now: float) -> dict[str, dict[str, Any]]:
+    def move_slots(self, now: float) -> dict[str, dict[str, Any]]:
         """Grant and recall slots, and return the messages for workers (`leases.Leases.apply_update`) by their name."""
         for worker in [name for name, known in self._workers.items() if now - known.at > LEASE_S]:
             self.remove_worker(worker, now)
         for limit in self._accounts.values():
-            limit.move_places(now)
+            limit.move_slots(now)
         news: dict[str, dict[str, Any]] = {}
         for worker, known in self._workers.items():
             accounts = {name: limit.state_for(worker, now) for name, limit in self._accounts.items()}

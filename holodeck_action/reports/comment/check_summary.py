@@ -30,7 +30,7 @@ TITLE_LIMIT = 255
 _GATES_SHOWN = 3
 _FILES_SHOWN = 30
 _LINES_SHOWN = 20
-_UNKNOWN = ("⚠️", "NO VERDICT")
+_NO_VERDICT = "NO VERDICT"
 _LEVELS = {"failure": "failure", "warning": "warning", "notice": "notice"}
 
 
@@ -116,7 +116,7 @@ def _verdict_lines(reports: Sequence[Report], exit_code: int, context: LinkConte
 
 def differing_exit_code_text(exit_code: int) -> str:
     """Return a sentence for a run whose exit code differs from the worst exit code of its suites."""
-    verdict = VERDICTS.get(OUTCOMES.get(exit_code, ""), _UNKNOWN[1])
+    verdict = VERDICTS.get(OUTCOMES.get(exit_code, ""), _NO_VERDICT)
     return f"{verdict}: some suites did not run, or results could not be written."
 
 
@@ -144,7 +144,7 @@ def _annotations_overview(marks: Sequence[AnnotatedLine], hidden: int, context: 
 
 
 def _title(reports: Sequence[Report], exit_code: int) -> str:
-    verdict = VERDICTS.get(OUTCOMES.get(exit_code, ""), _UNKNOWN[1])
+    verdict = VERDICTS.get(OUTCOMES.get(exit_code, ""), _NO_VERDICT)
     if len(reports) > 1:
         passed = sum(report.outcome == "passed" for report in reports)
         return f"{verdict}: {passed} of {len(reports)} suites passed"

@@ -27,9 +27,9 @@ from holodeck_action.reports.history import CASES_SHOWN, flaky_text, history_rem
 from holodeck_action.reports.page.run_columns import RunColumn
 from holodeck_action.reports.page.viewer_index import Links, ViewedSuite
 from holodeck_action.reports.phrases import (
+    bounds_text,
     calls_text,
     card_text,
-    ends_text,
     noise_text,
     panel_text,
     price_text,
@@ -145,7 +145,7 @@ def _remarks(report: Report) -> Iterator[dict[str, Any]]:
 def _trial_lines(trials: SuiteTrials) -> Iterator[str]:
     yield suite_trials_text(trials)
     for rate in trials.rates:
-        yield f"k = {rate.k}: pass@k {ends_text(rate.pass_at_k)}, pass^k {ends_text(rate.pass_hat_k)}"
+        yield f"k = {rate.k}: pass@k {bounds_text(rate.pass_at_k)}, pass^k {bounds_text(rate.pass_hat_k)}"
 
 
 def _comparison_lines(comparison: Comparison) -> Iterator[str]:

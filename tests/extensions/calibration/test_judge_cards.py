@@ -271,7 +271,7 @@ def test_cards_that_cannot_be_used_are_refused_at_their_line(bench: Bench, tmp_p
     copy_card(bench, "undated.json", created_at="yesterday")
     copy_card(bench, "again.json")
     expected = {
-        "absent-file.json": "does not exist (allowed: a judge-card.json, by its path relative to agent.yaml)",
+        "absent-file.json": "does not exist (allowed: the path of a judge-card.json, relative to agent.yaml)",
         "../outside.json": "is outside the checkout",
         "link.json": "is outside the checkout",
         "broken.json": "is not a judge card: it is not valid JSON; create it again with holodeck-action calibrate",

@@ -48,7 +48,6 @@ _OTHER_KINDS = frozenset(
 )
 _SETTINGS = {"temperature": "temperature", "top_p": "top_p", "max_tokens": "max_tokens"}
 _UNUSED_SETTINGS = frozenset(("apiKey", "apiKeyEnvar", "apiBaseUrl", "apiHost", "baseURL", *_SETTINGS))
-_FORM = {"role": "user", "content": "{{ turn.input }}"}
 
 
 class Provider(Struct, frozen=True):

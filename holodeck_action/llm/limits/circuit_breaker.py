@@ -1,9 +1,9 @@
-"""Detection, from the latest responses, of whether an account refuses single calls or all calls.
+"""A circuit breaker for one model account.
 
-A refusal between successful answers concerns only the refused call. Many refusals in a row mean that the account
-accepts nothing at present: its gate is shut, and one call is sent when the requested waiting time is over. If this call
-is refused too, a few calls are sent the next time. In this way refusals that concern only single calls are soon
-recognised, and an unavailable account is not flooded.
+A single refusal (HTTP 429) between successful answers concerns only the refused call. After `IN_A_ROW` refusals in a
+row, the breaker opens: the account appears to refuse all calls, so calls wait. After the waiting time that the provider
+requests, one call is sent as a trial. If it succeeds, the breaker closes. If it is refused, more trial calls are sent
+the next time, at most `MAX_TRIALS`. The account is thus not flooded while it is unavailable.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ SPREAD = 0.1
 """Maximum random addition to a requested waiting time, as a fraction of it, so that calls are not all repeated at once.
 """
 IN_A_ROW = 24
-"""Number of refusals in a row after which the gate is shut."""
-MOST_TRIES = 4
-"""Maximum number of calls sent at the same time while the gate is shut."""
-LEAST_REFUSALS = 3
-"""Minimum number of refusals before calls stop waiting for an account."""
+"""Number of refusals in a row after which the breaker opens."""
+MAX_TRIALS = 4
+"""Maximum number of trial calls sent at the same time while the breaker is open."""
+MIN_REFUSALS = 3
+"""Minimum number of refusals in a row before the account is given up."""
 
 
 def backoff_s(times: int) -> float:
@@ -28,11 +28,11 @@ def backoff_s(times: int) -> float:
     return min(LONGEST_S, FIRST_S * 2.0 ** min(times - 1, 16))
 
 
-class Gate:
-    """Holds back calls to one account while it refuses all of them; times are monotonic seconds."""
+class CircuitBreaker:
+    """Holds back calls to one account while the account refuses all calls; times are monotonic seconds."""
 
     def __init__(self, longest_s: float) -> None:
-        """Create an open gate.
+        """Create a closed breaker: calls are sent.
 
         Args:
             longest_s: seconds without a successful answer after which calls no longer wait for the account.
@@ -43,17 +43,17 @@ class Gate:
         self._since = 0.0
         self._rounds = 0
         self._until: float | None = None
-        self.tries = 0
-        """Number of calls that may be sent although the gate is shut."""
+        self.trials = 0
+        """Number of trial calls that may be sent now although the breaker is open."""
 
     @property
-    def is_shut(self) -> bool:
-        """Whether the account appears to refuse all calls."""
+    def is_open(self) -> bool:
+        """Whether the breaker is open: the account appears to refuse all calls."""
         return self._until is not None
 
     @property
     def has_recent_answers(self) -> bool:
-        """Whether there were successful answers between the latest refusals."""
+        """Whether the account gave successful answers before, and few refusals since the latest one."""
         return self._answers and self._row < IN_A_ROW // 2
 
     @property
@@ -62,20 +62,20 @@ class Gate:
         return not self._answers
 
     def seconds_to_wait(self, now: float) -> float:
-        """Return the seconds until a call may be sent although the gate is shut; 0 if the gate is open."""
+        """Return the seconds until the next trial calls may be sent; 0 if the breaker is closed."""
         return 0.0 if self._until is None else self._until - now
 
     def is_given_up(self, now: float) -> bool:
-        """Return whether the account has refused all calls for too long to wait further."""
-        return self._row >= LEAST_REFUSALS and max(now, self._until or now) - self._since >= self._longest_s
+        """Return whether the account has refused all calls for so long that calls must no longer wait."""
+        return self._row >= MIN_REFUSALS and max(now, self._until or now) - self._since >= self._longest_s
 
     def refused_for(self, now: float) -> float:
         """Return for how many seconds the account has refused all calls; 0 after a successful answer."""
         return now - self._since if self._row else 0.0
 
     def note_answer(self) -> None:
-        """Record a successful answer, which opens the gate."""
-        self._row = self._rounds = self.tries = 0
+        """Record a successful answer, which closes the breaker."""
+        self._row = self._rounds = self.trials = 0
         self._answers = True
         self._until = None
 
@@ -94,9 +94,10 @@ class Gate:
             return
         wait = backoff_s(self._rounds + 1) if requested_s is None else requested_s + SPREAD * max(requested_s, FIRST_S)
         self._until = max(self._until or 0.0, now + wait)
-        self.tries = 0
+        self.trials = 0
 
-    def allow_tries(self) -> None:
-        """Allow one call to be sent while the gate is shut, and more calls after each failed attempt."""
-        self.tries = min(2**self._rounds, MOST_TRIES)
+    def allow_trials(self) -> None:
+        """Allow trial calls while the breaker is open: 1 the first time, twice as many each later time, up to
+        `MAX_TRIALS`."""
+        self.trials = min(2**self._rounds, MAX_TRIALS)
         self._rounds += 1
