@@ -27,7 +27,7 @@ from holodeck_action.run.signals import stop_on_signals
 from holodeck_action.run.stages import Executor
 from holodeck_action.run.suite_run import RunPlan, resumable_trials, run_suite
 from holodeck_action.run.trials import SYSTEM_CLOCK, grading_pool, trial_runner
-from holodeck_action.scoring.evaluations import with_custom_summary
+from holodeck_action.scoring.evaluations import add_custom_summary
 from holodeck_action.targets.factory import describe_target
 
 
@@ -109,7 +109,7 @@ async def run_sides(
                     waiting.cancel()
             records = await _confirm(sides, records, trials, stored_base, slots, stop, output)
             records = [
-                await with_custom_summary(record, pool, side.ready.redactor)
+                await add_custom_summary(record, pool, side.ready.redactor)
                 for side, record in zip(sides, records, strict=True)
             ]
         finally:

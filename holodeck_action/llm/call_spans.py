@@ -16,7 +16,7 @@ from holodeck_action.text.json_values import parse_json
 Message = dict[str, Any]
 
 _REASONS = {"tool_calls": "tool_call", "tool_use": "tool_call", "end_turn": "stop", "max_tokens": "length"}
-"""Names of stop reasons in OpenTelemetry's conventions, by the provider's name; other names are recorded unchanged."""
+"""Stop reasons of providers whose name differs in OpenTelemetry's conventions, mapped to that name."""
 
 
 def input_messages(document: Any) -> list[Message]:
@@ -165,7 +165,7 @@ def _as_list(value: Any) -> list[Any]:
 
 
 _PROVIDERS = {"azure_openai": "azure.ai.openai"}
-"""Names of providers in the conventions, by our name, for providers whose names differ."""
+"""Names of providers in OpenTelemetry's conventions, by the name in agent.yaml, for providers whose names differ."""
 _PORTS = {"http": 80, "https": 443}
 
 

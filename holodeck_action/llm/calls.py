@@ -1,4 +1,4 @@
-"""Data of model calls: account, context, request, answer, and the record of a call.
+"""The data types of model calls: account, context, request, answer, and the record of a call.
 
 This module does not import the HTTP library, so that agents and judges can import it cheaply.
 """
@@ -185,9 +185,9 @@ class CallContext(Struct, frozen=True):
         kind: the purpose of the call.
         repeat: index of the trial. It is part of the cache key, because every trial calls the model again.
         deadline: the time after which the answer is useless; None if there is no limit.
-        meter: records the call.
-        sample: the number of this answer if one model answers the same question several times; part of the cache key.
-        stand_in: whether a fallback model exists. If it does, a rate-limited call is retried only as often as other
+        meter: collects the records of calls.
+        sample: index of the answer if a panel asks one model the same question several times; part of the cache key.
+        has_fallback: whether a fallback model exists. If it does, a rate-limited call is retried only as often as other
             failed calls.
     """
 
@@ -196,7 +196,7 @@ class CallContext(Struct, frozen=True):
     deadline: Deadline | None
     meter: Meter
     sample: int = 0
-    stand_in: bool = False
+    has_fallback: bool = False
 
 
 CALL: ContextVar[CallContext] = ContextVar("CALL")

@@ -1,4 +1,4 @@
-"""Chat models, which answer a conversation or raise a readable error."""
+"""Chat models: they return the next message of a conversation or raise a readable error."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def is_strict(schema: Mapping[str, Any]) -> bool:
 
 def is_closed(schema: Mapping[str, Any]) -> bool:
     """Return whether every object in a schema declares its properties. Anthropic forbids undeclared properties, so an
-    object without declared ones would always be empty.
+    object that declares no properties would always be empty.
     """
     return _all_fit(schema, _is_closed_node)
 
@@ -118,8 +118,8 @@ class ChatAnswer(Struct, frozen=True):
     Attributes:
         text: text of the answer or refusal; empty if the model wrote nothing.
         message: the complete reply, for the history of the conversation.
-        prompted: whether the schema was described in the instructions instead of being enforced, so that the answer may
-            be in a code fence.
+        prompted: whether the instructions described the schema because the provider cannot enforce it; the answer may
+            then be in a code fence.
     """
 
     text: str

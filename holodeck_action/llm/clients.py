@@ -1,6 +1,6 @@
-"""Clients of models: send a conversation, and return the reply or raise a readable error.
+"""Clients of models: they send a conversation, and return the reply or raise a readable error.
 
-The wire handles retries and deadlines. Texts are sent unchanged.
+The wire (`wire.Wire`) handles retries and deadlines. Texts are sent unchanged.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class ModelClient:
 
     Attributes:
         codec: translates to and from the provider's format.
-        settings: settings of every request, without settings that the model is known to refuse.
+        settings: the settings that every request sends; settings that the model refuses are left out.
         notices: one sentence for each setting of the suite that is not sent.
     """
 

@@ -1,7 +1,7 @@
-"""Connections to one account's host, one per concurrent request, over asyncio's own streams.
+"""Connections to the host of one account, one per concurrent request, over asyncio's streams.
 
-The HTTP library's connections, proxies and parsing are used, but not its general connection pool and streams, which
-took a third of the time of a call: the pool examines all connections for every request, and all data pass through two
+The HTTP library's connections, proxies and parsing are used, but not its connection pool and streams. These took a
+third of the time of a call, because the pool examines all connections for every request, and all data pass through two
 more layers.
 """
 
@@ -66,7 +66,7 @@ class Routes:
 
 
 class Connections:
-    """The transports of one account. Each has one connection, and each request borrows a transport."""
+    """The transports of one account. Each transport has one connection, and each request borrows a transport."""
 
     def __init__(self, make: Callable[[], httpx2.AsyncBaseTransport]) -> None:
         """Create the instance; nothing is opened yet.

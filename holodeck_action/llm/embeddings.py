@@ -1,6 +1,6 @@
 """Embeddings of texts as vectors of length 1, requested over the wire from OpenAI, Azure OpenAI and Ollama.
 
-The vectors are the same on every processor, because no step depends on the order of floating-point sums.
+The vectors are equal on all processors, because no result depends on the order in which floats are summed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _DEFAULT_MODEL = "text-embedding-3-small"
 _DEFAULT_OLLAMA_MODEL = "nomic-embed-text:latest"
 _ONE_LENGTH = re.compile(r"(?:^|/)text-embedding-ada-002")
-"""The model that does not support `dimensions`; its vectors have 1,536 numbers."""
+"""Matches the model that does not support `dimensions`; its vectors have 1,536 numbers."""
 _ADA_LENGTH = 1536
 
 MOST_TEXTS = 128
@@ -39,8 +39,8 @@ MOST_CHARACTERS = 100_000
 """Maximum characters of a request with more than one text; OpenAI accepts 300,000 tokens."""
 
 _GRID = 2**19
-"""A vector's numbers are rounded to multiples of a step: its largest number divided by `_GRID`. Counted in steps, up to
-10,000 squares have a sum below 2**53, which is exact in any order of summation.
+"""The numbers of a vector are rounded to integer multiples of its largest number divided by `_GRID`. The sum of the
+squares of up to 10,000 such integers is below 2**53, so it is exact in any order of summation.
 """
 
 
@@ -135,8 +135,8 @@ def embedding_reference(suite_agent: AgentConfig, model: str | None) -> LLMProvi
 class Embedder:
     """Embeds texts. Vectors of texts that were requested singly are kept in memory for the rest of the run.
 
-    Calls use the deadline and the meter of the context variable `CALL`, but always belong to the first trial, so that
-    all trials share the answers. An answer from memory is recorded with the tokens and the price of the original call,
+    Calls use the deadline and the meter of the context variable `CALL`, but the trial index is always 0, so that all
+    trials share the answers. An answer from memory is recorded with the tokens and the price of the original call,
     so that a turn's usage does not depend on which turn came first.
     """
 

@@ -1,4 +1,4 @@
-"""Validation of HTTP headers from a suite."""
+"""Validates HTTP headers from a suite."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Judge models, which answer single prompts over the same wire as the agent's calls."""
+"""Judge models: they answer single prompts, and use the same wire as the agent's calls."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ TEMPERATURE = 0.0
 """
 
 _SAMPLED = frozenset(("temperature", "top_p", "max_tokens", "presence_penalty", "frequency_penalty"))
-"""Default settings that are not sent to models that think before they answer: these refuse them, or would use up the
-limit `max_tokens` by thinking.
+"""Default settings that are not sent to models that think before they answer. Such models refuse the settings, or would
+use up `max_tokens` by thinking.
 """
 
 
@@ -60,7 +60,7 @@ class JudgeModel:
         self._preamble = ""
         self._client: ModelClient | None = None
         self._takes_schema = True
-        # Models that think first return no log probabilities.
+        # Models that think before they answer return no log probabilities.
         self._gives_probabilities = plan.provider in ("openai", "azure_openai") and not REASONING.search(plan.name)
 
     @property

@@ -1,8 +1,8 @@
 """Requests per second that accounts accepted in earlier runs, one small file per account in the cache folder.
 
 A stored rate is only the initial rate of a `pace.Pace`; no record depends on it. The files are untrusted: values that
-are damaged, implausible, dated in the future or older than a day are ignored. Files are replaced atomically, so the
-last of several runs wins.
+are damaged, implausible, dated in the future or older than a day are ignored. Files are replaced atomically, so
+the rate of the last writer remains.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from holodeck_action.llm.calls import Account
-from holodeck_action.llm.limits.pace import LEAST, MOST
+from holodeck_action.llm.limits.pace import MAX_RATE, MIN_RATE
 from holodeck_action.record.disk import UNSYNCED_DISK, write_atomically
 from holodeck_action.text.foreign import ForeignError, read_file
 
@@ -32,7 +32,7 @@ _DIGITS = 2
 class _Known(Struct, frozen=True, forbid_unknown_fields=True):
     """A rate in requests per second, and when it was measured."""
 
-    rate: Annotated[float, Meta(ge=LEAST, le=MOST)]
+    rate: Annotated[float, Meta(ge=MIN_RATE, le=MAX_RATE)]
     at: Annotated[datetime, Meta(tz=True)]
 
 

@@ -43,7 +43,7 @@ class Request(Struct, frozen=True):
 
 
 class Text(Struct, frozen=True):
-    """A piece of an answer's text."""
+    """A part of an answer that is text."""
 
     content: str
 
@@ -94,9 +94,9 @@ class Reply(Struct, frozen=True):
         parts: texts, thoughts and calls, in the model's order.
         model: the model's name in the answer; empty if missing.
         finish: reason why the answer ends; None if it is not listed in `Finish`.
-        refusal: text with which the model declined to answer, possibly empty; None if it did not decline.
+        refusal: text with which the model declined to answer, possibly empty; None if the model answered.
         tokens: tokens with log probabilities; None if these were not requested or are not supported.
-        forgot: whether the provider dropped thoughts that belong to another conversation.
+        dropped_thoughts: whether the provider dropped thoughts that belong to another conversation.
     """
 
     parts: tuple[Text | Thought | ToolCall, ...]
@@ -104,7 +104,7 @@ class Reply(Struct, frozen=True):
     finish: Finish | None = "stop"
     refusal: str | None = None
     tokens: tuple[TokenProbability, ...] | None = None
-    forgot: bool = False
+    dropped_thoughts: bool = False
 
     @property
     def text(self) -> str:

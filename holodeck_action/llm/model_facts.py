@@ -1,6 +1,6 @@
-"""Features of models: supported settings and the dialect of their schemas.
+"""Features of models: the supported settings, and the dialect of JSON schemas.
 
-`known_models.py` lists the models. A model that it does not list gets the defaults of its provider.
+`known_models.py` lists the models. A model that is not listed gets the defaults of its provider.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ class KnownModel(Struct, frozen=True):
     """The features of a model.
 
     Attributes:
-        schemas: dialect of its JSON schemas.
+        schemas: dialect of the JSON schemas that the model accepts.
         structured: whether schemas of answers can be enforced.
-        reasons: whether it can think before it answers.
+        reasons: whether the model can think before it answers.
         efforts: supported levels of reasoning effort, from lowest to highest.
         no_effort: whether thinking can be switched off.
-        reasons_unasked: whether it thinks by default, without a setting.
+        reasons_unasked: whether the model thinks by default, without a setting.
         system_role: role of messages with instructions.
-        strict: whether tools and schemas are marked as strict.
+        strict: whether requests mark tools and schemas as strict.
         thought_field: name of the answer field that contains thoughts; None if several fields are possible.
-        sampling: whether it supports temperature and top_p.
+        sampling: whether the model supports temperature and top_p.
         most_tokens: maximum tokens of an answer; None if unknown.
         default_tokens: maximum tokens of an answer if the suite sets no limit; only for Anthropic's models.
         takes_effort: whether an Anthropic model supports the setting `effort`.
-        takes_top_effort: whether it supports the effort `max`.
-        takes_budget: whether it supports a token budget for thinking.
-        binds_thoughts: whether its thoughts are valid only in the conversation that they come from.
+        takes_top_effort: whether an Anthropic model supports the effort `max`.
+        takes_budget: whether the model supports a token budget for thinking.
+        binds_thoughts: whether thoughts of the model are valid only in the conversation that they come from.
     """
 
     schemas: Schemas

@@ -20,23 +20,23 @@ MAX_BODY_BYTES = 64_000_000
 """Maximum bytes of one decompressed answer; the largest known one, 2,048 embeddings of 3,072 numbers, is smaller."""
 
 # Dropped, because the answer is passed on complete and decompressed.
-_FRAMING = frozenset({"content-encoding", "content-length", "transfer-encoding", "connection", "keep-alive"})
+_DROPPED_HEADERS = frozenset({"content-encoding", "content-length", "transfer-encoding", "connection", "keep-alive"})
 _HEADERS = dict(httpx2.AsyncClient(transport=httpx2.AsyncBaseTransport(), trust_env=False).headers)
 """The HTTP library's default headers, which include the compressions that it supports."""
 _EXTENSIONS = {"timeout": {"connect": CONNECT_S, "read": None, "write": None, "pool": None}}
 _url = cache(httpx2.URL)
 
 
-Lends = Callable[[], AbstractContextManager[httpx2.AsyncBaseTransport]]
-"""Returns a context manager that lends a transport for one request, until its answer is read."""
+TransportLender = Callable[[], AbstractContextManager[httpx2.AsyncBaseTransport]]
+"""Returns a context manager that lend_transport a transport for one request, until its answer is read."""
 
 
 class Network:
     """Sends the requests of one account."""
 
-    def __init__(self, account: Account, lends: Lends, monotonic: Callable[[], float]) -> None:
+    def __init__(self, account: Account, lend_transport: TransportLender, monotonic: Callable[[], float]) -> None:
         self._label = account.label
-        self._lends = lends
+        self._lends = lend_transport
         self._monotonic = monotonic
 
     async def __call__(self, call: Call) -> Answer:
@@ -80,7 +80,7 @@ class Network:
                 payload = parse(kind, body)
             except ValueError:
                 payload = None
-        headers = tuple((name, value) for name, value in response.headers.items() if name not in _FRAMING)
+        headers = tuple((name, value) for name, value in response.headers.items() if name not in _DROPPED_HEADERS)
         return Answer(response.status_code, headers, body, payload, latency)
 
     def _build_request(self, given: HttpRequest) -> httpx2.Request:

@@ -1,4 +1,4 @@
-"""Classification of answers: complete or broken, retryable, storable."""
+"""Classifies HTTP answers of providers: complete or broken, retryable, storable."""
 
 from __future__ import annotations
 
@@ -11,19 +11,21 @@ from typing import Any
 from holodeck_action.llm.calls import Answer, WireError
 from holodeck_action.text.json_values import parse_json
 
-CONGESTED = frozenset({429, 529})
+TOO_MANY_REQUESTS = frozenset({429, 529})
 """Statuses that mean too many requests; Anthropic's 529 is `overloaded_error`."""
-LONGEST_WAIT_S = 120.0
+MAX_RETRY_AFTER_S = 120.0
 """Longest Retry-After in seconds that is considered plausible."""
-_RETRIED = frozenset({408, 409, 429})
-# Retries are useless before a payment; OpenAI sends these with status 429, like a rate limit.
-_UNPAID = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "access_terminated"})
-_PASSING = frozenset(
+_RETRIED_STATUSES = frozenset({408, 409, 429})
+# OpenAI sends these codes with status 429, like a rate limit, but a retry cannot succeed before a payment.
+_UNPAID_CODES = frozenset(
+    {"insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "access_terminated"}
+)
+_TRANSIENT_ERRORS = frozenset(
     {"overloaded_error", "api_error", "rate_limit_error", "timeout_error", "server_error", "internal_server_error"}
 )
 """Errors inside a stream for which a retry may succeed."""
 _STREAMS = frozenset({"text/event-stream", "application/x-ndjson"})
-_SHAPE = frozenset({"choices", "done", "error", "message", "type"})
+_EVENT_KEYS = frozenset({"choices", "done", "error", "message", "type"})
 """Keys by which the events of a stream are recognised; each event of every provider's API has at least one of them."""
 _CHARSET = re.compile(r"charset=[\"']?([\w.:-]+)", re.IGNORECASE)
 
@@ -69,12 +71,12 @@ def parse_complete(content_type: str, body: bytes, label: str) -> Any:
         raise WireError(
             f"{label} answered with a body that is not in the expected JSON form", "malformed", retry_worthy=True
         ) from None
-    # Any other complete JSON is returned, because a retry would give the same.
+    # Any other complete JSON value is returned, because a retry would give the same one.
     if not isinstance(payload, list) or content_type.partition(";")[0].strip().lower() not in _STREAMS:
         return payload
     if not payload and body.strip():
         return _parse_whole(body, label)
-    if payload and not any(isinstance(event, Mapping) and _SHAPE & event.keys() for event in payload):
+    if payload and not any(isinstance(event, Mapping) and _EVENT_KEYS & event.keys() for event in payload):
         return payload
     done = content_type.lower().startswith("text/event-stream") and b"[DONE]" in body
     for event in payload:
@@ -86,7 +88,7 @@ def parse_complete(content_type: str, body: bytes, label: str) -> Any:
             raise WireError(
                 f"{label} aborted its answer with an error{f' ({name})' if name else ''}",
                 "stream_error",
-                retry_worthy=not name or name in _PASSING,
+                retry_worthy=not name or name in _TRANSIENT_ERRORS,
             )
         done = done or event.get("type") == "message_stop" or event.get("done") is True or _is_last_event(event)
     if not done:
@@ -110,17 +112,18 @@ def is_retryable(answer: Answer) -> bool:
     """Return whether the same request may succeed later."""
     if answer.status < 400:
         return False
-    if error_name(answer) in _UNPAID:
+    if error_name(answer) in _UNPAID_CODES:
         return False
     wish = header(answer, "x-should-retry")
     if wish in ("true", "false"):
         return wish == "true"
-    return answer.status in _RETRIED or (answer.status >= 500 and answer.status not in (501, 505))
+    return answer.status in _RETRIED_STATUSES or (answer.status >= 500 and answer.status not in (501, 505))
 
 
 def is_congested(answer: Answer) -> bool:
-    """Return whether the request was refused because of too many requests, of this account (429) or of all (529)."""
-    return answer.status in CONGESTED and error_name(answer) not in _UNPAID
+    """Return whether the request was refused because of too many requests: of this account (429) or of all accounts
+    (529)."""
+    return answer.status in TOO_MANY_REQUESTS and error_name(answer) not in _UNPAID_CODES
 
 
 def is_throttled(answer: Answer) -> bool:
@@ -139,7 +142,7 @@ def retry_after(answer: Answer, now: datetime) -> float | None:
     """Return the waiting time in seconds that the provider requests; None if the header is missing or implausible.
 
     Reads `retry-after-ms`, and `retry-after` in seconds or as a date. Dates are compared with the answer's own `date`,
-    since clocks differ. Times in the past and beyond `LONGEST_WAIT_S` are implausible.
+    since clocks differ. Times in the past and beyond `MAX_RETRY_AFTER_S` are implausible.
     """
     for name, scale in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         text = header(answer, name)
@@ -147,11 +150,11 @@ def retry_after(answer: Answer, now: datetime) -> float | None:
             seconds = float(text) * scale
         except ValueError:
             continue
-        return _plausible(seconds)
+        return _plausible_wait(seconds)
     at = _parse_date(header(answer, "retry-after"))
     if at is None:
         return None
-    return _plausible((at - (_parse_date(header(answer, "date")) or now)).total_seconds())
+    return _plausible_wait((at - (_parse_date(header(answer, "date")) or now)).total_seconds())
 
 
 def is_storable(answer: Answer) -> bool:
@@ -192,8 +195,8 @@ def header(answer: Answer, name: str) -> str:
     return next((value for key, value in answer.headers if key == name), "")
 
 
-def _plausible(seconds: float) -> float | None:
-    return seconds if 0 <= seconds <= LONGEST_WAIT_S else None
+def _plausible_wait(seconds: float) -> float | None:
+    return seconds if 0 <= seconds <= MAX_RETRY_AFTER_S else None
 
 
 def _event_data(text: str) -> Iterator[str]:
@@ -211,7 +214,7 @@ def _is_last_event(event: Mapping[str, Any]) -> bool:
 
 
 def _stop_reasons(payload: Any) -> Iterator[tuple[str, ...]]:
-    """Yield the stop reasons of an answer's parts; a refusal is always `refusal`, whatever the provider calls it."""
+    """Yield the stop reasons of an answer's choices; the stop reason of a refusal is `refusal` for every provider."""
     for event in payload if isinstance(payload, list) else [payload]:
         if not isinstance(event, Mapping):
             continue

@@ -1,4 +1,4 @@
-"""Resolution of a suite's model reference to URL, key and settings.
+"""Resolves the URL, key and settings of a model that a suite names.
 
 Nothing is imported, opened or requested here, so that a missing key is found before a run starts.
 `holodeck_action.llm.clients` creates the client of a plan. A service with OpenAI's API is an entry of `COMPATIBLE`; any
@@ -28,7 +28,7 @@ _NO_KEY = "not-needed"
 """API key sent to servers that need no key, because the header must not be empty."""
 
 REASONING = re.compile(r"(?:^|[/:])(?:o[134]|gpt-5)")
-"""Matches names of OpenAI models that think first; they support neither temperature nor top_p."""
+"""Matches names of OpenAI models that think before they answer; these support neither temperature nor top_p."""
 
 _DATED_VERSION = re.compile(r"\d{4}-\d{2}-\d{2}")
 _COMPLETION_TOKENS_SINCE = "2024-09"
@@ -46,7 +46,8 @@ _ANTHROPIC_KEYS: Mapping[str, tuple[Credential, str]] = {
     "oauth_token": ("oauth", "CLAUDE_CODE_OAUTH_TOKEN"),
     "custom": ("bearer", "ANTHROPIC_AUTH_TOKEN"),
 }
-"""For each `auth_provider` how the key is sent, and the environment variable with the key; the default is `api_key`."""
+"""How the key is sent, and the environment variable with the key, by `auth_provider`. Other values mean `api_key` with
+ANTHROPIC_API_KEY."""
 _OTHER_CLOUDS = ("bedrock", "vertex", "foundry")
 
 
@@ -57,7 +58,7 @@ _REPLAYED = "replayed"
 
 
 class Keyless(dict[str, str]):
-    """The environment of a replay: no request is sent, so no model needs a key."""
+    """The environment variables of a replay. No request is sent, so no model needs a key."""
 
 
 class ModelConfigError(ValueError):
@@ -127,13 +128,13 @@ class ModelPlan(Struct, frozen=True):
 def resolve_model(config: LLMProvider, environ: Mapping[str, str], *, where: str = "model") -> ModelPlan:
     """Resolve the URL, key and settings of a model.
 
-    The key is the reference's `api_key`, or else the provider's variable; an empty key counts as missing. The URL is
-    `endpoint`, or else the value of `OPENAI_BASE_URL`, `ANTHROPIC_BASE_URL` or `OLLAMA_BASE_URL`, or else the
-    provider's own.
+    The key is `api_key` of the model reference, or else the value of the provider's environment variable; an empty key
+    counts as missing. The URL is `endpoint`, or else the value of `OPENAI_BASE_URL`, `ANTHROPIC_BASE_URL` or
+    `OLLAMA_BASE_URL`, or else the provider's default URL.
 
     Args:
         config: the validated model reference.
-        environ: the job's environment; a `Keyless` one if no key is needed.
+        environ: the job's environment variables; `Keyless` if no key is needed.
         where: path of the model reference in agent.yaml, for messages.
 
     Raises:
@@ -156,7 +157,7 @@ def _resolve_openai(config: LLMProvider, environ: Mapping[str, str], where: str)
         "bearer",
         source,
         settings,
-        # All compatible servers support the older name; OpenAI's reasoning models only the newer one.
+        # All compatible servers support `max_tokens`; OpenAI's reasoning models only `max_completion_tokens`.
         completion_tokens=own or reasoning,
         written=frozenset(config.model_fields_set),
         notices=notices,
@@ -199,7 +200,7 @@ def _resolve_anthropic(config: LLMProvider, environ: Mapping[str, str], where: s
         raise ModelConfigError(f"{where}.temperature is {config.temperature:g}; Anthropic accepts 0 to 1")
     settings, notices = _settings(config, sampling=True)
     if config.top_p is not None and "temperature" not in config.model_fields_set:
-        # Newer models refuse both together, and the suite only sets top_p.
+        # Newer models refuse temperature together with top_p, and the suite only sets top_p.
         settings.pop("temperature", None)
     if credential == "oauth":
         settings["betas"] = (_OAUTH_BETA,)

@@ -1,4 +1,4 @@
-"""Requests per second from the headers of a refusal.
+"""Reads the accepted requests per second from the headers of a refusal (HTTP 429).
 
 OpenAI and Azure OpenAI send `x-ratelimit-limit-requests`, `-remaining-requests` and `-reset-requests`, the time until
 all requests are available again (https://developers.openai.com/api/docs/guides/rate-limits). Anthropic sends
@@ -13,7 +13,7 @@ import re
 from datetime import datetime
 
 from holodeck_action.llm.calls import Answer
-from holodeck_action.llm.limits.pace import LEAST, MOST
+from holodeck_action.llm.limits.pace import MAX_RATE, MIN_RATE
 from holodeck_action.llm.outcomes import header
 
 _COUNT = re.compile(r"[0-9]{1,9}", re.ASCII)
@@ -39,7 +39,7 @@ def stated_rate(answer: Answer, now: datetime) -> float | None:
         if not _COUNT.fullmatch(most) or not _COUNT.fullmatch(left) or int(left):
             continue
         seconds = _reset_seconds(header(answer, name.format("reset")), now)
-        if seconds is not None and seconds > 0 and LEAST * seconds <= int(most) <= MOST * seconds:
+        if seconds is not None and seconds > 0 and MIN_RATE * seconds <= int(most) <= MAX_RATE * seconds:
             return int(most) / seconds
     return None
 

@@ -1,4 +1,4 @@
-"""Reasoning settings: `effort` and `extended_thinking` in the form that each provider's models support."""
+"""Converts the reasoning settings `effort` and `extended_thinking` to the form that each provider's models support."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Retries of failed calls, within the caller's deadline.
 
-Waiting for a rate limit is not charged to the caller: the clocks of turns, cases and metrics pause, and the session's
-slot is lent to another session.
+Waiting for a rate limit does not count against the caller's time limits: the clocks of turns, cases and metrics pause,
+and the session's slot is lent to another session.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime
 
 from holodeck_action.llm.calls import Answer, Call, Link, WireError
-from holodeck_action.llm.limits.circuit_breaker import FIRST_S, SPREAD, backoff_s
+from holodeck_action.llm.limits.circuit_breaker import FIRST_BACKOFF_S, JITTER_FRACTION, backoff_s
 from holodeck_action.llm.limits.pauses import lend_slot
 from holodeck_action.llm.outcomes import is_retryable, is_throttled, retry_after
 
-OFTEN = 3
-"""Number of refusals after which a call waits longer than the provider requests."""
+PATIENT_REFUSALS = 3
+"""Number of refusals of one call after which the call waits longer than the provider requests."""
 
 
 class Retries:
@@ -75,11 +75,12 @@ class Retries:
                 refusals += 1
                 wait = refusal_wait(refusals, retry_after(answer, self._now()), self._uniform)
                 if call.paced:
-                    # The pace already limits the account, so this call need not wait longer than others.
+                    # The account's requests are already sent at a limited rate, so this call need not wait longer than
+                    # others.
                     paced += 1
                     wait = min(wait, refusal_wait(paced, None, self._uniform))
                 waited += wait
-                enough = call.context.stand_in and refusals > self._most
+                enough = call.context.has_fallback and refusals > self._most
                 if enough or call.given_up or waited > self._longest_wait_s:
                     return answer
                 async with lend_slot(call.clocks):
@@ -114,12 +115,12 @@ def refusal_wait(refusals: int, requested_s: float | None, uniform: Callable[[fl
     """
     if requested_s is None:
         return uniform(0.0, backoff_s(refusals))
-    more = uniform(0.0, backoff_s(refusals - OFTEN)) if refusals > OFTEN else 0.0
+    more = uniform(0.0, backoff_s(refusals - PATIENT_REFUSALS)) if refusals > PATIENT_REFUSALS else 0.0
     return _add_jitter(requested_s, uniform) + more
 
 
 def _add_jitter(requested_s: float, uniform: Callable[[float, float], float]) -> float:
-    return requested_s + uniform(0.0, SPREAD * max(requested_s, FIRST_S))
+    return requested_s + uniform(0.0, JITTER_FRACTION * max(requested_s, FIRST_BACKOFF_S))
 
 
 def _is_too_late(call: Call, wait: float) -> bool:

@@ -1,6 +1,6 @@
-"""Spans for traces: an interface that costs nothing if traces are off.
+"""The interface of trace spans. If tracing is off, all its operations do nothing.
 
-The current span is kept in a context variable, which tasks inherit. The spans of concurrent cases are thus kept apart.
+The current span is in a context variable, which tasks inherit, so the spans of concurrent cases have separate parents.
 This module does not import OpenTelemetry.
 """
 
@@ -21,7 +21,8 @@ UNEXPECTED = "_OTHER"
 
 
 class Span:
-    """A unit of work from its start to `end`. This base class records nothing, and neither do its children."""
+    """A unit of work that is recorded in a trace, from its start to `end`. This base class is the span of a run without
+    traces: it records nothing, and neither do its children."""
 
     __slots__ = ()
 
@@ -77,7 +78,8 @@ def current() -> Span:
 
 
 class Scope:
-    """Makes a span current within a block and ends it; an exception marks it as failed."""
+    """Makes a span the current one within a block and ends it after the block; an exception marks the span as
+    failed."""
 
     __slots__ = ("_ends", "_span", "_token")
 

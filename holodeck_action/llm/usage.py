@@ -1,4 +1,4 @@
-"""Model and token counts of a call, read from the provider's answer, and the price, computed from them."""
+"""Reads the model and the token counts of a call from the provider's answer, and computes the price from them."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def cost_usd(
     if provider not in _PRICED_AS or prompt_tokens is None or completion_tokens is None:
         return None
     seller = _PRICED_AS[provider]
-    # Vertex AI prefixes the model with its maker.
+    # Vertex AI prefixes the model's name with the name of its maker.
     name = model.removeprefix(f"{seller}/")
     return _compute_price(seller, name, prompt_tokens, completion_tokens, cache_read_tokens, cache_write_tokens)
 
@@ -159,7 +159,7 @@ def price_of_named(model: str, tokens: Tokens) -> float | None:
 
 _PER = 1_000_000
 _RATES = ("input_mtok", "output_mtok", "cache_read_mtok", "cache_write_mtok")
-"""Names of the fields of simple prices. A price with other fields depends on more, such as the time."""
+"""Fields of prices per token. A price with other fields depends on other values too, such as the time of day."""
 
 
 def _compute_price(
@@ -190,7 +190,7 @@ def _compute_price(
         counted = ((given, plain), (answered, completion), (read, cache_read), (written, cache_write))
         return float(sum((rate * count / _PER for rate, count in counted if rate is not None), Decimal(0)))
     except (LookupError, ValueError):
-        # The counts contradict each other.
+        # The token counts contradict each other.
         return None
 
 
@@ -207,7 +207,7 @@ def _find_price(provider: str | None, model: str) -> tuple[Any, Any] | None:
 
 @lru_cache(maxsize=1024)
 def _rates(provider: str | None, model: str) -> tuple[Decimal | None, ...] | None:
-    """Return US dollars per million tokens for each of `_RATES`; None if the price depends on more than these."""
+    """Return US dollars per million tokens for each field in `_RATES`; None if the price has other fields."""
     known = _find_price(provider, model)
     prices = {} if known is None or isinstance(known[1].prices, list) else vars(known[1].prices)
     found = {name: price for name, price in prices.items() if price is not None}

@@ -36,9 +36,9 @@ from holodeck_action.llm.calls import (
     Meter,
     WireError,
 )
-from holodeck_action.llm.cassette.cassette import Keys, Live, Recorder, Replay, Store
-from holodeck_action.llm.cassette.entries import Entries
-from holodeck_action.llm.cassette.tapes import Files, Tape
+from holodeck_action.llm.cassette.cassette import CacheKeys, LiveCalls, Recorder, Replay, Store
+from holodeck_action.llm.cassette.documents import JsonFiles, JsonLinesFile
+from holodeck_action.llm.cassette.recorded_calls import RecordedCalls
 from holodeck_action.llm.known_rates import KnownRates
 from holodeck_action.llm.limits.budget import Budget, BudgetLink, LossCounter
 from holodeck_action.llm.limits.limits import AccountLimit
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
     from holodeck_action.llm.connections import Connections, Routes
     from holodeck_action.llm.limits.leases import Leases
-    from holodeck_action.llm.network import Lends
+    from holodeck_action.llm.network import TransportLender
 
 CASSETTE = "cassette.jsonl"
 """Name of the file of recorded calls in its folder."""
@@ -142,9 +142,13 @@ class WireSettings(Struct, frozen=True):
 class Counts(Struct):
     """The totals of a run's calls.
 
-    `calls` counts all calls, `cached` the calls that were not paid for again, and `requests` the requests sent.
-    `tokens` (of prompts and answers) and `cost_usd` are the totals of the paid answers, or None if one answer does not
-    report them.
+    Attributes:
+        calls: number of all calls.
+        cached: number of calls whose answer was not paid for again.
+        failed: number of calls without an answer.
+        requests: number of requests sent.
+        tokens: tokens of prompts and answers of the paid calls; None if an answer does not report them.
+        cost_usd: cost of the paid calls in US dollars; None if the cost of a call is unknown.
     """
 
     calls: int = 0
@@ -214,15 +218,17 @@ class Wire:
         self._connections: list[Connections] = []
         self._limits: dict[Account, AccountLimit] = {}
         self._rates = KnownRates(settings.cache, now)
-        self._live: Live | None = None
-        self._recorded: Entries | None = None
-        self._cache: Entries | None = None
-        self._chain = Keys(self._store(), self._redactor, kept=settings.mode != "live" or settings.cache is not None)
+        self._live: LiveCalls | None = None
+        self._recorded: RecordedCalls | None = None
+        self._cache: RecordedCalls | None = None
+        self._chain = CacheKeys(
+            self._store(), self._redactor, kept=settings.mode != "live" or settings.cache is not None
+        )
         self.counts = Counts()
 
     def sibling(self) -> Wire:
-        """Return a wire for a second concurrent run, which shares everything except connections and counts. Both must
-        be closed.
+        """Return a second wire for a run at the same time. The two share everything except connections and counts, and
+        both must be closed.
         """
         other = copy.copy(self)
         other._connections, other._limits = [], {}
@@ -272,7 +278,7 @@ class Wire:
             return answer
 
     @property
-    def _entries(self) -> Entries | None:
+    def _entries(self) -> RecordedCalls | None:
         return self._recorded or self._cache
 
     def entry_digest(self, key: str) -> str | None:
@@ -307,15 +313,15 @@ class Wire:
         )
         for budget in self._budgets:
             link = BudgetLink(link, budget, self._price)
-        self._cache = None if settings.cache is None else Entries(Files(settings.cache), self._redactor)
-        self._live = Live(_with_deadline(Dedupe(link)), self._cache, settings.ttl_s, self._now)
+        self._cache = None if settings.cache is None else RecordedCalls(JsonFiles(settings.cache), self._redactor)
+        self._live = LiveCalls(_with_deadline(Dedupe(link)), self._cache, settings.ttl_s, self._now)
         if settings.mode == "live":
             return self._live
         assert settings.folder is not None
         return Recorder(self._live, self._cassette(settings.folder), self._now)
 
-    def _cassette(self, folder: Path) -> Entries:
-        self._recorded = Entries(Tape(folder / CASSETTE, folder), self._redactor)
+    def _cassette(self, folder: Path) -> RecordedCalls:
+        self._recorded = RecordedCalls(JsonLinesFile(folder / CASSETTE, folder), self._redactor)
         return self._recorded
 
     async def _send(self, call: Call) -> Answer:
@@ -341,7 +347,7 @@ class Wire:
             )
         return await limit(call)
 
-    def _transport_lender(self, account: Account) -> Lends:
+    def _transport_lender(self, account: Account) -> TransportLender:
         network = self._network
         if network is not None:
             return lambda: nullcontext(network)

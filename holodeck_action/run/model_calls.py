@@ -131,13 +131,13 @@ def make_reuse(item: PreparedSuite, redactor: Redactor, judges: Judges, wire: Wi
     folder = calls.cache if calls.mode == "live" else calls.folder
     if folder is None:
         return None
-    from holodeck_action.llm.cassette.tapes import Files, Tape
+    from holodeck_action.llm.cassette.documents import JsonFiles, JsonLinesFile
     from holodeck_action.scoring.reuse import Reuse
     from holodeck_action.scoring.verdict_cache import VerdictCache
 
     files = folder / "verdicts"
     cache = VerdictCache(
-        Files(files) if calls.mode == "live" else Tape(folder / "verdicts.jsonl", files),
+        JsonFiles(files) if calls.mode == "live" else JsonLinesFile(folder / "verdicts.jsonl", files),
         redactor,
         calls.ttl_s if calls.mode == "live" else None,
         lambda: datetime.now(UTC),

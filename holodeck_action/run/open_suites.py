@@ -149,10 +149,12 @@ class OpenSuite(Struct, frozen=True):
             calls = replace(self.wire.model_calls, reused=count_reused_verdicts(record.cases))
             record = replace(record, run=replace(record.run, model_calls=calls))
         if self.judges is not None:
-            from holodeck_action.scoring.configurations import with_cards
+            from holodeck_action.scoring.configurations import add_configurations
 
             grading = self.item.grading
-            record = with_cards(record, grading.suite, grading.cards, judging_environment(self.item), self.redactor)
+            record = add_configurations(
+                record, grading.suite, grading.cards, judging_environment(self.item), self.redactor
+            )
         if self.as_base is not None:
             from holodeck_action.run.own_terms import with_own_terms
 

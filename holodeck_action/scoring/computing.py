@@ -1,6 +1,5 @@
-"""Runs the computations of one turn in order, each with a time limit: in a daemon thread, or directly if all are quick.
-
-Also creates the spans of evaluations, named by the semantic conventions for generative AI.
+"""Runs the computations of one turn one after another, each with a time limit: in a daemon thread, or directly if all
+of them are quick. Also creates the spans of evaluations (OpenTelemetry's semantic conventions for generative AI).
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ from holodeck_action.record.record import ToolAssertion, Usage
 from holodeck_action.workers.threads import DaemonThreads
 
 T = TypeVar("T")
-_NOTICED_S = 0.1
-"""Assumed maximum duration of quick jobs, in seconds; a job with a shorter time limit runs in a thread."""
+_QUICK_LIMIT_S = 0.1
+"""Maximum duration in seconds that is assumed for quick jobs; a job with a shorter time limit runs in a thread."""
 
 
 class Job(Struct, Generic[T], frozen=True):
@@ -103,10 +102,10 @@ async def compute_all(threads: DaemonThreads, jobs: Sequence[Job[T]]) -> list[Jo
     """Run jobs one after another in a thread; return their results in the same order.
 
     If a job exceeds its time limit, its result is a `TimeoutError`; the job is left running in its thread, and the
-    remaining jobs run in another thread. If all jobs are quick, and no limit is shorter than `_NOTICED_S`, they run in
-    the calling thread, which is faster.
+    remaining jobs run in another thread. If all jobs are quick, and no limit is shorter than `_QUICK_LIMIT_S`, they run
+    in the calling thread, which is faster.
     """
-    if all(job.quick and job.timeout_s >= _NOTICED_S for job in jobs):
+    if all(job.quick and job.timeout_s >= _QUICK_LIMIT_S for job in jobs):
         here = _Batch(jobs)
         here.run()
         return here.done
@@ -139,7 +138,7 @@ async def _watch(future: asyncio.Future[None], batch: _Batch[T]) -> Job[T] | Non
 
 
 _NS_PER_MS = 1_000_000
-_LABELS = {"passed": "pass", "failed": "fail"}
+_SCORE_LABELS = {"passed": "pass", "failed": "fail"}
 
 
 class EvaluationSpans:
@@ -202,7 +201,7 @@ def record_tool_checks(found: Span, assertions: Iterable[ToolAssertion]) -> None
 
 def _set_attributes(found: Span, evaluation: Evaluation) -> None:
     score = evaluation.score
-    label = _LABELS.get(judge_evaluation(evaluation).outcome)
+    label = _SCORE_LABELS.get(judge_evaluation(evaluation).outcome)
     found.set(
         {
             "gen_ai.evaluation.score.value": float(score) if isinstance(score, bool | int | float) else None,

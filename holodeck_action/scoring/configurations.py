@@ -1,4 +1,4 @@
-"""The configurations of metrics with judges, recorded so that judge cards and base runs can be compared with a run."""
+"""Records the configurations of metrics with judges, so that judge cards and base runs can be compared with a run."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from holodeck_action.suite.panels import panel_of
 from holodeck_action.suite.values import MetricSpec, Suite
 from holodeck_action.text.redaction import Redactor
 
-_OUTSIDE = (Role.HANDLING, Role.EFFORT, Role.PASS_MARK, Role.JUDGES)
-"""Settings of a metric that are left out of its configuration, because they do not affect scores, are compared
-separately, or are recorded with the judges.
+_EXCLUDED_ROLES = (Role.HANDLING, Role.EFFORT, Role.PASS_MARK, Role.JUDGES)
+"""Roles of the settings that a metric's configuration leaves out: they do not affect scores, are compared separately,
+or are recorded with the judges.
 """
 
 
@@ -31,7 +31,7 @@ class AppliedEvaluations:
     """A summary of a metric's evaluations that were not skipped.
 
     Attributes:
-        version: version of the metric's formula; None if no evaluation names it.
+        version: version of the metric's formula; None if no evaluation contains a version.
         thresholds: thresholds of the judged evaluations.
         outcomes: number of judged evaluations by outcome.
     """
@@ -58,7 +58,7 @@ def configuration_of(
 
     Args:
         suite: the suite.
-        spec: an entry of the metric; entries with the same name differ only in the threshold.
+        spec: one entry of the metric in the suite; entries with the same name differ only in the threshold.
         version: version of the metric's formula; None if it is unknown.
         environ: environment variables, with keys and URLs that model references omit.
         redactor: masks secrets before a digest is made.
@@ -76,7 +76,7 @@ def configuration_of(
         how = None if panel is None else panel.decision_rule
         panels.append([name, len(plans), how])
     config = spec.config
-    settings = config.model_dump(mode="json", exclude=set(config.settings_for(*_OUTSIDE)))
+    settings = config.model_dump(mode="json", exclude=set(config.settings_for(*_EXCLUDED_ROLES)))
 
     def digest(value: object) -> str:
         return digest_of(redactor.value(value))
@@ -91,7 +91,7 @@ def configuration_of(
     )
 
 
-def with_cards(
+def add_configurations(
     record: Record, suite: Suite, cards: Mapping[str, JudgeCard], environ: Mapping[str, str], redactor: Redactor
 ) -> Record:
     """Add the configurations of metrics with judges, and the summaries of their judge cards, to a record.
@@ -106,16 +106,16 @@ def with_cards(
         redactor: masks secrets.
     """
     applied: dict[str, AppliedEvaluations] = {}
-    carded = {redactor.text(label) for label in cards}
+    names_with_card = {redactor.text(label) for label in cards}
     for evaluation in record.evaluations:
         if evaluation.status != "skipped":
             name = evaluation.evaluator_name
-            applied.setdefault(name, AppliedEvaluations()).add(evaluation, judge=name in carded)
+            applied.setdefault(name, AppliedEvaluations()).add(evaluation, judge=name in names_with_card)
     extension = registry.cards()
     specs = {spec.label: spec for case in suite.cases for turn in case.turns for spec in turn.metrics}
     configurations: dict[str, Configuration] = {}
     summaries = []
-    without = []
+    names_without_card = []
     for label in sorted(specs):
         name = redactor.text(label)
         found = applied.get(name)
@@ -129,10 +129,10 @@ def with_cards(
             summary = registry.resolve(extension.summarise)(cards[label], name, configuration, found)
             summaries.append(redactor.value(summary))
         else:
-            without.append(name)
+            names_without_card.append(name)
     notices = record.notices
-    if cards and without:
-        notices = (*notices, f"no judge card measures the judges of these metrics: {', '.join(without)}")
+    if cards and names_without_card:
+        notices = (*notices, f"no judge card measures the judges of these metrics: {', '.join(names_without_card)}")
     return replace(record, configurations=configurations, cards=tuple(summaries), notices=notices)
 
 

@@ -1,5 +1,5 @@
-"""Creates the `Evaluation` of a metric (completed, failed, skipped or pending), and calls a suite's own summary
-function.
+"""Creates the `Evaluation` of a metric (completed, failed, skipped or pending), and calls the summary function of a
+suite.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from holodeck_action.workers.pool import WorkerPool
 
 
 class EvaluationWriter:
-    """Creates the evaluations of one turn; they share an event id and a timestamp."""
+    """Creates the evaluations of one turn, which share an event id and a timestamp."""
 
     def __init__(self, clock: Callable[[], datetime], new_id: Callable[[], str]) -> None:
         self._new_id = new_id
@@ -48,10 +48,10 @@ class EvaluationWriter:
         if done.result is None:
             error = error_info(done.error or EvaluationError("the evaluation gave no result"))
             return self._write(metric, "failed", error.message, None, done, error)
-        unfit = _unstorable_reason(done.result)
-        if unfit is not None:
+        unstorable = _unstorable_reason(done.result)
+        if unstorable is not None:
             error = error_info(
-                EvaluationError(f"{metric.spec.label} gave no JSON values: {unfit}", code="invalid_result")
+                EvaluationError(f"{metric.spec.label} gave no JSON values: {unstorable}", code="invalid_result")
             )
             return self._write(metric, "failed", error.message, None, done, error)
         return self._write(metric, "completed", done.result.reasoning, done.result, done)
@@ -78,7 +78,7 @@ class EvaluationWriter:
             timestamp=self._timestamp,
             duration_ms=None if done is None else done.duration_ms,
             status=status,
-            # A float is read from the file: an integer would have other canonical bytes.
+            # The canonical bytes of 1 and 1.0 differ, and a record that is read from a file has floats.
             confidence=None if result is None or result.confidence is None else float(result.confidence),
             cost_usd=None if usage is None else usage.cost_usd,
             error=error,
@@ -89,7 +89,7 @@ class EvaluationWriter:
 def _unstorable_reason(result: EvaluationResult) -> str | None:
     """Return the reason why a record cannot contain a metric's result; None if it can."""
     kept = (result.score, result.reasoning, result.raw_score, result.evaluation_steps, result.metadata)
-    if _is_plain(kept):
+    if _is_json(kept):
         return None
     try:
         json.dumps(to_plain(kept), ensure_ascii=False, allow_nan=False).encode()
@@ -98,11 +98,12 @@ def _unstorable_reason(result: EvaluationResult) -> str | None:
     return None
 
 
-_DEPTH = 8
+_MAX_DEPTH = 8
 
 
-def _is_plain(value: Any, depth: int = _DEPTH) -> bool:
-    """Return whether a value is certainly JSON; false if unsure. This check is faster than encoding the value."""
+def _is_json(value: Any, depth: int = _MAX_DEPTH) -> bool:
+    """Return True if a value is certainly valid JSON; False if it may not be. This is faster than encoding the
+    value."""
     kind = type(value)
     if kind is str:
         # A text that is not ASCII may contain half of a surrogate pair.
@@ -113,12 +114,12 @@ def _is_plain(value: Any, depth: int = _DEPTH) -> bool:
         return True
     if kind is dict and depth:
         names = all(type(key) is str and key.isascii() for key in value)
-        return names and all(_is_plain(item, depth - 1) for item in value.values())
-    return (kind is tuple or kind is list) and depth > 0 and all(_is_plain(item, depth - 1) for item in value)
+        return names and all(_is_json(item, depth - 1) for item in value.values())
+    return (kind is tuple or kind is list) and depth > 0 and all(_is_json(item, depth - 1) for item in value)
 
 
 def error_info(error: Exception) -> ErrorInfo:
-    """Return a failed evaluation's exception in the form that records contain."""
+    """Convert the exception of a failed evaluation to the form in which records store it."""
     if isinstance(error, EvaluationError):
         kind = type(error.__cause__ or error).__name__
         return ErrorInfo(kind, error.message or describe(error), error.code, error.context)
@@ -145,7 +146,7 @@ TIMEOUT_S = 60.0
 """Time limit of the suite's summary function, in seconds."""
 
 
-async def with_custom_summary(record: Record, pool: WorkerPool, redactor: Redactor) -> Record:
+async def add_custom_summary(record: Record, pool: WorkerPool, redactor: Redactor) -> Record:
     """Call the suite's summary function, if its gates name one, and add the result to the record.
 
     The function takes `means`, the mean scores of metrics by name, and returns a number from 0 to 1. Any failure is

@@ -1,4 +1,4 @@
-"""The judges: the models that grade the metrics of a suite, each created once."""
+"""Creates the judges of a suite, the models that grade its metrics, and checks that they can be used."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from holodeck_action.suite.panels import Panel, panel_of
 from holodeck_action.suite.values import Suite
 
 
-class Seated(Struct, frozen=True):
-    """The panel of a metric with the judges that can be called.
+class PanelJudges(Struct, frozen=True):
+    """The panel of a metric and its judges, ready to be called.
 
     Attributes:
         panel: the settings.
         judges: the judges, in the order of the panel.
-        fallbacks: the judges that replace one without a verdict, in order.
-        second: the judge for answers in doubt; None if there is none.
+        fallbacks: the judges that replace judges of the panel without a verdict, in order.
+        second: the judge to which close verdicts are escalated; None if there is no escalation.
     """
 
     panel: Panel
@@ -60,7 +60,7 @@ class Judges:
         self._importing: asyncio.Task[None] | None = None
 
     def start_libraries(self) -> None:
-        """Start the process of judging libraries, which imports them while the run is opened."""
+        """Start the process that imports the judging libraries, while the run is prepared."""
         for library in self._libraries():
             begin_import(library)
 
@@ -70,7 +70,7 @@ class Judges:
         return [library for library in dict.fromkeys(config.library for config in metrics) if library is not None]
 
     def begin_import(self) -> None:
-        """Begin to import the judging libraries in their process, so that this happens while the agent answers."""
+        """Begin to import the judging libraries in their process, while the agent answers."""
         if self._importing is None:
             self._importing = asyncio.get_running_loop().create_task(_import_libraries(self._libraries()))
 
@@ -108,7 +108,7 @@ class Judges:
             self._embedders[name] = Embedder(_embedding_plan(self._suite, name, self._environ), self._clients)
         return self._embedders[name]
 
-    def panel(self, config: Metric) -> Seated | None:
+    def panel(self, config: Metric) -> PanelJudges | None:
         """Return a metric's panel with its judges; None if the metric has a single judge.
 
         Raises:
@@ -118,7 +118,7 @@ class Judges:
         if panel is None:
             return None
         judges, others, second = _panel_plans(self._suite, panel, self._environ)
-        return Seated(
+        return PanelJudges(
             panel,
             [self._judge_of(plan) for plan in judges],
             [self._judge_of(plan) for plan in others],
@@ -184,14 +184,14 @@ def missing_packages(config: Metric) -> str | None:
 
 
 def settings_problem(suite: Suite, config: Metric, environ: Mapping[str, str]) -> str | None:
-    """Return why the settings of a metric or of its judges let no judge grade it; None if a judge can."""
+    """Return the reason why no judge can grade a metric with these settings; None if a judge can."""
     problem = config.settings_problem()
     if problem is not None or not config.needs_judge:
         return problem
     supported = config.supported_providers
     try:
         if supported is not None:
-            # Check the provider first: with an unsupported one, a missing key does not matter.
+            # The provider is checked first: if it is unsupported, a missing key does not matter.
             plans = plans_of(suite, config, Keyless(environ))
             other = next((plan for plan in plans if plan.provider not in supported), None)
             if other is not None:
@@ -225,17 +225,17 @@ def plans_of(suite: Suite, config: Metric, environ: Mapping[str, str]) -> tuple[
     if panel.min_successful > len(panel.models):
         raise ModelConfigError(
             f"min_successful_judges is {panel.min_successful}, but {panel.origin} name {len(panel.models)} "
-            f"judge{'s' if len(panel.models) > 1 else ''}: name more models, or ask for fewer"
+            f"judge{'s' if len(panel.models) > 1 else ''}: name more models, or lower min_successful_judges"
         )
     judges, fallbacks, second = _panel_plans(suite, panel, environ)
     if fallbacks:
-        # If another target answers, its key may be missing.
+        # The key of the suite's model may be missing if another target answers the cases.
         tested = judge_plan(suite.agent.model, Keyless(environ), where="model")
         for plan in fallbacks:
             if _same_model(plan, tested):
                 raise ModelConfigError(
                     f"fallback_models of {panel.origin} name the model under test ({plan.title}), which must not "
-                    "be its own judge: name another one"
+                    "be its own judge: name another model"
                 )
     return (*judges, *fallbacks, *(() if second is None else (second,)))
 

@@ -15,7 +15,7 @@ from holodeck_action.suite.values import MetricSpec
 
 if TYPE_CHECKING:
     from holodeck_action.llm.embeddings import Embedder
-    from holodeck_action.scoring.judges import Judges, Seated
+    from holodeck_action.scoring.judges import Judges, PanelJudges
     from holodeck_action.scoring.reuse import Reuse
     from holodeck_action.workers.pool import WorkerPool
 
@@ -54,7 +54,7 @@ class Planner:
 
     def plan(self, spec: MetricSpec) -> PlannedMetric:
         """Return the plan of a metric entry."""
-        # By identity: entries hold mappings and lists, and the plan keeps its entry alive.
+        # Entries are unhashable, so `id` is the key; the plan keeps its entry alive.
         planned = self._planned.get(id(spec))
         if planned is None:
             planned = self._planned[id(spec)] = PlannedMetric(
@@ -67,7 +67,7 @@ class Planner:
         return planned
 
     def _evaluator(self, config: Metric, k: int | None) -> BaseEvaluator | EvaluationError:
-        # Settings of handling, such as timeouts, do not concern the evaluator.
+        # Settings with the role `HANDLING`, such as timeouts, do not affect the evaluator.
         settings = config.model_dump_json(exclude=set(config.settings_for(Role.HANDLING)))
         key = (config.type, settings, k)
         try:
@@ -158,7 +158,7 @@ def _build_judged(
     return EscalatingEvaluator(first, make(found.second, half), limit)
 
 
-def _build_panel(found: Seated, make: JudgeEvaluatorFactory, options: dict[str, Any]) -> BaseEvaluator:
+def _build_panel(found: PanelJudges, make: JudgeEvaluatorFactory, options: dict[str, Any]) -> BaseEvaluator:
     from holodeck_action.metrics.judging.panel import PanelEvaluator, build_panel
 
     panel = found.panel
@@ -172,7 +172,7 @@ def _build_panel(found: Seated, make: JudgeEvaluatorFactory, options: dict[str, 
 
 
 def criteria_of(spec: MetricSpec) -> Criteria:
-    """Return the criteria of a metric, with all data needed to judge its score without the suite."""
+    """Return the criteria of a metric: all data that are needed to judge its score without the suite."""
     config = spec.config
     return Criteria(
         kind=config.type,

@@ -26,7 +26,7 @@ from holodeck_action.metrics.params import declared_names
 from holodeck_action.metrics.result import EvaluationResult
 from holodeck_action.record.record import ToolInvocation, Usage
 from holodeck_action.scoring.judges import plans_of
-from holodeck_action.scoring.verdict_cache import FORMAT, KeptVerdict, VerdictCache
+from holodeck_action.scoring.verdict_cache import FORMAT, StoredVerdict, VerdictCache
 from holodeck_action.seam import registry
 from holodeck_action.suite.hosts import is_loopback
 from holodeck_action.suite.model.metric_base import Metric, Role
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from holodeck_action.llm.providers import ModelPlan
     from holodeck_action.suite.values import Suite
 
-_OUTSIDE = (Role.HANDLING, Role.EFFORT, Role.JUDGES)
-"""Settings of a metric that are left out of its identity, because they do not affect verdicts or are part of the
+_EXCLUDED_ROLES = (Role.HANDLING, Role.EFFORT, Role.JUDGES)
+"""Roles of the settings that are left out of a metric's identity: they do not affect verdicts or are part of the
 judges' plans.
 """
 
@@ -48,18 +48,18 @@ class Reusable(Struct, frozen=True):
     """A metric whose verdicts can be stored and reused.
 
     Attributes:
-        identity: digest of everything except the inputs: version, configuration, judges.
+        identity: digest of the metric's version, configuration and judges.
         evaluator: the evaluator that grades if no verdict is stored.
-        threshold: the current threshold, applied to a stored verdict if `plain` is true.
-        plain: whether a single judge gives the score, so that the score does not depend on the threshold.
-        written_steps: whether the judge writes the evaluation steps itself.
+        threshold: the current threshold, applied to a stored verdict if `threshold_free` is true.
+        threshold_free: whether the score does not depend on the threshold (`SCORE_IS_THRESHOLD_FREE`, and no panel).
+        judge_writes_steps: whether the judge first writes the evaluation steps, because the suite gives only criteria.
     """
 
     identity: str
     evaluator: BaseEvaluator
     threshold: float | None
-    plain: bool
-    written_steps: bool
+    threshold_free: bool
+    judge_writes_steps: bool
 
 
 class Reuse:
@@ -114,7 +114,7 @@ class Reuse:
 
     def find(
         self, config: Metric, evaluator: BaseEvaluator, inputs: Mapping[str, Any], trial: int
-    ) -> KeptVerdict | None:
+    ) -> StoredVerdict | None:
         """Return the stored verdict on these inputs; None if none is stored, and always for a composite as a whole.
 
         Args:
@@ -130,7 +130,7 @@ class Reuse:
         if reusable is not None:
             key = self._key(reusable, inputs, trial)
             found = None if key is None else self._cache.read(key)
-            if found is not None and reusable.plain:
+            if found is not None and reusable.threshold_free:
                 found = structs.replace(found, result=replace(found.result, threshold=reusable.threshold, passed=None))
         if found is None and config.needs_judge and self._on_miss is not None:
             on_miss, self._on_miss = self._on_miss, None
@@ -155,13 +155,13 @@ class Reuse:
         reusable = self._reusable(config, evaluator)
         if reusable is None or usage is None or _has_error(result.metadata):
             return
-        if reusable.written_steps and (result.evaluation_steps is None or not self._keep_steps(reusable, result)):
+        if reusable.judge_writes_steps and (result.evaluation_steps is None or not self._store_steps(reusable, result)):
             return
         key = self._key(reusable, inputs, trial)
         if key is not None:
-            self._cache.write(key, KeptVerdict(result, duration_ms, usage, frozenset(calls)))
+            self._cache.write(key, StoredVerdict(result, duration_ms, usage, frozenset(calls)))
 
-    def _keep_steps(self, reusable: Reusable, result: EvaluationResult) -> bool:
+    def _store_steps(self, reusable: Reusable, result: EvaluationResult) -> bool:
         """Store the evaluation steps that a judge has just written; return False if the result was not based on
         them."""
         steps = self._steps(reusable)
@@ -184,12 +184,14 @@ class Reuse:
 
     def _key(self, reusable: Reusable, inputs: Mapping[str, Any], trial: int) -> str | None:
         """Return the cache key of an evaluation; None if its evaluation steps are not written yet."""
-        steps = self._steps(reusable) if reusable.written_steps else None
-        if reusable.written_steps and steps is None:
+        steps = self._steps(reusable) if reusable.judge_writes_steps else None
+        if reusable.judge_writes_steps and steps is None:
             return None
         declared = declared_names(reusable.evaluator.PARAM_SPEC)
-        # The parts of a preset read different inputs: all of them count.
-        read = {name: _to_plain(value) for name, value in inputs.items() if name in declared or not reusable.plain}
+        # The parts of a preset use different inputs, so the key contains all inputs.
+        read = {
+            name: _to_plain(value) for name, value in inputs.items() if name in declared or not reusable.threshold_free
+        }
         return digest_of(
             {
                 "metric": reusable.identity,
@@ -200,26 +202,26 @@ class Reuse:
         )
 
     def _reusable(self, config: Metric, evaluator: BaseEvaluator) -> Reusable | None:
-        # By identity: entries contain mappings, and the tuple keeps them alive.
+        # Metrics are unhashable, so `id` is the key; the stored tuple keeps them alive.
         key = id(config), id(evaluator)
         known = self._metrics.get(key)
         if known is None:
-            known = self._metrics[key] = (config, evaluator, self._describe(config, evaluator))
+            known = self._metrics[key] = (config, evaluator, self._make_reusable(config, evaluator))
         return known[2]
 
-    def _describe(self, config: Metric, evaluator: BaseEvaluator) -> Reusable | None:
+    def _make_reusable(self, config: Metric, evaluator: BaseEvaluator) -> Reusable | None:
         if config.HAS_MEMBERS or not config.needs_judge:
             return None
         try:
             parts = [self._describe_part(name, part) for name, part in config.judged_parts()]
         except ModelConfigError:
             return None
-        plain = config.SCORE_IS_THRESHOLD_FREE and all(part["panel"] is None for part in parts)
-        outside = config.settings_for(*_OUTSIDE, *((Role.PASS_MARK,) if plain else ()))
-        dumped = config.model_dump(mode="json", exclude=set(outside))
-        written_steps = _writes_steps(dumped)
-        if written_steps and not plain:
-            # The steps are not known before the judges are called.
+        threshold_free = config.SCORE_IS_THRESHOLD_FREE and all(part["panel"] is None for part in parts)
+        excluded = config.settings_for(*_EXCLUDED_ROLES, *((Role.PASS_MARK,) if threshold_free else ()))
+        dumped = config.model_dump(mode="json", exclude=set(excluded))
+        judge_writes_steps = _writes_steps(dumped)
+        if judge_writes_steps and not threshold_free:
+            # The steps are part of the key, but unknown before the judges are called.
             return None
         described = {
             "format": FORMAT,
@@ -230,7 +232,7 @@ class Reuse:
             "parts": parts,
         }
         identity = digest_of(self._redactor.value(described))
-        return Reusable(identity, evaluator, config.pass_mark, plain, written_steps)
+        return Reusable(identity, evaluator, config.pass_mark, threshold_free, judge_writes_steps)
 
     def _describe_part(self, name: str, config: Metric) -> dict[str, Any]:
         """Return the data that identify the judges of a metric, or of a part of it.
@@ -291,7 +293,7 @@ class ReusingEvaluator(DelegatingEvaluator):
 
 
 def judge_identity(plan: ModelPlan) -> dict[str, Any]:
-    """Return the data that identify a judge; like keys of model calls, they have only host and path of its URL."""
+    """Return the data that identify a judge. As in the keys of model calls, only host and path of the URL count."""
     address = urlsplit(plan.account.base_url)
     host = address.hostname or ""
     return {
@@ -313,8 +315,8 @@ def _version(package: str) -> str:
 
 
 def library_of(config: Metric) -> str:
-    """Return name and version of the library that writes the prompts for a metric's judges."""
-    # Our own metrics keep DeepEval in their digest, as in earlier versions.
+    """Return the name and version of the library that creates the prompts for a metric's judges."""
+    # The digests of built-in metrics contain DeepEval, as in earlier versions, so that stored verdicts stay valid.
     package = registry.libraries()[config.library].package if config.library else "deepeval"
     return f"{package} {_version(package)}"
 

@@ -1,4 +1,4 @@
-"""Scores turns: every metric of a turn gets an `Evaluation`, even if it fails."""
+"""Evaluates the metrics of turns: each metric of a turn gets an `Evaluation`, even if its computation fails."""
 
 from __future__ import annotations
 
@@ -130,14 +130,14 @@ class TurnScorer:
         done: dict[int, JobResult[EvaluationResult]] = {}
         jobs: dict[int, Job[EvaluationResult]] = {}
         traced = EvaluationSpans()
-        given = _facts_of(answer)
+        shared_inputs = _known_inputs(answer)
         async with asyncio.TaskGroup() as group:
             calls: dict[int, asyncio.Task[JobResult[EvaluationResult]]] = {}
             for at, metric in enumerate(planned):
                 if skipped[at] is not None:
                     continue
                 try:
-                    evaluator, arguments = _prepare_arguments(metric, answer, given)
+                    evaluator, arguments = _prepare_arguments(metric, answer, shared_inputs)
                 except EvaluationError as error:
                     done[at] = JobResult(None, error, None)
                     continue
@@ -149,7 +149,7 @@ class TurnScorer:
                     jobs[at] = Job(compute, metric.timeout_s, quick)
                 else:
                     calls[at] = group.create_task(
-                        self._reuse_or_ask(
+                        self._reuse_or_evaluate(
                             metric, evaluator, arguments, answer.trial, traced.start_span(at, metric.spec.label)
                         )
                     )
@@ -165,7 +165,7 @@ class TurnScorer:
         traced.end((at, evaluations[at], done[at]) for at in sorted(done))
         return evaluations
 
-    async def _reuse_or_ask(
+    async def _reuse_or_evaluate(
         self, metric: PlannedMetric, evaluator: BaseEvaluator, arguments: dict[str, Any], trial: int, traced: Span
     ) -> JobResult[EvaluationResult]:
         """Return the verdict of an earlier run; if there is none, call the evaluator and store its verdict."""
@@ -183,7 +183,7 @@ class TurnScorer:
         return done
 
     async def _wait_for_imports(self) -> None:
-        """Wait until DeepEval is imported, before a time limit starts; metrics report a failed import."""
+        """Wait until DeepEval is imported; called before a time limit starts. The metrics report a failed import."""
         if self._judges is not None:
             await self._judges.wait_for_import()
             return
@@ -194,7 +194,7 @@ class TurnScorer:
     def uses_context(self, turn: Turn) -> bool:
         """Return whether a metric of the turn uses the texts of its files."""
         return any(
-            _looks_at_files(self._planner.plan(spec)) for spec in turn.metrics if skip_reason(spec, turn) is None
+            _uses_file_texts(self._planner.plan(spec)) for spec in turn.metrics if skip_reason(spec, turn) is None
         )
 
     def pending_evaluations(self, turn: Turn, reason: str) -> tuple[Evaluation, ...]:
@@ -224,9 +224,10 @@ class TurnScorer:
 
 
 def _prepare_arguments(
-    metric: PlannedMetric, answer: Answer, given: Mapping[str, Any]
+    metric: PlannedMetric, answer: Answer, shared_inputs: Mapping[str, Any]
 ) -> tuple[BaseEvaluator, dict[str, Any]]:
-    """Return the metric's evaluator and its arguments; `given` holds the inputs that all metrics of the turn share.
+    """Return the evaluator of a metric and the arguments for it. `shared_inputs` holds the inputs that all metrics of
+    the turn share.
 
     Raises:
         EvaluationError: there is no evaluator, or an input is missing (code `missing_input`).
@@ -236,7 +237,7 @@ def _prepare_arguments(
     missing = missing_static_inputs(metric.spec, answer.turn)
     if missing:
         raise _missing_input(missing, f"which the {'turn' if answer.multi_turn else 'case'} does not give")
-    inputs = _inputs(metric, answer, given)
+    inputs = _evaluator_inputs(metric, answer, shared_inputs)
     unknown = next((param for param in metric.evaluator.PARAM_SPEC.known if param.value not in inputs), None)
     if unknown is not None:
         raise _missing_input((unknown.value,), "which the agent did not report; report an empty list if there are none")
@@ -252,7 +253,7 @@ def _prepare_arguments(
         raise _missing_input((name,), where) from None
 
 
-def _looks_at_files(metric: PlannedMetric) -> bool:
+def _uses_file_texts(metric: PlannedMetric) -> bool:
     if isinstance(metric.evaluator, EvaluationError):
         return False
     spec = metric.evaluator.PARAM_SPEC
@@ -265,7 +266,7 @@ def _missing_input(names: Sequence[str], where: str) -> EvaluationError:
     )
 
 
-def _facts_of(answer: Answer) -> dict[str, Any]:
+def _known_inputs(answer: Answer) -> dict[str, Any]:
     """Return the known data of an answer and its turn, by parameter name."""
     turn = answer.turn
     facts: dict[EvalParam, Fact[tuple[Any, ...]]] = {
@@ -275,7 +276,7 @@ def _facts_of(answer: Answer) -> dict[str, Any]:
     }
     # Unknown facts are left out: a metric that needs one cannot be evaluated.
     known = {param: found for param, fact in facts.items() if not isinstance(found := items_of(fact), Unknown)}
-    given: dict[EvalParam, Any] = {
+    shared_inputs: dict[EvalParam, Any] = {
         EvalParam.RESPONSE: answer.response,
         EvalParam.QUERY: turn.input,
         EvalParam.GROUND_TRUTH: turn.ground_truth,
@@ -285,16 +286,16 @@ def _facts_of(answer: Answer) -> dict[str, Any]:
         EvalParam.SIMULATED_USER: turn.simulated_user,
         **known,
     }
-    return {param.value: value for param, value in given.items() if value is not None}
+    return {param.value: value for param, value in shared_inputs.items() if value is not None}
 
 
-def _inputs(metric: PlannedMetric, answer: Answer, given: Mapping[str, Any]) -> Mapping[str, Any]:
+def _evaluator_inputs(metric: PlannedMetric, answer: Answer, shared_inputs: Mapping[str, Any]) -> Mapping[str, Any]:
     turn, config = answer.turn, metric.spec.config
-    inputs = dict(given)
-    # A trajectory is expected of the whole conversation.
+    inputs = dict(shared_inputs)
+    # `expected_trajectory` is compared with the tool calls of the whole conversation.
     if config.OF_TOOL_CALLS and turn.expected_trajectory is not None:
         inputs[EvalParam.TOOL_INVOCATIONS.value] = items_or_none(answer.conversation_calls)
-    if _looks_at_files(metric):
+    if _uses_file_texts(metric):
         inputs[EvalParam.CONTEXT.value] = answer.context
     if config.HAS_MEMBERS:
         calls = items_of(answer.conversation_calls)
@@ -314,7 +315,7 @@ def _inputs(metric: PlannedMetric, answer: Answer, given: Mapping[str, Any]) -> 
 def _select_part(
     evaluator: BaseEvaluator, arguments: dict[str, Any], path: str | None
 ) -> dict[str, Any] | EvaluationResult:
-    """Return the arguments with only the part of the answer to evaluate; a failed result if the answer has no such
+    """Return the arguments with only the part of the answer at `path`; a result with score 0 if the answer has no such
     part."""
     if path is None:
         return arguments
@@ -339,7 +340,7 @@ async def _call_evaluator(
 ) -> JobResult[EvaluationResult]:
     started = time.perf_counter()
     meter = Meter()
-    # The task's own context: nothing else reads it.
+    # Every asyncio task has its own copy of the context, so this affects no other evaluation.
     deadline = Deadline(metric.timeout_s)
     CALL.set(CallContext("judge", trial, deadline, meter))
     result: EvaluationResult | None = None
@@ -351,6 +352,6 @@ async def _call_evaluator(
     except Exception as error:  # noqa: BLE001 - a failure stays in its metric
         failure = error
     took = max(1000 * (time.perf_counter() - started), meter.kept_ms or 0.0)
-    # Parts of a composite may be those of an earlier run.
+    # All verdicts of a composite's members may have been reused from an earlier run.
     cached = result is not None and meter.kept_ms is not None and not meter.asked
     return JobResult(result, failure, took, meter.usage(), cached=cached, calls=meter.keys)

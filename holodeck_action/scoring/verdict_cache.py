@@ -1,7 +1,9 @@
-"""Stores verdicts between runs as documents without secrets.
+"""Stores verdicts of judges between runs, as JSON documents without secrets.
 
-Each document contains the digests of the recorded calls on which its verdict is based, and a digest of itself, the
-seal. A verdict that does not match its calls, or that was edited, is computed again. The seal is not a signature.
+Each document contains the digests of the recorded model calls on which the verdict is based, and a digest of its own
+content, the seal. A verdict is computed again if its calls have changed or if the document was edited. The seal is not
+a
+signature: it does not protect against forgery.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from holodeck_action.llm.cassette.tapes import DamagedError, Documents, parse_document
+from holodeck_action.llm.cassette.documents import DamagedLineError, Documents, parse_document
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.result import EvaluationResult
 from holodeck_action.record.evaluation import Polarity, Score
@@ -25,14 +27,14 @@ from holodeck_action.record.serialization import from_plain
 from holodeck_action.text.foreign import ForeignError
 from holodeck_action.text.redaction import Redactor
 
-_AGAIN = "the verdict was computed again"
+_RECOMPUTED = "the verdict was computed again"
 
 FORMAT = 3
-"""Version of the document format, part of every key: after a change, earlier verdicts are not found."""
+"""Version of the document format. It is part of every key, so that verdicts in an earlier format are not found."""
 
 
-class KeptVerdict(Struct, frozen=True):
-    """A stored evaluation.
+class StoredVerdict(Struct, frozen=True):
+    """A stored verdict: the result of an evaluation and its cost.
 
     Attributes:
         result: result of the metric.
@@ -70,10 +72,10 @@ class VerdictCache:
             redactor: masks secrets in stored documents.
             ttl_s: lifetime of a verdict in seconds; None if there is no limit.
             now: returns the current time, timezone-aware and in UTC.
-            stored: returns the digest of a recorded call by its key; None if the call is not recorded.
+            stored: returns the digest of a stored model call by the call's key; None if the call is not stored.
             reads: whether verdicts may be read; false if calls are being recorded, so that every judge must be called.
             writes: whether verdicts may be written; false if the folder is only replayed.
-            needs_calls: whether a verdict is only used if all its calls are recorded.
+            needs_calls: whether a verdict is used only if all its model calls are still stored.
         """
         self.reads = reads
         self._writes = writes
@@ -85,7 +87,7 @@ class VerdictCache:
         self._now = now
         self.trouble: str | None = None
 
-    def read(self, key: str) -> KeptVerdict | None:
+    def read(self, key: str) -> StoredVerdict | None:
         """Return a stored verdict; None if it is missing, expired or invalid."""
         content = self._read_document(key)
         if content is None:
@@ -95,7 +97,9 @@ class VerdictCache:
             # A stored verdict always has at least one call.
             unproven = self._needs_calls and not calls
             if unproven or not all(self._matches_recording(call, digest) for call, digest in calls.items()):
-                self.trouble = f"{self._documents.describe_location(key)} does not match its recorded calls; {_AGAIN}"
+                self.trouble = (
+                    f"{self._documents.describe_location(key)} does not match its recorded calls; {_RECOMPUTED}"
+                )
                 return None
             return _parse_verdict(content)
         except (EvaluationError, OverflowError, ValueError, RecursionError, KeyError):
@@ -119,7 +123,7 @@ class VerdictCache:
         """Close the store of documents."""
         self._documents.close()
 
-    def write(self, key: str, verdict: KeptVerdict) -> None:
+    def write(self, key: str, verdict: StoredVerdict) -> None:
         """Store a verdict."""
         result, usage = verdict.result, verdict.usage
         self._write_document(
@@ -172,7 +176,9 @@ class VerdictCache:
                 return None
             at = datetime.fromisoformat(document["kept_at"])
             if document.pop("seal", None) != _seal(document):
-                self.trouble = f"{self._documents.describe_location(key)} was changed after it was written; {_AGAIN}"
+                self.trouble = (
+                    f"{self._documents.describe_location(key)} was changed after it was written; {_RECOMPUTED}"
+                )
                 return None
             fresh = self._ttl is None or self._now() - at < self._ttl
         except OSError as error:
@@ -180,7 +186,7 @@ class VerdictCache:
                 f"{self._documents.describe_location(key)} cannot be read: {error.strerror or type(error).__name__}"
             )
             return None
-        except DamagedError as error:
+        except DamagedLineError as error:
             self.trouble = f"{error.place} is not a verdict of this version; delete it"
             return None
         except (ForeignError, ValueError, KeyError, TypeError):
@@ -247,6 +253,6 @@ class _Document(Struct):
     usage: _Usage
 
 
-def _parse_verdict(content: Mapping[str, Any]) -> KeptVerdict:
+def _parse_verdict(content: Mapping[str, Any]) -> StoredVerdict:
     kept = from_plain(content, _Document)
-    return KeptVerdict(EvaluationResult(**asdict(kept.result)), kept.duration_ms, Usage(**asdict(kept.usage)))
+    return StoredVerdict(EvaluationResult(**asdict(kept.result)), kept.duration_ms, Usage(**asdict(kept.usage)))

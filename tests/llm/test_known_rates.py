@@ -16,11 +16,11 @@ from tests.llm.models import KEY, FakeModels
 from tests.llm.wiring import account, chat, post
 from tests.targets.test_own import asking
 
-MOST = 20
+MAX_RATE = 20
 CALLS = 100
 
 
-def ran(cache: Path | None, number: int, at_once: int, most: int = MOST) -> tuple[int, float]:
+def ran(cache: Path | None, number: int, at_once: int, most: int = MAX_RATE) -> tuple[int, float]:
     """Ask questions that no earlier run has asked; return how many requests and seconds that took."""
     service = Service(at_most_per_second(most, "1"), 0.004)
 
@@ -46,7 +46,7 @@ def test_a_second_run_starts_at_the_rate_that_the_first_one_found(tmp_path: Path
         again, seconds = ran(tmp_path, number, at_once)
         print(number, again, seconds)
         assert again <= 1.1 * CALLS
-        assert seconds <= 1.1 * CALLS / MOST
+        assert seconds <= 1.1 * CALLS / MAX_RATE
     assert len(kept(tmp_path)) == 1
     assert "x/v1" not in kept(tmp_path)[0].read_text()
 
@@ -148,7 +148,7 @@ def test_what_is_believed_counts(tmp_path: Path) -> None:
 def test_a_second_run_of_the_command_is_hardly_refused(project: Project, models: FakeModels) -> None:
     """It asks other questions, since the answers are kept, too."""
     refused = []
-    models.limit(per_second=MOST, retry_after="1")
+    models.limit(per_second=MAX_RATE, retry_after="1")
     for number, cases in enumerate((45, 25)):
         asked = [f"question {case} of run {number}" for case in range(cases)]
         asking(project, models, [{"input": text, "ground_truth": f"echo: {text}"} for text in asked])
@@ -170,4 +170,4 @@ def test_a_folder_that_cannot_be_written_keeps_nothing(tmp_path: Path, there: st
         (tmp_path / "rates").write_text("")
     else:
         (tmp_path / "rates").mkdir(mode=0o500)
-    assert ran(tmp_path, 0, 20)[1] <= 1.25 * CALLS / MOST
+    assert ran(tmp_path, 0, 20)[1] <= 1.25 * CALLS / MAX_RATE

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from holodeck_action.llm.calls import Answer, Call, CallContext, Meter
-from holodeck_action.llm.limits.limits import DECREASE, HOLD, AccountLimit
+from holodeck_action.llm.limits.limits import DECREASE, HOLD_FACTOR, AccountLimit
 from holodeck_action.llm.wire import WireSettings
 from tests.llm.models import FakeModels
 from tests.llm.wiring import Clock, account, chat, opened, post, run
@@ -205,7 +205,7 @@ def test_a_window_grows_back_and_tries_more_than_its_ceiling_later(retry_after: 
         if retry_after == "3":
             # Standing still for so long again is worth it later only.
             assert most == ceiling
-            await line.clock.pause(HOLD * 3)
+            await line.clock.pause(HOLD_FACTOR * 3)
             await busy(ceiling)
         assert most > ceiling
         while line.under_way:

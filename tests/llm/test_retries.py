@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from holodeck_action.llm.calls import Answer as WireAnswer
 from holodeck_action.llm.calls import Meter, WireError
-from holodeck_action.llm.limits.circuit_breaker import FIRST_S, LONGEST_S
+from holodeck_action.llm.limits.circuit_breaker import FIRST_BACKOFF_S, MAX_BACKOFF_S
 from holodeck_action.llm.outcomes import parse, retry_after
 from holodeck_action.llm.retries import refusal_wait
 from holodeck_action.llm.wire import WireSettings
@@ -105,7 +105,7 @@ def test_the_last_answer_is_handed_out_as_it_is_and_waits_grow() -> None:
                 response = await post(wire, account(models.openai_url), chat())
             assert response.status_code == 500
             assert response.json()["error"]
-            assert clock.waits == [FIRST_S, 2 * FIRST_S, 4 * FIRST_S]
+            assert clock.waits == [FIRST_BACKOFF_S, 2 * FIRST_BACKOFF_S, 4 * FIRST_BACKOFF_S]
             assert len(models.requests) == 4
 
     run(work)
@@ -139,7 +139,7 @@ def test_a_wait_that_is_beyond_belief_is_backed_off_from() -> None:
                 for asked in ("7200", "1e9", "-1", "nan", "inf", past, "soon", ""):
                     models.fail(Fault("rate_limit", retry_after=asked))
                     assert (await post(wire, account(models.openai_url), chat(asked))).status_code == 200
-            assert clock.waits == [FIRST_S] * 8
+            assert clock.waits == [FIRST_BACKOFF_S] * 8
 
     run(work)
 
@@ -204,7 +204,7 @@ def test_the_wait_after_a_refusal_is_at_least_what_is_asked_and_grows(
         return low + chance * (high - low)
 
     wait = refusal_wait(refusals, asked, uniform)
-    assert (asked or 0.0) <= wait <= 1.1 * (asked or 0.0) + 0.05 + LONGEST_S
+    assert (asked or 0.0) <= wait <= 1.1 * (asked or 0.0) + 0.05 + MAX_BACKOFF_S
     assert wait <= refusal_wait(refusals + 1, asked, uniform)
 
 

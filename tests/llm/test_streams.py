@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holodeck_action.llm.calls import WireError
-from holodeck_action.llm.cassette.entries import redact_events
+from holodeck_action.llm.cassette.recorded_calls import redact_events
 from holodeck_action.llm.outcomes import parse, parse_complete
 from holodeck_action.text.redaction import Redactor
 

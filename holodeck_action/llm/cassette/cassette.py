@@ -1,7 +1,7 @@
 """Recording, replaying and caching of model answers.
 
-Errors are never stored, and neither are answers cut by a content filter. A model's refusal is an answer: a recording
-stores it, because the replay must repeat the run; a cache does not, so that the model is called again.
+Errors are never stored, and neither are answers cut by a content filter. A model's refusal to answer is stored by a
+recording, because the replay must repeat the run, but not by a cache, so that the model is called again.
 
 Two calls have the same key if everything that can change the answer is equal: provider, endpoint (host and path,
 without port and scheme; every loopback address counts as `localhost`), method, query, body, the trial's index and, if a
@@ -23,7 +23,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from holodeck_action.llm.calls import Answer, Call, Link, WireError
-from holodeck_action.llm.cassette.entries import Entries, shorten_text
+from holodeck_action.llm.cassette.recorded_calls import RecordedCalls, shorten_text
 from holodeck_action.llm.outcomes import is_refusal, is_storable
 from holodeck_action.suite.hosts import is_loopback
 from holodeck_action.text.redaction import Redactor
@@ -38,15 +38,16 @@ _AROUND = 30
 
 
 class MissExplainer:
-    """Explains why a cassette folder has no answer to a request. The folder is read at the first explanation."""
+    """Explains why a cassette folder has no answer to a request. The folder is read when the first explanation is
+    needed."""
 
-    def __init__(self, entries: Entries) -> None:
+    def __init__(self, entries: RecordedCalls) -> None:
         self._entries = entries
         self._known: list[tuple[str, dict[str, Any]]] | None = None
         self._explained = 0
 
     def explain(self, request: dict[str, Any]) -> str:
-        """Return a sentence that says how a request (see `key_parts`) differs from the closest recorded one."""
+        """Return a sentence about how a request (see `key_parts`) differs from the most similar recorded request."""
         folder = self._entries.folder
         start = f"no recorded answer for this call in {folder}"
         way_out = "record again, or replay the recorded suite"
@@ -54,10 +55,10 @@ class MissExplainer:
             return f"{start}; {way_out}"
         self._explained += 1
         if self._known is None:
-            self._known = [(place, _leaves(stored)) for place, stored in self._entries.requests(MOST_ENTRIES)]
+            self._known = [(place, _flatten(stored)) for place, stored in self._entries.requests(MOST_ENTRIES)]
         if not self._known:
             return f"{start}, which is empty; {way_out}"
-        wanted = _leaves(request)
+        wanted = _flatten(request)
         place, closest = max(self._known, key=lambda item: _similarity(item[1], wanted))
         lines = differences(closest, wanted)
         more = f" and {len(lines) - _MOST_LINES} more" if len(lines) > _MOST_LINES else ""
@@ -82,7 +83,8 @@ def _similarity(recorded: dict[str, Any], requested: dict[str, Any]) -> tuple[in
 
 
 def differences(recorded: dict[str, Any], requested: dict[str, Any]) -> list[str]:
-    """Return one description per value that differs between two flattened requests, in the order of the request."""
+    """Return a description of each value that differs between two requests from `_flatten`, in the order of
+    `requested`."""
     lines = []
     for path in [*requested, *(path for path in recorded if path not in requested)]:
         before, after = recorded.get(path, _NONE), requested.get(path, _NONE)
@@ -113,7 +115,7 @@ def _format_value(value: Any) -> str:
     return "nothing" if value is _NONE else _excerpt(value if isinstance(value, str) else repr(value), 0, 2 * _AROUND)
 
 
-def _leaves(value: Any, path: str = "") -> dict[str, Any]:
+def _flatten(value: Any, path: str = "") -> dict[str, Any]:
     """Flatten a request to a mapping from paths such as `body.messages[1].content` to values."""
     if isinstance(value, dict) and value:
         parts = [(f"{path}.{name}" if path else str(name), item) for name, item in value.items()]
@@ -123,11 +125,11 @@ def _leaves(value: Any, path: str = "") -> dict[str, Any]:
         return {path: shorten_text(value) if isinstance(value, str) else value}
     leaves: dict[str, Any] = {}
     for name, item in parts:
-        leaves.update(_leaves(item, name))
+        leaves.update(_flatten(item, name))
     return leaves
 
 
-_IDLE = frozenset(
+_IGNORED_FIELDS = frozenset(
     {
         "user",
         "metadata",
@@ -139,9 +141,9 @@ _IDLE = frozenset(
         "keep_alive",
     }
 )
-"""Fields of a request body that cannot change the answer, so that keys ignore them."""
-_INVENTED = re.compile(r"pyd_ai_[0-9a-zA-Z_-]+")
-_PLAIN = re.compile(
+"""Fields of a request body that cannot change the answer; keys ignore them."""
+_GENERATED_ID = re.compile(r"pyd_ai_[0-9a-zA-Z_-]+")
+_NORMALIZED_URL = re.compile(
     r"https?://(?!.*xn--)[\w.-]+(?::\d+)?(?:/(?!\.)[\w.~%-]*)+(?:\?[\w.~%=&-]*)?", re.ASCII | re.IGNORECASE
 )
 """Matches URLs without characters that a URL parser would normalise."""
@@ -150,7 +152,7 @@ _PLAIN = re.compile(
 @lru_cache(maxsize=256)
 def _split_url(url: str) -> tuple[str, str]:
     """Return host and path of a URL, which identify the service, and its query."""
-    if _PLAIN.fullmatch(url):
+    if _NORMALIZED_URL.fullmatch(url):
         parts = urlsplit(url)
         host, path, query = parts.hostname or "", unquote(parts.path), parts.query
     else:
@@ -167,7 +169,7 @@ def key_parts(call: Call, redactor: Redactor) -> dict[str, Any]:
     endpoint, query = _split_url(call.request.url)
     document = call.request.document
     if isinstance(document, dict):
-        document = {name: value for name, value in document.items() if name not in _IDLE}
+        document = {name: value for name, value in document.items() if name not in _IGNORED_FIELDS}
     elif document is None and call.request.content:
         document = f"sha256:{hashlib.sha256(call.request.content).hexdigest()}"
     parts = {
@@ -189,7 +191,7 @@ def make_key(parts: dict[str, Any]) -> str:
     text = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     if "pyd_ai_" in text:
         numbers: dict[str, int] = {}
-        text = _INVENTED.sub(lambda match: f"pyd_ai_{numbers.setdefault(match[0], len(numbers))}", text)
+        text = _GENERATED_ID.sub(lambda match: f"pyd_ai_{numbers.setdefault(match[0], len(numbers))}", text)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:40]
 
 
@@ -197,7 +199,7 @@ Store = Callable[[Call, dict[str, Any]], Awaitable[Answer]]
 """A link that also receives the parts of the call's cache key (see `key_parts`)."""
 
 
-class Keys:
+class CacheKeys:
     """The link of the wire that sets each call's cache key. Two calls are equal if their keys are equal."""
 
     def __init__(self, store: Store, redactor: Redactor, *, kept: bool) -> None:
@@ -206,7 +208,7 @@ class Keys:
         Args:
             store: the next link.
             redactor: masks secrets.
-            kept: whether answers are stored under the key; otherwise it only identifies equal calls in progress.
+            kept: whether answers are stored under the key; if not, the key only identifies equal calls in progress.
         """
         self._store = store
         self._redactor = redactor
@@ -229,11 +231,11 @@ def _pending_key(call: Call) -> str:
     return hashlib.sha256(said + request.content).hexdigest()
 
 
-class Live:
-    """Answers calls from the cache, if there is one and it has the answer; else calls the model."""
+class LiveCalls:
+    """Answers calls from the cache if the cache has the answer; otherwise calls the model."""
 
     def __init__(
-        self, next_link: Link, cache: Entries | None, ttl_s: float | None, now: Callable[[], datetime]
+        self, next_link: Link, cache: RecordedCalls | None, ttl_s: float | None, now: Callable[[], datetime]
     ) -> None:
         self.next_link = next_link
         self._cache = cache
@@ -262,12 +264,13 @@ class Live:
 
 
 class Recorder:
-    """Stores every answer. A call that was already recorded in this run gets the recorded answer again.
+    """Stores every answer. An equal call that was already recorded in this run gets the recorded answer.
 
-    A second, different answer would replace the first, and the replay could not repeat the run.
+    If the model were called again, its answer could differ and replace the first answer, and the replay could not
+    repeat the run.
     """
 
-    def __init__(self, source: Live, entries: Entries, now: Callable[[], datetime]) -> None:
+    def __init__(self, source: LiveCalls, entries: RecordedCalls, now: Callable[[], datetime]) -> None:
         self._source = source
         self._entries = entries
         self._now = now
@@ -294,7 +297,7 @@ class Recorder:
 class Replay:
     """Answers calls from a recording; no request is sent."""
 
-    def __init__(self, entries: Entries) -> None:
+    def __init__(self, entries: RecordedCalls) -> None:
         self._entries = entries
         self._misses = MissExplainer(entries)
 

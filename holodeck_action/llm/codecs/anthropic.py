@@ -42,13 +42,13 @@ _FINISH: Mapping[str, Finish] = {
     "tool_use": "tool_call",
     "refusal": "content_filter",
 }
-_MOST_AT_ONCE = 21_333
+_MAX_UNSTREAMED = 21_333
 """Maximum tokens of an answer that is not streamed; a longer one may outlast the connection."""
-_BESIDE_THINKING = 4096
+_ANSWER_TOKENS = 4096
 """Maximum tokens of the answer if the suite limits only the tokens for thinking."""
-_FORGETTING_BETA = "thinking-binding-controls-2026-08-01"
-_FORGETTING = {"prefix_mismatch_behavior": "drop_block"}
-_BOUND = "The block is bound to a different conversation"
+_DROPPING_BETA = "thinking-binding-controls-2026-08-01"
+_DROPPING_FIELDS = {"prefix_mismatch_behavior": "drop_block"}
+_WRONG_CONVERSATION = "The block is bound to a different conversation"
 """Part of the error message with which the service refuses thoughts from another conversation, such as thoughts of a
 fallback model.
 """
@@ -108,7 +108,7 @@ class AnthropicMessages:
         body |= settings.get("extra_body", {})
         betas = settings.get("betas", ())
         out = ProviderRequest(body, {"anthropic-beta": ",".join(sorted(betas))} if betas else {})
-        forgetting = any(isinstance(message, Reply) and message.forgot for message in messages)
+        forgetting = any(isinstance(message, Reply) and message.dropped_thoughts for message in messages)
         return (self._with_thought_dropping(out) if forgetting else None) or out
 
     def read(self, payload: Any) -> Reply:
@@ -137,12 +137,12 @@ class AnthropicMessages:
         return reply
 
     def fallback_request(self, sent: ProviderRequest, status: int, error: Any) -> ProviderRequest | None:
-        """Return a request that drops thoughts from another conversation; None if these are not the reason for the
-        refusal.
+        """Return the request that lets the service drop thoughts of another conversation; None if such thoughts are not
+        the reason for the refusal.
         """
         told = error.get("error", error) if isinstance(error, Mapping) else None
         message = told.get("message") if isinstance(told, Mapping) else None
-        if status != 400 or not isinstance(message, str) or _BOUND not in message:
+        if status != 400 or not isinstance(message, str) or _WRONG_CONVERSATION not in message:
             return None
         return self._with_thought_dropping(sent)
 
@@ -154,8 +154,8 @@ class AnthropicMessages:
         adaptive = "block_binding" not in thinking and thinking.get("type", "adaptive") == "adaptive"
         if not self.known.binds_thoughts or not adaptive:
             return None
-        betas = {*filter(None, out.headers.get("anthropic-beta", "").split(",")), _FORGETTING_BETA}
-        body = {**out.body, "thinking": {"type": "adaptive", **thinking, "block_binding": _FORGETTING}}
+        betas = {*filter(None, out.headers.get("anthropic-beta", "").split(",")), _DROPPING_BETA}
+        body = {**out.body, "thinking": {"type": "adaptive", **thinking, "block_binding": _DROPPING_FIELDS}}
         return ProviderRequest(body, {**out.headers, "anthropic-beta": ",".join(sorted(betas))})
 
     def _token_limit(self, settings: Mapping[str, Any]) -> tuple[int, bool]:
@@ -163,8 +163,8 @@ class AnthropicMessages:
         if (asked := settings.get("max_tokens")) is not None:
             return min(asked, self.known.most_tokens or asked), False
         budget = settings.get("thinking", {}).get("budget_tokens", 0)
-        limit = max(self.known.default_tokens, budget + _BESIDE_THINKING)
-        return limit, limit > _MOST_AT_ONCE
+        limit = max(self.known.default_tokens, budget + _ANSWER_TOKENS)
+        return limit, limit > _MAX_UNSTREAMED
 
 
 def _format_messages(messages: Sequence[Message]) -> Iterator[dict[str, Any]]:
@@ -241,7 +241,7 @@ def _has_dropped_thoughts(answer: Mapping[str, Any]) -> bool:
     )
 
 
-_GROWING = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature"}
+_DELTA_FIELDS = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature"}
 
 
 def join_events(events: Sequence[Any]) -> Mapping[str, Any]:
@@ -279,5 +279,5 @@ def _append_delta(block: dict[str, Any], delta: Mapping[str, Any]) -> None:
         begun = block["input"] if isinstance(block.get("input"), str) else ""
         if piece := delta.get("partial_json"):
             block["input"] = begun + str(piece)
-    elif (field := _GROWING.get(str(kind))) is not None:
+    elif (field := _DELTA_FIELDS.get(str(kind))) is not None:
         block[field] = (block.get(field) or "") + str(delta.get(field, ""))

@@ -1,4 +1,4 @@
-"""A walk over a JSON schema that converts it to a model's dialect."""
+"""Visits all parts of a JSON schema to convert the schema to a model's dialect."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """The budget of a run. The estimated usage of a call is reserved before the call, and replaced by the actual usage
 afterwards.
 
-The estimate adds three token counts, at list price: the bytes of the request divided by 4 and rounded up (UTF-8, so
-that characters of several bytes count for more), a flat number for each image, and the maximum tokens of the answer. A
-call that does not fit into the remaining budget waits for calls in progress, which usually use less than reserved. If
-it still does not fit, it and all later calls are refused, and the run ends.
+The estimate is the sum of three token counts, priced at list price: the UTF-8 bytes of the request divided by 4 and
+rounded up, a fixed number for each image, and the maximum tokens of the answer. A call that does not fit into the
+remaining budget waits for calls in progress, which usually use less than reserved. If it still does not fit, this call
+and all later calls are refused, and the run ends.
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ class Budget:
 
 
 class BudgetLink:
-    """The link of the wire that makes a call only if the budget has room for it.
+    """The link of the wire that makes a call only if the call's estimated usage fits into the budget.
 
     In the chain it comes after cassettes and de-duplication, so that it receives only paid calls, and before the
     retries, so that one reservation covers all attempts of a call.
@@ -297,7 +297,8 @@ def text_tokens(text: str) -> int:
 
 
 def format_dollars(value: float) -> str:
-    """Format US dollars with two decimals, or with up to four (six below one cent) if the further ones are not zero."""
+    """Format US dollars with at least two decimals, and without trailing zeros with at most four (six below one
+    cent)."""
     text = f"{value:.{4 if value >= 0.01 else 6}f}".rstrip("0")
     whole, _, part = text.partition(".")
     return f"${int(whole):,}.{part:0<2}"

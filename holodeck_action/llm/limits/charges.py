@@ -1,4 +1,4 @@
-"""Deduction from the budget of the usage that agents report for their own model calls."""
+"""Deducts from the budget the usage that agents report for their own model calls."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from holodeck_action.record.record import Usage
 
 
 class Charges:
-    """Deducts the usage that agents report for their own model calls, which is known only after their answers."""
+    """Deducts usage from budgets after the answers of an agent, because only the answers tell the usage."""
 
     def __init__(self, budgets: Sequence[Budget]) -> None:
         """Create the instance; usage is deducted from each of the budgets."""

@@ -8,12 +8,12 @@ the next time, at most `MAX_TRIALS`. The account is thus not flooded while it is
 
 from __future__ import annotations
 
-FIRST_S = 0.5
-"""Maximum seconds before the second attempt; doubled for each later attempt."""
-LONGEST_S = 20.0
+FIRST_BACKOFF_S = 0.5
+"""Maximum seconds to wait before the second attempt of a call; doubled for each later attempt."""
+MAX_BACKOFF_S = 20.0
 """Maximum seconds between two attempts if the provider requests no waiting time."""
-SPREAD = 0.1
-"""Maximum random addition to a requested waiting time, as a fraction of it, so that calls are not all repeated at once.
+JITTER_FRACTION = 0.1
+"""Random addition to a requested waiting time, at most this fraction of it, so that calls are not all repeated at once.
 """
 IN_A_ROW = 24
 """Number of refusals in a row after which the breaker opens."""
@@ -25,7 +25,7 @@ MIN_REFUSALS = 3
 
 def backoff_s(times: int) -> float:
     """Return the maximum wait in seconds after a number of failures; it doubles each time (exponential backoff)."""
-    return min(LONGEST_S, FIRST_S * 2.0 ** min(times - 1, 16))
+    return min(MAX_BACKOFF_S, FIRST_BACKOFF_S * 2.0 ** min(times - 1, 16))
 
 
 class CircuitBreaker:
@@ -92,7 +92,11 @@ class CircuitBreaker:
         self._row += 1
         if self._until is None and self._row < IN_A_ROW:
             return
-        wait = backoff_s(self._rounds + 1) if requested_s is None else requested_s + SPREAD * max(requested_s, FIRST_S)
+        wait = (
+            backoff_s(self._rounds + 1)
+            if requested_s is None
+            else requested_s + JITTER_FRACTION * max(requested_s, FIRST_BACKOFF_S)
+        )
         self._until = max(self._until or 0.0, now + wait)
         self.trials = 0
 

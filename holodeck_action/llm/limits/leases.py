@@ -2,8 +2,8 @@
 
 A slot is the permission to have one request in progress. The coordinator (`shared_limits`) determines how many slots an
 account has. A worker requests slots, sends requests only in its slots, reuses them, and returns slots that are
-recalled. All counters only increase, so that messages may be late or repeated. A lease expires on both sides if no
-message has arrived for `LEASE_S`.
+recalled. All counters only increase, so that messages may be late or repeated. Worker and coordinator both end a lease
+if no message has arrived for `LEASE_S`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _REPORTS = 64
 
 
 class Lease:
-    """The slots that a worker has for one account.
+    """The slots that a worker may use for one account.
 
     Attributes:
         granted: total number of slots granted so far.

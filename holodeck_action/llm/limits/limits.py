@@ -1,10 +1,10 @@
-"""The rate limit of one account: how many requests may be in progress, and in which order waiting calls are sent.
+"""Limits the requests to one account: how many may be in progress, and in which order waiting calls are sent.
 
-In the chain the limit comes after the retries, because providers count attempts, and a call that waits for its next
-attempt must not occupy a slot, the permission to have one request in progress. At first all possible requests are sent
-at once; refusals show how many concurrent requests (`Window`) or requests per second (`pace`) the account accepts, and
-whether it refuses single calls or all (`circuit_breaker`). A hanging call gives up its slot, because a few such calls
-would block a small window.
+In the chain of links (`calls.Link`) this link comes after the retries, because providers count attempts, and a call
+that waits for its next attempt must not occupy a slot, the permission to have one request in progress. At first all
+possible requests are sent at once; refusals show how many concurrent requests (`Window`) or requests per second
+(`pace`) the account accepts, and whether it refuses single calls or all (`circuit_breaker`). A hanging call gives up
+its slot, because a few such calls would block a small window.
 """
 
 from __future__ import annotations
@@ -22,30 +22,32 @@ from holodeck_action.llm.outcomes import is_throttled, retry_after
 from holodeck_action.llm.rate_headers import stated_rate
 
 GROWTH = 2
-"""Increase of the window per answer before the first refusal; the window thus triples with each round of answers."""
+"""Number of requests by which the window grows with each answer before the first refusal. The window thus triples with
+each round of answers."""
 DECREASE = 0.85
-"""Fraction of its ceiling to which a refusal shrinks the window, since the account accepts more requests only when
-earlier ones have ended.
+"""Fraction of the window's ceiling to which a refusal shrinks the window, because the account accepts more requests
+only when earlier ones have ended.
 """
-HOLD = 8.0
+HOLD_FACTOR = 8.0
 """Seconds for which a ceiling is kept, per second of Retry-After; a refused call waits at least as long as Retry-After.
 """
-HOLD_MOST_S = 120.0
+MAX_HOLD_S = 120.0
 """Maximum seconds for which a ceiling is kept."""
-LEAST_WINDOW = 4
+MIN_WINDOW = 4
 """Refusals do not shrink the window below this number, or below the number of requests that were just answered
 concurrently if that is smaller.
 """
-FORGETTING = 0.98
-"""Factor by which the maximum of concurrent answers decays with every answer."""
-WEIGHT = 0.15
+DECAY = 0.98
+"""Factor by which the stored maximum of concurrently answered requests is multiplied with every answer."""
+REFUSAL_WEIGHT = 0.15
 """Weight of the newest outcome in the moving average of refusals."""
-KNOWN = 5
-"""Number of outcomes after which a refusal rate is meaningful."""
+MIN_OUTCOMES = 5
+"""Minimum number of outcomes from which a refusal rate is computed."""
 HIGH_REFUSAL_RATE = 0.15
-"""Refusal rate with one request in progress above which concurrency is not the cause."""
-BETTER = 0.5
-"""A smaller window is considered useful if half as many requests reduce the refusal rate at least by this factor."""
+"""If the refusal rate with one request in progress is above this value, concurrency is not the cause of refusals."""
+USEFUL_REDUCTION = 0.5
+"""A smaller window is considered useful if half as many concurrent requests multiply the refusal rate by this factor or
+less."""
 
 
 class _RefusalRate:
@@ -57,7 +59,7 @@ class _RefusalRate:
 
     def add(self, refused: bool) -> None:
         self.count += 1
-        self.value += max(WEIGHT, 1 / self.count) * (refused - self.value)
+        self.value += max(REFUSAL_WEIGHT, 1 / self.count) * (refused - self.value)
 
 
 class Window:
@@ -112,7 +114,7 @@ class Window:
         self._ends.append(now)
         while self._ends[0] < started:
             self._ends.popleft()
-        self._at_once = max(float(len(self._ends)), FORGETTING * self._at_once)
+        self._at_once = max(float(len(self._ends)), DECAY * self._at_once)
         if not full:
             return
         if self._size < self._ceiling:
@@ -136,14 +138,14 @@ class Window:
         share = self._refusal_rate_at(busy)
         share.add(True)
         fewer = self._shares.get(busy.bit_length() - 1)
-        if fewer is not None and fewer.count >= KNOWN and fewer.value > BETTER * share.value:
+        if fewer is not None and fewer.count >= MIN_OUTCOMES and fewer.value > USEFUL_REDUCTION * share.value:
             return
-        if busy == 1 and share.count >= KNOWN and share.value > HIGH_REFUSAL_RATE:
+        if busy == 1 and share.count >= MIN_OUTCOMES and share.value > HIGH_REFUSAL_RATE:
             self._ceiling = self._most
             self._hold_until = now
             return
         if requested_s is not None:
-            self._hold_until = max(self._hold_until, now + min(HOLD * requested_s, HOLD_MOST_S))
+            self._hold_until = max(self._hold_until, now + min(HOLD_FACTOR * requested_s, MAX_HOLD_S))
         if started >= self._decreased:
             self._decreased = now
             self._wave = min(busy, self.size)
@@ -153,7 +155,7 @@ class Window:
             self._lower_ceiling(max(self._ceiling - 1, self._wave / 2))
 
     def _lower_ceiling(self, ceiling: float) -> None:
-        least = float(max(1, min(LEAST_WINDOW, int(self._at_once))))
+        least = float(max(1, min(MIN_WINDOW, int(self._at_once))))
         self._answered = 0
         self._ceiling = float(max(least, int(ceiling)))
         self._size = min(self._size, max(least, self._ceiling * DECREASE))
@@ -162,12 +164,12 @@ class Window:
         return self._shares.setdefault(busy.bit_length(), _RefusalRate())
 
 
-PATIENCE = 8.0
-"""A call gives up its slot after the usual answer time multiplied by this number."""
-PATIENCE_LEAST_S = 2.0
-PATIENCE_FIRST_S = 30.0
+PATIENCE_FACTOR = 8.0
+"""A call gives up its slot after this multiple of the usual answer time."""
+MIN_PATIENCE_S = 2.0
+INITIAL_PATIENCE_S = 30.0
 """Seconds after which a call gives up its slot while the usual answer time is unknown."""
-USUAL_WEIGHT = 0.1
+ANSWER_TIME_WEIGHT = 0.1
 """Weight of the newest answer in the moving average of answer times."""
 
 
@@ -184,7 +186,7 @@ class AccountLimit:
         pause: Callable[[float], Awaitable[None]],
         now: Callable[[], datetime],
         longest_wait_s: float,
-        patience_s: float = PATIENCE_LEAST_S,
+        patience_s: float = MIN_PATIENCE_S,
         rate: float | None = None,
     ) -> None:
         """Create the link; nothing is sent yet.
@@ -204,7 +206,7 @@ class AccountLimit:
         self._label = label
         self._most = most
         self._monotonic, self._pause, self._now = monotonic, pause, now
-        self._least_patience_s = patience_s
+        self._min_patience_s = patience_s
         self._window = Window(most)
         self._pace = Pace(rate)
         self._paced: asyncio.TimerHandle | None = None
@@ -277,7 +279,9 @@ class AccountLimit:
         return answer
 
     def _patience_s(self) -> float:
-        return PATIENCE_FIRST_S if self._usual_s is None else max(self._least_patience_s, PATIENCE * self._usual_s)
+        return (
+            INITIAL_PATIENCE_S if self._usual_s is None else max(self._min_patience_s, PATIENCE_FACTOR * self._usual_s)
+        )
 
     def _has_free_slot(self) -> bool:
         if self._breaker.is_open and not self._breaker.trials and not self._breaker.is_given_up(self._monotonic()):
@@ -362,7 +366,7 @@ class AccountLimit:
             self._window.limit_to(self._most)
 
     def _update_usual_time(self, took: float) -> None:
-        self._usual_s = took if self._usual_s is None else self._usual_s + USUAL_WEIGHT * (took - self._usual_s)
+        self._usual_s = took if self._usual_s is None else self._usual_s + ANSWER_TIME_WEIGHT * (took - self._usual_s)
 
     async def _close_breaker(self) -> None:
         """While the circuit breaker is open, let trial calls be sent when their time has come; end all waiting calls if

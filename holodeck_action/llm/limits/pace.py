@@ -1,10 +1,10 @@
-"""Determination, by probing, of the number of requests per second that an account accepts, if its refusals depend on
-the rate.
+"""Finds by probing how many requests per second an account accepts.
 
-A rate limit refuses several requests in a row, even if no more are in progress than were answered concurrently before.
-From then on each second has at most as many requests as the account accepted within a second, at the same intervals. If
-these are refused too, the account seems to refill evenly (a token bucket), and requests are sent evenly. The rate grows
-faster the longer there is no refusal. If as many requests are refused at a lower rate, the rate is not the cause.
+A rate limit is assumed if several requests in a row are refused although no more requests are in progress than were
+answered concurrently before. From then on, at most as many requests are sent per second as the account accepted within
+a second. If these are refused too, the account probably uses a token bucket, which refills evenly, so requests are sent
+at even intervals. The longer there is no refusal, the faster the rate grows. If a lower rate does not reduce the
+refusals, the rate is not their cause, and it is no longer limited.
 """
 
 from __future__ import annotations
@@ -12,44 +12,45 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 
-SPAN_S = 1.0
-"""Seconds over which accepted requests are counted; services apply their limits to spans of about a second."""
-ROW = 3
+COUNTED_S = 1.0
+"""Seconds over which accepted requests are counted; services apply their limits to periods of about a second."""
+REFUSALS_IN_A_ROW = 3
 """Number of refusals in a row after which the rate is limited."""
-BELOW = 0.97
+SENT_FRACTION = 0.97
 """Requests are sent at this fraction of the accepted rate, because they arrive at slightly different intervals."""
 GROWTH = 0.02
 """Increase in requests per second with each answer; it doubles with each second since the rate was last set."""
-FASTEST_DOUBLINGS = 12.0
-GROWN = 1.1
+MAX_DOUBLINGS = 12.0
+"""Maximum number of seconds for which `GROWTH` is doubled."""
+MUCH_HIGHER = 1.1
 """Factor by which a rate must have grown to be considered much higher."""
-JUDGED = 8
-"""Number of outcomes after which a rate is evaluated."""
+MIN_OUTCOMES = 8
+"""Number of outcomes after which the refusal rate of a limited rate is checked."""
 HIGH_REFUSAL_RATE = 0.3
-"""Refusal rate above which the limited rate is considered wrong."""
-WRONG_S = 10.0
+"""If the share of refused requests is above this value, the limited rate is considered wrong."""
+TWICE_WRONG_S = 10.0
 """If a rate is found wrong twice within these seconds, the rate is no longer limited."""
-UNRELATED_S = 60.0
+UNLIMITED_S = 60.0
 """Seconds for which the rate stays unlimited after a limit that did not reduce refusals."""
-FORGETTING = 0.98
-"""Factor by which the maximum of concurrent answers decays with every answer."""
-CLOSER = 5
-"""Maximum factor by which the interval between requests may be shorter than with even spacing."""
-MOST_GAP_S = 0.05
+DECAY = 0.98
+"""Factor by which the stored maximum of concurrently answered requests is multiplied with every answer."""
+MAX_BURST_FACTOR = 5
+"""The interval between two requests may be shorter than with even spacing, at most by this factor."""
+MAX_GAP_S = 0.05
 """Maximum seconds between the first requests after early refusals."""
-LATE_S = 0.5
+MAX_LATE_S = 0.5
 """Maximum seconds for which an account may count a request after it was sent."""
-LEAST, MOST = 1.0, 1_000.0
+MIN_RATE, MAX_RATE = 1.0, 1_000.0
 """Lowest and highest rate in requests per second."""
 
 
 class Pace:
-    """The rate at which requests are sent to one account; times are monotonic seconds."""
+    """The rate, in requests per second, at which requests are sent to one account; times are monotonic seconds."""
 
     def __init__(self, rate: float | None = None) -> None:
         """Create the instance without a limit, or limited to `rate` requests per second, measured in an earlier run."""
         self._rate = rate
-        self._kept = rate or LEAST
+        self._kept = rate or MIN_RATE
         self._untested = rate is not None
         self._soon = self._next = self._changed = self._since = float("-inf")
         self._unrelated_until = self._wrong_until = float("-inf")
@@ -74,8 +75,8 @@ class Pace:
             return max(0.0, self._next - now)
         free = self._soon
         if self._rate is not None and len(self._sent) >= (most := int(self._rate)):
-            # The request one burst earlier must have left the span.
-            free = max(free, self._sent[-most] + SPAN_S / BELOW)
+            # The request that is `most` requests back must be older than the counted period.
+            free = max(free, self._sent[-most] + COUNTED_S / SENT_FRACTION)
         return max(0.0, free - now)
 
     def note_sent(self, now: float) -> None:
@@ -87,10 +88,10 @@ class Pace:
         if self._changed == float("-inf"):
             # A rate of an earlier run is tested from now on.
             self._changed = self._since = now
-        self._soon = now + 1 / (CLOSER * self._rate)
-        self._next = max(now, self._next) + 1 / (BELOW * self._rate)
+        self._soon = now + 1 / (MAX_BURST_FACTOR * self._rate)
+        self._next = max(now, self._next) + 1 / (SENT_FRACTION * self._rate)
         self._sent.append(now)
-        while self._sent[0] < now - 2 * SPAN_S:
+        while self._sent[0] < now - 2 * COUNTED_S:
             self._sent.popleft()
 
     def note_answer(self, started: float, now: float, pending: Iterable[float], *, first: bool, full: bool) -> None:
@@ -105,26 +106,26 @@ class Pace:
             full: whether more requests would have been sent if allowed.
         """
         if started >= self._row_began:
-            # Only requests sent after the refused ones end the row of refusals.
+            # Only the answer to a request sent after the refused ones ends the row of refusals.
             self._row = 0
         if started >= self._alone:
             self._gap = 0.0
         self._first = self._first or first
         self._accepted.append(started)
-        while self._accepted[0] < started - 2 * SPAN_S:
+        while self._accepted[0] < started - 2 * COUNTED_S:
             self._accepted.popleft()
         self._answers.append((started, now))
         oldest = min(pending, default=now)
         while self._answers[0][1] < min(oldest, started):
             self._answers.popleft()
         at_once = sum(begun <= started < ended for begun, ended in self._answers)
-        self._carried = max(float(at_once), FORGETTING * self._carried)
+        self._carried = max(float(at_once), DECAY * self._carried)
         if self._rate is None:
             return
         self._check_rate(started, now, refused=False)
         if full and self._rate is not None:
-            calm_s = min(max(0.0, now - self._changed), FASTEST_DOUBLINGS)
-            self._rate = min(self._rate + GROWTH * 2.0**calm_s, MOST)
+            calm_s = min(max(0.0, now - self._changed), MAX_DOUBLINGS)
+            self._rate = min(self._rate + GROWTH * 2.0**calm_s, MAX_RATE)
 
     def note_early_refusal(self, started: float, now: float) -> None:
         """Record a refusal before any successful answer; see `note_refusal` for the times.
@@ -134,7 +135,7 @@ class Pace:
         """
         took = now - started
         self._late = max(self._late, took)
-        self._gap = min(took, self._gap or took, MOST_GAP_S)
+        self._gap = min(took, self._gap or took, MAX_GAP_S)
         self._alone = now
 
     def note_refusal(
@@ -158,12 +159,12 @@ class Pace:
         self._late = max(self._late, now - started)
         # Pending requests sent clearly earlier were accepted: otherwise their refusal would be here.
         accepted = [*self._accepted, *(each for each in pending if each < started - (now - started))]
-        accepted = [each for each in accepted if started - SPAN_S < each <= started]
+        accepted = [each for each in accepted if started - COUNTED_S < each <= started]
         if stated is not None and (self._rate is None or self._untested) and now >= self._unrelated_until:
             self._start_pace(accepted, now, stated)
             return True
         if self._rate is None:
-            if not (self._first and in_flight <= self._carried and self._row >= ROW and accepted):
+            if not (self._first and in_flight <= self._carried and self._row >= REFUSALS_IN_A_ROW and accepted):
                 return False
             if now < self._unrelated_until:
                 return False
@@ -176,14 +177,16 @@ class Pace:
         self._check_rate(started, now, refused=True)
         if self._rate is not None and started > self._changed:
             # After much growth the measured rate is used; otherwise a small decrease is enough.
-            grown = self._rate > GROWN * self._kept
+            grown = self._rate > MUCH_HIGHER * self._kept
             if self._even:
                 self._set_rate(
-                    max(len(accepted) / SPAN_S, self._kept) if grown else BELOW * self._rate, now, judged=False
+                    max(len(accepted) / COUNTED_S, self._kept) if grown else SENT_FRACTION * self._rate,
+                    now,
+                    judged=False,
                 )
             else:
                 # The number per span was acceptable, so the requests were too close together.
-                self._even = self._row >= ROW and self._rate < self._kept + 1
+                self._even = self._row >= REFUSALS_IN_A_ROW and self._rate < self._kept + 1
                 self._set_rate(self._kept, now)
         return self._rate is not None
 
@@ -193,22 +196,22 @@ class Pace:
         self._good = self._bad = 0
 
     def _start_pace(self, accepted: Sequence[float], now: float, stated: float | None = None) -> None:
-        """Limit the rate to the number of requests accepted within `SPAN_S`, or to the stated rate with even spacing.
+        """Limit the rate: to the number of requests accepted within `COUNTED_S`, or to `stated` with even spacing.
 
-        The next request is sent when `SPAN_S` have passed since the first accepted one, which is safe for sliding
+        The next request is sent when `COUNTED_S` have passed since the first accepted one, which is safe for sliding
         windows and token buckets. The account may have counted requests after they were sent, later by at most the
         duration of its refusals.
         """
         self._untested = False
         self._even = stated is not None
-        self._set_rate(len(accepted) / SPAN_S if stated is None else stated, now)
-        late = min(self._late, LATE_S)
+        self._set_rate(len(accepted) / COUNTED_S if stated is None else stated, now)
+        late = min(self._late, MAX_LATE_S)
         self._sent = deque(sorted(each + late for each in accepted))
-        self._next = max(now, min(self._sent, default=now) + SPAN_S)
+        self._next = max(now, min(self._sent, default=now) + COUNTED_S)
         self._late = 0.0
 
     def _set_rate(self, rate: float, now: float, *, judged: bool = True) -> None:
-        self._rate = self._kept = min(max(rate, LEAST), MOST)
+        self._rate = self._kept = min(max(rate, MIN_RATE), MAX_RATE)
         self._changed = now
         if judged:
             self._since = now
@@ -220,13 +223,13 @@ class Pace:
             return
         self._bad += refused
         self._good += not refused
-        if self._good + self._bad < JUDGED:
+        if self._good + self._bad < MIN_OUTCOMES:
             return
-        if self._bad > HIGH_REFUSAL_RATE * JUDGED:
+        if self._bad > HIGH_REFUSAL_RATE * MIN_OUTCOMES:
             if now < self._wrong_until:
                 # The rate was measured, and yet refused: it is not the cause.
-                self._rate, self._unrelated_until = None, now + UNRELATED_S
+                self._rate, self._unrelated_until = None, now + UNLIMITED_S
                 return
-            self._wrong_until = now + WRONG_S
-            self._set_rate(self._good / max(now - self._since, SPAN_S / JUDGED), now)
+            self._wrong_until = now + TWICE_WRONG_S
+            self._set_rate(self._good / max(now - self._since, COUNTED_S / MIN_OUTCOMES), now)
         self._since, self._good, self._bad = now, 0, 0

@@ -1,4 +1,5 @@
-"""Clocks that pause while a call waits for a rate limit, which must not count as slowness of the agent or judge.
+"""Clocks of time limits, which pause while a call waits for a rate limit: this time must not count as slowness of the
+agent or judge.
 
 The time limits of turns, cases and metrics enclose the calls made in them. A context variable holds them, so that the
 wire can pause them. The deadline of the whole run is not among them.
@@ -16,7 +17,7 @@ from typing import Protocol
 
 
 class Stoppable(Protocol):
-    """A clock that can be paused."""
+    """A clock that can be paused, such as `Deadline` and `TimeLimit`."""
 
     def stop(self) -> None:
         """Pause the clock."""
@@ -133,7 +134,7 @@ class TimeLimit:
 
 
 class Clocks:
-    """The clocks of all callers that wait for one call."""
+    """The clocks of all callers that wait for the same call."""
 
     def __init__(self, clocks: Iterable[Stoppable] = ()) -> None:
         self._clocks = list(clocks)
@@ -172,8 +173,8 @@ class Clocks:
 
 
 def clocks_around(deadline: Deadline | None) -> Clocks:
-    """Return the clocks to pause while a call waits: the clocks of all enclosing limits, and the call's deadline if
-    there is one.
+    """Return the clocks to pause while a call waits: those of all time limits around the call, and `deadline` if it is
+    not None.
     """
     around = _CLOCKS.get()
     return Clocks(around if deadline is None or deadline in around else (*around, deadline))
@@ -181,7 +182,7 @@ def clocks_around(deadline: Deadline | None) -> Clocks:
 
 @contextmanager
 def stop_during_calls(clock: Stoppable | None) -> Iterator[None]:
-    """Pause `clock`, too, while calls made in the block wait; None adds no clock."""
+    """Pause `clock` while calls that are made in the block wait; do nothing if it is None."""
     token = _CLOCKS.set(_CLOCKS.get() if clock is None else (*_CLOCKS.get(), clock))
     try:
         yield
@@ -190,13 +191,13 @@ def stop_during_calls(clock: Stoppable | None) -> Iterator[None]:
 
 
 def is_late() -> bool:
-    """Return whether an enclosing deadline has passed, so that a failure must be reported as a timeout."""
+    """Return whether a deadline around the current code has passed. If so, a failure must be reported as a timeout."""
     return any(isinstance(clock, Deadline) and clock.left() <= 0 for clock in _CLOCKS.get())
 
 
 @contextmanager
 def pause_all_clocks() -> Iterator[None]:
-    """Pause all enclosing clocks within the block, so that its time is not counted."""
+    """Within the block, pause the clocks of all time limits around it, so that the time of the block is not counted."""
     with Clocks(_CLOCKS.get()).pause():
         yield
 

@@ -18,15 +18,16 @@ from holodeck_action.llm.limits.leases import LEASE_S
 from holodeck_action.llm.limits.limits import Window
 from holodeck_action.llm.limits.pace import Pace
 
-ANSWERS = 256
-"""Number of recent answers whose shortest and longest times estimate when requests of a lost worker end."""
-AHEAD_S = 0.01
-"""Seconds by which a slot may be granted early if the rate is limited; also the shortest interval between `move_slots`
-calls.
+KEPT_ANSWER_TIMES = 256
+"""Number of recent answer times that are kept. The shortest and the longest of them estimate when the requests of a
+lost worker end."""
+EARLY_GRANT_S = 0.01
+"""If the rate is limited, a slot may be granted this many seconds early. Also the minimum seconds between calls of
+`move_slots`.
 """
-SETTLE_S = 0.1
-"""Seconds after which slots are moved even without a report, because waiting times end and leases expire."""
-UNKNOWN_S = 5.0
+MAX_MOVE_INTERVAL_S = 0.1
+"""Maximum seconds between calls of `move_slots`: even without a report, waiting times end and leases expire."""
+ASSUMED_ANSWER_S = 5.0
 """Seconds that requests of a lost worker are assumed to last if no answer time is known."""
 
 
@@ -42,7 +43,7 @@ class _Holder(Struct):
     hanging: int = 0
     begun: tuple[float, ...] = ()
     """Latest possible sending times of the requests that were in progress at the last report."""
-    ends: tuple[float, ...] = ()
+    slot_ends: tuple[float, ...] = ()
     """Times before `until` at which single slots of a lost worker become free."""
     until: float | None = None
     """Time when all slots of a lost worker become free; None while the worker is alive."""
@@ -82,7 +83,7 @@ class SharedLimit:
         self._breaker = CircuitBreaker(longest_wait_s)
         self._pace = Pace()
         self._holders: dict[str, _Holder] = {}
-        self._took: deque[float] = deque(maxlen=ANSWERS)
+        self._answer_times: deque[float] = deque(maxlen=KEPT_ANSWER_TIMES)
         self._recall_all = False
 
     @property
@@ -91,7 +92,7 @@ class SharedLimit:
         return sum(holder.held_count for holder in self._holders.values())
 
     def apply_report(self, worker: str, state: Mapping[str, Any], now: float) -> None:
-        """Apply a worker's report (`leases.Lease.report`)."""
+        """Apply a report of a worker about this account (`leases.Lease.report`)."""
         holder = self._holders.get(worker)
         if holder is None:
             # Slots from before the worker was considered lost no longer belong to it.
@@ -110,7 +111,7 @@ class SharedLimit:
             if refused:
                 self._note_refusal(now - took, now, busy, begun, requested_s)
             else:
-                self._took.append(took)
+                self._answer_times.append(took)
                 self._breaker.note_answer()
                 full = waiting or others or busy >= self._window.size
                 self._window.note_answer(now - took, now, busy, full=full)
@@ -140,17 +141,17 @@ class SharedLimit:
         """Record that a worker is lost; its slots stay in use for as long as its requests may last."""
         holder = self._holders.get(worker)
         if holder is not None and holder.until is None:
-            least, longest = min(self._took, default=0.0), max(self._took, default=UNKNOWN_S)
+            least, longest = min(self._answer_times, default=0.0), max(self._answer_times, default=ASSUMED_ANSWER_S)
             holder.until = now + longest
             # A slot whose request may have ended could have a second request, so it is kept until `until`.
-            holder.ends = tuple(begun + longest for begun in holder.begun if begun + least > now)
+            holder.slot_ends = tuple(begun + longest for begun in holder.begun if begun + least > now)
 
     def move_slots(self, now: float) -> None:
         """Grant slots to waiting workers, and recall surplus slots."""
         self._holders = {name: each for name, each in self._holders.items() if each.until is None or each.until > now}
         for lost in self._holders.values():
-            going_on = tuple(end for end in lost.ends if end > now)
-            lost.returned, lost.ends = lost.returned + len(lost.ends) - len(going_on), going_on
+            going_on = tuple(end for end in lost.slot_ends if end > now)
+            lost.returned, lost.slot_ends = lost.returned + len(lost.slot_ends) - len(going_on), going_on
         breaker, holders = self._breaker, list(self._holders.values())
         living = [holder for holder in holders if holder.until is None]
         is_open = breaker.is_open and not breaker.is_given_up(now)
@@ -166,7 +167,11 @@ class SharedLimit:
             if most is None or not most.kept_count:
                 break
             most.recalled = max(most.recalled, most.returned) + 1
-        while self.held_count < room and (not is_open or breaker.trials) and self._pace.seconds_to_wait(now) <= AHEAD_S:
+        while (
+            self.held_count < room
+            and (not is_open or breaker.trials)
+            and self._pace.seconds_to_wait(now) <= EARLY_GRANT_S
+        ):
             waiting = [holder for holder in holders if holder.wanted_count > 0]
             if not waiting:
                 return
@@ -203,8 +208,8 @@ class _Worker(Struct):
 
     number: int
     at: float
-    told: Mapping[str, Any] = field(default_factory=dict)
-    told_at: float = 0.0
+    last_message: Mapping[str, Any] = field(default_factory=dict)
+    last_message_at: float = 0.0
 
 
 class SharedLimits:
@@ -217,7 +222,7 @@ class SharedLimits:
         self._workers: dict[str, _Worker] = {}
 
     def apply_report(self, worker: str, report: Mapping[str, Any], now: float) -> None:
-        """Apply a report (`leases.Leases.report`); outdated reports are ignored."""
+        """Apply a report of a worker about all accounts (`leases.Leases.report`); outdated reports are ignored."""
         known = self._workers.get(worker)
         if known is None:
             known = self._workers[worker] = _Worker(0, now)
@@ -238,7 +243,7 @@ class SharedLimits:
     def seconds_to_wait(self, now: float) -> float:
         """Return the seconds until `move_slots` must be called at the latest."""
         waits = (limit.seconds_to_wait(now) for limit in self._accounts.values())
-        return max(AHEAD_S, min([SETTLE_S, *(wait for wait in waits if wait > 0)]))
+        return max(EARLY_GRANT_S, min([MAX_MOVE_INTERVAL_S, *(wait for wait in waits if wait > 0)]))
 
     def move_slots(self, now: float) -> dict[str, dict[str, Any]]:
         """Grant and recall slots, and return the messages for workers (`leases.Leases.apply_update`) by their name."""
@@ -249,7 +254,7 @@ class SharedLimits:
         news: dict[str, dict[str, Any]] = {}
         for worker, known in self._workers.items():
             accounts = {name: limit.state_for(worker, now) for name, limit in self._accounts.items()}
-            if accounts != known.told or now - known.told_at >= LEASE_S / 5:
-                known.told, known.told_at = accounts, now
+            if accounts != known.last_message or now - known.last_message_at >= LEASE_S / 5:
+                known.last_message, known.last_message_at = accounts, now
                 news[worker] = {"heard": known.number, "accounts": accounts}
         return news

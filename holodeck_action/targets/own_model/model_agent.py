@@ -250,11 +250,11 @@ class ModelAgent(Agent):
         request = Request((message_with_files(files, turn.input),), self._instructions)
         deadline = None if self._turn_s is None else Deadline(self._turn_s, self._monotonic)
         spare = self._fallback is not None
-        context = CallContext(kind="agent", repeat=trial, deadline=deadline, meter=spending.meter, stand_in=spare)
+        context = CallContext(kind="agent", repeat=trial, deadline=deadline, meter=spending.meter, has_fallback=spare)
         token = CALL.set(context)
         try:
             with stop_during_calls(deadline):
-                messages, answer, stand_in = await self._converse([*history, request], tools, spending)
+                messages, answer, has_fallback = await self._converse([*history, request], tools, spending)
         except ModelCallError as error:
             raise AgentError(error.message, error.code, error.context) from error
         finally:
@@ -280,7 +280,7 @@ class ModelAgent(Agent):
             reply,
             usage=_mark_estimated(meter.usage()),
             finish_reason="length" if answer.truncated else "refusal" if answer.refused else "stop",
-            fallback_model=stand_in,
+            fallback_model=has_fallback,
             model_ms=meter.working_ms(),
         )
 
@@ -290,15 +290,15 @@ class ModelAgent(Agent):
         """Call the model and its tools until it answers; return the messages, the answer, and the name of the fallback
         model if it was used.
         """
-        stand_in: str | None = None
+        has_fallback: str | None = None
         for _ in range(self._settings.max_calls):
             self._check_budget(spending)
             answer, model = await self._ask(messages)
             if model is not self._model:
-                stand_in = model.plan.name
+                has_fallback = model.plan.name
             messages = [*messages, answer.message]
             if not answer.calls or tools is None:
-                return messages, answer, stand_in
+                return messages, answer, has_fallback
             results = await asyncio.gather(*(tools.call(call.name, call.args) for call in answer.calls))
             parts = tuple(ToolResult(call.id, text) for call, text in zip(answer.calls, results, strict=True))
             messages = [*messages, Request(parts, self._instructions)]

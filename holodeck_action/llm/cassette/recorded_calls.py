@@ -15,13 +15,13 @@ from typing import Any
 from msgspec import Struct
 
 from holodeck_action.llm.calls import Answer, WireError
-from holodeck_action.llm.cassette.tapes import DamagedError, Documents, parse_document
+from holodeck_action.llm.cassette.documents import DamagedLineError, Documents, parse_document
 from holodeck_action.llm.outcomes import header, parse
 from holodeck_action.text.foreign import ForeignError
 from holodeck_action.text.json_values import parse_json
 from holodeck_action.text.redaction import Redactor
 
-_PIECES = frozenset(
+_STREAMED_FIELDS = frozenset(
     {"text", "thinking", "partial_json", "content", "arguments", "refusal", "reasoning", "reasoning_content"}
 )
 """Fields whose values are pieces of one string, spread over the events of a stream."""
@@ -30,8 +30,8 @@ _PIECES = frozenset(
 def redact_events(body: str, redactor: Redactor) -> str:
     """Return the body of an event stream (SSE, or one JSON value per line) without secrets.
 
-    If a secret is spread over several events, the first of them receives the whole redacted text, and the text of the
-    others becomes empty. Other events stay unchanged.
+    If a secret is spread over several events, the first of these events receives the whole redacted text, and the text
+    of the other ones becomes empty. Events without a part of a secret stay unchanged.
     """
     lines = body.split("\n")
     events = {number: event for number, line in enumerate(lines) if (event := _parse_event(line)) is not None}
@@ -40,7 +40,7 @@ def redact_events(body: str, redactor: Redactor) -> str:
         try:
             pieces = list(_text_pieces(event, (event.get("index"),)))
         except RecursionError:
-            # No provider sends events this deep; secrets within one event are still redacted below.
+            # The nesting is too deep for any provider's events; secrets within one event are still redacted below.
             continue
         for path, holder, name in pieces:
             texts[path].append((number, holder, name))
@@ -79,22 +79,22 @@ def _text_pieces(value: Any, path: tuple[Any, ...]) -> Iterator[tuple[tuple[Any,
     elif isinstance(value, dict):
         for name, item in value.items():
             if isinstance(item, str):
-                if name in _PIECES:
+                if name in _STREAMED_FIELDS:
                     yield (*path, name), value, name
             else:
                 yield from _text_pieces(item, (*path, name))
 
 
 FORMAT = 1
-_LONGEST_TEXT = 20_000
+_MAX_TEXT = 20_000
 """Maximum characters of one string in a stored request. Longer strings, such as images, are replaced by their beginning
 and digest, because requests are only read and compared.
 """
-_NONE_OF_OURS = "it is not a recorded call of this version"
+_FOREIGN = "it is not a recorded call of this version"
 _KEPT_HEADERS = ("content-type", "retry-after")
 
 
-class Entry(Struct, frozen=True):
+class RecordedCall(Struct, frozen=True):
     """A recorded call: its request (see `cassette.key_parts`), the answer, and the time of recording."""
 
     request: dict[str, Any]
@@ -102,7 +102,7 @@ class Entry(Struct, frozen=True):
     recorded_at: datetime
 
 
-class Entries:
+class RecordedCalls:
     """Recorded calls by cache key."""
 
     def __init__(self, documents: Documents, redactor: Redactor) -> None:
@@ -115,7 +115,7 @@ class Entries:
         """The folder of the recorded calls."""
         return self.documents.folder
 
-    def read(self, key: str) -> Entry | None:
+    def read(self, key: str) -> RecordedCall | None:
         """Return the entry of a key; None if the key has no entry.
 
         Raises:
@@ -127,20 +127,20 @@ class Entries:
             raise _unreadable_error(
                 self.documents.describe_location(key), error.strerror or type(error).__name__
             ) from None
-        except DamagedError as error:
-            raise _unreadable_error(error.place, _NONE_OF_OURS) from None
+        except DamagedLineError as error:
+            raise _unreadable_error(error.place, _FOREIGN) from None
         if data is None:
             return None
         try:
             return data.parse(_parse_entry)
         except ForeignError:
-            raise _unreadable_error(self.documents.describe_location(key), _NONE_OF_OURS) from None
+            raise _unreadable_error(self.documents.describe_location(key), _FOREIGN) from None
 
     def digest(self, key: str) -> str | None:
         """Return the SHA-256 (hex) of a key's stored entry; None if it is missing or unreadable."""
         try:
             data = self.documents.read(key)
-        except (OSError, DamagedError):
+        except (OSError, DamagedLineError):
             return None
         # Git may have changed the line ending.
         return None if data is None else data.parse(lambda line: hashlib.sha256(line.rstrip(b"\r\n")).hexdigest())
@@ -189,7 +189,7 @@ class Entries:
 
 def shorten_text(text: str) -> str:
     """Return a string unchanged, or its beginning and digest if it is too long to store."""
-    if len(text) <= _LONGEST_TEXT:
+    if len(text) <= _MAX_TEXT:
         return text
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
     return f"{text[:200]}… ({len(text)} characters, sha256:{digest})"
@@ -205,7 +205,7 @@ def _shorten(value: Any) -> Any:
     return value
 
 
-def _parse_entry(data: bytes) -> Entry:
+def _parse_entry(data: bytes) -> RecordedCall:
     document = parse_document(data)
     if document["format"] != FORMAT:
         raise ValueError
@@ -222,7 +222,7 @@ def _parse_entry(data: bytes) -> Entry:
     at = datetime.fromisoformat(document["recorded_at"])
     if at.tzinfo is None:
         raise ValueError
-    return Entry(dict(request), Answer(status, headers, body, payload, latency, cached=True), at)
+    return RecordedCall(dict(request), Answer(status, headers, body, payload, latency, cached=True), at)
 
 
 def _unreadable_error(place: str, reason: str) -> WireError:

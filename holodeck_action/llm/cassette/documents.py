@@ -1,8 +1,8 @@
 """Storage of JSON documents by key: one file of lines for a recording, one file per document for a cache.
 
-A recording is committed to Git and has few writers. Its lines are appended, and sorted by key at the end, so that equal
-recordings have equal bytes and a changed entry changes one line. A cache is shared by concurrent runs and grows: each
-file is replaced atomically, without locks.
+A recording (`JsonLinesFile`) is committed to Git and has few writers. Lines are appended, and sorted by key at the end,
+so that equal recordings have equal bytes and a changed document changes one line. A cache (`JsonFiles`) is shared by
+concurrent runs and grows: each file is replaced atomically, without locks.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MOST_BYTES = 256_000_000
 """Maximum bytes of a document."""
 
 
-class DamagedError(Exception):
+class DamagedLineError(Exception):
     """The requested document was not found, but may be on a line that cannot be read.
 
     Attributes:
@@ -59,7 +59,7 @@ class Documents(Protocol):
 
         Raises:
             OSError: the document cannot be read.
-            DamagedError: the document may be on a line that cannot be read.
+            DamagedLineError: the document may be on a line that cannot be read.
         """
         ...
 
@@ -80,8 +80,8 @@ class Documents(Protocol):
         ...
 
 
-class Files:
-    """Documents as files `KEY.json` in a folder; each file is replaced atomically."""
+class JsonFiles:
+    """Stores documents as files `KEY.json` in a folder; each file is replaced atomically."""
 
     def __init__(self, folder: Path) -> None:
         """Create the instance; no file is read or created yet."""
@@ -122,8 +122,8 @@ class Files:
         """Do nothing: every file is complete as soon as it is written."""
 
 
-class Tape:
-    """Documents as lines of one file, with an index of the lines' positions.
+class JsonLinesFile:
+    """Stores documents as lines of one file (JSON Lines), with an index of the lines' positions.
 
     If several lines have the same key, the last one is valid. An incomplete line at the end of the file is ignored,
     because its writer was killed. Several processes may write at the same time. Documents that earlier versions stored
@@ -138,7 +138,7 @@ class Tape:
             earlier: folder with one file per document, which is searched for keys that have no line in the file.
         """
         self._path = path
-        self._earlier = Files(earlier)
+        self._earlier = JsonFiles(earlier)
         self._file: BinaryIO | None = None
         self._index: dict[str, tuple[int, int, int]] = {}
         self._end = 0
@@ -172,7 +172,7 @@ class Tape:
             return Foreign(os.pread(self._file.fileno(), found[1], found[0]))
         document = self._earlier.read(key)
         if document is None and self._damaged is not None:
-            raise DamagedError(self._describe_line(self._damaged))
+            raise DamagedLineError(self._describe_line(self._damaged))
         return document
 
     def write(self, key: str, document: str) -> None:
@@ -201,7 +201,7 @@ class Tape:
         with suppress(OSError):
             if self._written:
                 with self._lock():
-                    # We hold the lock, so the file is left over from a killed process.
+                    # This process holds the lock, so the file is left over from a killed process.
                     for leftover in self.folder.glob(f".{self._path.name}.*"):
                         leftover.unlink(missing_ok=True)
                     self._update_index()

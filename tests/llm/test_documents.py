@@ -13,12 +13,12 @@ from random import Random
 
 import pytest
 
-from holodeck_action.llm.cassette.tapes import DamagedError, Files, Tape, parse_document
+from holodeck_action.llm.cassette.documents import DamagedLineError, JsonFiles, JsonLinesFile, parse_document
 from holodeck_action.text.foreign import Foreign
 
 
-def tape(folder: Path) -> Tape:
-    return Tape(folder / "tape.jsonl", folder / "earlier")
+def tape(folder: Path) -> JsonLinesFile:
+    return JsonLinesFile(folder / "tape.jsonl", folder / "earlier")
 
 
 def all_of(folder: Path, *numbers: int) -> list[str]:
@@ -103,7 +103,7 @@ def test_a_damaged_line_is_named_where_it_may_be_the_one(tmp_path: Path) -> None
     path.write_bytes(b"\n".join(lines))
     numbers = sorted(range(3), key=key)
     assert all_of(tmp_path, numbers[2]) == [document(numbers[2])]
-    with pytest.raises(DamagedError, match=f"line 2 of {path}"):
+    with pytest.raises(DamagedLineError, match=f"line 2 of {path}"):
         all_of(tmp_path, numbers[1])
     # Written otherwise, but whole.
     lines[1] = json.dumps({"key": key(numbers[1]), **json.loads(document(numbers[1]))}, indent=None).encode()
@@ -112,7 +112,7 @@ def test_a_damaged_line_is_named_where_it_may_be_the_one(tmp_path: Path) -> None
 
 
 def test_files_of_earlier_versions_are_read_beside_lines(tmp_path: Path) -> None:
-    files = Files(tmp_path / "earlier")
+    files = JsonFiles(tmp_path / "earlier")
     for number in range(3):
         files.write(key(number), document(number))
     both = tape(tmp_path)
@@ -129,7 +129,7 @@ def test_files_of_earlier_versions_are_read_beside_lines(tmp_path: Path) -> None
 WRITER = """
 import sys
 from pathlib import Path
-from tests.llm.test_tapes import document, key, tape
+from tests.llm.test_documents import document, key, tape
 written = tape(Path(sys.argv[1]))
 print("up", flush=True)
 sys.stdin.readline()
