@@ -28,7 +28,7 @@ _url = cache(httpx2.URL)
 
 
 TransportLender = Callable[[], AbstractContextManager[httpx2.AsyncBaseTransport]]
-"""Returns a context manager that lend_transport a transport for one request, until its answer is read."""
+"""Returns a context manager that lends a transport for one request, until the answer is read."""
 
 
 class Network:

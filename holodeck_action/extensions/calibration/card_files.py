@@ -45,8 +45,8 @@ def suite_cards(suite: Suite) -> Mapping[str, JudgeCard]:
     """Return the judge cards that the policy file of a suite names, by name of the metric.
 
     Raises:
-        SuiteError: a file is outside the suite's folder, cannot be read or is not a judge card; or its metric is not in
-            the suite, is not graded by a model, or has another card.
+        SuiteError: a file is outside the suite's folder, cannot be read or is not a judge card; or the metric of a card
+            is not in the suite, is not graded by a model, or has another card.
     """
     labels: dict[str, bool] = {}
     for case in suite.cases:
@@ -149,7 +149,7 @@ def _parse_card(content: bytes) -> JudgeCard:
 
 
 def _contradictions(card: JudgeCard) -> Iterator[str]:
-    """Yield the names of fields that contradict the card's counts, as in a card edited by hand."""
+    """Yield the names of the fields that contradict the counts of the card, which was then edited by hand."""
     table = card.verdicts
     if min(table.true_pass, table.false_pass, table.false_fail, table.true_fail) < 0 or table.n != card.n:
         yield "n"
@@ -169,7 +169,7 @@ def _contradictions(card: JudgeCard) -> Iterator[str]:
 
 def _is_close(one: Estimate, other: Estimate) -> bool:
     pairs = ((one.value, other.value), (one.low, other.low), (one.high, other.high))
-    # Python versions differ in the last digits of sums.
+    # The last digits of sums differ between Python versions.
     return all(a is b if a is None or b is None else math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-9) for a, b in pairs)
 
 

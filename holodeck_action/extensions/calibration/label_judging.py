@@ -61,9 +61,12 @@ _LABEL_FILE = FileInput(path="labels", type="text")
 
 
 class JudgedLabels(Struct, frozen=True):
-    """The result of grading: pairs of label and evaluation, and the reason for an early stop (None if it completed).
+    """The result of grading labelled answers.
 
-    `configuration` is the judges' configuration; None if no model grades.
+    Attributes:
+        matched: the labels, each with the judge's evaluation.
+        stopped: reason for an early stop; None if all answers were judged.
+        configuration: configuration of the judges; None if no model grades.
     """
 
     matched: MatchedLabels
@@ -323,7 +326,7 @@ def _case_turn(row: LabelledAnswer, suite: Suite, label: str) -> Turn:
 
 
 def _missing_inputs(turn: Turn, spec: MetricSpec) -> Iterator[str]:
-    """Yield the names of inputs that a metric needs and a label's turn lacks."""
+    """Yield the names of inputs that a metric needs and that are missing in the turn of a label."""
     yield from missing_static_inputs(spec, turn)
     required = spec.config.needs
     if "retrieval_context" in required and turn.retrieval_context is None:

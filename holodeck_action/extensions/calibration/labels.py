@@ -1,4 +1,4 @@
-"""Reads human labels strictly from CSV: a misread label would make a wrong judge look right."""
+"""Reads human labels from CSV. Any doubtful value is an error, because a misread label would falsify the agreement."""
 
 from __future__ import annotations
 
@@ -47,18 +47,18 @@ class LabelledAnswer(Struct, frozen=True):
 
     Attributes:
         line: first line of the row in the file, 1-based.
-        labels: one label per human: 1.0 for pass and 0.0 for fail, or a score 0..1; None if this human gave no label.
-            The first is never None.
-        annotators: the name of each of these humans; None if it is not given.
-        comments: the comment of each of these humans; None if it is not given.
-        case: id or name of the answer's case; None if the row contains the texts itself.
+        labels: one label per person: 1.0 for pass and 0.0 for fail, or a score 0..1; None if this person gave no label.
+            The first label is never None.
+        annotators: the name of each of these persons; None if the row does not name the person.
+        comments: the comment of each of these persons; None if there is no comment.
+        case: id or name of the answer's case; None if the row contains input and answer.
         turn: index of the turn, from 0; None if not given.
         trial: index of the trial, from 0; None if not given.
         suite: name of the suite; None if not given.
         metric: name of the labelled metric; empty if the row applies to all metrics of the answer that no other row
             names; None if the file has no such column.
-        input: the input of the turn; None to use the case's.
-        response: the answer; None to use the record's.
+        input: the input of the turn; None to use the input of the case.
+        response: the answer; None to use the answer in the record.
         ground_truth: the expected answer; None if not given.
         context: texts of the turn's files; None if not given.
         retrieval_context: retrieved texts; None if not given.
@@ -256,7 +256,7 @@ class _Row(Struct, frozen=True):
             suite=self._name("suite"),
             metric=(self._name("metric") or "") if "metric" in columns else None,
             input=self._text("input"),
-            # An answer may be empty; that of a case is in the record.
+            # An answer may be empty. If the row names a case, the answer is in the record.
             response=self.fields.get("response") if case is None else self._text("response"),
             ground_truth=self._text("ground_truth"),
             context=self._list("context"),
@@ -280,7 +280,7 @@ class _Row(Struct, frozen=True):
     def _name(self, column: str) -> str | None:
         cell = self._text(column) or ""
         name = unguard_cell(cell)
-        # Typed names may have white space around them.
+        # Names that people typed may have white space around them.
         return (unguard_cell(cell.strip()) if name == cell else name) or None
 
     def _label(self, column: str, scores: bool) -> float | None:

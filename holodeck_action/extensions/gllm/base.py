@@ -192,7 +192,7 @@ class BaseEvaluator:
 
 
 class JudgedEvaluator(BaseEvaluator):
-    """An evaluator whose metrics are graded by models; metrics without models use the evaluator's."""
+    """An evaluator whose metrics are graded by models. A metric without own models uses the models of the evaluator."""
 
     def __init__(
         self,

@@ -49,7 +49,7 @@ _OPTIONS: Mapping[str, str] = {
     "max_concurrent_judges": "max_concurrent",
     "fallback_models": "fallbacks",
 }
-"""The field of `Grading` for each argument."""
+"""Fields of `Grading` by the name of the argument."""
 
 
 class Grading(Struct, frozen=True):
@@ -153,7 +153,7 @@ def check_options_used(name: str, given: Grading, effective: Iterable[Grading]) 
     all_reached = list(effective)
     for option, field in _OPTIONS.items():
         value = getattr(given, field)
-        # A majority is the default: if given explicitly, it changes nothing.
+        # The majority vote is the default, so giving it explicitly has no effect.
         if not value or value == DefaultValues.AGGREGATION_METHOD:
             continue
         if all(getattr(each, field) != value for each in all_reached):

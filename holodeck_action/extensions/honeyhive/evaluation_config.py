@@ -1,4 +1,4 @@
-"""HoneyHive's `EvaluationConfig`, as metrics (HoneyHive evaluation data models, Evaluation Configuration)."""
+"""Converts HoneyHive's `EvaluationConfig` to metrics (HoneyHive evaluation data models, Evaluation Configuration)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from holodeck_action.suite.model.base import FormatModel, NonBlank
 from holodeck_action.suite.model.metric_base import Metric
 
 EVALUATORS = ("quality", "factual_accuracy", "toxicity", "relevance", "length")
-"""HoneyHive's evaluators; each is the metric of that type."""
+"""HoneyHive's evaluators. Each one becomes the metric with this type."""
 _RENAMED = {"confidence_threshold": "min_confidence"}
 _FIXED_RETRY_SETTINGS = {"initial_delay_ms": 2000, "backoff_multiplier": 2}
 """The pauses before retries, which are fixed: 2, 4 and 8 seconds."""
@@ -68,7 +68,7 @@ class HoneyHiveEvaluationConfig(FormatModel):
             elif value != _FIXED_RETRY_SETTINGS[key]:
                 told = f"{key} cannot be {value!r:.40}: retries wait 2, 4 and 8 seconds; leave it out"
                 raise PydanticCustomError("retry_config", "{told}", {"told": told})
-        # Refuses settings that the metrics lack.
+        # Raises an error for settings that the metrics do not have.
         self.metrics()
         return self
 

@@ -19,7 +19,7 @@ from holodeck_action.extensions.history.earlier_runs import read_earlier
 from holodeck_action.extensions.history.history_layout import HISTORY_FILE
 from holodeck_action.extensions.history.history_lines import HistoryLine, history_line, sort_lines, suite_of
 from holodeck_action.extensions.history.history_store import HistoryFolder
-from holodeck_action.extensions.honeyhive.honeyhive import honeyhive_pieces
+from holodeck_action.extensions.honeyhive.honeyhive import honeyhive_json_chunks
 from holodeck_action.extensions.honeyhive.honeyhive_models import HumanAIEvaluation
 from holodeck_action.extensions.honeyhive.honeyhive_patterns import card_comparison
 from holodeck_action.extensions.honeyhive.human_ai import human_ai_evaluations
@@ -49,7 +49,7 @@ OPTIONS = (
     click.Option(["--history"], type=PATH, metavar="DIR", help="Add scores over time from the history in this folder."),
 )
 _EARLIER_SOURCES = ("file:", "artifact", "branch:")
-"""Sources of a base that is a run of the past; other bases are run together with the suite."""
+"""Prefixes of the sources of a base that was run earlier. Bases from other sources are run together with the suite."""
 
 
 class _Options(Struct, frozen=True):
@@ -94,7 +94,9 @@ def write_honeyhive(exporting: ExportOptions, caller: Caller) -> int:
     earlier = (*_earlier_lines(options, record, caller), *past)
     before = sort_lines(line for line in earlier if line.moment < datetime.fromisoformat(record.run.started_at))
     write_pieces(
-        honeyhive_pieces(concluded, before, tuple(_human_comparisons(options, record))), options.file, caller.stdout
+        honeyhive_json_chunks(concluded, before, tuple(_human_comparisons(options, record))),
+        options.file,
+        caller.stdout,
     )
     return ExitCode.PASSED
 

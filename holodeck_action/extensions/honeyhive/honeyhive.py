@@ -40,10 +40,10 @@ from holodeck_action.suite.model.policy import GateSummary
 _COMMON = tuple(field.name for field in fields(Evaluation))
 
 
-def honeyhive_pieces(
+def honeyhive_json_chunks(
     concluded: Conclusion, earlier: Sequence[HistoryLine] = (), humans: Sequence[HumanAIEvaluation] = ()
 ) -> Iterator[bytes]:
-    """Yield the JSON of a run's `HoneyHiveExport` in pieces.
+    """Yield the JSON of a run's `HoneyHiveExport` in chunks of bytes.
 
     `##[` is escaped, because GitHub's runner would read it as a command in a log.
 
@@ -109,10 +109,11 @@ def _event_id(turn: TurnRecord, record: Record, case_id: str, trial: int) -> str
 
 
 def to_honeyhive_kind(evaluation: Evaluation) -> Evaluation:
-    """Return an evaluation as HoneyHive's class for its metric, with that class's fields moved out of the metadata.
+    """Convert an evaluation to the HoneyHive class for its metric; the fields of this class are moved out of the
+    metadata.
 
-    The evaluation is returned unchanged if HoneyHive has no such class, or if the metadata lacks one of the fields, as
-    it does after a failure or with a panel of judges.
+    The evaluation is returned unchanged if HoneyHive has no class for the metric, or if a field is missing in the
+    metadata, as after a failure or with a panel of judges.
     """
     kind = KINDS.get(evaluation.criteria.kind)
     if kind is None:
@@ -128,7 +129,7 @@ def to_honeyhive_kind(evaluation: Evaluation) -> Evaluation:
     except JSON_ERRORS:
         return evaluation
     written = to_json({name: getattr(found, name) for name in own})
-    # The record may use these names in another meaning: the values must not change.
+    # The record may use these names with another meaning, so their values must not change.
     return found if from_json(written, dict) == from_json(to_json(facts), dict) else evaluation
 
 

@@ -27,9 +27,9 @@ from holodeck_action.record.record import Record
 from holodeck_action.reports.report_views import MetricView, Report
 
 _CASES_METRIC = "pass_rate"
-"""Name of the pass rate of cases where names of metrics are expected."""
+"""Name of the pass rate of cases in fields that contain names of metrics."""
 _NOISE = 0.1
-"""Largest movement of a mean that counts as stable without an interval: the default margin of a comparison."""
+"""Largest change of a mean that counts as stable if the mean has no interval: the default margin of a comparison."""
 
 
 def derived_id(prefix: str, *parts: str) -> str:

@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 @click.argument("program", type=click.Choice(["promptfoo", "deepeval"]))
 @click.argument("file", type=PATH)
 @click.option("-o", "--output-dir", "folder", type=PATH, metavar="DIR", help="Write here [default: FILE's folder].")
-@click.option("--report", type=PATH, metavar="FILE", help="Write the account here, too: JSON or Markdown by its name.")
+@click.option(
+    "--report",
+    type=PATH,
+    metavar="FILE",
+    help="Write the import report here, too: as JSON if the name ends in .json, else as Markdown.",
+)
 @click.option(
     "--allow-missing",
     is_flag=True,

@@ -1,7 +1,7 @@
 """Converts an imported file in a worker process with limits on time and memory.
 
-The command's own process never parses the file, renders its templates or matches its patterns. The worker process does
-not get the job's secrets; it returns the files to write and the account.
+The calling process never parses the file, renders its templates or matches its patterns. The worker process does not
+get the job's secrets. It returns the files to write and the import report.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Any, Protocol
 import msgspec
 from msgspec import Struct
 
-from holodeck_action.extensions.importers.accounting import Row, merge_rows
+from holodeck_action.extensions.importers.import_report import Row, merge_rows
 from holodeck_action.extensions.importers.proof import Proof
 from holodeck_action.extensions.importers.source import Source
-from holodeck_action.extensions.importers.written import ImportResult, files_of
+from holodeck_action.extensions.importers.written_suite import ImportResult, files_of
 from holodeck_action.suite.configuration_errors import ConfigurationError
 
 SECONDS = 120.0
@@ -47,7 +47,7 @@ class Conversion(Struct, frozen=True):
         cwd: absolute path of the working folder.
         allow_missing: whether assertions without a counterpart are accepted.
         node: whether Node.js is on the PATH.
-        answers: further answers that each assertion grades in a proof.
+        answers: with `--prove`, further answers that each assertion grades.
     """
 
     program: str
@@ -60,7 +60,7 @@ class Conversion(Struct, frozen=True):
     answers: Sequence[str] = ()
 
     def source(self) -> Source:
-        """Return an object that reads the file to import."""
+        """Return the source that reads the file to import."""
         return Source(Path(self.file), self.shown, Path(self.cwd), node=self.node)
 
 
@@ -70,10 +70,10 @@ class ConversionResult(Struct, frozen=True):
     Attributes:
         folders: folders of the suites, relative to the output folder; empty for the output folder itself.
         files: contents of the files to write, by path relative to the output folder.
-        rows: rows of the account, one for each assertion and setting.
+        rows: rows of the import report, one for each assertion and setting.
         read: files that were read because the imported file refers to them.
         problems: reasons why the conversion failed; empty if it succeeded.
-        proof: input of both programs for a proof; None unless a proof was requested.
+        proof: input of `--prove`; None without this option.
     """
 
     folders: Sequence[str] = ()

@@ -11,8 +11,8 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from holodeck_action.extensions.importers.accounting import Outcome
-from holodeck_action.extensions.importers.names import Names
+from holodeck_action.extensions.importers.import_report import Outcome
+from holodeck_action.extensions.importers.unique_names import UniqueNames
 from holodeck_action.text.foreign import read_file
 
 MODULE = "imported_graders"
@@ -32,7 +32,7 @@ class Check(Struct, frozen=True):
         options: further keyword arguments of the function.
         threshold: lowest passing score; None if the check returns a boolean, or any score above 0 passes.
         negated: whether the grader passes when the check fails.
-        reported: whether the result is only reported and cannot fail the case.
+        reported: whether the result is only reported, so that it cannot fail the case.
         code: body of a Python function with the parameters `output` and `context`, used instead of `function`.
         parts: checks with their weights, used instead of `function`; their weighted mean score is compared with the
             threshold.
@@ -87,7 +87,7 @@ class GraderFile:
     def __init__(self, source: str) -> None:
         self._source = source
         self._entries: dict[str, _Entry] = {}
-        self._names = Names("{}_{}")
+        self._names = UniqueNames("{}_{}")
 
     def add(self, check: Check, case: str) -> str:
         """Add a check for the case with this name; return the value of `grader` for agent.yaml."""

@@ -1,4 +1,4 @@
-"""Implements `import`: writes a suite of another program as agent.yaml, with an account of every assertion."""
+"""Implements `import`: writes a suite of another program as agent.yaml, with a report on each assertion."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pathlib import Path
 from msgspec import Struct
 
 from holodeck_action.decide.exit_codes import ExitCode
-from holodeck_action.extensions.importers.accounting import (
-    account_json,
-    account_markdown,
-    account_table,
+from holodeck_action.extensions.importers.conversion import Conversion, convert_in_process
+from holodeck_action.extensions.importers.import_report import (
+    report_json,
+    report_markdown,
+    report_table,
     unmatched_rows,
 )
-from holodeck_action.extensions.importers.conversion import Conversion, convert_in_process
 from holodeck_action.extensions.importers.secret_places import secret_problems
 from holodeck_action.record.disk import write_atomically
 from holodeck_action.run.caller import Caller
@@ -36,8 +36,8 @@ class ImportOptions(Struct, frozen=True):
         program: `promptfoo` or `deepeval`.
         file: the file to import.
         folder: the output folder; None to use the file's folder.
-        report: file to write the account to, as JSON if its name ends in `.json`, else as Markdown; None to write no
-            file.
+        report: file to write the import report to, as JSON if its name ends in `.json`, else as Markdown; None to write
+            no file.
         allow_missing: whether assertions without a counterpart are accepted.
     """
 
@@ -49,7 +49,7 @@ class ImportOptions(Struct, frozen=True):
 
 
 def import_suite(options: ImportOptions, caller: Caller) -> int:
-    """Write the imported suites and print the account.
+    """Write the imported suites and print the import report.
 
     Returns:
         Exit code 1 if an assertion or setting has no counterpart and `allow_missing` is not set, else 0.
@@ -73,7 +73,7 @@ def import_suite(options: ImportOptions, caller: Caller) -> int:
     written = {folder / name: text for name, text in imported.files.items()}
     if options.report is not None:
         as_json = options.report.name.endswith(".json")
-        written[options.report] = account_json(rows) if as_json else account_markdown(rows)
+        written[options.report] = report_json(rows) if as_json else report_markdown(rows)
     there = [path for path in written if os.path.lexists(path)]
     if there:
         raise ConfigurationError(
@@ -96,7 +96,7 @@ def import_suite(options: ImportOptions, caller: Caller) -> int:
                 [f"{path}: cannot be written: {error.strerror}; choose a folder that you can write to"]
             ) from error
     hidden = Redactor(environment_secrets(caller.environ))
-    lines = [*(f"wrote {path}\n" for path in written), "\n", account_table(hidden.value(rows)), "next:\n"]
+    lines = [*(f"wrote {path}\n" for path in written), "\n", report_table(hidden.value(rows)), "next:\n"]
     suites = [shlex.quote(str(folder / name)) for name in imported.folders]
     lines += [f"  holodeck-action validate {' '.join(suites)}\n", f"  holodeck-action run {' '.join(suites)}\n"]
     caller.stdout.writelines(lines)

@@ -1,4 +1,4 @@
-"""The input and the result table of `import --prove`."""
+"""The input and the result table of `import --prove`, which compares the verdicts of promptfoo and of this program."""
 
 from __future__ import annotations
 
@@ -14,8 +14,13 @@ _CELL_LIMIT = 40
 
 
 class Pair(Struct, frozen=True):
-    """An assertion and an answer: the name of their case in both programs, the assertion's position and type, and the
-    answer.
+    """An assertion and an answer that it grades.
+
+    Attributes:
+        name: name of their case in both programs.
+        place: position of the assertion.
+        kind: type of the assertion.
+        answer: the answer.
     """
 
     name: str
@@ -25,7 +30,7 @@ class Pair(Struct, frozen=True):
 
 
 class Proof(Struct, frozen=True):
-    """The input of both programs.
+    """The input of promptfoo and of this program for a comparison of their verdicts.
 
     Attributes:
         pairs: pairs of an assertion and an answer whose verdicts are compared.
@@ -40,18 +45,20 @@ class Proof(Struct, frozen=True):
     not_compared: Sequence[str]
 
 
-def verdict_table(proof: Proof, theirs: Mapping[str, bool], ours: Mapping[str, bool]) -> tuple[str, int]:
+def verdict_table(
+    proof: Proof, promptfoo_verdicts: Mapping[str, bool], own_verdicts: Mapping[str, bool]
+) -> tuple[str, int]:
     """Return a table of all pairs with totals, and the number of pairs whose verdicts differ."""
     rows = [("assertion", "answer", "promptfoo", "here", "equal")]
     words = {True: "passes", False: "fails"}
     for pair in proof.pairs:
-        one, other = theirs[pair.name], ours[pair.name]
+        one, other = promptfoo_verdicts[pair.name], own_verdicts[pair.name]
         place = f"{one_line(pair.place.rpartition(':')[0])} {one_line(pair.kind, _CELL_LIMIT)}"
         answer = one_line(json.dumps(pair.answer, ensure_ascii=False), _CELL_LIMIT)
         rows.append((place, answer, words[one], words[other], "yes" if one == other else "NO"))
     widths = [max(len(row[column]) for row in rows) for column in range(5)]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    differing = sum(theirs[pair.name] != ours[pair.name] for pair in proof.pairs)
+    differing = sum(promptfoo_verdicts[pair.name] != own_verdicts[pair.name] for pair in proof.pairs)
     lines.append(f"{len(proof.pairs)} pairs: {len(proof.pairs) - differing} equal, {differing} different")
     lines += [
         f"not compared: {one_line(each, 200)}: it needs a model or has no equivalent" for each in proof.not_compared

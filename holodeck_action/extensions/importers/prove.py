@@ -37,7 +37,7 @@ _OFFLINE = {
     **dict.fromkeys(("PROMPTFOO_DISABLE_REMOTE_GENERATION", "npm_config_offline", "NO_COLOR"), "1"),
     **dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy"), "http://127.0.0.1:9"),
 }
-"""Variables that keep a program off the network if it respects them: no server listens at the proxies' address."""
+"""Environment variables that keep a program off the network if it respects them: the proxy address has no server."""
 
 
 class ProofOptions(Struct, frozen=True):

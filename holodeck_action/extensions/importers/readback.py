@@ -1,4 +1,4 @@
-"""Loads the files of a converted suite and checks that the loaded suite equals the conversion's result."""
+"""Loads the files of a converted suite and checks that the loaded suite equals the converted one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from holodeck_action.extensions.importers.written import (
+from holodeck_action.extensions.importers.written_suite import (
     POLICY,
     SUITE,
     TRANSCRIPT,
@@ -33,7 +33,8 @@ _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 def readback_problems(suite: WrittenSuite, output_files: Mapping[str, str]) -> list[str]:
-    """Return why a suite must not be written: each position that the loader would reject or read as another value.
+    """Return the problems for which a suite must not be written: positions that the loader would reject or read as
+    another value; empty if there are none.
 
     Args:
         suite: the converted suite.
@@ -62,7 +63,7 @@ def _changed_places(suite: WrittenSuite, files: Mapping[str, str]) -> Iterator[s
     Raises:
         SuiteError: the loader rejects the suite.
     """
-    # The value of each variable is its own mark.
+    # Each variable gets a placeholder with the variable's name as value.
     environ = {name: variable(name) for text in (files[SUITE], files[POLICY]) for name in _VARIABLE.findall(text)}
     for name, meant in ((SUITE, suite_document(suite)), (POLICY, policy_document(suite))):
         document = read_yaml(Foreign(files[name].encode()), file=name, environ=environ)

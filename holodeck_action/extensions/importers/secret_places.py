@@ -34,11 +34,11 @@ def secret_problems(
         return []
     imported = {source.shown: source.content().lossy_text()}
     for path in read:
-        # Skip a file that has disappeared or changed meanwhile.
+        # A file that was deleted or changed since the import read it is skipped.
         with suppress(UnfitError):
             imported[source.relative(path)] = source.text(path)
     secrets = _redactors(environ)
-    # A value that the conversion itself put together is in no line of the imported files.
+    # A value that the conversion joined from several texts is on no line of the imported files.
     found = list(_secret_lines(imported, secrets)) or list(_secret_lines(held, secrets)) or [(next(iter(held)), "")]
     problems = [
         f"{place}: holds the value of {name or 'a secret variable'}; nothing was written: "

@@ -24,7 +24,7 @@ MOST_CASES = 100_000
 MOST_DEPTH = 120
 """Most nested levels of a value."""
 _BITS = 1000
-"""Most bits of a whole number, so that it fits into a float."""
+"""Most bits of an integer; a larger one does not fit into a float."""
 
 
 class UnfitError(Exception):
@@ -243,7 +243,7 @@ def json_problem(value: Any) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Return data with plain mappings and lists instead of the loader's, which have positions."""
+    """Return a copy of loaded data with plain mappings and lists, without the loader's positions."""
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list):

@@ -67,7 +67,7 @@ METRIC, GRADER = "regex", "imported_graders:line_1_regex"
 
 
 def imported(project: Project, pattern: str, answer: str, **environ: str) -> dict[str, Any]:
-    """Import a case with a pattern; its row of the account."""
+    """Import a case with a pattern; its row of the import report."""
     tests = [
         {
             "description": "it",

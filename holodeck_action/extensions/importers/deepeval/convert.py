@@ -11,7 +11,6 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from holodeck_action.extensions.importers.accounting import Outcome, Row
 from holodeck_action.extensions.importers.deepeval.goldens import (
     KIND,
     PLAYER_COMMENT,
@@ -25,16 +24,17 @@ from holodeck_action.extensions.importers.deepeval.metrics import MetricCounterp
 from holodeck_action.extensions.importers.deepeval.reading import (
     CONVERSATIONS,
     SINGLE_TURN,
-    Bound,
     EvaluationCall,
     PythonFile,
+    ScopedExpression,
 )
 from holodeck_action.extensions.importers.deepeval.syntax import argument_of, called_name
 from holodeck_action.extensions.importers.deepeval.turns import constructed_turns, golden_turns, tool_call, tool_fields
 from holodeck_action.extensions.importers.grader_file import Check, GraderFile
-from holodeck_action.extensions.importers.names import Names
+from holodeck_action.extensions.importers.import_report import Outcome, Row
 from holodeck_action.extensions.importers.source import Place, Source, UnfitError
-from holodeck_action.extensions.importers.written import (
+from holodeck_action.extensions.importers.unique_names import UniqueNames
+from holodeck_action.extensions.importers.written_suite import (
     AGENT,
     NOT_IMPORTED,
     TRANSCRIPT,
@@ -105,7 +105,7 @@ class _Builder:
         self._allow_missing = allow_missing
         self._graders = GraderFile(source.name)
         self._names: dict[str, str] = {}
-        self._taken = Names("{} ({})")
+        self._taken = UniqueNames("{} ({})")
         self._made_cases: dict[str, _Case] = {}
         self._cases: dict[tuple[Any, ...], _Case] = {}
         self.rows: list[Row] = []
@@ -224,7 +224,9 @@ class _Builder:
             case, expected = self._constructed_case(file, value, f"{name} {number}" if len(found) > 1 else name, used)
             self._add_metrics(file, site, case, expected)
 
-    def _constructed_case(self, file: PythonFile, value: Bound, name: str, used: set[int]) -> tuple[_Case, Any]:
+    def _constructed_case(
+        self, file: PythonFile, value: ScopedExpression, name: str, used: set[int]
+    ) -> tuple[_Case, Any]:
         """Return the case that an expression constructs, and the case's expected output.
 
         Repeated calls for the same expression and variables return the same case.
@@ -323,7 +325,7 @@ class _Builder:
             else:
                 self._add_metric(file, value, case, expected)
 
-    def _add_metric(self, file: PythonFile, value: Bound, case: _Case, expected: Any) -> None:
+    def _add_metric(self, file: PythonFile, value: ScopedExpression, case: _Case, expected: Any) -> None:
         place = self._place_of(value.node)
         name = _metric_name(value)
         stem = f"line_{place.line}_{snake_case(name).removesuffix('_metric')}"
@@ -367,8 +369,9 @@ class _Builder:
         return Place(self._source.name, getattr(node, "lineno", 1), getattr(node, "col_offset", 0) + 1)
 
 
-def _case_fields(file: PythonFile, bound: Bound, call: ast.Call) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the literal values of a case's fields, and for each other field the reason why it is not a literal."""
+def _case_fields(file: PythonFile, bound: ScopedExpression, call: ast.Call) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the values of a case's fields that are literals; and for each other field the reason why its value is not
+    known."""
     fields: dict[str, Any] = {}
     problems: dict[str, str] = {}
     for at, name in enumerate(_FIELDS):
@@ -387,7 +390,7 @@ def _case_fields(file: PythonFile, bound: Bound, call: ast.Call) -> tuple[dict[s
     return fields, problems
 
 
-def _metric_name(value: Bound) -> str:
+def _metric_name(value: ScopedExpression) -> str:
     name = called_name(value.node) if isinstance(value.node, ast.Call) else ""
     return name if name.endswith(("Metric", "GEval")) else "metrics"
 

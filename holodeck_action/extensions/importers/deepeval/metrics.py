@@ -7,10 +7,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from holodeck_action.extensions.importers.accounting import Outcome
-from holodeck_action.extensions.importers.deepeval.reading import Bound, PythonFile
+from holodeck_action.extensions.importers.deepeval.reading import PythonFile, ScopedExpression
 from holodeck_action.extensions.importers.deepeval.syntax import argument_of, called_name
 from holodeck_action.extensions.importers.grader_file import Check, Counterpart
+from holodeck_action.extensions.importers.import_report import Outcome
 from holodeck_action.extensions.importers.source import UnfitError
 
 _RAG = {
@@ -47,7 +47,9 @@ class MetricCounterpart(Counterpart, frozen=True):
     needs: frozenset[str] = frozenset()
 
 
-def convert_metric(file: PythonFile, bound: Bound, title: str, stem: str, expected: Any) -> MetricCounterpart:
+def convert_metric(
+    file: PythonFile, bound: ScopedExpression, title: str, stem: str, expected: Any
+) -> MetricCounterpart:
     """Convert the metric that an expression constructs.
 
     Args:
@@ -87,7 +89,7 @@ def convert_metric(file: PythonFile, bound: Bound, title: str, stem: str, expect
         return MetricCounterpart(Outcome.MISSING, note=str(error))
 
 
-def _arguments(file: PythonFile, bound: Bound, call: ast.Call) -> dict[str, Any]:
+def _arguments(file: PythonFile, bound: ScopedExpression, call: ast.Call) -> dict[str, Any]:
     """Return the arguments of a metric by name. A model or rubric that is not a literal has the value None.
 
     Raises:
@@ -115,7 +117,7 @@ def _arguments(file: PythonFile, bound: Bound, call: ast.Call) -> dict[str, Any]
     return given
 
 
-def _literal_or_none(file: PythonFile, bound: Bound) -> Any:
+def _literal_or_none(file: PythonFile, bound: ScopedExpression) -> Any:
     try:
         return file.literal(bound)
     except UnfitError:

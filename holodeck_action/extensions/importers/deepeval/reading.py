@@ -35,7 +35,7 @@ _MAX_TEXT = 1_000_000
 """Most characters of a concatenated text."""
 
 
-class Bound(Struct, frozen=True):
+class ScopedExpression(Struct, frozen=True):
     """An expression and the scope in which its names are looked up.
 
     Attributes:
@@ -46,11 +46,11 @@ class Bound(Struct, frozen=True):
 
     node: ast.expr
     scope: Scope
-    names: Mapping[str, Bound] = field(default_factory=dict)
+    names: Mapping[str, ScopedExpression] = field(default_factory=dict)
 
-    def with_node(self, node: ast.expr) -> Bound:
+    def with_node(self, node: ast.expr) -> ScopedExpression:
         """Return `node` as an expression with the same scope and names."""
-        return Bound(node, self.scope, self.names)
+        return ScopedExpression(node, self.scope, self.names)
 
 
 class EvaluationCall(Struct, frozen=True):
@@ -66,8 +66,8 @@ class EvaluationCall(Struct, frozen=True):
 
     call: ast.Call
     function: str
-    cases: Bound | None
-    metrics: Bound | None
+    cases: ScopedExpression | None
+    metrics: ScopedExpression | None
     fails: bool = False
 
 
@@ -152,7 +152,7 @@ class PythonFile:
 
     def _read_call(self, call: ast.Call, scope: Scope) -> EvaluationCall | None:
         name = called_name(call)
-        here = Bound(call, scope)
+        here = ScopedExpression(call, scope)
         if name == "assert_test":
             cases = argument_of(call, "test_case", 0)
             if cases is None and argument_of(call, "golden", None) is None:
@@ -181,7 +181,7 @@ class PythonFile:
         calls = [call for call in self.calls if called_name(call) in names]
         return sorted(calls, key=lambda call: (call.lineno, call.col_offset))
 
-    def evaluated_cases(self, call: ast.Call, cases: Bound) -> list[Bound]:
+    def evaluated_cases(self, call: ast.Call, cases: ScopedExpression) -> list[ScopedExpression]:
         """Return the cases that a call evaluates, for all values of the loop variables and test parameters in `cases`.
 
         Raises:
@@ -198,22 +198,26 @@ class PythonFile:
             tuple(id(names[name].node) for name in sorted(named)): {name: names[name] for name in named}
             for names in self._loop_rounds(call, cases.scope, cases, 0)
         }
-        return [value for names in rounds.values() for value in self.values(Bound(cases.node, cases.scope, names))]
+        return [
+            value
+            for names in rounds.values()
+            for value in self.values(ScopedExpression(cases.node, cases.scope, names))
+        ]
 
-    def values(self, bound: Bound, depth: int = 0) -> list[Bound]:
+    def values(self, bound: ScopedExpression, depth: int = 0) -> list[ScopedExpression]:
         """Return the elements of a list or dataset; any other expression is its own only element.
 
         Raises:
             UnfitError: the elements are known only when the code runs.
         """
-        found: list[Bound] = []
+        found: list[ScopedExpression] = []
         for value in self._resolve(bound, depth):
             found.append(value)
             if len(found) > MOST_CASES:
                 raise UnfitError(f"its lists have more than {MOST_CASES:,} items")
         return found
 
-    def _resolve(self, bound: Bound, depth: int) -> Iterable[Bound]:
+    def _resolve(self, bound: ScopedExpression, depth: int) -> Iterable[ScopedExpression]:
         node = bound.node
         self._step(depth)
         if isinstance(node, ast.List | ast.Tuple):
@@ -228,7 +232,7 @@ class PythonFile:
             return (
                 value
                 for name in self._variable_rounds(bound, loop.target, loop.iter, depth)
-                for value in self.values(Bound(node.elt, bound.scope, {**bound.names, **name}), depth + 1)
+                for value in self.values(ScopedExpression(node.elt, bound.scope, {**bound.names, **name}), depth + 1)
             )
         if isinstance(node, ast.Attribute) and node.attr in ("test_cases", "goldens"):
             return self.values(bound.with_node(node.value), depth + 1)
@@ -245,27 +249,27 @@ class PythonFile:
             return self._values_of_name(node.id, bound, depth)
         return [bound]
 
-    def _list_item(self, bound: Bound, index: int, depth: int) -> Bound:
+    def _list_item(self, bound: ScopedExpression, index: int, depth: int) -> ScopedExpression:
         found = self.values(bound, depth + 1)
         try:
             return found[index]
         except IndexError:
             raise UnfitError(f"the list has no item at index {index}") from None
 
-    def _values_of_name(self, name: str, bound: Bound, depth: int) -> list[Bound]:
+    def _values_of_name(self, name: str, bound: ScopedExpression, depth: int) -> list[ScopedExpression]:
         if name in bound.names:
             return self.values(bound.names[name], depth + 1)
         for scope in dict.fromkeys((bound.scope, self.tree)):
             found = [
                 value
                 for node, names in self._assigned_values(name, scope, bound, depth)
-                for value in self.values(Bound(node, scope, names), depth + 1)
+                for value in self.values(ScopedExpression(node, scope, names), depth + 1)
             ]
             if found or self._is_assigned(name, scope):
                 return [*found, *self._appended_items(name, bound, depth)]
         raise UnfitError(f"{name} gets its value only at run time")
 
-    def _expression_of_name(self, name: str, bound: Bound, depth: int) -> Bound:
+    def _expression_of_name(self, name: str, bound: ScopedExpression, depth: int) -> ScopedExpression:
         """Return the expression that is assigned to a variable, without splitting a list into elements.
 
         Raises:
@@ -279,15 +283,15 @@ class PythonFile:
                 if len(found) > 1 or list(self._appended_items(name, bound, depth)):
                     break
                 [(node, names)] = found
-                return Bound(node, scope, names)
+                return ScopedExpression(node, scope, names)
         raise UnfitError(f"{name} gets its value only at run time")
 
     def _is_assigned(self, name: str, scope: Scope) -> bool:
         return name in self._content(scope).targets
 
     def _assigned_values(
-        self, name: str, scope: Scope, bound: Bound, depth: int
-    ) -> Iterator[tuple[ast.expr, Mapping[str, Bound]]]:
+        self, name: str, scope: Scope, bound: ScopedExpression, depth: int
+    ) -> Iterator[tuple[ast.expr, Mapping[str, ScopedExpression]]]:
         """Yield the expressions that a scope assigns to a variable, each with the values of the surrounding loop
         variables.
 
@@ -311,13 +315,15 @@ class PythonFile:
         if not assignments and isinstance(scope, FUNCTIONS):
             for names_of_row, values in parameters_of(scope):
                 if name in names_of_row:
-                    for row in self._rounds(Bound(values, self.tree), names_of_row, depth):
+                    for row in self._rounds(ScopedExpression(values, self.tree), names_of_row, depth):
                         yield row[name].node, row[name].names
 
-    def _loop_rounds(self, node: ast.AST, scope: Scope, bound: Bound, depth: int) -> list[Mapping[str, Bound]]:
+    def _loop_rounds(
+        self, node: ast.AST, scope: Scope, bound: ScopedExpression, depth: int
+    ) -> list[Mapping[str, ScopedExpression]]:
         """Return the values of the loop variables around a statement, one mapping for each iteration."""
         loops = [loop for loop, inside in self._content(scope).loops if id(node) in inside]
-        rounds: list[Mapping[str, Bound]] = [bound.names]
+        rounds: list[Mapping[str, ScopedExpression]] = [bound.names]
         for loop in loops:
             if set(target_names(loop)) <= bound.names.keys():
                 continue
@@ -325,16 +331,20 @@ class PythonFile:
         if not loops and isinstance(scope, FUNCTIONS):
             for parameters, values in parameters_of(scope):
                 if not bound.names.keys() & set(parameters):
-                    rounds = _nested_rounds(rounds, self._rounds(Bound(values, self.tree), parameters, depth))
+                    rounds = _nested_rounds(
+                        rounds, self._rounds(ScopedExpression(values, self.tree), parameters, depth)
+                    )
         return rounds
 
-    def _variable_rounds(self, bound: Bound, target: ast.expr, values: ast.expr, depth: int) -> list[dict[str, Bound]]:
+    def _variable_rounds(
+        self, bound: ScopedExpression, target: ast.expr, values: ast.expr, depth: int
+    ) -> list[dict[str, ScopedExpression]]:
         names = loop_names(target)
         if not names:
             raise UnfitError("its loop assigns to something other than variables")
         return self._rounds(bound.with_node(values), names, depth)
 
-    def _rounds(self, bound: Bound, names: Sequence[str], depth: int) -> list[dict[str, Bound]]:
+    def _rounds(self, bound: ScopedExpression, names: Sequence[str], depth: int) -> list[dict[str, ScopedExpression]]:
         """Return the values of loop variables or test parameters, one mapping for each element of an expression."""
         if len(names) == 1:
             found = self.values(bound, depth + 1)
@@ -347,7 +357,7 @@ class PythonFile:
             rounds.append({name: row.with_node(item) for name, item in zip(names, items, strict=True)})
         return rounds
 
-    def _rows(self, bound: Bound, depth: int) -> list[Bound]:
+    def _rows(self, bound: ScopedExpression, depth: int) -> list[ScopedExpression]:
         """Return the elements of a list, which may be lists themselves."""
         self._step(depth)
         if isinstance(bound.node, ast.Name):
@@ -356,17 +366,17 @@ class PythonFile:
             raise UnfitError("its rows are known only at run time")
         return [bound.with_node(item) for item in bound.node.elts]
 
-    def _appended_items(self, name: str, bound: Bound, depth: int) -> Iterator[Bound]:
+    def _appended_items(self, name: str, bound: ScopedExpression, depth: int) -> Iterator[ScopedExpression]:
         """Yield the items that calls such as `dataset.add_golden(…)` and `cases.append(…)` add to a variable."""
         for scope in dict.fromkeys((bound.scope, self.tree)):
             for node, method in self._content(scope).added.get(name, ()):
                 if method in ("add_golden", "add_test_case", "append"):
                     for names in self._loop_rounds(node, scope, bound, depth):
-                        yield from self.values(Bound(node.args[0], scope, names), depth + 1)
+                        yield from self.values(ScopedExpression(node.args[0], scope, names), depth + 1)
                 elif method.startswith(("add_", "pull", "extend")):
                     raise UnfitError(f"{name}.{method} adds cases only at run time")
 
-    def literal(self, bound: Bound, depth: int = 0) -> Any:
+    def literal(self, bound: ScopedExpression, depth: int = 0) -> Any:
         """Return the value of an expression: a literal, a variable that is assigned a literal, or a field of a golden.
 
         Raises:
@@ -404,7 +414,7 @@ class PythonFile:
             raise UnfitError(f"line {node.lineno}: the expression {problem}")
         return value
 
-    def _formatted_part(self, bound: Bound, part: ast.expr, depth: int) -> str:
+    def _formatted_part(self, bound: ScopedExpression, part: ast.expr, depth: int) -> str:
         """Return the text of a part of an f-string."""
         if not isinstance(part, ast.FormattedValue):
             return str(self.literal(bound.with_node(part), depth + 1))
@@ -415,7 +425,7 @@ class PythonFile:
 
 
 def _new_call(
-    call: ast.Call, scope: Scope, here: Bound, cases: ast.expr | None, metrics: ast.expr | None
+    call: ast.Call, scope: Scope, here: ScopedExpression, cases: ast.expr | None, metrics: ast.expr | None
 ) -> EvaluationCall:
     function = scope.name if isinstance(scope, FUNCTIONS) else ""
     return EvaluationCall(
@@ -427,8 +437,8 @@ def _new_call(
 
 
 def _nested_rounds(
-    rounds: Sequence[Mapping[str, Bound]], values: Sequence[Mapping[str, Bound]]
-) -> list[Mapping[str, Bound]]:
+    rounds: Sequence[Mapping[str, ScopedExpression]], values: Sequence[Mapping[str, ScopedExpression]]
+) -> list[Mapping[str, ScopedExpression]]:
     """Return the iterations of nested loops: each outer iteration combined with each inner one."""
     if len(rounds) * len(values) > MOST_CASES:
         raise UnfitError(f"its loops have more than {MOST_CASES:,} iterations")

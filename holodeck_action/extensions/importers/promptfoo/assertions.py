@@ -1,4 +1,4 @@
-"""Converts promptfoo's assertions to metrics or graders, or gives the reason why there is no counterpart."""
+"""Converts assertions of promptfoo to metrics or graders; without a counterpart, gives the reason."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from holodeck_action.extensions.importers.accounting import Outcome
 from holodeck_action.extensions.importers.grader_file import Check, Counterpart
+from holodeck_action.extensions.importers.import_report import Outcome
 from holodeck_action.extensions.importers.promptfoo import codes, judged, toolchecks
 from holodeck_action.extensions.importers.promptfoo.hints import HINTS
 from holodeck_action.extensions.importers.promptfoo.patterns import metric_pattern, python_pattern
@@ -18,7 +18,7 @@ from holodeck_action.extensions.importers.promptfoo.schemas import NeverPassesEr
 from holodeck_action.extensions.importers.promptfoo.templates import Templates, script_text, string_of
 from holodeck_action.extensions.importers.promptfoo.tests import Test, WrittenAssertion
 from holodeck_action.extensions.importers.source import Source, UnfitError, json_problem, plain
-from holodeck_action.extensions.importers.written import has_variable
+from holodeck_action.extensions.importers.written_suite import has_variable
 from holodeck_action.suite.model.patterns import pattern_problem
 
 _TEXT_VALUES = ("starts-with", "regex", "levenshtein")
@@ -180,7 +180,8 @@ _TEXT_METRICS = {
     "contains-all": "contains_all",
     "regex": "regex",
 }
-"""Metrics by the assertion type that they replace. Negated types have none: promptfoo passes an empty answer."""
+"""Metrics by the type of assertion that they replace. Negated types have no metric, because promptfoo passes an empty
+answer."""
 COMPUTED = frozenset({"equality", *_TEXT_METRICS.values()})
 """Metrics that give the same verdict as an assertion and call no model."""
 
@@ -358,7 +359,7 @@ def _convert_levenshtein(assertion: Assertion) -> AssertionCounterpart:
 def _convert_tools(assertion: Assertion) -> AssertionCounterpart:
     kind, threshold, negated = assertion.kind, assertion.threshold, assertion.negated
     function, value, threshold = toolchecks.tool_check(kind, assertion.value, threshold, negated=negated)
-    # A negated list of tools forbids each of them, for which there is another check.
+    # If a list of tools is negated, none of them may be called; `tools_unused` checks this.
     negated = negated and function != "tools_unused"
     return assertion.as_check(function, value, threshold=threshold, negated=negated)
 

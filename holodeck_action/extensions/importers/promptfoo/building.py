@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from holodeck_action.extensions.importers.accounting import Outcome, Row
+from holodeck_action.extensions.importers.import_report import Outcome, Row
 from holodeck_action.extensions.importers.promptfoo.assertions import AssertionCounterpart
 from holodeck_action.extensions.importers.promptfoo.cases import BuiltCase, CaseBuilder, setting_row
 from holodeck_action.extensions.importers.promptfoo.conversations import (
@@ -25,7 +25,7 @@ from holodeck_action.extensions.importers.promptfoo.providers import PATH_MARK, 
 from holodeck_action.extensions.importers.promptfoo.templates import Templates
 from holodeck_action.extensions.importers.promptfoo.tests import Test
 from holodeck_action.extensions.importers.source import MOST_CASES, Source, plain
-from holodeck_action.extensions.importers.written import (
+from holodeck_action.extensions.importers.written_suite import (
     TRANSCRIPT,
     WrittenCase,
     WrittenSuite,
@@ -61,7 +61,7 @@ class SuiteBuilder:
 
     @property
     def rows(self) -> Sequence[Row]:
-        """The rows of the account so far."""
+        """The rows of the import report so far."""
         return self._cases.rows
 
     def build(

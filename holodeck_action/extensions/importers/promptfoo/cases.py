@@ -11,9 +11,8 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from holodeck_action.extensions.importers.accounting import Outcome, Row
 from holodeck_action.extensions.importers.grader_file import Check, GraderFile
-from holodeck_action.extensions.importers.names import Names
+from holodeck_action.extensions.importers.import_report import Outcome, Row
 from holodeck_action.extensions.importers.promptfoo.assertions import FAILING, AssertionCounterpart, convert_assertion
 from holodeck_action.extensions.importers.promptfoo.conversations import recorded_exchanges
 from holodeck_action.extensions.importers.promptfoo.naming import NAME_LIMIT, slug
@@ -22,7 +21,8 @@ from holodeck_action.extensions.importers.promptfoo.providers import Provider
 from holodeck_action.extensions.importers.promptfoo.templates import Templates
 from holodeck_action.extensions.importers.promptfoo.tests import Test, WrittenAssertion
 from holodeck_action.extensions.importers.source import Place, Source, UnfitError, place_of
-from holodeck_action.extensions.importers.written import NOT_IMPORTED
+from holodeck_action.extensions.importers.unique_names import UniqueNames
+from holodeck_action.extensions.importers.written_suite import NOT_IMPORTED
 from holodeck_action.text.plain import one_line
 
 
@@ -41,7 +41,7 @@ class BuiltCase(Struct):
 
 
 class CaseBuilder:
-    """Builds the cases of one provider, and collects their graders and rows of the account."""
+    """Builds the cases of one provider, and collects their graders and rows of the import report."""
 
     def __init__(
         self, source: Source, templates: Templates, provider: Provider, folder: Path, *, allow_missing: bool
@@ -53,7 +53,7 @@ class CaseBuilder:
         self._folder = folder
         self._allow_missing = allow_missing
         self._names: dict[str, str] = {}
-        self._taken = Names("{} ({})")
+        self._taken = UniqueNames("{} ({})")
         self.graders = GraderFile(source.name)
         self.rows: list[Row] = []
 
@@ -131,7 +131,7 @@ class CaseBuilder:
             return
         threshold = written.data.get("threshold")
         if isinstance(threshold, int | float) and not isinstance(threshold, bool):
-            # A set's weight only counts in a mean: a set with weight 0 can fail its case.
+            # The weight of a set counts only in a mean, so a set with weight 0 can still fail its case.
             self._add_weighted(case, written.place, "assert-set", float(threshold), members)
             return
         if not members:
@@ -170,7 +170,7 @@ class CaseBuilder:
         match = convert_assertion(self._source, self._templates, case.test, written, case.prompt, only_check=only_check)
         is_code = str(written.data.get("type")).removeprefix("not-") in ("javascript", "python")
         if is_code and match.check is not None and self._provider.response_format:
-            # Code gets an answer that follows a schema as data.
+            # If the answers have a schema, code gets the parsed answer.
             return replace(match, check=replace(match.check, value={**match.check.value, "json": True}))
         return match
 
@@ -178,7 +178,7 @@ class CaseBuilder:
         return all(case.turn.get(key, value) == value for key, value in match.turn.items())
 
     def add_counterpart(self, case: BuiltCase, written: WrittenAssertion, match: AssertionCounterpart) -> None:
-        """Add the counterpart of an assertion to a case, and its row to the account."""
+        """Add the counterpart of an assertion to a case, and its row to the import report."""
         kind, place = str(written.data.get("type")), written.place
         name = match.name
         case.turn.update(match.turn)
@@ -214,7 +214,7 @@ class CaseBuilder:
         # If the grader raises, the case must not pass.
         metric: dict[str, Any] = {"type": "code", "grader": grader, **entry, "fail_on_error": True}
         if "name" in metric and self._names.setdefault(metric["name"], grader) != grader:
-            # Each name belongs to one metric.
+            # A metric's name must be unique in the suite.
             del metric["name"]
         if metric not in case.metrics:
             case.metrics.append(metric)
@@ -282,7 +282,7 @@ class CaseBuilder:
 
 
 def setting_row(place: Place, source: str, becomes: str, outcome: Outcome, note: str, cases: int = 0) -> Row:
-    """Return the account's row for a setting, which is not counted as an assertion."""
+    """Return the report's row for a setting, which is not counted as an assertion."""
     return Row(place.file, place.line, source, becomes, outcome, note, cases, asserts=False, column=place.column)
 
 

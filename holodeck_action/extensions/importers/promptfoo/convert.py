@@ -8,8 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from holodeck_action.extensions.importers.accounting import Outcome, Row
-from holodeck_action.extensions.importers.names import Names
+from holodeck_action.extensions.importers.import_report import Outcome, Row
 from holodeck_action.extensions.importers.promptfoo.assertions import TYPES
 from holodeck_action.extensions.importers.promptfoo.building import SuiteBuilder
 from holodeck_action.extensions.importers.promptfoo.naming import names_any, slug
@@ -18,7 +17,8 @@ from holodeck_action.extensions.importers.promptfoo.providers import Provider, p
 from holodeck_action.extensions.importers.promptfoo.templates import Templates
 from holodeck_action.extensions.importers.promptfoo.tests import Test, TestReader
 from holodeck_action.extensions.importers.source import Source, UnfitError, place_of
-from holodeck_action.extensions.importers.written import ImportResult, WrittenSuite
+from holodeck_action.extensions.importers.unique_names import UniqueNames
+from holodeck_action.extensions.importers.written_suite import ImportResult, WrittenSuite
 from holodeck_action.suite.configuration_errors import ConfigurationError
 
 _SETTINGS = {
@@ -54,7 +54,7 @@ def convert(source: Source, out: Path, *, allow_missing: bool) -> ImportResult:
         raise ConfigurationError([f"{source.shown}:1:1: has no test; give tests or scenarios"])
     rows = [*reader.rows, *_setting_rows(source, root)]
     suites: list[WrittenSuite] = []
-    folders = Names("{}-{}")
+    folders = UniqueNames("{}-{}")
     providers = providers_of(source, root)
     prompts = prompts_of(source, root)
     tests = [_with_known_references(test, providers, prompts) for test in tests]

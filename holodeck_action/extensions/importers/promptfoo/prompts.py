@@ -88,7 +88,7 @@ class FilledPrompt(Struct, frozen=True):
 
 
 def prompts_of(source: Source, root: Mapping[str, Any]) -> list[Prompt]:
-    """Return the prompts of the configuration; if it has none, one prompt that is only the variable `prompt`."""
+    """Return the prompts of the configuration; without prompts, one prompt that consists of the variable `prompt`."""
     written = root.get("prompts")
     if written is None:
         return [Prompt(place_of(source.name, root), "", "{{prompt}}")]

@@ -9,8 +9,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from holodeck_action.extensions.importers.accounting import Outcome, Row
 from holodeck_action.extensions.importers.grader_file import MODULE
+from holodeck_action.extensions.importers.import_report import Outcome, Row
 from holodeck_action.extensions.importers.promptfoo.assertions import COMPUTED, TYPES
 from holodeck_action.extensions.importers.promptfoo.building import SuiteBuilder
 from holodeck_action.extensions.importers.promptfoo.prompts import Prompt
@@ -19,7 +19,7 @@ from holodeck_action.extensions.importers.promptfoo.templates import Templates
 from holodeck_action.extensions.importers.promptfoo.tests import Test, TestReader
 from holodeck_action.extensions.importers.proof import Pair, Proof
 from holodeck_action.extensions.importers.source import Source, place_of, plain
-from holodeck_action.extensions.importers.written import files_of
+from holodeck_action.extensions.importers.written_suite import files_of
 from holodeck_action.suite.configuration_errors import ConfigurationError
 
 MOST_PAIRS = 5_000
@@ -69,7 +69,7 @@ def build_proof(source: Source, folder: Path, answers: Sequence[str]) -> Proof:
 
 
 def _needs_no_model(row: Row) -> bool:
-    """Return whether a row of the account can be compared without calling a model."""
+    """Return whether a row of the import report can be compared without calling a model."""
     if row.outcome in (Outcome.MISSING, Outcome.GRADER):
         return row.outcome is Outcome.GRADER
     return not row.asserts or row.becomes in COMPUTED or row.becomes.startswith(f"{MODULE}:")

@@ -1,4 +1,5 @@
-"""Converts JSON schemas from Ajv's strict mode, which promptfoo uses, to equivalent schemas for Python."""
+"""Converts JSON schemas for Ajv in strict mode, which promptfoo uses, to equivalent schemas for Python's
+`jsonschema`."""
 
 from __future__ import annotations
 

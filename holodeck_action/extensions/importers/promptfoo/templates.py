@@ -1,4 +1,4 @@
-"""Renders Nunjucks templates with Jinja; refuses templates that the two might render differently."""
+"""Renders Nunjucks templates with Jinja, and refuses templates that Nunjucks and Jinja might render differently."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from holodeck_action.extensions.importers.source import UnfitError, json_problem
-from holodeck_action.extensions.importers.written import variable
+from holodeck_action.extensions.importers.written_suite import variable
 from holodeck_action.text.json_values import parse_json
 from holodeck_action.text.plain import one_line
 from holodeck_action.workers.limited import OutOfTimeError, time_limit
@@ -94,8 +94,8 @@ class Templates:
 
 
 def script_text(value: Any) -> str:
-    """Return a value as Nunjucks prints it: lists and objects as JSON, null as an empty string, others as in
-    JavaScript.
+    """Return a value as Nunjucks prints it: lists and objects as JSON, null as an empty string, and other values as
+    JavaScript's `String` converts them.
     """
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -173,7 +173,7 @@ def _environment() -> ImmutableSandboxedEnvironment:
                 return self.getitem(obj, attribute)
             return super().getattr(obj, attribute)
 
-    # Taking the context keeps Jinja from calling this while it compiles a template.
+    # The context parameter prevents Jinja from calling this function while it compiles a template.
     @pass_context
     def finalize(_: object, value: Any) -> Any:
         if isinstance(value, Undefined):

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holodeck_action.extensions.importers.accounting import Outcome, Row
+from holodeck_action.extensions.importers.import_report import Outcome, Row
 from holodeck_action.extensions.importers.promptfoo.rows import case_rows
 from holodeck_action.extensions.importers.promptfoo.templates import Templates
 from holodeck_action.extensions.importers.source import MOST_CASES, Place, Source, UnfitError, place_of, plain
@@ -68,7 +68,7 @@ class Test(Struct, frozen=True):
 
 
 class TestReader:
-    """Reads the cases of a configuration, and collects account rows for the cases that cannot be read."""
+    """Reads the cases of a configuration, and collects report rows for the cases that cannot be read."""
 
     __test__ = False
 
@@ -134,7 +134,8 @@ class TestReader:
         return (*chain, path)
 
     def _read_tests(self, written: Any, place: Place, chain: Sequence[Path] = ()) -> Iterator[Test]:
-        """Yield the cases of `tests`; anything but a case, a list or a file name gives a case with a problem."""
+        """Yield the cases of `tests`; an entry that is not a case, a list or a file name becomes a case with a
+        problem."""
         if written is None:
             return
         if isinstance(written, list):
@@ -228,7 +229,8 @@ class TestReader:
                 yield WrittenAssertion(place, {"type": str(item), "problem": "it must be a mapping with a type"})
 
     def _resolve_reference(self, written: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a mapping with the keys that its `$ref` adds, if any; with a `problem` if it does not resolve."""
+        """Return a mapping with the keys to which its `$ref` refers added; with the key `problem` if `$ref` is
+        invalid."""
         found: Any = written
         for _ in range(_MAX_CHAIN):
             if not isinstance(found, dict) or "$ref" not in found:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 
-class Names:
-    """Makes names unique by appending a number to names that are already taken."""
+class UniqueNames:
+    """Makes names unique: appends a number to a name that is already taken."""
 
     def __init__(self, form: str) -> None:
         """Start with no names taken; `form` is the format of a name with a number, such as `{} ({})`."""
@@ -16,7 +16,7 @@ class Names:
         """Return the name, with a number if it is already taken, and mark the result as taken."""
         made = name
         while made in self._taken:
-            # Counting goes on from the last number, so that many equal names stay fast.
+            # The last number is stored per name, because trying all numbers again would be slow for many equal names.
             number = self._numbers[name] = self._numbers.get(name, 1) + 1
             made = self._form.format(name, number)
         self._taken.add(made)

@@ -1,4 +1,4 @@
-"""Data classes for an imported suite, and functions that render its files."""
+"""The data of an imported suite, and functions that render the suite's files."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from typing import Any
 import yaml
 from msgspec import Struct
 
-from holodeck_action.extensions.importers.accounting import Row
 from holodeck_action.extensions.importers.grader_file import MODULE
+from holodeck_action.extensions.importers.import_report import Row
 from holodeck_action.text.plain import one_line
 
 SUITE, POLICY, TRANSCRIPT, AGENT = "agent.yaml", "holodeck-action.yaml", "imported_answers.jsonl", "imported_agent.py"
 
 _START, _END = "\ufdd0" + "".join(str(byte) for byte in os.urandom(6)) + "_", "\ufdd1"
-"""Mark both ends of a variable's name. No imported text can contain them: each process draws new ones at random."""
+"""Markers before and after the name of a variable. They are random in each process, so no imported text contains
+them."""
 _VARIABLE = re.compile(f"{_START}([A-Za-z_][A-Za-z0-9_]*){_END}")
 
 
@@ -97,7 +98,7 @@ class WrittenSuite(Struct, frozen=True):
 
 
 class ImportResult(Struct, frozen=True):
-    """The result of a conversion: the suites to write, and the rows of the account."""
+    """The result of a conversion: the suites to write, and the rows of the import report."""
 
     suites: Sequence[WrittenSuite]
     rows: Sequence[Row]

@@ -1,4 +1,4 @@
-"""The account of an import: one table row for each assertion and setting of the imported file."""
+"""The report of an import: one table row for each assertion and setting of the imported file."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Row(Struct, frozen=True):
         line: line in the file, from 1.
         column: column in the line, or the number of the assertion on the line.
         source: name of the assertion in the imported file, such as `icontains`.
-        becomes: name of the counterpart in the written suite; empty if there is no counterpart.
+        becomes: name of the metric or grader in the written suite; empty if there is no counterpart.
         outcome: how closely the counterpart matches.
         note: differences from the original and what to do about them; may be empty.
         cases: number of written cases with the assertion; 0 for a setting.
@@ -95,8 +95,8 @@ def totals_text(rows: Sequence[Row]) -> str:
     return f"{len(asserting)} assertion{'' if len(asserting) == 1 else 's'}{': ' if told else ''}{told}"
 
 
-def account_table(rows: Sequence[Row]) -> str:
-    """Return the account as plain text: aligned columns, then the totals."""
+def report_table(rows: Sequence[Row]) -> str:
+    """Return the import report as plain text: aligned columns, then the totals."""
     cells = [("line", "assertion", "becomes", "note"), *((_position_text(row), *_cell_texts(row)) for row in rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(3)]
     lines = [
@@ -105,8 +105,8 @@ def account_table(rows: Sequence[Row]) -> str:
     return "".join(f"{line.rstrip()}\n" for line in (*lines, totals_text(rows)))
 
 
-def account_markdown(rows: Sequence[Row]) -> str:
-    """Return the account as Markdown: a table, then the totals."""
+def report_markdown(rows: Sequence[Row]) -> str:
+    """Return the import report as Markdown: a table, then the totals."""
     lines = ["| line | assertion | becomes | note |", "|---|---|---|---|"]
     for row in rows:
         cells = (_position_text(row), *_cell_texts(row))
@@ -114,8 +114,8 @@ def account_markdown(rows: Sequence[Row]) -> str:
     return "".join(f"{line}\n" for line in (*lines, "", totals_text(rows)))
 
 
-def account_json(rows: Sequence[Row]) -> str:
-    """Return the account as JSON: a list with the fields of `Row`."""
+def report_json(rows: Sequence[Row]) -> str:
+    """Return the import report as JSON: a list with the fields of `Row`."""
     return f"{json.dumps(to_builtins(rows), indent=1, ensure_ascii=False)}\n"
 
 
