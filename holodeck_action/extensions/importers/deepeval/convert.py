@@ -124,7 +124,7 @@ class _Builder:
             if id(call) not in used:
                 place = self._place_of(call)
                 if called_name(call) == KIND and self._add_simulated(
-                    golden_fields(file, Bound(call, file.tree)), place, f"line {place.line}"
+                    golden_fields(file, ScopedExpression(call, file.tree)), place, f"line {place.line}"
                 ):
                     continue
                 case = self._add_placeholder_case(place, called_name(call), f"line {place.line}")

@@ -9,10 +9,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from holodeck_action.extensions.importers.deepeval.reading import Bound, PythonFile
+from holodeck_action.extensions.importers.deepeval.reading import PythonFile, ScopedExpression
 from holodeck_action.extensions.importers.deepeval.syntax import argument_of
 from holodeck_action.extensions.importers.source import Place, Source, UnfitError, json_problem
-from holodeck_action.extensions.importers.written import WrittenTurn
+from holodeck_action.extensions.importers.written_suite import WrittenTurn
 from holodeck_action.seam import registry
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.foreign import Foreign, ForeignError
@@ -35,7 +35,7 @@ def simulated_turn(golden: Mapping[str, Any]) -> WrittenTurn | None:
     return WrittenTurn({"simulate": {**texts, "model": _PLAYER}})
 
 
-def golden_fields(file: PythonFile, bound: Bound) -> dict[str, Any]:
+def golden_fields(file: PythonFile, bound: ScopedExpression) -> dict[str, Any]:
     """Return the literal values of a golden in a test file."""
     assert isinstance(bound.node, ast.Call)
     fields: dict[str, Any] = {}

@@ -6,14 +6,14 @@ import ast
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from holodeck_action.extensions.importers.deepeval.reading import Bound, PythonFile
+from holodeck_action.extensions.importers.deepeval.reading import PythonFile, ScopedExpression
 from holodeck_action.extensions.importers.deepeval.syntax import argument_of, called_name
 from holodeck_action.extensions.importers.source import UnfitError
-from holodeck_action.extensions.importers.written import WrittenTurn
+from holodeck_action.extensions.importers.written_suite import WrittenTurn
 from holodeck_action.text.json_values import parse_json
 
 
-def constructed_turns(file: PythonFile, value: Bound) -> list[WrittenTurn]:
+def constructed_turns(file: PythonFile, value: ScopedExpression) -> list[WrittenTurn]:
     """Return the turns of a conversation that an expression constructs; empty if they cannot be turns of a suite."""
     assert isinstance(value.node, ast.Call)
     turns, expected = argument_of(value.node, "turns", 0), argument_of(value.node, "expected_outcome", None)
@@ -60,7 +60,7 @@ def _written_turn(asked: Mapping[str, Any], answer: Mapping[str, Any]) -> Writte
     return WrittenTurn(turn, reply)
 
 
-def _turn_fields(file: PythonFile, turn: Bound) -> dict[str, Any]:
+def _turn_fields(file: PythonFile, turn: ScopedExpression) -> dict[str, Any]:
     if not isinstance(turn.node, ast.Call) or called_name(turn.node) != "Turn":
         raise UnfitError("no turn")
     found: dict[str, Any] = {}
@@ -72,7 +72,7 @@ def _turn_fields(file: PythonFile, turn: Bound) -> dict[str, Any]:
     return found
 
 
-def tool_fields(file: PythonFile, value: Bound) -> dict[str, Any]:
+def tool_fields(file: PythonFile, value: ScopedExpression) -> dict[str, Any]:
     """Return the literal arguments of a `ToolCall`.
 
     Raises:
