@@ -10,6 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 FORKS = "docs/github.md#pull-requests-from-forks"
+_ACCEPT_RISK = (
+    "or read docs/security.md and accept the risk with the option `--allow-unsafe-forks` (in a workflow step: a line "
+    "of the input `args`)"
+)
 
 PRIVILEGED = frozenset(("pull_request_target", "workflow_run", "issue_comment", "workflow_dispatch"))
 """Events with secrets and a token that can write, although their code may be untrusted.
@@ -58,13 +62,12 @@ class CodeAllowed:
         if self.origin.fork is None:
             raise CodeRefusedError(
                 f"{event} has the secrets and a token that can write, and it is unknown whether the pull request "
-                "is a fork's, so nothing was evaluated: run it again with `permissions: pull-requests: read`, or read "
-                "docs/security.md and give `--allow-unsafe-forks`, in a step as a line of args"
+                "comes from a fork, so nothing was evaluated: give the job `permissions: pull-requests: read`, so that "
+                f"the pull request can be looked up, {_ACCEPT_RISK}"
             )
         raise CodeRefusedError(
             f"{event} would give a fork's code the secrets and a token that can write, so nothing was evaluated: "
-            f"evaluate on pull_request and publish in a second workflow ({FORKS}), or read docs/security.md and "
-            "give `--allow-unsafe-forks`, in a step as a line of args"
+            f"evaluate on pull_request and publish in a second workflow ({FORKS}), {_ACCEPT_RISK}"
         )
 
 

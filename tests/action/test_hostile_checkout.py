@@ -165,7 +165,7 @@ def test_a_forks_event_is_refused_before_anything_is_made(hostile: Hostile, has_
     assert summary.read_text() == texts[1]
     for text in texts:
         assert REFUSED in text
-        assert "`--allow-unsafe-forks`, in a step" in text
+        assert "`--allow-unsafe-forks` (in a workflow step" in text
     assert not hostile.seen.exists()
     assert not (hostile.folder / "home").exists()
 
@@ -228,7 +228,7 @@ def test_what_the_event_does_not_tell_the_program_asks(hostile: Hostile, event: 
     ended = hostile.job(event, path, **more)
     assert hostile.has_run() == [], ended.log
     assert (ended.code, ended.outputs["verdict"]) == (2, "invalid")
-    assert "it is unknown whether the pull request is a fork's" in ended.log
+    assert "it is unknown whether the pull request comes from a fork" in ended.log
     assert hostile.seen.exists()
 
 

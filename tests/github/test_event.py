@@ -416,8 +416,8 @@ def test_a_forks_code_beside_secrets_is_refused(name: str) -> None:
     assert refusal(destination, None, allowed=False) == (
         f"{events.event_of(name)} would give a fork's code the secrets and a token that can write, so nothing was "
         "evaluated: evaluate on pull_request and publish in a second workflow "
-        "(docs/github.md#pull-requests-from-forks), or read docs/security.md and "
-        "give `--allow-unsafe-forks`, in a step as a line of args"
+        "(docs/github.md#pull-requests-from-forks), or read docs/security.md and accept the risk with "
+        "the option `--allow-unsafe-forks` (in a workflow step: a line of the input `args`)"
     )
     assert refusal(destination, None, allowed=True) is None
 

@@ -197,9 +197,10 @@ def test_a_chosen_pull_request_of_a_fork_is_refused(name: str) -> None:
 def test_a_pull_request_that_may_be_a_forks_is_refused(found: FoundPulls | None) -> None:
     chosen = destination("issue_comment")
     assert refusal(chosen, found, allowed=False) == (
-        "issue_comment has the secrets and a token that can write, and it is unknown whether the pull request is a "
-        "fork's, so nothing was evaluated: run it again with `permissions: pull-requests: read`, or read "
-        "docs/security.md and give `--allow-unsafe-forks`, in a step as a line of args"
+        "issue_comment has the secrets and a token that can write, and it is unknown whether the pull request comes "
+        "from a fork, so nothing was evaluated: give the job `permissions: pull-requests: read`, so that the pull "
+        "request can be looked up, or read docs/security.md and accept the risk with "
+        "the option `--allow-unsafe-forks` (in a workflow step: a line of the input `args`)"
     )
     assert refusal(chosen, found, allowed=True) is None
 

@@ -63,7 +63,7 @@ def _refused(ended: Ended, project: Project, repository: Repository, said: str) 
     assert not (project.folder / "holodeck-results").exists()
     (error,) = [command for command in ended.meant if command.name == "error"]
     assert said in error.data
-    assert "`--allow-unsafe-forks`, in a step" in error.data
+    assert "`--allow-unsafe-forks` (in a workflow step" in error.data
     # Code blocks are wrapped.
     assert said in " ".join(ended.summary.split())
     assert [run for run in repository.check_runs(HEAD) if run["conclusion"] == "success"] == []
@@ -97,7 +97,7 @@ def test_a_pull_request_that_cannot_be_read_is_taken_for_a_forks(hub: FakeGitHub
     _suite(workspace)
     ended = Workflow(hub, workspace).job(event, checkout=HEAD, permissions=NOT_ABOUT_FORKS)
 
-    _refused(ended, workspace, repository, "it is unknown whether the pull request is a fork's")
+    _refused(ended, workspace, repository, "it is unknown whether the pull request comes from a fork")
 
 
 @pytest.mark.parametrize("event", ["issue_comment", "workflow_dispatch.pull-request"])
@@ -107,7 +107,7 @@ def test_without_a_token_it_is_taken_for_a_forks(hub: FakeGitHub, project: Proje
     _suite(workspace)
     ended = Workflow(hub, workspace).job(event, {"github-token": ""}, checkout=HEAD)
 
-    _refused(ended, workspace, repository, "it is unknown whether the pull request is a fork's")
+    _refused(ended, workspace, repository, "it is unknown whether the pull request comes from a fork")
     assert hub.requests == []
 
 

@@ -286,7 +286,7 @@ def test_it_does_not_start_where_secrets_are(job: Job, plant: Plant) -> None:
         assert not job.trace.exists(), name
         if starts or name in (*SUITES, "test"):
             assert (finished.code, REFUSED in finished.stderr) == (2, True), (name, finished.stderr)
-            assert "`--allow-unsafe-forks`, in a step" in finished.stderr
+            assert "`--allow-unsafe-forks` (in a workflow step" in finished.stderr
         else:
             assert "so nothing was evaluated" not in finished.stderr, name
 
@@ -373,7 +373,7 @@ def test_what_the_event_does_not_tell_github_is_asked(
     python_target(job)
     unknown = job.run(event, "run")
     assert (unknown.code, job.trace.exists()) == (2, False)
-    assert "it is unknown whether the pull request is a fork's" in unknown.stderr
+    assert "it is unknown whether the pull request comes from a fork" in unknown.stderr
     asked = job.run(event, "run", GITHUB_TOKEN=TOKEN, GITHUB_API_URL=hub.url)
     assert (asked.code, job.trace.exists()) == (code, code == 0), asked.stderr
     assert (REFUSED in asked.stderr) == (code == 2)

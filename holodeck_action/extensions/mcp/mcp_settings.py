@@ -226,7 +226,10 @@ def _check_url(entry: MCPTool) -> None:
     except ValueError:
         usable = False
     if not usable:
-        raise TargetError(f"{where}.url: transport {entry.transport} needs an address that starts with https://")
+        raise TargetError(
+            f"{where}.url: is not a valid server URL for transport {entry.transport} (expected: https://HOST/PATH or "
+            "http://HOST/PATH)"
+        )
     for name, value in (entry.headers or {}).items():
         check_header(name, value, reserved=_RESERVED_HEADERS, where=f"{where}.headers: ")
 

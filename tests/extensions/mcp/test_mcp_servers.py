@@ -148,9 +148,15 @@ async def latin(tools: dict[str, Tool]) -> Any:
         ({"config": {"allowed_tools": "act"}}, "tools.t.config.allowed_tools: must be a list"),
         ({"config": {"allowed_tools": [1]}}, "tools.t.config.allowed_tools: must be a list"),
         ({"transport": "websocket", "url": "wss://a.example"}, "tools.t.transport: websocket is not a transport"),
-        ({"transport": "http", "url": "wss://a.example"}, "tools.t.url: transport http needs an address that starts"),
-        ({"transport": "sse", "url": "https://"}, "tools.t.url: transport sse needs an address that starts"),
-        ({"transport": "http", "url": "https://a:99999"}, "tools.t.url: transport http needs an address that starts"),
+        (
+            {"transport": "http", "url": "wss://a.example"},
+            "tools.t.url: is not a valid server URL for transport http (exp",
+        ),
+        ({"transport": "sse", "url": "https://"}, "tools.t.url: is not a valid server URL for transport sse (exp"),
+        (
+            {"transport": "http", "url": "https://a:99999"},
+            "tools.t.url: is not a valid server URL for transport http (exp",
+        ),
         ({"headers": {"a b": "x"}}, "tools.t.headers: header name a b holds characters that HTTP does not allow"),
         ({"headers": {"Host": "x"}}, "tools.t.headers: header Host is set by the HTTP client itself"),
         ({"headers": {"X": "planted\n"}}, "tools.t.headers: the value of header X holds a line break"),
