@@ -22,7 +22,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 from holodeck_action.text.option_lines import split_option_lines  # noqa: E402 - needs the folder
-from holodeck_action.workers.environment import WITHHELD, hide_variables, job_environment  # noqa: E402
+from holodeck_action.workers.environment import WITHHELD_VARIABLES, hide_variables, job_environment  # noqa: E402
 from holodeck_action.workers.permission import CodeAllowed, CodeRefusedError, origin_of  # noqa: E402
 from holodeck_action.workers.programs import folders_outside, leads_into, program_outside  # noqa: E402
 
@@ -60,7 +60,7 @@ def main() -> None:
         print(python)
         return
     inputs: dict[str, str] = json.loads(os.environ[INPUTS])
-    note = hide_variables((*WITHHELD, INPUTS))
+    note = hide_variables((*WITHHELD_VARIABLES, INPUTS))
     if note is not None:
         print(f"note: {note}", flush=True)
     environ = {name: value for name, value in os.environ.items() if name != INPUTS}

@@ -72,8 +72,8 @@ class RunnerExtras:
                 (self._command[0], "-I", *self._command[1:], *extras),
                 job_environment(self._environ),
                 code=NO_CODE,
-                seconds=_TIMEOUT_S,
-                most=_MAX_OUTPUT_BYTES,
+                timeout_s=_TIMEOUT_S,
+                max_bytes=_MAX_OUTPUT_BYTES,
             )
             code, said = ended.code, ended.output.text().strip()
         except ProgramError as error:

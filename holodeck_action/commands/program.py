@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any, NoReturn
 
-from holodeck_action.workers.environment import WITHHELD, hide_variables
+from holodeck_action.workers.environment import WITHHELD_VARIABLES, hide_variables
 
 
 class _LastingFile(io.FileIO):
@@ -89,7 +89,7 @@ def hide_tokens() -> str | None:
     Returns:
         A warning if they can still read the tokens; else None.
     """
-    return hide_variables(WITHHELD)
+    return hide_variables(WITHHELD_VARIABLES)
 
 
 def current_folder() -> Path:

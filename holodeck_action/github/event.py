@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from holodeck_action.github.rest.objects import Pull
 from holodeck_action.github.rest.payload import EventError, Payload, is_hash, is_number, is_repository, read_event
 from holodeck_action.text.plain import one_line
-from holodeck_action.workers.permission import FORKS, Origin, is_foreign, origin_of
+from holodeck_action.workers.permission import FORKS, Origin, is_other_repository, origin_of
 
 _DEPENDABOT = "dependabot[bot]"
 _DEPENDABOT_READ_ONLY = frozenset(
@@ -155,7 +155,7 @@ def resolve_event(event_name: str, payload: Mapping[str, Any], environ: Mapping[
 
 def is_fork(pull: Pull) -> bool:
     """Return whether a pull request's code is from another repository; true if that repository was deleted."""
-    return is_foreign(pull.head_repository, pull.base_repository)
+    return is_other_repository(pull.head_repository, pull.base_repository)
 
 
 class _Event(Struct, frozen=True):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Self
 
 from holodeck_action.github.rest.payload import is_repository
 from holodeck_action.suite.checkout import origin, repository_root
-from holodeck_action.workers.permission import OUTSIDE, CodeAllowed
+from holodeck_action.workers.permission import LOCAL_ORIGIN, CodeAllowed
 
 if TYPE_CHECKING:
     from holodeck_action.github.bases.merge_base import BaseBranch, NoCommit, WantedCommit
@@ -105,7 +105,7 @@ class Job:
             CodeRefusedError: the job has secrets, and the code is or may be a fork's.
         """
         if self.environ.get("GITHUB_ACTIONS") != "true":
-            return CodeAllowed(OUTSIDE)
+            return CodeAllowed(LOCAL_ORIGIN)
         from holodeck_action.github.event import event_destination
         from holodeck_action.github.lookup import evaluation_permission, find_pulls
 

@@ -119,7 +119,7 @@ def render_custom(
         command = [sys.executable, "-I", "-S", str(_CHILD)]
         try:
             most = _MAX_CHARACTER * (limits.output + _STATUS)
-            ended = run_program(command, {}, code=NO_CODE, seconds=limits.wall_s, most=most, given=given)
+            ended = run_program(command, {}, code=NO_CODE, timeout_s=limits.wall_s, max_bytes=most, input_file=given)
         except ProgramError as error:
             raise TemplateError(f"{template.name}: {error}") from error
     status, _, text = ended.output.lossy_text().partition("\n")

@@ -85,7 +85,7 @@ def make_own_agent(
         max_bytes=item.settings.max_response_bytes,
         code=item.code,
         files=files,
-        imported=imported,
+        on_import=imported,
         interpreter=item.interpreter,
     )
 

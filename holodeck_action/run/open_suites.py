@@ -276,7 +276,7 @@ def _open(
         size=item.settings.concurrency,
         code=item.code,
         redact=redactor.text,
-        imported=imported,
+        on_import=imported,
         interpreter=item.interpreter,
         spans=bool(item.suite.policy.spans),
     )

@@ -26,7 +26,7 @@ def grading_pool(ready: OpenSuite) -> WorkerPool:
         size=item.settings.workers,
         code=item.code,
         redact=ready.redactor.text,
-        imported=ready.imported,
+        on_import=ready.imported,
         interpreter=item.interpreter,
     )
 

@@ -19,10 +19,10 @@ from holodeck_action.targets.reply import reply_from_mapping
 from holodeck_action.targets.warm_up import await_warm_up, warm_up_request
 from holodeck_action.text.foreign import Redact
 from holodeck_action.text.plain import one_line
-from holodeck_action.workers.code_errors import LONGEST_WORDS, CallError, UserFolders
+from holodeck_action.workers.code_errors import MAX_EXCEPTION_CHARS, CallError, UserFolders
 from holodeck_action.workers.json_values import PlainConverter
-from holodeck_action.workers.pieces import collect_reply, is_streamed
 from holodeck_action.workers.serving import needs_second_argument
+from holodeck_action.workers.streamed_reply import collect_reply, is_streamed
 from holodeck_action.workers.threads import in_daemon_thread
 
 
@@ -38,7 +38,7 @@ class CallableAgent(Agent):
         self._function = function
         self._with_request = needs_second_argument(function)
         self._name = name
-        self._places = UserFolders(str(suite.folder), str(suite.checkout.cwd))
+        self._user_folders = UserFolders(str(suite.folder), str(suite.checkout.cwd))
         self._warm_up = suite.policy.warm_up
         self._warming = asyncio.Lock()
         self._spans = bool(suite.policy.spans)
@@ -106,10 +106,11 @@ class CallableAgent(Agent):
         except CallError as failure:
             raise self._agent_error(failure) from None
         except BaseException as error:  # noqa: BLE001 - the callable raises what it likes
-            raise self._agent_error(self._places.failure_of(error)) from None
+            raise self._agent_error(self._user_folders.call_error_for(error)) from None
 
     def _agent_error(self, failure: CallError) -> AgentError:
-        words = one_line(self._redact(f"{failure.message}{failure.words}{failure.after}"), LONGEST_WORDS)
+        text = self._redact(f"{failure.message}{failure.exception_text}{failure.suffix}")
+        words = one_line(text, MAX_EXCEPTION_CHARS)
         facts = {"type": failure.type, "traceback": list(failure.frames)}
         return AgentError(f"{self._name}: {words}", failure.code, {key: fact for key, fact in facts.items() if fact})
 

@@ -21,7 +21,7 @@ from holodeck_action.text.foreign import Foreign, ForeignError, Redact
 from holodeck_action.text.json_values import JSON_EXPANSION
 from holodeck_action.text.plain import excerpt
 from holodeck_action.workers.environment import job_environment
-from holodeck_action.workers.lines import LineProcess
+from holodeck_action.workers.line_process import LineProcess
 from holodeck_action.workers.permission import CodeAllowed
 
 if TYPE_CHECKING:

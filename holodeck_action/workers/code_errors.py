@@ -1,4 +1,4 @@
-"""Errors of user code: as exceptions for callers, and inside the worker as data with the user's stack frames."""
+"""Errors of user code: `CallError` inside the worker process, and `UserCodeError` in the process of the run."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from typing import Any
 
 from holodeck_action.text.plain import MARGIN, line_or_length, replace_surrogates
 
-LONGEST_WORDS = 2000
+MAX_EXCEPTION_CHARS = 2000
 """Maximum characters of an exception's text in messages."""
-SENT_WORDS = LONGEST_WORDS + MARGIN
-"""Maximum characters of it that a worker sends: more than are shown, since only the run can remove secrets."""
+MAX_SENT_CHARS = MAX_EXCEPTION_CHARS + MARGIN
+"""Maximum characters of an exception's text that a worker sends to the run.
+
+The margin lets the run find secrets that the shorter limit would cut."""
 _LONGEST_LINE = 200
 _MAX_FRAMES = 30
 _INSTALLED = ("site-packages", "dist-packages")
@@ -23,13 +25,13 @@ _LASTING = (FileNotFoundError, FileExistsError, PermissionError, IsADirectoryErr
 
 
 class UserCodeError(Exception):
-    """A call of user code gave no usable result; the error's texts contain no secrets and can be stored in a record.
+    """A call of user code gave no usable result. The texts of this error contain no secrets.
 
     Attributes:
         message: one sentence, beginning with the callable's reference.
         code: `missing_module`, `import_failed`, `missing_attribute`, `not_callable` (it cannot be called at all);
             `raised`, `exited`, `unsupported_type`, `not_json`, `too_large` (it ran); `timeout`, `crashed`,
-            `too_much_output`, `bad_answer` (its process was ended); `cannot_start`, `closed` (it did not run).
+            `too_much_output`, `bad_answer` (its process was killed); `cannot_start`, `closed` (it did not run).
         type: class of the exception that user code raised; empty if it raised none.
         text: text of that exception, on one line; empty if it raised none.
         traceback: stack frames in the user's files, innermost last.
@@ -62,7 +64,7 @@ class UserCodeError(Exception):
 
     @property
     def context(self) -> dict[str, Any]:
-        """Details as JSON values: those of `type`, `traceback` and `output` that are not empty."""
+        """The details `type`, `traceback` and `output` as JSON values, without those that are empty."""
         facts = {"type": self.type, "traceback": list(self.traceback), "output": self.output}
         return {name: fact for name, fact in facts.items() if fact}
 
@@ -73,8 +75,8 @@ class CallError(Exception):
     Attributes:
         code: stable snake_case code.
         message: what happened, without the name of the callable.
-        words: text of the exception, which follows the message; empty if there is no text.
-        after: text that follows `words`.
+        exception_text: text of the exception, which follows the message; empty if there is no text.
+        suffix: text that follows `exception_text`.
         type: class of the exception that user code raised; empty if it raised none.
         frames: stack frames in the user's files, innermost last, such as `graders/money.py:12 in check: return 1 / 0`.
         transient: whether a retry may help: user code had a connection error or a timeout.
@@ -84,8 +86,8 @@ class CallError(Exception):
         self,
         code: str,
         message: str,
-        words: str = "",
-        after: str = "",
+        exception_text: str = "",
+        suffix: str = "",
         *,
         type: str = "",
         frames: tuple[str, ...] = (),
@@ -94,8 +96,8 @@ class CallError(Exception):
         super().__init__(message)
         self.code = code
         self.message = message
-        self.words = words[:SENT_WORDS]
-        self.after = after
+        self.exception_text = exception_text[:MAX_SENT_CHARS]
+        self.suffix = suffix
         self.type = type
         self.frames = frames
         self.transient = transient
@@ -105,8 +107,8 @@ class CallError(Exception):
         return {
             "code": self.code,
             "message": self.message,
-            "words": self.words,
-            "after": self.after,
+            "exception_text": self.exception_text,
+            "suffix": self.suffix,
             "type": self.type,
             "traceback": list(self.frames),
             "transient": self.transient,
@@ -114,13 +116,16 @@ class CallError(Exception):
 
 
 class UserFolders:
-    """The folders of user code. Messages name files relative to them, so that messages are equal on every machine."""
+    """The folders of user code. Messages contain paths relative to them, so that they are equal on every machine."""
 
     def __init__(self, *folders: str) -> None:
         self._prefixes = tuple(dict.fromkeys(folder.rstrip(os.sep) + os.sep for folder in folders))
 
     def relative_path(self, file: str) -> str | None:
-        """Return a file's path relative to the user's folder that contains it; None if no folder does."""
+        """Return a file's path relative to the folder that contains it; None if the file is not user code.
+
+        Files of the standard library, of installed packages and of this package are not user code.
+        """
         if file.startswith((_STANDARD_LIBRARY, _OURS)) or any(part in _INSTALLED for part in file.split(os.sep)):
             return None
         for prefix in self._prefixes:
@@ -128,8 +133,14 @@ class UserFolders:
                 return file[len(prefix) :].replace(os.sep, "/")
         return None
 
-    def failure_of(self, error: BaseException, action: str = "it raised", code: str = "raised") -> CallError:
-        """Return the `CallError` for an exception that user code raised."""
+    def call_error_for(self, error: BaseException, action: str = "it raised", code: str = "raised") -> CallError:
+        """Return the `CallError` for an exception that user code raised.
+
+        Args:
+            error: the exception.
+            action: start of the message, which the type of the exception follows.
+            code: code of the `CallError`, unless user code called `sys.exit`.
+        """
         words = after = ""
         if isinstance(error, SystemExit):
             what, words, after = "it called sys.exit(", "" if error.code is None else repr(error.code), ")"
@@ -179,4 +190,4 @@ def _text_of(error: BaseException) -> str:
             return str(error.msg)
         return str(error)
     except Exception as trouble:  # noqa: BLE001 - an exception whose text cannot be made still has its type
-        return f"(its text cannot be made: {type(trouble).__name__})"
+        return f"(no text: converting it to text raised {type(trouble).__name__})"

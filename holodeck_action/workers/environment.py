@@ -1,4 +1,4 @@
-"""The environment variables of user code: the job's, without tokens and without the runner's command files."""
+"""Environment variables of processes with user code: those of the job, without tokens and runner command files."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-WITHHELD = frozenset(
+WITHHELD_VARIABLES = frozenset(
     {
         "ACTIONS_ID_TOKEN_REQUEST_TOKEN",
         "ACTIONS_ID_TOKEN_REQUEST_URL",
@@ -22,22 +22,24 @@ WITHHELD = frozenset(
         "INPUT_GITHUB_TOKEN",
     }
 )
-"""Variables with tokens of the job, or with the names of files by which a step changes later steps."""
+"""Variables that processes with user code do not get.
+
+They contain tokens of the job, or paths of the files through which a step can change later steps."""
 
 
-DEFAULTS = {"DEEPEVAL_TELEMETRY_OPT_OUT": "1"}
-"""Defaults that the job may override: a grader with DeepEval sends no telemetry."""
+DEFAULT_VARIABLES = {"DEEPEVAL_TELEMETRY_OPT_OUT": "1"}
+"""Default values that the job's environment overrides; DeepEval in a grader then sends no telemetry."""
 
 
 def job_environment(environ: Mapping[str, str], interpreter: Path | None = None) -> dict[str, str]:
-    """Return the environment of a process with code of the checkout: `environ` over `DEFAULTS`, without `WITHHELD`.
+    """Return the environment of a process with code of the checkout.
 
     Args:
         environ: the job's environment.
-        interpreter: absolute path of the project's own Python, whose virtual environment the process sees as activated;
-            None if it runs in the program's own Python.
+        interpreter: absolute path of the project's Python, whose virtual environment is activated in the result; None
+            if the process uses the Python that runs this program.
     """
-    seen = DEFAULTS | {name: value for name, value in environ.items() if name not in WITHHELD}
+    seen = DEFAULT_VARIABLES | {name: value for name, value in environ.items() if name not in WITHHELD_VARIABLES}
     if interpreter is not None:
         programs = interpreter.parent
         seen["PATH"] = f"{programs}{os.pathsep}{seen.get('PATH', os.defpath)}"
@@ -48,13 +50,12 @@ def job_environment(environ: Mapping[str, str], interpreter: Path | None = None)
 
 
 def hide_variables(names: Iterable[str]) -> str | None:
-    """Overwrite variables in the memory that the system shows as this process's environment.
+    """Overwrite variables in `/proc/PID/environ` of this process, which every process of the same user can read.
 
-    `/proc/PID/environ` shows the memory in which the process received its variables. Every process of the same user can
-    read it, code of a suite included. `os.environ` is a copy and keeps them.
+    `os.environ` is a copy of that memory and keeps the variables.
 
     Returns:
-        A warning if they can still be read; else None.
+        A warning if the variables can still be read, otherwise None.
     """
     given = [name for name in names if os.environ.get(name)]
     if not given:
@@ -79,6 +80,6 @@ def hide_variables(names: Iterable[str]) -> str | None:
 
 
 def _visible_variables() -> set[bytes]:
-    """Return the variables (`NAME=value`) that `/proc` shows for this process; empty if there is no `/proc`."""
+    """Return the variables in `/proc/self/environ` as `NAME=value`; empty if there is no `/proc`."""
     shown = Path("/proc/self/environ")
     return set(shown.read_bytes().split(b"\0")) if shown.exists() else set()

@@ -1,4 +1,4 @@
-"""One event loop for all calls of a worker process, so that network clients kept by user code stay usable."""
+"""An event loop for all calls of a worker process. Network clients that user code keeps are bound to one loop."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 
-class LastingLoop:
-    """An event loop that stays open between the awaitables that it runs, one after the other."""
+class PersistentEventLoop:
+    """Runs awaitables one after the other in the same event loop."""
 
     def __init__(self) -> None:
         self._runner = asyncio.Runner() if sys.version_info >= (3, 11) else _OlderRunner()
         self.close = self._runner.close
 
-    def run(self, value: Awaitable[Any], inside: Callable[[], AbstractContextManager[None]]) -> Any:
-        """Await a value within the context manager that `inside` returns; return its result or raise its exception."""
+    def run(self, value: Awaitable[Any], new_context: Callable[[], AbstractContextManager[None]]) -> Any:
+        """Await `value` within the context that `new_context` creates; return the result or raise the exception."""
 
         async def wait() -> Any:
-            with inside():
+            with new_context():
                 return await value
 
         return self._runner.run(wait())
 
 
 class _OlderRunner:
-    """The needed part of `asyncio.Runner`, which Python 3.9 and 3.10 lack."""
+    """Replaces `asyncio.Runner`, which Python 3.9 and 3.10 lack."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()

@@ -8,13 +8,13 @@ from typing import Any
 from holodeck_action.text.json_values import parse_json
 
 HEADER = 4
-"""Bytes of the length before each message."""
+"""Size in bytes of the header of a message, which contains the length of its body."""
 
 JSON_EXPANSION = 6
-"""Most bytes JSON needs for one byte of content (a control character becomes `\\u0000`)."""
+"""Maximum bytes of JSON for one byte of content (a control character becomes `\\u0000`)."""
 
 ENVELOPE = 256 * 1024
-"""Bytes for the rest of a message: its id, or an error with its traceback."""
+"""Maximum bytes of a message besides its content: its id, or an error with a traceback."""
 
 MOST_SPAN_BYTES = 8_000_000
 """Maximum bytes of JSON for the spans of one call."""
@@ -26,18 +26,18 @@ _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def pack(message: dict[str, Any]) -> bytes:
-    """Return a message with its length header; lone surrogates, which a model's text may contain, are preserved."""
+    """Return the header and body of a message. Lone surrogates, which a model's text may contain, are preserved."""
     body = _encode(message).encode("utf-8", "surrogatepass")
     return len(body).to_bytes(HEADER, "big") + body
 
 
 def unpack(body: bytes | bytearray) -> Any:
-    """Decode the body of a message (without its header).
+    """Return the message in a body.
 
     Raises:
         ValueError: the body is not JSON, or is nested too deeply.
     """
-    # Code of the suite may have written it.
+    # Not `json.loads`: code of the suite may have written the body.
     return parse_json(body.decode("utf-8", "surrogatepass"), constants=True)
 
 

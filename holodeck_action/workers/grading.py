@@ -1,6 +1,7 @@
-"""Inputs and results of code graders: the contract of HoloDeck's evaluations guide, "Grader contract".
+"""Inputs and results of code graders, as the section "Grader contract" of HoloDeck's evaluations guide defines them.
 
-Served to graders as `holodeck.lib.test_runner.code_grader`. Imported inside the worker process: light on purpose.
+Graders import them as `holodeck.lib.test_runner.code_grader`. Worker processes import this module, so it must import
+nothing heavy.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from holodeck_action.workers.code_errors import CallError, UserFolders
-from holodeck_action.workers.json_values import PlainConverter, scalar_of
+from holodeck_action.workers.json_values import PlainConverter, python_scalar
 
 
 @dataclass(frozen=True)
 class ToolInvocation:
-    """One tool call of the agent in this turn; `bytes` is the size of the result's text, `duration_ms` its duration."""
+    """One tool call of the agent; `bytes` is the size of the result's text, `duration_ms` the duration of the call."""
 
     name: str
     args: dict[str, Any] = field(default_factory=dict)
@@ -39,7 +40,8 @@ class GraderContext:
         turn_index: 0-based index of the turn; 0 in single-turn cases.
         test_case_name: the case's name; None if it has no name.
         turn_config: a copy of the turn's free-form settings.
-        earlier_turns: the turns before this one, in order; each has its input, answer, tool calls and texts.
+        earlier_turns: the earlier turns of the conversation, in order, with input, answer, tool calls and retrieved
+            texts.
     """
 
     turn_input: str
@@ -73,17 +75,17 @@ class GraderResult:
 
 
 UNREPORTED_CALLS = "unreported_calls"
-"""Code of the error for a grader that reads tool calls which the target does not report."""
+"""Code of the error if a grader reads tool calls, but the target does not report them."""
 
 
 class _UnreportedCalls(GraderContext):
-    """A context whose tool calls are unknown. Reading them is an error: an empty list could pass a wrong answer."""
+    """A context whose tool calls are unknown. Reading them raises an error; an empty list could pass a wrong answer."""
 
     def __getattribute__(self, name: str) -> Any:
         if name != "tool_invocations":
             return super().__getattribute__(name)
         # Even if the grader catches the error, its grade will not count.
-        self.__dict__["looked"] = True
+        self.__dict__["tool_calls_read"] = True
         raise CallError(UNREPORTED_CALLS, "the target does not report tool calls")
 
     def __repr__(self) -> str:
@@ -94,16 +96,16 @@ class _UnreportedCalls(GraderContext):
 _RESULT_FIELDS = ("score", "passed", "reason", "details")
 
 
-def source_digest(reference: str, function: object, places: UserFolders) -> str:
+def source_digest(reference: str, function: object, user_folders: UserFolders) -> str:
     """Return the digest (12 hex digits) of a grader's source files in the checkout; empty if there are none.
 
-    The files are the module that the reference names and the module that defines the function, if it is another one.
+    The files are the module in the reference, and the module in which the function is defined.
     """
     import hashlib
 
     names = (reference.partition(":")[0], getattr(function, "__module__", None))
     found = (getattr(sys.modules.get(name), "__file__", None) for name in names if isinstance(name, str))
-    files = {file for file in found if isinstance(file, str) and places.relative_path(file) is not None}
+    files = {file for file in found if isinstance(file, str) and user_folders.relative_path(file) is not None}
     digests = []
     for file in files:
         with open(file, "rb") as source:
@@ -112,13 +114,12 @@ def source_digest(reference: str, function: object, places: UserFolders) -> str:
     return hashlib.sha256("".join(sorted(digests)).encode()).hexdigest()[:12] if digests else ""
 
 
-def grade(call: Callable[[object], Any], payload: Mapping[str, Any], max_bytes: int) -> dict[str, Any]:
+def grade(call_grader: Callable[[object], Any], payload: Mapping[str, Any], max_bytes: int) -> dict[str, Any]:
     """Call a grader and check its result.
 
     Args:
-        call: calls the grader with its context and returns its result.
-        payload: fields of `GraderContext` as JSON values; `tool_invocations` is null if the calls are not known.
-            Turns in `earlier_turns` have their index instead of name and settings.
+        call_grader: calls the grader with a context and returns the grader's result.
+        payload: fields of `GraderContext` as JSON values; `tool_invocations` is None if the calls are not known.
         max_bytes: maximum size of reason and details together, in bytes.
 
     Returns:
@@ -126,20 +127,21 @@ def grade(call: Callable[[object], Any], payload: Mapping[str, Any], max_bytes: 
         only a score.
 
     Raises:
-        CallError: the grader did not return a grade, or read tool calls that are not known (code `unreported_calls`).
+        CallError: the grader returned an invalid result, or read tool calls that are not known (code
+            `unreported_calls`).
     """
     context = _build_context(payload)
     try:
-        returned = scalar_of(call(context))
+        returned = python_scalar(call_grader(context))
     finally:
-        if any("looked" in each.__dict__ for each in (context, *context.earlier_turns)):
+        if any("tool_calls_read" in each.__dict__ for each in (context, *context.earlier_turns)):
             raise CallError(UNREPORTED_CALLS, "the target does not report tool calls")
     plain = PlainConverter(max_bytes)
     if isinstance(returned, (bool, int, float, str)):
         return {"kind": "bare", "score": _check_score(returned, plain)}
     if not all(hasattr(returned, name) for name in _RESULT_FIELDS):
         raise CallError("unsupported_type", f"grader returned unsupported type {type(returned).__name__}")
-    passed = scalar_of(returned.passed)
+    passed = python_scalar(returned.passed)
     if not (passed is None or isinstance(passed, bool)):
         raise CallError(
             "unsupported_type", f"the result's passed is of type {type(passed).__name__}, not True, False or None"
@@ -149,11 +151,11 @@ def grade(call: Callable[[object], Any], payload: Mapping[str, Any], max_bytes: 
         raise CallError("not_json", f"the result's details are of type {type(details).__name__}, not a mapping")
     return {
         "kind": "verdict",
-        "score": _check_score(scalar_of(returned.score), plain),
+        "score": _check_score(python_scalar(returned.score), plain),
         "passed": passed,
         "reason": None if returned.reason is None else plain.convert(str(returned.reason), "reason"),
         "details": None if details is None else plain.convert(details, "details"),
-        "confidence": _check_confidence(scalar_of(getattr(returned, "confidence", None)), plain),
+        "confidence": _check_confidence(python_scalar(getattr(returned, "confidence", None)), plain),
     }
 
 

@@ -14,19 +14,19 @@ _MAX_INTEGER_BITS = 10_000
 
 
 class PlainConverter:
-    """Converts values to plain JSON values, and counts their total size, which is limited."""
+    """Converts values to plain JSON values, up to a total size."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._left = max_bytes
 
     def convert(self, value: object, path: str, depth: int = 0) -> Any:
-        """Return a plain JSON value: tuples become lists, keys strings, and NumPy scalars Python scalars.
+        """Return a value as a plain JSON value: tuples become lists, keys strings, and NumPy scalars Python scalars.
 
         Args:
             value: the value of user code.
             path: name of the value in messages.
-            depth: number of containers around the value.
+            depth: number of lists and mappings around the value.
 
         Raises:
             CallError: the value is not JSON, not finite or nested too deeply (code `not_json`), or too large (code
@@ -55,7 +55,7 @@ class PlainConverter:
         if isinstance(value, Mapping):
             self._count(1)
             return {
-                self.convert(_key(key, path), f"a key of {path}"): self.convert(
+                self.convert(_key_text(key, path), f"a key of {path}"): self.convert(
                     item, f"{path}.{line_or_length(str(key), 40)}", depth + 1
                 )
                 for key, item in value.items()
@@ -63,7 +63,7 @@ class PlainConverter:
         if isinstance(value, (list, tuple)):
             self._count(1)
             return [self.convert(item, f"{path}[{index}]", depth + 1) for index, item in enumerate(value)]
-        scalar = scalar_of(value)
+        scalar = python_scalar(value)
         if scalar is value:
             raise CallError("not_json", f"{path} is of type {type(value).__name__}, which JSON cannot hold")
         return self.convert(scalar, path, depth)
@@ -74,8 +74,8 @@ class PlainConverter:
             raise CallError("too_large", f"it returned more than {self._max_bytes} bytes")
 
 
-def scalar_of(value: Any) -> Any:
-    """Return the Python scalar of a NumPy-like scalar (no dimensions, an `item` method); other values are unchanged."""
+def python_scalar(value: Any) -> Any:
+    """Return a NumPy-like scalar (no dimensions, an `item` method) as a Python scalar; other values unchanged."""
     if getattr(value, "shape", None) == () and hasattr(value, "dtype") and hasattr(value, "item"):
         scalar = value.item()
         if isinstance(scalar, (bool, int, float, str)):
@@ -83,7 +83,7 @@ def scalar_of(value: Any) -> Any:
     return value
 
 
-def _key(key: object, path: str) -> str:
+def _key_text(key: object, path: str) -> str:
     """Return a mapping's key as a string, as `json` would write it."""
     if isinstance(key, str):
         return key

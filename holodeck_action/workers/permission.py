@@ -1,6 +1,7 @@
-"""The permission to start code of the checkout; the job's event decides, and each process with such code needs it.
+"""The permission to start code of the checkout, which depends on the GitHub event of the job.
 
-Uses only the standard library of Python 3.9 or newer, for `runner/start.py`, which decides before it starts anything.
+A process that runs such code cannot be started without the permission. This module uses only the standard library of
+Python 3.9 or newer, because `runner/start.py` imports it.
 """
 
 from __future__ import annotations
@@ -16,19 +17,19 @@ _ACCEPT_RISK = (
 )
 
 PRIVILEGED = frozenset(("pull_request_target", "workflow_run", "issue_comment", "workflow_dispatch"))
-"""Events with secrets and a token that can write, although their code may be untrusted.
+"""GitHub events whose jobs have secrets and a token that can write, although the evaluated code may be untrusted.
 
 Source: GitHub's documentation, "Events that trigger workflows"."""
 
 
 @dataclass(frozen=True)
 class Origin:
-    """The origin of an event's code.
+    """The GitHub event of a job, and whether the code that the job evaluates may be untrusted.
 
     Attributes:
         event: name of the GitHub event; empty outside of GitHub Actions.
         privileged: whether the job has secrets and a token that can write, although the code may be untrusted.
-        fork: whether the code is from a fork; None if the event does not determine it.
+        fork: whether the code is from a fork; None if that is unknown.
     """
 
     event: str
@@ -37,12 +38,12 @@ class Origin:
 
 
 class CodeRefusedError(Exception):
-    """Code of the checkout must not be started; the message is one sentence with the reason and a remedy."""
+    """Code of the checkout must not be started. The message is one sentence with the reason and a remedy."""
 
 
 @dataclass(frozen=True)
 class CodeAllowed:
-    """The permission to start code of the checkout; creating it fails if the event forbids to run code.
+    """The permission to start code of the checkout. Creating one raises an error if the event forbids such code.
 
     Attributes:
         origin: the origin of the code.
@@ -72,39 +73,41 @@ class CodeAllowed:
 
 
 @dataclass(frozen=True)
-class Starter:
+class CodeStarter:
     """A feature that starts code of the checkout, for the table in docs/security.md.
 
     Attributes:
-        what: the feature, with the keys and flags that enable it.
+        feature: the feature, with the keys and flags that enable it.
         starts: the process that the feature starts, and when.
     """
 
-    what: str
+    feature: str
     starts: str
 
 
-STARTERS = (
-    Starter("Python targets: `python:MODULE:CALLABLE`", "a worker, at the check before a run and for conversations"),
-    Starter("agents of frameworks: `langgraph:MODULE:AGENT`, …", "a worker, as for Python targets"),
-    Starter("command targets: `command:CMD`", "the program, for each conversation"),
-    Starter("warm-ups: `warm_up`", "nothing more: the target is called once more"),
-    Starter("code graders: `grader`", "a worker, when the suite is loaded and for each turn"),
-    Starter("custom summaries: `gates.summary.function`", "a worker, when the suite is loaded and for the verdict"),
-    Starter("cases of a function: `test_cases_file: python:…`", "a worker, when the suite is loaded"),
-    Starter("function tools: `type: function`", "a worker, at the check before a run and for each conversation"),
-    Starter("MCP servers: `type: mcp`, `transport: stdio`", "the program, for the run"),
-    Starter(
+CODE_STARTERS = (
+    CodeStarter(
+        "Python targets: `python:MODULE:CALLABLE`", "a worker, at the check before a run and for conversations"
+    ),
+    CodeStarter("agents of frameworks: `langgraph:MODULE:AGENT`, …", "a worker, as for Python targets"),
+    CodeStarter("command targets: `command:CMD`", "the program, for each conversation"),
+    CodeStarter("warm-ups: `warm_up`", "nothing more: the target is called once more"),
+    CodeStarter("code graders: `grader`", "a worker, when the suite is loaded and for each turn"),
+    CodeStarter("custom summaries: `gates.summary.function`", "a worker, when the suite is loaded and for the verdict"),
+    CodeStarter("cases of a function: `test_cases_file: python:…`", "a worker, when the suite is loaded"),
+    CodeStarter("function tools: `type: function`", "a worker, at the check before a run and for each conversation"),
+    CodeStarter("MCP servers: `type: mcp`, `transport: stdio`", "the program, for the run"),
+    CodeStarter(
         "the Python of the code: `environment.interpreter`", "it, to learn its version, and as the Python of workers"
     ),
-    Starter("packages: `environment`, `--requirements`", "uv, which runs build code of packages"),
-    Starter("the suite beside: `against`, `merge-base`", "all of the above, of another suite or another commit"),
-    Starter("proofs: `import --prove`", "promptfoo, as installed, and the graders that are imported"),
+    CodeStarter("packages: `environment`, `--requirements`", "uv, which runs build code of packages"),
+    CodeStarter("the suite beside: `against`, `merge-base`", "all of the above, of another suite or another commit"),
+    CodeStarter("proofs: `import --prove`", "promptfoo, as installed, and the graders that are imported"),
 )
-"""Everything that starts code of the checkout. Each needs the permission; nothing else gets one."""
+"""All features that start code of the checkout."""
 
-OUTSIDE = Origin("", privileged=False, fork=False)
-"""The origin outside of a workflow: a person runs the program."""
+LOCAL_ORIGIN = Origin("", privileged=False, fork=False)
+"""The origin of code outside of GitHub Actions."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +119,7 @@ NO_CODE = NoCode()
 
 
 def origin_of(event: str, payload: Mapping[str, Any] | None) -> Origin:
-    """Return the origin of an event's code, as far as the event determines it.
+    """Return the origin of the code that a GitHub event evaluates.
 
     Args:
         event: the value of `GITHUB_EVENT_NAME`; empty outside of GitHub Actions.
@@ -126,33 +129,38 @@ def origin_of(event: str, payload: Mapping[str, Any] | None) -> Origin:
         return Origin(event, event in PRIVILEGED, None)
     if event in ("pull_request", "pull_request_review", "pull_request_review_comment", "pull_request_target"):
         base = _get(payload, "pull_request.base.repo.full_name")
-        return Origin(event, event in PRIVILEGED, _is_foreign_repository(_get(payload, "pull_request.head.repo"), base))
+        return Origin(
+            event, event in PRIVILEGED, _is_head_in_other_repository(_get(payload, "pull_request.head.repo"), base)
+        )
     if event == "workflow_run":
         run = _get(payload, "workflow_run")
         here = _get(payload, "repository.full_name")
-        fork = _is_foreign_repository(run.get("head_repository"), here) if isinstance(run, Mapping) else None
+        fork = _is_head_in_other_repository(run.get("head_repository"), here) if isinstance(run, Mapping) else None
         return Origin(event, True, fork)
     if event in ("issue_comment", "workflow_dispatch"):
-        about = _names_pull(event, payload)
+        about = _concerns_pull_request(event, payload)
         return Origin(event, about, None if about else False)
     return Origin(event, event in PRIVILEGED, None if event in PRIVILEGED else False)
 
 
-def is_foreign(head: str | None, base: str) -> bool:
-    """Return whether two repositories `owner/name` differ; a deleted head (None) counts as different."""
+def is_other_repository(head: str | None, base: str) -> bool:
+    """Return whether a head repository differs from the base repository, both as `owner/name`.
+
+    A head repository that was deleted (None) counts as different.
+    """
     return head is None or head.casefold() != base.casefold()
 
 
-def _is_foreign_repository(head: object, base: object) -> bool | None:
+def _is_head_in_other_repository(head: object, base: object) -> bool | None:
     """Return whether an event's head repository differs from its base repository; None if that is unknown."""
     name = head.get("full_name") if isinstance(head, Mapping) else None
     if not isinstance(base, str) or not (head is None or isinstance(name, str)):
         return None
-    return is_foreign(name, base)
+    return is_other_repository(name, base)
 
 
-def _names_pull(event: str, payload: Mapping[str, Any]) -> bool:
-    """Return whether an event that runs on the default branch concerns a pull request; True if unclear."""
+def _concerns_pull_request(event: str, payload: Mapping[str, Any]) -> bool:
+    """Return whether an `issue_comment` or `workflow_dispatch` event is about a pull request; True if unclear."""
     if event == "issue_comment":
         issue = payload.get("issue")
         return not isinstance(issue, Mapping) or issue.get("pull_request") is not None

@@ -1,7 +1,7 @@
-"""Worker processes for user code: a pool for graders and Python targets, and a dedicated worker for code with state.
+"""Worker processes for user code: a pool for graders and Python targets, and a dedicated worker for function tools.
 
-Each worker performs one call at a time and is reused. After a deadline, a cancelled call or a failure, a worker is
-killed with every process that it started, and replaced when the next call needs it.
+A worker performs one call at a time, and many calls in sequence. After a deadline, a cancelled call or a crash, the
+worker and its descendants are killed, and the next call starts a new one.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from holodeck_action.text.foreign import Redact
 from holodeck_action.workers.code_errors import UserCodeError
 from holodeck_action.workers.environment import job_environment
 from holodeck_action.workers.permission import CodeAllowed, NoCode
-from holodeck_action.workers.worker_process import USER_CODE, Imported, Outcome, WorkerProcess
+from holodeck_action.workers.worker_process import USER_CODE, OnImport, Outcome, WorkerProcess
 
 IMPORT_TIMEOUT_S = 60.0
-"""Time limit for importing the module of a callable, in seconds."""
+"""Time limit in seconds for importing the module of a callable."""
 
 MAX_RESULT_BYTES = 1_000_000
 """Default maximum bytes of a result."""
@@ -28,7 +28,7 @@ Operation = Literal["grade", "source", "ask", "tool", "rows"]
 
 
 class Lease:
-    """A slot of a pool whose calls all use one worker; if the worker has been ended, the next call gets a new one."""
+    """The right to use one worker of a pool for several calls; if the worker ends, the next call gets a new one."""
 
     def __init__(
         self,
@@ -43,8 +43,8 @@ class Lease:
 
     @property
     def finished_work(self) -> set[str]:
-        """References that the worker has imported, and marks that the lease's holder adds for one-time work."""
-        return set() if self._worker is None else self._worker.loaded
+        """References that the worker has imported. The holder of the lease may add names of other one-time work."""
+        return set() if self._worker is None else self._worker.imported_references
 
     async def check(self, reference: str) -> None:
         """Import `module.path:callable` in the worker; see `WorkerPool.check`."""
@@ -61,10 +61,10 @@ class Lease:
     ) -> Outcome:
         """Call a callable of user code; see `WorkerPool.call`."""
         await self._prepare_worker(reference)
-        return await self._ask({"op": op, "reference": reference, **payload}, timeout_s, max_bytes)
+        return await self._call_worker({"op": op, "reference": reference, **payload}, timeout_s, max_bytes)
 
     async def end(self) -> None:
-        """Return the slot to the pool; it may be called after a failed or cancelled call."""
+        """Return the worker to the pool; also after a failed or cancelled call."""
         if self._worker is not None:
             worker, self._worker = self._worker, None
             try:
@@ -86,18 +86,18 @@ class Lease:
             await self._give_back(ended)
         if self._worker is None:
             self._worker = self._take(reference)
-        if reference not in self._worker.loaded:
+        if reference not in self._worker.imported_references:
             worker = self._worker
-            await self._ask({"op": "check", "reference": reference}, IMPORT_TIMEOUT_S, MAX_RESULT_BYTES)
-            worker.loaded.add(reference)
+            await self._call_worker({"op": "check", "reference": reference}, IMPORT_TIMEOUT_S, MAX_RESULT_BYTES)
+            worker.imported_references.add(reference)
 
-    async def _ask(self, request: Mapping[str, Any], timeout_s: float | None, max_bytes: int) -> Outcome:
+    async def _call_worker(self, request: Mapping[str, Any], timeout_s: float | None, max_bytes: int) -> Outcome:
         worker = self._worker
         assert worker is not None
         try:
-            return await worker.ask(request, timeout_s, max_bytes)
+            return await worker.call(request, timeout_s, max_bytes)
         finally:
-            if not (worker.settled and worker.alive):
+            if not (worker.reusable and worker.alive):
                 self._worker = None
                 await self._give_back(worker)
 
@@ -118,7 +118,7 @@ class WorkerPool:
         code: CodeAllowed | NoCode,
         redact: Redact,
         server: str = USER_CODE,
-        imported: Imported = lambda files: None,
+        on_import: OnImport = lambda files: None,
         interpreter: Path | None = None,
         spans: bool = False,
     ) -> None:
@@ -131,9 +131,9 @@ class WorkerPool:
             size: maximum number of workers, at least 1.
             code: the permission to start workers, with or without code of the checkout.
             redact: removes secrets from the workers' output and errors.
-            server: module that answers in the workers (see `WorkerProcess`).
-            imported: called with the files of the checkout that a worker has imported (see `WorkerProcess`).
-            interpreter: absolute path of the workers' Python, 3.9 or newer; None to use the program's own.
+            server: name of the module that answers calls in the workers (see `WorkerProcess`).
+            on_import: called with the files of the checkout that a worker has imported (see `WorkerProcess`).
+            interpreter: absolute path of the workers' Python, 3.9 or newer; None to use the Python of this process.
             spans: whether workers collect the spans of their calls.
         """
         self._folder = folder
@@ -144,14 +144,14 @@ class WorkerPool:
         self._cwd = cwd
         self._code = code
         self._server = server
-        self._imported = imported
+        self._on_import = on_import
         self._slots = asyncio.Semaphore(size)
         self._idle: list[WorkerProcess] = []
         self._workers: set[WorkerProcess] = set()
         self._closed = False
 
     async def lease(self) -> Lease:
-        """Wait for a free slot and return a lease of it, which performs several calls in one worker."""
+        """Wait until a worker is free, and return a lease for it."""
         await self._slots.acquire()
         return Lease(self._take, self._give_back, self._slots.release)
 
@@ -176,11 +176,11 @@ class WorkerPool:
         """Call a callable of user code.
 
         Args:
-            op: `grade` with `{context: fields of GraderContext}` returns `{kind: bare, score}` or `{kind: verdict,
-                score, passed, reason, details}`; `source` without arguments returns a digest of a grader's code; `ask`
-                with the `{request}` of a turn returns the callable's reply; `tool` with `{args}`, arguments by name,
-                returns `{value, bytes, cut}`; `rows` with `{args, rows}` writes the yielded rows as JSON Lines to the
-                file `rows`, and returns their number.
+            op: the operation. `grade` calls a grader; payload `{context}`, the fields of `GraderContext`; result: see
+                `grading.grade`. `source` returns the digest of a grader's source files; no payload. `ask` calls a
+                Python target; payload `{request}`; result: its reply. `tool` calls a function; payload `{args}`,
+                arguments by name; result `{value, bytes, cut}`. `rows` calls a function that yields cases; payload
+                `{args, rows}`, of which `rows` is the file to write as JSON Lines; result: the number of rows.
             reference: `module.path:callable`; the callable may be sync or async.
             payload: arguments of the operation as JSON values.
             timeout_s: time limit in seconds; None if there is no limit.
@@ -193,14 +193,14 @@ class WorkerPool:
             return await lease.call(op, reference, payload, timeout_s, max_bytes=max_bytes)
 
     async def close(self) -> None:
-        """End all workers; calls in progress fail with code `closed`."""
+        """End all workers. Calls in progress fail with code `closed`."""
         self._closed = True
         for worker in self._workers.difference(self._idle):
             worker.interrupt()
         while self._idle:
             self._end(self._idle.pop())
         if self._workers:
-            await asyncio.wait([worker.gone for worker in self._workers])
+            await asyncio.wait([worker.ended for worker in self._workers])
 
     async def __aenter__(self) -> WorkerPool:
         return self
@@ -218,23 +218,23 @@ class WorkerPool:
             self._end(worker)
         try:
             worker = WorkerProcess(
-                *(self._folder, self._environ, self._cwd, self._server, self._imported),
+                *(self._folder, self._environ, self._cwd, self._server, self._on_import),
                 *(self._interpreter, self._spans),
                 code=self._code,
                 redact=self._redact,
             )
         except OSError as error:
             raise UserCodeError(
-                f"{reference}: no process can be started for it: {error.strerror or error}", "cannot_start"
+                f"{reference}: its process cannot be started: {error.strerror or error}", "cannot_start"
             ) from None
         self._workers.add(worker)
         return worker
 
     async def _give_back(self, worker: WorkerProcess) -> None:
-        if worker.settled and worker.alive and not self._closed:
+        if worker.reusable and worker.alive and not self._closed:
             self._idle.append(worker)
         else:
-            # A cancelled call waits too: its process ends with it.
+            # Shielded: also a cancelled call waits until its process has ended.
             await asyncio.shield(self._end(worker))
 
     def _end(self, worker: WorkerProcess) -> asyncio.Task[None]:
@@ -244,10 +244,10 @@ class WorkerPool:
 
 
 class DedicatedWorker:
-    """Calls functions in files, one after the other in order of arrival, all in one process.
+    """Calls functions in files, one after the other, all in one process that belongs to one conversation.
 
-    The process starts with the first call. After a timeout, crash or cancelled call, the next call gets a new process
-    with freshly imported modules.
+    The process starts with the first call. After a timeout, crash or cancelled call, the next call starts a new
+    process, which imports the modules again.
     """
 
     def __init__(
@@ -258,7 +258,7 @@ class DedicatedWorker:
         cwd: Path,
         code: CodeAllowed,
         redact: Redact,
-        imported: Imported = lambda files: None,
+        on_import: OnImport = lambda files: None,
         interpreter: Path | None = None,
     ) -> None:
         """Create the worker; no process is started before the first call.
@@ -269,10 +269,10 @@ class DedicatedWorker:
             cwd: absolute path of the process's working folder, second on the module path.
             code: the permission to start the process.
             redact: removes secrets from the process's output and errors.
-            imported: called with the files of the checkout that the process has imported (see `WorkerProcess`).
-            interpreter: absolute path of the process's Python, 3.9 or newer; None to use the program's own.
+            on_import: called with the files of the checkout that the process has imported (see `WorkerProcess`).
+            interpreter: absolute path of the process's Python, 3.9 or newer; None to use the Python of this process.
         """
-        self._imported = imported
+        self._on_import = on_import
         self._folder = folder
         self._environ = job_environment(environ, interpreter)
         self._interpreter = interpreter
@@ -291,7 +291,7 @@ class DedicatedWorker:
         """
         async with self._turn:
             request = {"op": "describe", **_function_request(file, function)}
-            return (await self._ask(request, IMPORT_TIMEOUT_S, MAX_RESULT_BYTES)).value
+            return (await self._call_worker(request, IMPORT_TIMEOUT_S, MAX_RESULT_BYTES)).value
 
     async def call(
         self,
@@ -301,7 +301,7 @@ class DedicatedWorker:
         timeout_s: float | None,
         *,
         max_bytes: int,
-        begins: Callable[[], object],
+        on_start: Callable[[], object],
     ) -> Any:
         """Call a function.
 
@@ -309,9 +309,9 @@ class DedicatedWorker:
             file: path of the function's file, relative to the suite's folder.
             function: name of a callable in the file; sync or async.
             args: arguments by name, JSON values.
-            timeout_s: time limit in seconds, not counting imports and earlier calls; None if there is no limit.
+            timeout_s: time limit in seconds, without imports and the wait for earlier calls; None if there is no limit.
             max_bytes: maximum size of the result's text in bytes; a longer text is truncated.
-            begins: called when the function has been imported and its call begins.
+            on_start: called when the function has been imported and is about to be called.
 
         Returns:
             `{value, bytes, cut}` (see `tool_functions.bounded_result`); user code may have forged it.
@@ -321,15 +321,19 @@ class DedicatedWorker:
         """
         named = _function_request(file, function)
         async with self._turn:
-            if self._worker is None or not self._worker.alive or named["reference"] not in self._worker.loaded:
-                await self._ask({"op": "prepare", **named}, IMPORT_TIMEOUT_S, MAX_RESULT_BYTES)
+            if (
+                self._worker is None
+                or not self._worker.alive
+                or named["reference"] not in self._worker.imported_references
+            ):
+                await self._call_worker({"op": "prepare", **named}, IMPORT_TIMEOUT_S, MAX_RESULT_BYTES)
                 if self._worker is not None:
-                    self._worker.loaded.add(named["reference"])
-            begins()
-            return (await self._ask({"op": "tool", "args": args, **named}, timeout_s, max_bytes)).value
+                    self._worker.imported_references.add(named["reference"])
+            on_start()
+            return (await self._call_worker({"op": "tool", "args": args, **named}, timeout_s, max_bytes)).value
 
     async def close(self) -> None:
-        """End the process and its descendants; a call in progress fails with code `closed`."""
+        """End the process and its descendants. A call in progress fails with code `closed`."""
         self._closed = True
         if self._worker is not None and self._turn.locked():
             self._worker.interrupt()
@@ -337,13 +341,13 @@ class DedicatedWorker:
             if self._worker is not None:
                 await asyncio.shield(self._end(self._worker))
 
-    async def _ask(self, request: Mapping[str, Any], timeout_s: float | None, max_bytes: int) -> Outcome:
+    async def _call_worker(self, request: Mapping[str, Any], timeout_s: float | None, max_bytes: int) -> Outcome:
         worker = await self._living_worker(request["reference"])
         try:
-            return await worker.ask(request, timeout_s, max_bytes)
+            return await worker.call(request, timeout_s, max_bytes)
         finally:
-            if not (worker.settled and worker.alive):
-                # A cancelled call waits too: its process ends with it.
+            if not (worker.reusable and worker.alive):
+                # Shielded: also a cancelled call waits until its process has ended.
                 await asyncio.shield(self._end(worker))
 
     async def _living_worker(self, reference: str) -> WorkerProcess:
@@ -357,14 +361,14 @@ class DedicatedWorker:
                     self._folder,
                     self._environ,
                     self._cwd,
-                    imported=self._imported,
+                    on_import=self._on_import,
                     interpreter=self._interpreter,
                     code=self._code,
                     redact=self._redact,
                 )
             except OSError as error:
                 raise UserCodeError(
-                    f"{reference}: no process can be started for it: {error.strerror or error}", "cannot_start"
+                    f"{reference}: its process cannot be started: {error.strerror or error}", "cannot_start"
                 ) from None
         return self._worker
 

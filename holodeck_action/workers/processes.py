@@ -1,4 +1,4 @@
-"""Processes that run in their own group and end with all their descendants."""
+"""Processes that can be killed together with all their descendants."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from holodeck_action.text.plain import MARGIN
 from holodeck_action.workers.permission import CodeAllowed, NoCode
 
 MARK_VARIABLE = "HOLODECK_ACTION_PROCESS_MARK"
-"""Environment variable that identifies the descendants of a process."""
+"""Environment variable that descendants of a process inherit, with a value by which they are found."""
 
 _SWEEPS = 8
-"""Rounds of searching descendants: a process that forks during a round is found in the next one."""
+"""Maximum number of searches for descendants: a process that is forked during a search is found by the next one."""
 
-_SETTLING_S = 0.001
-"""Seconds to wait for a process that is executing another program, which takes microseconds on an idle machine."""
+_PROGRAM_CHANGE_S = 0.001
+"""Seconds to wait while a process replaces its program (execve), which takes microseconds on an idle machine."""
 
 _LONGEST_PAUSE_S = 0.05
-"""Longest pause in seconds between checks for the end of a process."""
+"""Longest pause in seconds between two checks whether a process has ended."""
 
 _KERNEL_THREAD = 0x0020_0000
 """Flag of kernel threads, which have no program (proc(5))."""
 
 
 def replace_process(arguments: Sequence[str], environ: Mapping[str, str]) -> NoReturn:
-    """Continue as another program in this process.
+    """Replace the program of this process by another one (execve); does not return.
 
     Args:
         arguments: the program's absolute path and its arguments.
@@ -50,7 +50,7 @@ def replace_process(arguments: Sequence[str], environ: Mapping[str, str]) -> NoR
 
 
 class KillableProcess:
-    """A process and its descendants; the process leads its own session and process group."""
+    """A process that can be killed together with its descendants. It leads its own session and process group."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class KillableProcess:
             environ: the whole environment.
             code: the permission to start the program, with or without code of the checkout.
             folder: working directory; None to use the current one.
-            stdin: see `subprocess.Popen`, also for `stdout`, `stderr` and `pass_fds`.
+            stdin: as for `subprocess.Popen`, like `stdout`, `stderr` and `pass_fds`.
 
         Raises:
             OSError: the program cannot be started.
@@ -98,7 +98,7 @@ class KillableProcess:
         try:
             return os.waitid(os.P_PID, self._popen.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
         except ChildProcessError:
-            # Another thread has reaped it.
+            # Another thread has waited for its end.
             return False
 
     def terminate(self) -> None:
@@ -107,8 +107,8 @@ class KillableProcess:
             _signal_group(self._popen.pid, signal.SIGTERM)
 
     def kill(self) -> None:
-        """Kill the process and its descendants; if the process has ended, only `reap` can kill the rest."""
-        # After reaping, its number may belong to another process.
+        """Kill the process and its descendants. If the process has ended already, `reap` kills the descendants."""
+        # The id of a process that has ended may belong to another process.
         if self.alive:
             self._killed = True
             _kill_tree(self._popen.pid, self._mark)
@@ -126,7 +126,7 @@ class KillableProcess:
         Returns:
             The exit code; None if the process did not end in time and was killed.
         """
-        deadline, pause = time.monotonic() + timeout_s, _SETTLING_S
+        deadline, pause = time.monotonic() + timeout_s, _PROGRAM_CHANGE_S
         in_time = False
         try:
             while self.alive and (left := deadline - time.monotonic()) > 0:
@@ -138,21 +138,21 @@ class KillableProcess:
             code = self.reap()
         return code if in_time else None
 
-    def call_on_exit(self, ended: Callable[[int], None]) -> None:
-        """Call `ended` in the running event loop with the exit code, once the process has ended and is reaped."""
+    def call_on_exit(self, callback: Callable[[int], None]) -> None:
+        """Call `callback` with the exit code, in the running event loop, after the process has ended and is reaped."""
         loop = asyncio.get_running_loop()
         try:
             descriptor = os.pidfd_open(self._popen.pid)
         except (AttributeError, OSError):
-            # Without reaping, so that the process's number stays reserved until its group is killed.
+            # WNOWAIT: the id of the process stays reserved until its group has been killed.
             waiting = loop.run_in_executor(None, os.waitid, os.P_PID, self._popen.pid, os.WEXITED | os.WNOWAIT)
-            waiting.add_done_callback(lambda _: ended(self.reap()))
+            waiting.add_done_callback(lambda _: callback(self.reap()))
             return
 
         def on_exit() -> None:
             loop.remove_reader(descriptor)
             os.close(descriptor)
-            ended(self.reap())
+            callback(self.reap())
 
         loop.add_reader(descriptor, on_exit)
 
@@ -161,7 +161,7 @@ _SCRIPT = Path(__file__).with_name("worker.py")
 
 
 class ServingProcess(KillableProcess):
-    """A Python process in which a module of this package answers requests; it ends when this process ends."""
+    """A Python process in which a module of this package answers requests. It ends when this process ends."""
 
     def __init__(
         self,
@@ -177,13 +177,13 @@ class ServingProcess(KillableProcess):
         """Start the process.
 
         Args:
-            server: name of the module whose `serve(connection, folder)` answers.
-            folder: the argument of `serve`.
+            server: name of the module whose function `serve(connection, folder)` answers the requests.
+            folder: the second argument of `serve`.
             environ: the whole environment of the process.
             cwd: the working folder of the process.
             code: the permission to start the process (see `KillableProcess`).
             output: file descriptor for the standard output and error output of the process.
-            interpreter: path of the Python to run, 3.9 or newer; None to use the program's own.
+            interpreter: path of the Python to run, 3.9 or newer; None to use the Python of this process.
 
         Raises:
             OSError: the process cannot be started.
@@ -192,7 +192,7 @@ class ServingProcess(KillableProcess):
             self.connection, connection = socket.socketpair()
             ours.callback(self.connection.close)
             theirs.callback(connection.close)
-            # Nothing is written to it: it closes when this process ends.
+            # Nothing is written to the lifeline. The process ends when its other end is closed, as when the run ends.
             lifeline, _ = open_pipe(theirs, ours)
             super().__init__(
                 [
@@ -206,15 +206,15 @@ class ServingProcess(KillableProcess):
                 stderr=output,
                 pass_fds=(connection.fileno(), lifeline),
             )
-            self._held = ours.pop_all()
+            self._open_resources = ours.pop_all()
 
     def disconnect(self) -> None:
-        """Close the connection and the pipe whose end tells the process that the run has ended."""
-        self._held.close()
+        """Close the connection and the lifeline, after which the process ends."""
+        self._open_resources.close()
 
 
 def open_pipe(read_end: ExitStack, write_end: ExitStack) -> tuple[int, int]:
-    """Open a pipe whose ends are closed by the given stacks."""
+    """Open a pipe and return its file descriptors for reading and writing; the exit stacks close them."""
     reading, writing = os.pipe()
     read_end.callback(os.close, reading)
     write_end.callback(os.close, writing)
@@ -222,54 +222,54 @@ def open_pipe(read_end: ExitStack, write_end: ExitStack) -> tuple[int, int]:
 
 
 class OutputTail:
-    """Stores the last `limit` bytes of a stream, and a margin before them so that secrets can be found whole."""
+    """Stores the last `limit` bytes of a stream, and some bytes before them, so that redaction finds whole secrets."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit + MARGIN
         self._parts: deque[bytes] = deque()
-        self._held = 0
+        self._size = 0
         self._cut = False
 
     def feed(self, data: bytes) -> None:
         """Append `data` and drop the oldest bytes beyond the limit."""
         self._parts.append(data[-self._limit :])
-        self._held += len(self._parts[-1])
+        self._size += len(self._parts[-1])
         self._cut |= len(data) > self._limit
-        while self._held - len(self._parts[0]) >= self._limit:
-            self._held -= len(self._parts.popleft())
+        while self._size - len(self._parts[0]) >= self._limit:
+            self._size -= len(self._parts.popleft())
             self._cut = True
 
     def foreign(self) -> Foreign:
-        """Return the stored end of the stream."""
+        """Return the stored bytes."""
         held = b"".join(self._parts)
         return Foreign(held[-self._limit :], cut=self._cut or len(held) > self._limit)
 
     def clear(self) -> None:
         """Drop all stored bytes."""
         self._parts.clear()
-        self._held = 0
+        self._size = 0
         self._cut = False
 
 
 def _kill_tree(pid: int, mark: str) -> None:
-    """Kill the process group led by `pid`, then every process that carries `mark`.
+    """Kill the process group that `pid` leads, then all processes with the environment variable `mark`.
 
-    The group contains all descendants that did not leave it. On Linux, descendants in their own session are found in
-    `/proc` by the inherited mark; one that also cleared its environment escapes.
+    The group contains the descendants that did not leave it. On Linux, those that left it are found in `/proc` by the
+    inherited mark. A descendant that left the group and also cleared its environment is not found.
     """
     _signal_group(pid, signal.SIGKILL)
     for _ in range(_SWEEPS):
-        marked, unsettled = _find_marked(mark)
+        marked, changing_program = _find_marked(mark)
         for process in marked:
             _signal(process, signal.SIGKILL)
-        if not marked and not unsettled:
+        if not marked and not changing_program:
             return
-        if unsettled:
-            time.sleep(_SETTLING_S)
+        if changing_program:
+            time.sleep(_PROGRAM_CHANGE_S)
 
 
 def _signal_group(pid: int, number: signal.Signals) -> None:
-    """Send a signal to the process group led by `pid`; a group that is gone is no error."""
+    """Send a signal to the process group that `pid` leads, if the group still exists."""
     try:
         os.killpg(pid, number)
     except (ProcessLookupError, PermissionError):  # macOS answers EPERM for a group of zombies
@@ -277,7 +277,7 @@ def _signal_group(pid: int, number: signal.Signals) -> None:
 
 
 def exit_phrase(returncode: int) -> str:
-    """Return a clause about how a process ended: `exited with code 3`, `was killed by SIGSEGV`."""
+    """Return how a process ended, as a clause: `exited with code 3`, `was killed by SIGSEGV`."""
     if returncode >= 0:
         return f"exited with code {returncode}"
     try:
@@ -294,9 +294,9 @@ def _signal(pid: int, number: signal.Signals) -> None:
 
 
 def _find_marked(mark: str) -> tuple[list[int], bool]:
-    """Return the ids of living processes that carry the mark, and whether a process's environment cannot be read yet.
+    """Return the ids of living processes with the mark, and whether a process is just replacing its program.
 
-    The environment of a process is empty after its end, and for a moment while it executes another program.
+    While a process replaces its program (execve), its environment cannot be read, so it must be checked again.
     """
     needle = f"{MARK_VARIABLE}={mark}".encode()
     try:
@@ -304,23 +304,23 @@ def _find_marked(mark: str) -> tuple[list[int], bool]:
     except OSError:
         return [], False
     marked = []
-    unsettled = False
+    changing_program = False
     for entry in entries:
         try:
             environment = _read_file(f"/proc/{entry}/environ")
             if needle in environment:
                 marked.append(int(entry))
             elif not environment:
-                unsettled |= _is_changing_program(_read_file(f"/proc/{entry}/stat"))
+                changing_program |= _is_changing_program(_read_file(f"/proc/{entry}/stat"))
         except OSError:
             continue
-    return marked, unsettled
+    return marked, changing_program
 
 
 def _is_changing_program(stat: bytes) -> bool:
-    """Return whether a process without environment is about to execute another program.
+    """Return whether a process whose environment is empty is just replacing its program.
 
-    Such a process is alive, is not a kernel thread, and its environment has no address yet.
+    It is if it is alive, is not a kernel thread, and its environment has no address yet.
 
     Source: proc(5), `/proc/pid/stat`, fields 3 (state), 9 (flags) and 50 (env_start).
     """

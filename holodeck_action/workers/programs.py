@@ -10,11 +10,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _MOST_LINKS = 40
-"""Maximum number of links that the system follows (path_resolution(7))."""
+"""Maximum number of symbolic links that the system follows for one path (path_resolution(7))."""
 
 
 def leads_into(path: str | Path, folder: str) -> bool:
-    """Return whether a path is in a folder, or leads into it by symbolic links; `folder` must have no links."""
+    """Return whether a path is in a folder, or leads into it through symbolic links.
+
+    `folder` must be absolute and contain no symbolic links. A path with too many links counts as leading into it.
+    """
     place = os.fspath(path)
     for _ in range(_MOST_LINKS):
         above, name = os.path.split(place)

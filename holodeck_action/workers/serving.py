@@ -1,10 +1,11 @@
-"""Answers calls inside the worker process, on Python 3.9 or newer.
+"""Answers the calls of the run inside a worker process, on Python 3.9 or newer.
 
-Messages are framed JSON on a separate connection, so that printed output cannot break the protocol. A request is `{id,
-op, reference, max_bytes, …}`, an answer `{id, value}` or `{id, error}`, with `files` if files of the checkout have been
-imported since the last answer, and with `spans` (see `Recorder.end`) if they are collected. Operations: `check`,
-`grade`, `source`, `ask` for graders and targets; `rows` for cases; `describe`, `prepare`, `tool` for functions of a
-model. A request for a callable in a file has `file` and `function`; `reference` is then only a name for messages.
+Messages (see `frames`) use a separate connection, so that printed output cannot break the protocol. A request is `{id,
+op, reference, max_bytes, …}`. An answer is `{id, value}` or `{id, error}`, with `files` if files of the checkout have
+been imported since the last answer, and with `spans` (see `Recorder.end`) if spans are collected. The operations (`op`)
+are `check` (imports a callable), `grade` and `source` for graders, `ask` for targets, `rows` for cases, and `describe`,
+`prepare` and `tool` for function tools. Requests for function tools have `file` and `function`; their `reference` is
+only a name for messages.
 """
 
 from __future__ import annotations
@@ -22,18 +23,18 @@ from typing import TYPE_CHECKING, Any
 from holodeck_action.workers.code_errors import CallError, UserFolders
 from holodeck_action.workers.frames import CONNECTION_LOST, HEADER, pack, unpack
 from holodeck_action.workers.json_values import PlainConverter
-from holodeck_action.workers.pieces import collect_reply, is_streamed
+from holodeck_action.workers.streamed_reply import collect_reply, is_streamed
 
 if TYPE_CHECKING:
-    from holodeck_action.workers.event_loop import LastingLoop
+    from holodeck_action.workers.event_loop import PersistentEventLoop
 
 
 _FILES_PER_ANSWER = 200
-"""Maximum number of imported files in one answer, so that they fit beside its content."""
+"""Maximum number of imported files in one answer, so that the answer does not exceed its size limit."""
 
 
 def _file_of(module: object) -> object:
-    """Return the `__file__` of an entry in `sys.modules`, which may be any object of user code, even None."""
+    """Return the `__file__` of a value in `sys.modules`, which user code may have set to any object."""
     try:
         # Not `getattr`: a module that loads lazily would load now.
         return object.__getattribute__(module, "__dict__").get("__file__")
@@ -42,7 +43,12 @@ def _file_of(module: object) -> object:
 
 
 def serve(connection: int, folder: str) -> None:
-    """Answer calls of user code, which can import its own modules and the documented import names."""
+    """Answer calls of user code until the connection ends.
+
+    Args:
+        connection: file descriptor of the connection to the run.
+        folder: absolute path of the suite's folder, first on the module path; the working folder is second.
+    """
     import holodeck_action.compat  # noqa: F401
 
     current = os.getcwd()
@@ -56,13 +62,13 @@ class Server:
     def __init__(self, connection: int, folder: str, current: str) -> None:
         self._connection = connection
         self._folder = folder
-        self._places = UserFolders(folder, current)
+        self._user_folders = UserFolders(folder, current)
         self._process = os.getpid()
         self._callables: dict[str, Callable[..., Any]] = {}
-        self._with_request: dict[str, bool] = {}
-        self._loop: LastingLoop | None = None
+        self._takes_request: dict[str, bool] = {}
+        self._loop: PersistentEventLoop | None = None
         self._recorder: Any = None
-        self._inside: Callable[[], AbstractContextManager[None]] = nullcontext
+        self._span_context: Callable[[], AbstractContextManager[None]] = nullcontext
         self._modules = set(sys.modules)
         self._unreported: list[str] = []
 
@@ -72,7 +78,7 @@ class Server:
             request = unpack(self._read(int.from_bytes(header, "big")))
             reply = self._answer(request)
             if os.getpid() != self._process:
-                # A forked child of user code returned here: only the worker itself answers.
+                # User code has forked: only the worker itself answers, not the child.
                 os._exit(0)
             for stream in (sys.stdout, sys.stderr):
                 with suppress(Exception):
@@ -85,13 +91,16 @@ class Server:
             self._loop.close()
 
     def _new_files(self) -> list[str]:
-        """Return files of the checkout imported since the last call; files beyond a limit are left for later calls."""
+        """Return the files of the checkout that were imported since the last call of this method, up to a limit.
+
+        Files beyond the limit are returned by later calls.
+        """
         if len(sys.modules) != len(self._modules):
             for name, module in list(sys.modules.items()):
                 if name not in self._modules:
                     self._modules.add(name)
                     file = _file_of(module)
-                    if isinstance(file, str) and self._places.relative_path(file) is not None:
+                    if isinstance(file, str) and self._user_folders.relative_path(file) is not None:
                         self._unreported.append(file)
         reported, self._unreported = self._unreported[:_FILES_PER_ANSWER], self._unreported[_FILES_PER_ANSWER:]
         return reported
@@ -102,10 +111,10 @@ class Server:
         except CallError as failure:
             return {"error": failure.as_data()}
         except BaseException as error:  # noqa: BLE001 - user code raises what it likes
-            return {"error": self._places.failure_of(error).as_data()}
+            return {"error": self._user_folders.call_error_for(error).as_data()}
 
     def _perform(self, request: dict[str, Any]) -> Any:
-        function = self._find(request)
+        function = self._find_callable(request)
         max_bytes = request["max_bytes"]
         op = request["op"]
         if op == "grade":
@@ -116,75 +125,72 @@ class Server:
         if op == "source":
             from holodeck_action.workers.grading import source_digest
 
-            return source_digest(request["reference"], function, self._places)
+            return source_digest(request["reference"], function, self._user_folders)
         if op == "ask":
-            asked = request["request"]
-            more = (asked,) if self._with_request[request["reference"]] else ()
-            with self._collect_spans(asked):
+            turn_request = request["request"]
+            more = (turn_request,) if self._takes_request[request["reference"]] else ()
+            with self._collect_spans(turn_request):
                 begun = time.monotonic()
-                reply = self._await_result(function(asked["messages"], *more))
+                reply = self._await_result(function(turn_request["messages"], *more))
                 if is_streamed(reply):
                     reply = collect_reply(reply, self._await_result, begun, max_bytes)
                 return PlainConverter(max_bytes).convert(reply, "the reply")
         if op in ("describe", "prepare", "tool"):
-            # "prepare" only imports, so that the import does not count as the tool's time.
+            # For "prepare", importing is all: so the time of the import does not count as the tool's.
             from holodeck_action.workers import tool_functions
 
             if op == "describe":
                 return tool_functions.describe(function)
             if op == "tool":
                 return tool_functions.bounded_result(
-                    self._await_result(tool_functions.call(function, request["args"])), max_bytes
+                    self._await_result(tool_functions.call_by_name(function, request["args"])), max_bytes
                 )
         if op == "rows":
-            from holodeck_action.workers.rows import write_rows
+            from holodeck_action.workers.row_writer import write_rows
 
             values = self._await_result(function(**request["args"]))
             return write_rows(values, self._await_result, request["rows"], max_bytes)
         return None
 
-    def _collect_spans(self, asked: dict[str, Any]) -> AbstractContextManager[None]:
-        """Begin to collect the spans of a turn, if requested; spans created inside the context belong to its trace."""
+    def _collect_spans(self, request: dict[str, Any]) -> AbstractContextManager[None]:
+        """Return a context manager in which the spans of a turn are collected, if the run wants spans."""
         if self._recorder is not None:
             self._recorder.begin()
-            self._inside = partial(self._recorder.inside, asked["traceparent"])
-        return self._inside()
+            self._span_context = partial(self._recorder.inside, request["traceparent"])
+        return self._span_context()
 
-    def _find(self, request: dict[str, Any]) -> Callable[..., Any]:
+    def _find_callable(self, request: dict[str, Any]) -> Callable[..., Any]:
         reference = request["reference"]
         if reference not in self._callables:
             if "file" in request:
-                found = load_from_file(request["file"], request["function"], self._folder, self._places)
+                found = load_callable_from_file(request["file"], request["function"], self._folder, self._user_folders)
             else:
-                found = load(reference, self._places, self._await_result)
+                found = load_callable(reference, self._user_folders, self._await_result)
             if request.get("spans") and self._recorder is None:
-                # After the import, so that the project's own setup comes first.
+                # After the import, so that the project's own OpenTelemetry setup comes first.
                 from holodeck_action.seam import registry
 
                 observer = registry.observer()
                 assert observer is not None
                 self._recorder = registry.resolve(observer.recorder)()
             self._callables[reference] = found
-            # Done in "check", when no deadline of a turn runs.
-            self._with_request[reference] = request["op"] == "check" and needs_second_argument(found)
+            # Computed for "check", which does not count against the time limit of a turn.
+            self._takes_request[reference] = request["op"] == "check" and needs_second_argument(found)
         return self._callables[reference]
 
     def _await_result(self, value: Any) -> Any:
-        """Return a value, or the result of awaiting it.
-
-        All calls share one event loop, so that network clients kept by user code stay usable.
-        """
+        """Return the result of an awaitable; any other value unchanged."""
         if not hasattr(type(value), "__await__"):
             return value
         if self._loop is None:
             # Imported late: sync code does not need asyncio.
-            from holodeck_action.workers.event_loop import LastingLoop
+            from holodeck_action.workers.event_loop import PersistentEventLoop
 
-            self._loop = LastingLoop()
-        return self._loop.run(value, self._inside)
+            self._loop = PersistentEventLoop()
+        return self._loop.run(value, self._span_context)
 
     def _read(self, size: int) -> bytes:
-        """Return exactly `size` bytes; empty if the connection has ended."""
+        """Read exactly `size` bytes; return empty bytes if the connection has ended."""
         parts = []
         while size:
             part = self._transfer(os.read, min(size, 1 << 20))
@@ -208,13 +214,13 @@ class Server:
             os._exit(CONNECTION_LOST)
 
 
-def load(reference: str, places: UserFolders, wait_for: Callable[[Any], Any]) -> Callable[..., Any]:
-    """Import `module:callable` and return the callable, or adapt the agent of `framework:module:agent` to a callable.
+def load_callable(reference: str, user_folders: UserFolders, wait_for: Callable[[Any], Any]) -> Callable[..., Any]:
+    """Import a callable or an agent of a framework, and return the callable, or a callable that runs the agent.
 
     Args:
-        reference: what to import.
-        places: the folders of user code, for names of files in messages.
-        wait_for: returns a value, or the result of awaiting it.
+        reference: `module:callable` or `framework:module:agent`.
+        user_folders: the folders of user code, for names of files in messages.
+        wait_for: returns the result of an awaitable; any other value unchanged.
 
     Raises:
         CallError: the module does not exist (code `missing_module`), importing it fails (`import_failed`), it lacks the
@@ -222,7 +228,7 @@ def load(reference: str, places: UserFolders, wait_for: Callable[[Any], Any]) ->
     """
     *framework, module_name, attribute = reference.split(":")
     if framework:
-        from holodeck_action.workers.adapting import check_packages
+        from holodeck_action.workers.agent_adapters import check_packages
 
         check_packages(framework[0])
     try:
@@ -231,51 +237,53 @@ def load(reference: str, places: UserFolders, wait_for: Callable[[Any], Any]) ->
         if error.name is not None and f"{module_name}.".startswith(f"{error.name}."):
             raise CallError(
                 "missing_module",
-                f"there is no module {error.name} in the suite's folder, the current directory or what is installed",
+                f"there is no module {error.name} in the suite's folder, the current directory or the installed "
+                "packages",
             ) from None
-        raise _import_error(module_name, error, places) from None
+        raise _import_error(module_name, error, user_folders) from None
     except BaseException as error:  # noqa: BLE001 - importing runs user code, which may even try to exit
-        raise _import_error(module_name, error, places) from None
+        raise _import_error(module_name, error, user_folders) from None
     shown = f"the module {module_name}"
     if framework:
         found = _attribute_of(module, attribute, shown)
-        return _adapt_agent(framework[0], found, f"{attribute} in {shown}", places, wait_for)
+        return _adapt_agent(framework[0], found, f"{attribute} in {shown}", user_folders, wait_for)
     return _callable_of(module, attribute, shown)
 
 
 def _adapt_agent(
-    framework: str, found: object, shown: str, places: UserFolders, wait_for: Callable[[Any], Any]
+    framework: str, found: object, shown: str, user_folders: UserFolders, wait_for: Callable[[Any], Any]
 ) -> Callable[..., Any]:
-    from holodeck_action.workers.adapting import adapt, factory_of
+    from holodeck_action.workers.agent_adapters import adapt, agent_factory
 
     agent = found
-    if (factory := factory_of(framework, found, shown)) is not None:
+    if (factory := agent_factory(framework, found, shown)) is not None:
         try:
             agent = wait_for(factory())
         except BaseException as error:  # noqa: BLE001 - it is the suite's code
-            raise places.failure_of(error, f"{shown} raised", "import_failed") from None
+            raise user_folders.call_error_for(error, f"{shown} raised", "import_failed") from None
         shown = f"the result of {shown}"
     try:
         return adapt(framework, agent, shown)
     except CallError:
         raise
     except BaseException as error:  # noqa: BLE001 - importing a framework runs its code
-        raise _import_error(framework, error, places) from None
+        raise _import_error(framework, error, user_folders) from None
 
 
-def load_from_file(file: str, function: str, folder: str, places: UserFolders) -> Callable[..., Any]:
-    """Run a file as a module, once per process, and return a callable in it.
+def load_callable_from_file(file: str, function: str, folder: str, user_folders: UserFolders) -> Callable[..., Any]:
+    """Load a file as a module, once per process, and return a callable in it.
 
-    A file that can be imported by name is imported, so that it shares state with other modules that import it.
+    A file that can be imported by name is imported under that name, so that other modules that import it see the same
+    state.
 
     Args:
         file: path of the file, relative to the suite's folder.
         function: name of the callable.
         folder: absolute path of the suite's folder.
-        places: the folders of user code, for names of files in messages.
+        user_folders: the folders of user code, for names of files in messages.
 
     Raises:
-        CallError: see `load`.
+        CallError: see `load_callable`.
     """
     path = os.path.normpath(os.path.join(folder, file))
     if not os.path.isfile(path):
@@ -283,7 +291,7 @@ def load_from_file(file: str, function: str, folder: str, places: UserFolders) -
     try:
         module = _module_of_file(path, folder)
     except BaseException as error:  # noqa: BLE001 - importing runs user code, which may even try to exit
-        raise _import_error(file, error, places) from None
+        raise _import_error(file, error, user_folders) from None
     return _callable_of(module, function, file)
 
 
@@ -307,7 +315,7 @@ def _module_of_file(path: str, folder: str) -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = module_from_spec(spec)
-    # Dataclasses and pickles look their module up.
+    # Dataclasses and pickle look up a class's module in `sys.modules`.
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
@@ -343,8 +351,8 @@ def needs_second_argument(function: Callable[..., Any]) -> bool:
     return len(places) > 1 and places[1].default is inspect.Parameter.empty
 
 
-def _import_error(name: str, error: BaseException, places: UserFolders) -> CallError:
-    return places.failure_of(error, f"importing {name} raised", "import_failed")
+def _import_error(name: str, error: BaseException, user_folders: UserFolders) -> CallError:
+    return user_folders.call_error_for(error, f"importing {name} raised", "import_failed")
 
 
 def _suggestion(attribute: str, module: object) -> str:

@@ -1,4 +1,4 @@
-"""Daemon threads for computations: they do not block the event loop, and a hung thread does not delay the exit."""
+"""Daemon threads for computations, which do not block the event loop. A hung thread does not delay the exit."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ T = TypeVar("T")
 
 
 class DaemonThreads:
-    """A small pool of daemon threads, started when they are first needed.
+    """A small pool of daemon threads, each started when it is first needed.
 
-    A call into C code that never returns may hold the interpreter lock and block all threads; Python code does not.
+    C code that never returns may hold the interpreter lock, and then blocks all threads of the process.
     """
 
     def __init__(self, size: int = 2) -> None:
@@ -36,14 +36,14 @@ class DaemonThreads:
         return future
 
     def replace_hung(self) -> None:
-        """Allow one more thread, to replace a thread whose job hangs."""
+        """Allow one more thread, in place of a thread whose job hangs."""
         with self._lock:
             self._size += 1
             if not self._jobs.empty():
                 self._start()
 
     def close(self) -> None:
-        """Let the threads end after all submitted jobs, without waiting for that."""
+        """End the threads after all submitted jobs; does not wait for them."""
         with self._lock:
             for _ in range(self._started):
                 self._jobs.put(None)

@@ -1,7 +1,7 @@
-"""Functions that a model calls as tools: their description and their results (used inside the worker process).
+"""JSON schemas of function tools from their signatures, and their results as JSON (used inside the worker process).
 
-HoloDeck's format supports str, int, float, bool, list and dict, and treats other types as str. The schemas made here
-also describe types of the typing module.
+HoloDeck's format supports the type hints str, int, float, bool, list and dict, and treats others as str. These schemas
+also support types of the typing module.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ def describe(function: Callable[..., Any]) -> dict[str, Any]:
     """Describe the parameters of a function.
 
     Returns:
-        `{schema, required, names, open}`: JSON schema of all arguments as one object; names of the parameters without a
-        default; names of all parameters; whether the function takes other arguments (`**kwargs`, or an unreadable
-        signature).
+        `{schema, required, names, open}`: `schema` is the JSON schema of an object with all arguments, `required` has
+        the names of the parameters without a default, `names` the names of all parameters. `open` is whether the
+        function accepts other arguments: it has `**kwargs`, or its signature cannot be read.
     """
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):  # some builtins have none
         return {"schema": {"type": "object", "properties": {}}, "required": [], "names": [], "open": True}
-    hints = _hints(function)
+    hints = _type_hints(function)
     notes = _parameter_notes(inspect.getdoc(function) or "")
     parameters = [parameter for parameter in signature.parameters.values() if parameter.kind in _NAMED]
     required = [parameter.name for parameter in parameters if parameter.default is _Parameter.empty]
     is_open = any(parameter.kind is _Parameter.VAR_KEYWORD for parameter in signature.parameters.values())
     properties = {}
     for parameter in parameters:
-        schema = _schema(hints.get(parameter.name, parameter.annotation))
+        schema = _schema_of_hint(hints.get(parameter.name, parameter.annotation))
         if parameter.name in notes:
             schema.setdefault("description", notes[parameter.name])
         if parameter.default is not _Parameter.empty and _is_json(parameter.default):
@@ -69,8 +69,8 @@ def describe(function: Callable[..., Any]) -> dict[str, Any]:
     }
 
 
-def _hints(function: Callable[..., Any]) -> dict[str, Any]:
-    """Return the evaluated type hints by parameter; an unknown name affects only the hint that contains it."""
+def _type_hints(function: Callable[..., Any]) -> dict[str, Any]:
+    """Return the evaluated type hint of each parameter; str for a hint that cannot be evaluated."""
     plain: Any = function if inspect.isroutine(function) else type(function).__call__
     plain = inspect.unwrap(plain)
     names = getattr(inspect.unwrap(getattr(plain, "__func__", plain)), "__globals__", {})
@@ -84,7 +84,7 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
     return hints
 
 
-def _schema(hint: Any, depth: int = 0) -> dict[str, Any]:
+def _schema_of_hint(hint: Any, depth: int = 0) -> dict[str, Any]:
     if hint is Any or hint is object or depth > _MAX_DEPTH:
         return {}
     if hint in (None, type(None)):
@@ -95,9 +95,9 @@ def _schema(hint: Any, depth: int = 0) -> dict[str, Any]:
     if origin is typing.Literal:
         return _enum_schema(list(arguments))
     if origin in _UNIONS:
-        return _union_schema([_schema(argument, depth + 1) for argument in arguments])
+        return _union_schema([_schema_of_hint(argument, depth + 1) for argument in arguments])
     if origin in _QUALIFIERS:
-        return _schema(arguments[0], depth + 1)
+        return _schema_of_hint(arguments[0], depth + 1)
     kind = origin or hint
     if not isinstance(kind, type):
         return {"type": "string"}
@@ -109,16 +109,16 @@ def _schema(hint: Any, depth: int = 0) -> dict[str, Any]:
         return {"type": _SIMPLE[kind]}
     if kind in _LISTS:
         items = [argument for argument in arguments if argument is not Ellipsis]
-        # A tuple of several types has no single type of item.
-        return {"type": "array", "items": _schema(items[0], depth + 1) if len(items) == 1 else {}}
+        # The items of a tuple with several types have no common type.
+        return {"type": "array", "items": _schema_of_hint(items[0], depth + 1) if len(items) == 1 else {}}
     if kind in _MAPPINGS:
-        values = _schema(arguments[1], depth + 1) if len(arguments) == 2 else {}
+        values = _schema_of_hint(arguments[1], depth + 1) if len(arguments) == 2 else {}
         return {"type": "object", "additionalProperties": values} if values else {"type": "object"}
     return {"type": "string"}
 
 
 def _annotated_schema(arguments: tuple[Any, ...], depth: int) -> dict[str, Any]:
-    schema = _schema(arguments[0], depth + 1)
+    schema = _schema_of_hint(arguments[0], depth + 1)
     notes = [note if isinstance(note, str) else getattr(note, "description", None) for note in arguments[1:]]
     note = next((note for note in notes if isinstance(note, str)), None)
     return {**schema, "description": note[:_MAX_DESCRIPTION]} if note else schema
@@ -149,7 +149,7 @@ def _typed_dict_schema(kind: Any, depth: int) -> dict[str, Any]:
         return {"type": "object"}
     return {
         "type": "object",
-        "properties": {name: _schema(hint, depth + 1) for name, hint in hints.items()},
+        "properties": {name: _schema_of_hint(hint, depth + 1) for name, hint in hints.items()},
         "required": sorted(kind.__required_keys__),
         "additionalProperties": False,
     }
@@ -161,7 +161,7 @@ _FIELD = re.compile(r"^:param (?:[^:]*\s)?(\w+):\s*(.*)$")
 
 
 def _parameter_notes(docstring: str) -> dict[str, str]:
-    """Return the descriptions of parameters in a docstring in Google's (`Args:`) or Sphinx's style (`:param name:`)."""
+    """Return the descriptions of parameters in a docstring of Google's (`Args:`) or Sphinx's style (`:param name:`)."""
     notes: dict[str, list[str]] = {}
     section = None
     current: list[str] | None = None
@@ -198,13 +198,13 @@ def _is_json(value: Any) -> bool:
 
 
 MOST_BYTES = 64 * 1024 * 1024
-"""Maximum bytes of a result before it is cut; a larger one is an error."""
+"""Maximum bytes of a result that is cut to its limit; a larger result is an error."""
 
 _AS_TEXT = (("decimal", "Decimal"), ("uuid", "UUID"), ("pathlib", "PurePath"))
 _AS_ISO_TEXT = (("datetime", "date"), ("datetime", "time"))
 
 
-def call(function: Callable[..., Any], args: Mapping[str, Any]) -> Any:
+def call_by_name(function: Callable[..., Any], args: Mapping[str, Any]) -> Any:
     """Call a function with arguments by name, including positional-only parameters."""
     try:
         parameters = inspect.signature(function).parameters
@@ -217,21 +217,21 @@ def call(function: Callable[..., Any], args: Mapping[str, Any]) -> Any:
 
 
 def bounded_result(value: Any, max_bytes: int) -> dict[str, Any]:
-    """Return the result of a function as a JSON value of bounded size.
+    """Return the result of a function as a JSON value of limited size.
 
     Args:
         value: the result: JSON values, dataclass instances, pydantic models, enumerations, sets, dates and times,
             decimals, UUIDs or paths.
-        max_bytes: maximum size of the result's text, in bytes of UTF-8.
+        max_bytes: maximum size of the text, in bytes of UTF-8. The text is the result if it is a string, else its JSON.
 
     Returns:
-        `{value, bytes, cut}`; `bytes` is the size of the whole text (the value itself, or its JSON). If that exceeds
-        `max_bytes`, `value` is the beginning of the text.
+        `{value, bytes, cut}`: the result, the size of the complete text, and whether the text exceeds `max_bytes`.
+        `value` is then only the beginning of the text.
 
     Raises:
         CallError: the value cannot be converted (code `not_json`), or is larger than `MOST_BYTES` (`too_large`).
     """
-    plain = _Values(MOST_BYTES).convert(value, "the result")
+    plain = _ResultConverter(MOST_BYTES).convert(value, "the result")
     text = plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
     data = text.encode("utf-8", "replace")
     if len(data) <= max_bytes:
@@ -239,7 +239,7 @@ def bounded_result(value: Any, max_bytes: int) -> dict[str, Any]:
     return {"value": data[:max_bytes].decode("utf-8", "ignore"), "bytes": len(data), "cut": True}
 
 
-class _Values(PlainConverter):
+class _ResultConverter(PlainConverter):
     def convert(self, value: object, path: str, depth: int = 0) -> Any:
         return super().convert(_simplify(value), path, depth)
 
@@ -250,7 +250,7 @@ def _simplify(value: Any) -> Any:
     if isinstance(value, enum.Enum):
         return value.value
     if isinstance(value, (set, frozenset)):
-        # The order of a set of texts differs from process to process.
+        # Sorted, because the order of a set of strings differs between processes.
         return sorted(value, key=repr)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
@@ -262,7 +262,7 @@ def _simplify(value: Any) -> Any:
 
 
 def _is_one_of(value: object, classes: tuple[tuple[str, str], ...]) -> bool:
-    """Return whether a value is an instance of one of the classes, given as (module, name) and not imported."""
+    """Return whether a value is an instance of one of the classes (module, name), without importing their modules."""
     return any(
         module in sys.modules and isinstance(value, getattr(sys.modules[module], name)) for module, name in classes
     )

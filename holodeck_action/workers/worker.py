@@ -1,10 +1,11 @@
-"""The script of every worker process: it prepares the process, then lets a module of this package answer requests.
+"""The script of every worker process. It sets up the process, then calls `serve` of a module of this package.
 
-The script and the modules that it imports use only the standard library of Python 3.9 or newer: the interpreter may be
-the project's, which has none of our packages.
+The script and the modules that it imports use only the standard library of Python 3.9 or newer, because they may run in
+the project's Python, which has none of the packages that holodeck-action needs.
 
-Arguments: file descriptor of the connection, file descriptor of the lifeline, a folder, the folder of our package, and
-the name of the module whose `serve(connection, folder)` answers until the connection ends.
+Arguments: file descriptor of the connection to the run, file descriptor of the lifeline (a pipe that closes when the
+run ends), a folder, the folder of this package, and the name of the module. Its `serve(connection, folder)` answers
+requests until the connection ends.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from importlib.util import spec_from_file_location
 
 
 def main() -> None:
-    """Prepare the process, and answer requests until the connection ends."""
+    """Set up the process, and answer requests until the connection ends."""
     connection, lifeline, folder, package_folder, server = int(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:]
     prepare(connection, lifeline)
     if not getattr(sys.flags, "safe_path", False):
-        # The folder of this script, whose modules must not hide others.
+        # Removes the folder of this script, whose modules must not hide other modules.
         del sys.path[0]
-    # First in `sys.meta_path`, so that no module of the suite hides ours.
+    # First, so that no module of the suite hides this package.
     sys.meta_path.insert(0, OurPackage(package_folder))
     from importlib import import_module
 
@@ -35,13 +36,13 @@ def main() -> None:
 
 
 class OurPackage:
-    """Makes only this package importable: packages installed in the same folder stay off the module path."""
+    """Import finder for this package, without other packages that are installed in the same folder."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
-        """Return the spec of the package; None for every other module (submodules are found by the package itself)."""
+        """Return the spec of this package; None for other modules. (The package finds its submodules itself.)"""
         if name != os.path.basename(self._folder):
             return None
         file = os.path.join(self._folder, "__init__.py")
@@ -49,7 +50,12 @@ class OurPackage:
 
 
 def prepare(connection: int, lifeline: int) -> None:
-    """Set up the process to end with the run, to keep its connection from child processes, and to print crash dumps."""
+    """Make the process end with the run, hide the connection from child processes, and enable crash dumps.
+
+    Args:
+        connection: file descriptor of the connection to the run.
+        lifeline: file descriptor of the pipe that closes when the run ends.
+    """
     _die_with_the_run(lifeline)
     os.set_inheritable(connection, False)
     faulthandler.enable()
@@ -59,9 +65,9 @@ def prepare(connection: int, lifeline: int) -> None:
 
 
 def _die_with_the_run(lifeline: int) -> None:
-    """Have the kernel kill this process group when the run ends in any way, which closes the other end of a pipe.
+    """Make the kernel kill this process group when the lifeline closes, as it does when the run ends or crashes.
 
-    Only on Linux, where a pipe can send any signal; elsewhere an idle worker ends with its connection.
+    Only on Linux. On other systems an idle worker ends when its connection ends.
     """
     os.set_inheritable(lifeline, False)
     if sys.platform == "linux":

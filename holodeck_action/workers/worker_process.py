@@ -1,4 +1,4 @@
-"""A worker process as the run controls it: it performs one call at a time and ends with all its descendants."""
+"""A worker process, from the side of the run. It performs one call at a time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 
 from holodeck_action.text.foreign import Foreign, Redact
 from holodeck_action.text.plain import cut
-from holodeck_action.workers.code_errors import LONGEST_WORDS, SENT_WORDS, UserCodeError, UserFolders
+from holodeck_action.workers.code_errors import MAX_EXCEPTION_CHARS, MAX_SENT_CHARS, UserCodeError, UserFolders
 from holodeck_action.workers.frames import (
     CONNECTION_LOST,
     ENVELOPE,
@@ -29,30 +29,37 @@ from holodeck_action.workers.permission import CodeAllowed, NoCode
 from holodeck_action.workers.processes import OutputTail, ServingProcess, exit_phrase, open_pipe
 
 OUTPUT_KEPT = 64 * 1024
-"""Maximum bytes of a call's output that are kept, from its end."""
+"""Maximum bytes of a call's printed output that are kept; the last bytes are kept."""
 
 MAX_OUTPUT = 64 * 1024 * 1024
-"""Bytes one call may print before its process is ended: reading more would slow down the run."""
+"""Maximum bytes that one call may print; then its process is killed, because reading more would slow down the run."""
 
 _CHUNK = 64 * 1024
 _DRAINS = 8
-"""Maximum reads of output after an answer: enough for a full pipe; bounded, as a thread may print forever."""
+"""Maximum reads of output after an answer: enough for a full pipe, but limited, since a thread may print forever."""
 
 _EXIT_GRACE_S = 1.0
-"""Seconds for a worker to end by itself, so that exit handlers run and temporary files are removed."""
+"""Seconds to wait until a worker ends, so that exit handlers run and temporary files are removed; then it is killed."""
 
 _KILLED_S = 5.0
 """Seconds to wait for the system to report the end of a killed process."""
 
 USER_CODE = "holodeck_action.workers.serving"
-"""The module that runs user code in its process."""
-Imported = Callable[[Sequence[str]], None]
-"""Called with absolute paths of files; user code may have forged them."""
+"""Name of the module that answers calls of user code in a worker."""
+
+OnImport = Callable[[Sequence[str]], None]
+"""Called with absolute paths of imported files, which user code may have forged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of a call: JSON value, last part of the output without secrets, and spans (see `Recorder.end`)."""
+    """The result of a call.
+
+    Attributes:
+        value: the result as a JSON value.
+        output: last part of the text that the call printed, without secrets.
+        spans: the call's spans (see `Recorder.end`); None if no spans were collected.
+    """
 
     value: Any
     output: str
@@ -60,12 +67,12 @@ class Outcome:
 
 
 class WorkerProcess:
-    """A worker process; it must be created inside a running event loop.
+    """A worker process. An instance must be created inside a running event loop.
 
     Attributes:
-        settled: whether no call is in progress or was interrupted, so that the worker can perform another one.
-        loaded: references of callables that the worker has imported.
-        gone: future that is done when the process has ended and its resources are released.
+        reusable: whether the last call was answered, so that the worker can perform another one.
+        imported_references: references of callables that the worker has imported.
+        ended: future that is done when the process has ended and its resources are released.
     """
 
     def __init__(
@@ -74,7 +81,7 @@ class WorkerProcess:
         environ: Mapping[str, str],
         cwd: Path,
         server: str = USER_CODE,
-        imported: Imported = lambda files: None,
+        on_import: OnImport = lambda files: None,
         interpreter: Path | None = None,
         spans: bool = False,
         *,
@@ -88,8 +95,8 @@ class WorkerProcess:
             environ: the whole environment of the process.
             cwd: absolute path of the working folder.
             server: name of the module that answers in the process, such as `USER_CODE`.
-            imported: called with the files of the checkout that a call has imported, before its result is returned.
-            interpreter: path of the Python to run (see `ServingProcess`).
+            on_import: called with the files of the checkout that a call has imported, before its result is returned.
+            interpreter: path of the process's Python (see `ServingProcess`).
             spans: whether the process collects the spans of its calls.
             code: the permission to start the process (see `KillableProcess`).
             redact: removes secrets from the process's output and errors.
@@ -98,12 +105,12 @@ class WorkerProcess:
             OSError: the process cannot be started.
         """
         self._redact = redact
-        self._imported = imported
-        self._wanted = {"spans": True} if spans else {}
-        self._room = MOST_SPAN_BYTES + ENVELOPE if spans else 0
-        self.settled = True
-        self.loaded: set[str] = set()
-        self._places = UserFolders(str(folder), str(cwd))
+        self._on_import = on_import
+        self._span_request = {"spans": True} if spans else {}
+        self._span_bytes = MOST_SPAN_BYTES + ENVELOPE if spans else 0
+        self.reusable = True
+        self.imported_references: set[str] = set()
+        self._user_folders = UserFolders(str(folder), str(cwd))
         self._loop = asyncio.get_running_loop()
         self._exit: asyncio.Future[int] = self._loop.create_future()
         self._tail = OutputTail(OUTPUT_KEPT)
@@ -111,7 +118,7 @@ class WorkerProcess:
         self._calls = 0
         self._interrupted = False
         self._closing: asyncio.Task[None] | None = None
-        self.gone: asyncio.Future[None] = self._loop.create_future()
+        self.ended: asyncio.Future[None] = self._loop.create_future()
         with ExitStack() as ours, ExitStack() as theirs:
             self._output, output = open_pipe(ours, theirs)
             self._process = ServingProcess(
@@ -130,7 +137,7 @@ class WorkerProcess:
         """Whether the process is running."""
         return self._process.alive
 
-    async def ask(self, request: Mapping[str, Any], timeout_s: float | None, max_bytes: int) -> Outcome:
+    async def call(self, request: Mapping[str, Any], timeout_s: float | None, max_bytes: int) -> Outcome:
         """Have the worker perform one call.
 
         Args:
@@ -139,19 +146,19 @@ class WorkerProcess:
             max_bytes: maximum size of the result's content, in bytes.
 
         Raises:
-            UserCodeError: the call gave no usable result. `settled` tells whether the worker can perform another one.
+            UserCodeError: the call gave no usable result. The worker can perform other calls only if `reusable` is set.
         """
         reference = request["reference"]
-        self.settled = False
+        self.reusable = False
         self._calls += 1
         self._drain()
         self._tail.clear()
         self._printed = 0
-        frame = pack({"id": self._calls, "max_bytes": max_bytes, **self._wanted, **request})
+        frame = pack({"id": self._calls, "max_bytes": max_bytes, **self._span_request, **request})
         try:
             async with asyncio.timeout(timeout_s):
                 await self._loop.sock_sendall(self._connection, frame)
-                answer = await self._receive(frame_limit(max_bytes) + self._room)
+                answer = await self._receive(frame_limit(max_bytes) + self._span_bytes)
         except TimeoutError:
             self._drain()
             what = "importing it" if request["op"] in ("check", "describe", "prepare") else "it"
@@ -170,27 +177,27 @@ class WorkerProcess:
         output = self._output_so_far()
         files = answer.get("files")
         if isinstance(files, list):
-            self._imported([file for file in files if isinstance(file, str)])
+            self._on_import([file for file in files if isinstance(file, str)])
         if "error" in answer:
             raise _read_failure(reference, answer["error"], output, answer.get("spans"), self._redact)
         return Outcome(answer["value"], output, answer.get("spans"))
 
     def interrupt(self) -> None:
-        """Make the current call fail because the run ends; its caller then closes the worker."""
+        """Kill the process because the run ends; the call in progress fails with code `closed`."""
         self._interrupted = True
         self._process.kill()
 
     def close(self) -> asyncio.Task[None]:
-        """End the process and its descendants: at once after an interrupted call, else with time to end by itself.
+        """Return a task that ends the process and its descendants; no call may be in progress.
 
-        No call may be in progress.
+        A process whose last call was answered has time to exit before it is killed.
         """
         if self._closing is None:
             self._closing = self._loop.create_task(self._close())
         return self._closing
 
     async def _close(self) -> None:
-        if self.settled and self.alive:
+        if self.reusable and self.alive:
             with suppress(OSError):
                 self._connection.shutdown(socket.SHUT_WR)
             await asyncio.wait([self._exit], timeout=_EXIT_GRACE_S)
@@ -198,7 +205,7 @@ class WorkerProcess:
         await asyncio.wait([self._exit], timeout=_KILLED_S)
         self._loop.remove_reader(self._output)
         self._ours.close()
-        self.gone.set_result(None)
+        self.ended.set_result(None)
 
     def _note_exit(self, code: int) -> None:
         self._exit.set_result(code)
@@ -228,15 +235,15 @@ class WorkerProcess:
             raise ValueError("more than one message")
         answer = Foreign(bytes(memoryview(received)[HEADER:])).parse(unpack, ValueError)
         if not isinstance(answer, dict) or answer.get("id") != self._calls or not {"value", "error"} & answer.keys():
-            raise ValueError("not the answer to its call")
-        self.settled = True
+            raise ValueError("a message that does not answer the call")
+        self.reusable = True
         return answer
 
     async def _end_error(self, reference: str) -> UserCodeError:
-        """Return the error for a missing answer: the process or only its connection has ended."""
+        """Return the error for a call without an answer, because the process or its connection has ended."""
         await asyncio.wait([self._exit], timeout=_EXIT_GRACE_S)
         self._drain()
-        output, frames = _split_fatal_dump(self._output_so_far(), self._places)
+        output, frames = _split_fatal_dump(self._output_so_far(), self._user_folders)
         code = "crashed"
         if self._interrupted:
             code = "closed"
@@ -254,7 +261,7 @@ class WorkerProcess:
         return UserCodeError(f"{reference}: {what}{place}", code, traceback=frames, output=output)
 
     def _read_output(self) -> bool:
-        """Read available printed output; return whether there may be more."""
+        """Read some of the printed output, without waiting; return whether there may be more."""
         try:
             data = os.read(self._output, _CHUNK)
         except BlockingIOError:
@@ -279,20 +286,21 @@ class WorkerProcess:
 
 
 def _read_failure(reference: str, error: Any, output: str, spans: Any, redact: Redact) -> UserCodeError:
-    """Return the error that the worker reports; every part is checked, since user code may have forged it."""
+    """Return the error that a worker has sent. Every part is checked, because user code may have forged it."""
     facts = error if isinstance(error, dict) else {}
 
     def fact(name: str) -> str:
-        found = Foreign.of_text(str(facts.get(name, "")), SENT_WORDS)
-        return cut(found.without_secrets(redact), LONGEST_WORDS)
+        found = Foreign.of_text(str(facts.get(name, "")), MAX_SENT_CHARS)
+        return cut(found.without_secrets(redact), MAX_EXCEPTION_CHARS)
 
-    frames, words, code = facts.get("traceback"), " ".join(fact("words").split()), str(facts.get("code"))
+    frames, code = facts.get("traceback"), str(facts.get("code"))
+    exception_text = " ".join(fact("exception_text").split())
     return UserCodeError(
-        f"{reference}: {fact('message')}{words}{fact('after')}",
+        f"{reference}: {fact('message')}{exception_text}{fact('suffix')}",
         code,
         type=fact("type"),
         # The argument of `sys.exit` is not the text of an exception.
-        text=words if facts.get("type") and code != "exited" else "",
+        text=exception_text if facts.get("type") and code != "exited" else "",
         traceback=tuple(str(frame) for frame in frames) if isinstance(frames, list) else (),
         output=output,
         transient=facts.get("transient") is True,
@@ -304,17 +312,18 @@ _FATAL = "Fatal Python error: "
 _FATAL_FRAME = re.compile(r'^  File "(.+)", line (\d+) in (\S+)$', re.MULTILINE)
 
 
-def _split_fatal_dump(output: str, places: UserFolders) -> tuple[str, tuple[str, ...]]:
-    """Return the printed output without the interpreter's crash dump, and the stack frames of user code in the dump.
+def _split_fatal_dump(output: str, user_folders: UserFolders) -> tuple[str, tuple[str, ...]]:
+    """Split Python's crash dump from printed output.
 
-    Unlike the dump, the frames contain no memory addresses and no absolute paths.
+    Returns:
+        The output before the dump, and the stack frames of user code in the dump, innermost last.
     """
     printed, found, dump = output.rpartition(_FATAL)
     if not found:
         return output, ()
     frames = []
     for file, line, function in _FATAL_FRAME.findall(dump):
-        shown = places.relative_path(file)
+        shown = user_folders.relative_path(file)
         if shown is not None:
             frames.append(f"{shown}:{line} in {function}")
     return printed, tuple(reversed(frames))

@@ -13,7 +13,7 @@ import click
 import pytest
 
 from holodeck_action.cli import cli
-from holodeck_action.workers.permission import STARTERS
+from holodeck_action.workers.permission import CODE_STARTERS
 from tests.action import composite
 from tests.action.step import ROOT, inputs_for
 from tests.commands.project import Finished, Project
@@ -249,7 +249,7 @@ def job(project: Project) -> Job:
 
 @pytest.mark.needs
 def test_every_starter_is_planted_and_every_command_tried() -> None:
-    assert PLANTS.keys() == {starter.what for starter in STARTERS}
+    assert PLANTS.keys() == {starter.feature for starter in CODE_STARTERS}
     assert COMMANDS.keys() == {*_names(cli)}
 
 
@@ -386,7 +386,7 @@ def test_the_table_of_the_page_is_that_of_the_code() -> None:
     _, found, rest = text.partition("| what | what is started |\n|---|---|\n")
     assert found
     rows = re.findall(r"^\| (.*) \| (.*) \|$", rest.partition("\n\n")[0], re.MULTILINE)
-    assert rows == [(starter.what, starter.starts) for starter in STARTERS]
+    assert rows == [(starter.feature, starter.starts) for starter in CODE_STARTERS]
 
 
 WITHOUT_PERMISSION = {
@@ -409,7 +409,7 @@ MADE_IN = {
         "reports/custom.py",
         # The pool of metrics that run no code of a suite.
         "run/one_answer.py",
-        "workers/limited.py",
+        "workers/limited_workers.py",
     },
 }
 """Where the permission is made, and where one is used under which nothing of the checkout runs."""

@@ -162,7 +162,7 @@ def test_no_piece_of_a_secret_is_left_of_what_a_command_prints(project: Project)
     planted(project, "command:python3 planted.py", map(str, CUTS))
     finished = project.run("run", "-o", "out", **VARIABLES)
     record = files_of(project.out)["results.json"]
-    assert "its last words on stderr" in record
+    assert "its last line on stderr" in record
     assert "not JSON" in record
     assert leaks({**files_of(project.out), **printed([finished])}) == {}
 

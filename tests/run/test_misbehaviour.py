@@ -220,7 +220,7 @@ for line in sys.stdin:
         ("many lines", "the command wrote a line that is not JSON"),
         (
             "dies",
-            "the command exited with code 3 without answering; its last words on stderr: cannot find the price list",
+            "the command exited with code 3 without answering; its last line on stderr: cannot find the price list",
         ),
         ("hangs", "the agent did not answer within 3 s"),
         ("children", "the agent did not answer within 3 s"),

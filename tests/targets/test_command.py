@@ -262,7 +262,7 @@ def test_a_process_that_ends_is_a_crash_with_its_last_words(
     error = failure(agent(program), ONE)
     assert (error.code, error.message) == (
         "crashed",
-        f"the command {phrase} without answering; its last words on stderr: reason",
+        f"the command {phrase} without answering; its last line on stderr: reason",
     )
     assert error.context == {"exit_code": exit_code, "stderr": "hint\nreason\n"}
 

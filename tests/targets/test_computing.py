@@ -165,7 +165,7 @@ def test_a_signal_ends_it(project: Project, number: signal.Signals) -> None:
 
 def _limited(pid: int) -> bool:
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return any(b"workers.limited" in Path(f"/proc/{child}/cmdline").read_bytes() for child in children)
+    return any(b"workers.limited_workers" in Path(f"/proc/{child}/cmdline").read_bytes() for child in children)
 
 
 def test_normal_requests_are_what_they_were(service: Service) -> None:

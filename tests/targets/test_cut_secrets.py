@@ -129,7 +129,7 @@ def test_what_a_command_writes(project: Project) -> None:
     target(project, f"command:{sys.executable} agent.py")
     errors = errors_of(project)
     assert (
-        "exited with code 3 without answering; its last words on stderr: xxx" in errors["fails start 200 7"]["message"]
+        "exited with code 3 without answering; its last line on stderr: xxx" in errors["fails start 200 7"]["message"]
     )
     assert "a line that is not JSON" in errors["answers start 200 7"]["message"]
     # What is not beside the cut is still there.
@@ -212,7 +212,7 @@ def test_what_an_mcp_server_writes(project: Project, does: str, way: str, limit:
     project.suite(cases([("one", "start", 1)])[:1], tools=servers)
     target(project, None)
     (error,) = errors_of(project, OPENAI_API_KEY="sk-unused", PATH=path_with_npx(project.folder)).values()
-    said = "its last words on stderr: " + ("xxx" if way == "start" else "")
+    said = "its last line on stderr: " + ("xxx" if way == "start" else "")
     assert said in error["message"]
 
 

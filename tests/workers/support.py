@@ -11,7 +11,7 @@ from textwrap import dedent
 from typing import Any
 
 from holodeck_action.workers.code_errors import UserCodeError
-from holodeck_action.workers.permission import OUTSIDE, CodeAllowed
+from holodeck_action.workers.permission import LOCAL_ORIGIN, CodeAllowed
 from holodeck_action.workers.pool import WorkerPool
 from holodeck_action.workers.worker_process import Outcome
 
@@ -34,7 +34,7 @@ def write(folder: Path, source: str, module: str = "checks") -> None:
     file.write_text(dedent(source), encoding="utf-8")
 
 
-CODE = CodeAllowed(OUTSIDE)
+CODE = CodeAllowed(LOCAL_ORIGIN)
 """The permission of a person who runs the program."""
 
 

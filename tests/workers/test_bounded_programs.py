@@ -20,7 +20,9 @@ def run(code: str, folder: Path, *, seconds: float = 20, most: int = 1000, given
         file.seek(0)
         command = [sys.executable, "-I", "-S", "-c", code]
         stdin = None if given is None else file
-        ended = run_program(command, {"A": "b"}, code=NO_CODE, seconds=seconds, most=most, folder=folder, given=stdin)
+        ended = run_program(
+            command, {"A": "b"}, code=NO_CODE, timeout_s=seconds, max_bytes=most, folder=folder, input_file=stdin
+        )
     return f"{ended.code} {ended.output.text()}"
 
 
@@ -34,7 +36,7 @@ def test_its_output_and_exit_code_are_returned(tmp_path: Path) -> None:
 
 def test_a_program_that_is_not_there_is_an_error_of_the_system(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        run_program(["./nothing"], {}, code=NO_CODE, seconds=1, most=1, folder=tmp_path)
+        run_program(["./nothing"], {}, code=NO_CODE, timeout_s=1, max_bytes=1, folder=tmp_path)
 
 
 @pytest.mark.parametrize(

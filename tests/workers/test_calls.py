@@ -262,7 +262,7 @@ def test_an_exception_whose_text_raises(tmp_path: Path) -> None:
         """,
     )
     assert failed(tmp_path, "check").message == (
-        "checks:check: it raised Odd: (its text cannot be made: RuntimeError) (checks.py:7)"
+        "checks:check: it raised Odd: (no text: converting it to text raised RuntimeError) (checks.py:7)"
     )
 
 
@@ -274,14 +274,14 @@ def test_an_exception_whose_text_raises(tmp_path: Path) -> None:
             "graders.money:check",
             "missing_module",
             "graders.money:check: there is no module graders.money in the suite's folder, the current directory or "
-            "what is installed",
+            "the installed packages",
         ),
         (
             "",
             "nowhere.money:check",
             "missing_module",
             "nowhere.money:check: there is no module nowhere in the suite's folder, the current directory or "
-            "what is installed",
+            "the installed packages",
         ),
         (
             "\nimport a_module_nobody_has\n",
@@ -441,11 +441,11 @@ def test_a_worker_of_ones_own_tells_what_it_has_imported(tmp_path: Path) -> None
             cwd=tmp_path,
             code=CODE,
             redact=str,
-            imported=lambda files: told.append(sorted(files)),
+            on_import=lambda files: told.append(sorted(files)),
         )
         await worker.describe("tools.py", "add")
         for _ in range(2):
-            await worker.call("tools.py", "add", {"a": 1}, 30.0, max_bytes=100, begins=lambda: None)
+            await worker.call("tools.py", "add", {"a": 1}, 30.0, max_bytes=100, on_start=lambda: None)
         await worker.close()
 
     asyncio.run(work())

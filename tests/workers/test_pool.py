@@ -439,5 +439,5 @@ def test_a_process_that_cannot_be_started(tmp_path: Path) -> None:
     error = run(tmp_path, lambda pool: grade(pool, "pid"), environ={"TOO_LONG": "x" * 10_000_000})
     assert (error.code, error.message) == (
         "cannot_start",
-        "checks:pid: no process can be started for it: Argument list too long",
+        "checks:pid: its process cannot be started: Argument list too long",
     )

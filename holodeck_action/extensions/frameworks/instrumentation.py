@@ -15,7 +15,7 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from holodeck_action.text.json_values import parse_json
-from holodeck_action.workers.code_errors import SENT_WORDS, CallError
+from holodeck_action.workers.code_errors import MAX_SENT_CHARS, CallError
 from holodeck_action.workers.frames import MOST_SPAN_BYTES
 
 MOST_SPANS = 10_000
@@ -212,7 +212,7 @@ def _start_instrumentations(provider: Any) -> list[str]:
             if not instrumentor.is_instrumented_by_opentelemetry:
                 instrumentor.instrument(tracer_provider=provider)
         except Exception as error:  # noqa: BLE001 - the others may do
-            failed.append(f"{entry.name} ({type(error).__name__}: {str(error)[:SENT_WORDS]})")
+            failed.append(f"{entry.name} ({type(error).__name__}: {str(error)[:MAX_SENT_CHARS]})")
     return failed
 
 

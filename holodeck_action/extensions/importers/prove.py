@@ -149,7 +149,7 @@ def _write(path: Path, text: str) -> None:
 
 def _run_program(what: str, arguments: list[str], environ: Mapping[str, str], code: CodeAllowed, folder: Path) -> None:
     try:
-        run_program(arguments, environ, code=code, seconds=SECONDS, most=_MOST_BYTES, folder=folder)
+        run_program(arguments, environ, code=code, timeout_s=SECONDS, max_bytes=_MOST_BYTES, folder=folder)
     except ProgramError as error:
         raise ConfigurationError([f"{what} {error}"]) from None
     except OSError as error:

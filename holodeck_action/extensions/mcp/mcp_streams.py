@@ -22,7 +22,7 @@ from holodeck_action.record.agent_errors import AgentError
 from holodeck_action.suite.hosts import is_loopback
 from holodeck_action.suite.model.tools import MCPTool
 from holodeck_action.text.foreign import Foreign, Redact
-from holodeck_action.workers.lines import LineProcess
+from holodeck_action.workers.line_process import LineProcess
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -64,7 +64,7 @@ class ServerOutput:
     @property
     def stderr_clause(self) -> str:
         """The last line of standard error as a clause to append to a sentence; empty if there is no such line."""
-        return "" if self.process is None else self.process.last_line
+        return "" if self.process is None else self.process.last_line_clause
 
 
 @asynccontextmanager

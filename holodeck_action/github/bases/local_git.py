@@ -55,7 +55,9 @@ def run_git(
         return None
     command, variables = (git, *_OPTIONS, *arguments), {**known, **_SETTINGS, **(more or {})}
     try:
-        ended = run_program(command, variables, code=NO_CODE, seconds=TIMEOUT_S, most=_MOST_OUTPUT, folder=folder)
+        ended = run_program(
+            command, variables, code=NO_CODE, timeout_s=TIMEOUT_S, max_bytes=_MOST_OUTPUT, folder=folder
+        )
     except (OSError, ProgramError):
         return None
     return ended.output.lossy_text().rstrip("\n") if ended.code == 0 else None

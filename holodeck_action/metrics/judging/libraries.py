@@ -26,7 +26,7 @@ from holodeck_action.metrics.base import describe
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.text.foreign import Foreign, ForeignError
 from holodeck_action.text.plain import line_or_length
-from holodeck_action.workers.code_errors import SENT_WORDS
+from holodeck_action.workers.code_errors import MAX_SENT_CHARS
 from holodeck_action.workers.frames import HEADER, pack, unpack
 from holodeck_action.workers.permission import NO_CODE
 from holodeck_action.workers.processes import ServingProcess, exit_phrase
@@ -384,5 +384,5 @@ def _result_value(message: Mapping[str, Any], failed: Mapping[int, Exception], j
     if "code" in error:
         raise EvaluationError(error["message"], code=error["code"], context=error["context"])
     if judge is None:
-        raise LibraryError(line_or_length(error["message"], SENT_WORDS - 1))
-    raise LibraryError(Foreign.of_text(error["message"], SENT_WORDS).words(judge.redact, _LONGEST_ERROR))
+        raise LibraryError(line_or_length(error["message"], MAX_SENT_CHARS - 1))
+    raise LibraryError(Foreign.of_text(error["message"], MAX_SENT_CHARS).words(judge.redact, _LONGEST_ERROR))

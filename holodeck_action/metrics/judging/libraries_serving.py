@@ -21,7 +21,7 @@ from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.judging.libraries import NoProbabilitiesError
 from holodeck_action.seam import registry
 from holodeck_action.suite.yaml.garbage_collection import pause_garbage_collection
-from holodeck_action.workers.code_errors import SENT_WORDS
+from holodeck_action.workers.code_errors import MAX_SENT_CHARS
 from holodeck_action.workers.frames import HEADER, pack, unpack
 
 
@@ -110,7 +110,7 @@ def _error_data(error: Exception) -> dict[str, Any]:
         return {"asked": own.number}
     if isinstance(own, EvaluationError):
         return {"message": own.message, "code": own.code, "context": dict(own.context)}
-    return {"message": f"{type(error).__name__}: {error}"[:SENT_WORDS]}
+    return {"message": f"{type(error).__name__}: {error}"[:MAX_SENT_CHARS]}
 
 
 class UnansweredError(Exception):

@@ -23,7 +23,7 @@ from holodeck_action.text.foreign import bounded_lines, open_file
 from holodeck_action.text.redaction import Redactor
 from holodeck_action.text.secrets import environment_secrets
 from holodeck_action.workers.code_errors import UserCodeError
-from holodeck_action.workers.limited import limited_pool
+from holodeck_action.workers.limited_workers import limited_worker_pool
 from holodeck_action.workers.pool import WorkerPool
 
 SECONDS = 60.0
@@ -67,7 +67,7 @@ class CaseRows:
                 f"{kind.suffix.removeprefix('.').capitalize()} needs the package {kind.package}, which is not "
                 f"installed; {way_to_get(kind.extra)}"
             )
-        pool = limited_pool(self._environ, size=1, redact=self._redact)
+        pool = limited_worker_pool(self._environ, size=1, redact=self._redact)
         with tempfile.TemporaryDirectory() as folder:
             copy = Path(folder, f"cases{kind.suffix}")
             write_new(copy, iter(partial(file.read, _BLOCK), b""), UNSYNCED_DISK)

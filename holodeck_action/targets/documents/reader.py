@@ -18,7 +18,7 @@ from holodeck_action.targets.documents.kinds import SHOWN, Kind, kind_of
 from holodeck_action.text.foreign import Redact, RefusedFileError
 from holodeck_action.text.plain import cut
 from holodeck_action.workers.code_errors import UserCodeError
-from holodeck_action.workers.limited import limited_pool
+from holodeck_action.workers.limited_workers import limited_worker_pool
 
 MOST_TEXT = 16 << 20
 """Maximum bytes of UTF-8 in the text of one document, far more than any model reads."""
@@ -72,7 +72,7 @@ class DocumentReader:
             redact: removes secrets from error messages.
         """
         self._timeout_s = timeout_s
-        self._pool = limited_pool(environ, size=_WORKERS, redact=redact)
+        self._pool = limited_worker_pool(environ, size=_WORKERS, redact=redact)
         self._reading: dict[tuple[object, ...], asyncio.Task[str]] = {}
 
     async def text(

@@ -27,7 +27,7 @@ from holodeck_action.text.plain import cut, make_storable
 from holodeck_action.workers.code_errors import CallError, UserCodeError
 from holodeck_action.workers.permission import CodeAllowed
 from holodeck_action.workers.pool import DedicatedWorker
-from holodeck_action.workers.worker_process import Imported
+from holodeck_action.workers.worker_process import OnImport
 
 _ATTRIBUTE_CODES = ("missing_attribute", "not_callable")
 _LONGEST_ERROR = 2000
@@ -83,7 +83,7 @@ class FunctionTools(Toolkit):
                 args,
                 timeout_s,
                 max_bytes=max_bytes,
-                begins=lambda: begun.append(self._clock()),
+                on_start=lambda: begun.append(self._clock()),
             )
         except UserCodeError as error:
             duration = (self._clock() - begun[0]) * 1000.0 if begun else None
@@ -139,7 +139,7 @@ async def load_functions(
     redact: Redact,
     clock: Callable[[], float],
     marks: Mapping[str, SourceMark] | None = None,
-    imported: Imported = lambda files: None,
+    on_import: OnImport = lambda files: None,
     interpreter: Path | None = None,
 ) -> FunctionTools:
     """Import all functions in a worker process, and derive the schemas of their arguments.
@@ -150,7 +150,7 @@ async def load_functions(
         cwd: absolute path of the processes' working folder.
         code: the permission to start the processes.
         redact: removes secrets from output and errors of functions.
-        imported: called with the files of the checkout that the functions imported.
+        on_import: called with the files of the checkout that the functions imported.
         interpreter: the Python interpreter of the processes; None to use the current one.
 
     Raises:
@@ -165,7 +165,7 @@ async def load_functions(
         cwd=cwd,
         code=code,
         redact=redact,
-        imported=imported,
+        on_import=on_import,
         interpreter=interpreter,
     )
     worker = new_worker()

@@ -41,7 +41,7 @@ from holodeck_action.targets.protocol import ReplyFact
 from holodeck_action.text.foreign import Foreign, ForeignError, Redact
 from holodeck_action.text.redaction import Redactor
 from holodeck_action.workers.permission import CodeAllowed
-from holodeck_action.workers.worker_process import Imported
+from holodeck_action.workers.worker_process import OnImport
 
 _OF_EXTENSIONS = (MCPTool, VectorstoreTool, HierarchicalDocumentTool)
 """Kinds of tools that extensions build, in the order in which they are presented to the model."""
@@ -186,7 +186,7 @@ def build_own(
     max_bytes: int,
     code: CodeAllowed,
     files: CaseFiles | None = None,
-    imported: Imported = lambda files: None,
+    on_import: OnImport = lambda files: None,
     interpreter: Path | None = None,
 ) -> OwnAgent:
     """Build the suite's own agent. Its functions are imported, but no model is called and no server is started.
@@ -197,7 +197,7 @@ def build_own(
         wire: makes the model calls; the caller closes it.
         code: the permission to start functions and servers.
         files: reads the files of cases; the caller closes it. None if no case has files.
-        imported: called with the files of the checkout that the functions imported.
+        on_import: called with the files of the checkout that the functions imported.
         interpreter: the Python interpreter of the functions; None to use the current one.
 
     Raises:
@@ -212,7 +212,7 @@ def build_own(
         plan, fallback = _resolve_models(suite, settings, environ)
         if wire.limits_cost:
             check_price(plan)
-        toolkits = list(_build_toolkits(suite, plan, wire, environ, redactor, code, imported, interpreter))
+        toolkits = list(_build_toolkits(suite, plan, wire, environ, redactor, code, on_import, interpreter))
     except ModelConfigError as error:
         raise TargetError(str(error)) from error
     except SuiteError as error:
@@ -317,7 +317,7 @@ def _build_toolkits(
     environ: Mapping[str, str],
     redactor: Redactor,
     code: CodeAllowed,
-    imported: Imported,
+    on_import: OnImport,
     interpreter: Path | None,
 ) -> Iterator[Toolkit]:
     """Yield one toolkit per kind of tool in the suite; the module of a kind is imported only if the suite uses it.
@@ -339,7 +339,7 @@ def _build_toolkits(
                 redact=redactor.text,
                 clock=time.monotonic,
                 marks=suite.tool_marks,
-                imported=imported,
+                on_import=on_import,
                 interpreter=interpreter,
             )
         )

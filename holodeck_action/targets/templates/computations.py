@@ -15,7 +15,7 @@ from holodeck_action.record.agent_errors import AgentError
 from holodeck_action.targets.templates.jsonpaths import ReplyPaths
 from holodeck_action.targets.templates.templates import PromptTemplate, RequestTemplate
 from holodeck_action.text.json_values import parse_json
-from holodeck_action.workers.limited import OutOfTimeError, time_limit
+from holodeck_action.workers.limited_workers import OutOfTimeError, time_limit
 
 
 def request(mapping: str, variables: Mapping[str, Any], seconds: float) -> str:

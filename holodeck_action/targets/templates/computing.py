@@ -10,8 +10,8 @@ from typing import Any
 from holodeck_action.record.agent_errors import AgentError
 from holodeck_action.text.foreign import Foreign, Redact
 from holodeck_action.text.json_values import parse_json
-from holodeck_action.workers.code_errors import SENT_WORDS, UserCodeError
-from holodeck_action.workers.limited import limited_pool
+from holodeck_action.workers.code_errors import MAX_SENT_CHARS, UserCodeError
+from holodeck_action.workers.limited_workers import limited_worker_pool
 
 SECONDS = 5.0
 """Maximum seconds of one computation."""
@@ -48,7 +48,7 @@ class ComputationPool:
         self._seconds = seconds
         self._redact = redact
         self._module = module
-        self._pool = limited_pool(environ, size=_PROCESSES, redact=redact)
+        self._pool = limited_worker_pool(environ, size=_PROCESSES, redact=redact)
 
     async def start(self, function: str) -> None:
         """Start a process if none is idle, so that its start is not part of a turn's time.
@@ -88,7 +88,7 @@ class ComputationPool:
             raise AgentError(f"{what} gives more than {MOST_BYTES:,} bytes; make it smaller", code)
         found = parse_json(outcome.value["value"])
         if "error" in found:
-            words = Foreign.of_text(found["error"], SENT_WORDS).words(self._redact, _LONGEST_TROUBLE)
+            words = Foreign.of_text(found["error"], MAX_SENT_CHARS).words(self._redact, _LONGEST_TROUBLE)
             raise AgentError(words, found["code"] or code)
         return found["value"]
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from holodeck_action.record.agent_errors import AgentError, TargetError
 from holodeck_action.text.plain import excerpt
-from holodeck_action.workers.code_errors import SENT_WORDS
-from holodeck_action.workers.limited import OutOfTimeError
+from holodeck_action.workers.code_errors import MAX_SENT_CHARS
+from holodeck_action.workers.limited_workers import OutOfTimeError
 
 if TYPE_CHECKING:
     from jsonpath import CompoundJSONPath, JSONPath, JSONPathEnvironment
@@ -149,7 +149,7 @@ def _find_matches(name: str, path: JSONPath | CompoundJSONPath, body: Any) -> li
     try:
         found = [match.obj for match in itertools.islice(path.finditer(body), _MAX_MATCHES + 1)]
     except (JSONPathError, RecursionError) as error:
-        reason = str(error).partition("\n")[0][:SENT_WORDS]
+        reason = str(error).partition("\n")[0][:MAX_SENT_CHARS]
         raise AgentError(
             f"response.{name}, {_format_path(path)}, cannot be applied to the answer: {reason}", "bad_reply"
         ) from None

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from holodeck_action.record.agent_errors import AgentError, TargetError
 from holodeck_action.text.json_values import unknown_key_clause
 from holodeck_action.text.plain import excerpt
-from holodeck_action.workers.code_errors import SENT_WORDS
+from holodeck_action.workers.code_errors import MAX_SENT_CHARS
 
 if TYPE_CHECKING:
     from jinja2 import nodes
@@ -57,7 +57,7 @@ class RequestTemplate:
         try:
             return json.dumps(value, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
         except (TypeError, ValueError, RecursionError) as error:
-            raise AgentError(f"target request is not JSON: {str(error)[:SENT_WORDS]}", "bad_request") from None
+            raise AgentError(f"target request is not JSON: {str(error)[:MAX_SENT_CHARS]}", "bad_request") from None
 
 
 def _compile(value: Any, path: str) -> _Render:
@@ -205,7 +205,7 @@ class PromptTemplate:
 def _explain(error: Exception) -> str:
     """Return why an expression has no value, without parts that differ between runs."""
     reason = "it needs more memory than is allowed" if isinstance(error, MemoryError) else str(error)
-    return _ADDRESS.sub("", reason)[:SENT_WORDS]
+    return _ADDRESS.sub("", reason)[:MAX_SENT_CHARS]
 
 
 def _forbidden_parts(tree: nodes.Template) -> Iterator[str]:

@@ -121,8 +121,8 @@ def test_a_function_that_makes_a_graph(project: Project, factory: str) -> None:
         ),
         (
             "def build(runtime): return Graph('made')\n",
-            "build in the module shop needs runtime, but a function that makes an agent is called without arguments, "
-            "except for a single RunnableConfig: give defaults, or name a function that calls it",
+            "build in the module shop needs runtime, but a function that creates an agent is called without arguments, "
+            "except for a single RunnableConfig; give these parameters defaults, or name a function without parameters",
         ),
         (
             "def build(config, runtime): return Graph('made')\n",
@@ -199,7 +199,7 @@ def test_a_graph_whose_checkpointer_does_not_wait(project: Project, models: Fake
         ("pydantic-ai:shop:agnet", "the module shop has no agnet"),
         (
             "langgraph:shop:number",
-            "agents of langgraph need langgraph in the environment of the suite, but it has none",
+            "agents of langgraph need langgraph in the environment of the suite, but it is not",
         ),
         (
             "openai-agents:shop:number",
@@ -222,13 +222,17 @@ def test_what_is_no_agent_is_refused_before_the_run(project: Project, target: st
 @pytest.mark.parametrize(
     ("target", "installed", "says"),
     [
-        ("pydantic-ai", (), "need pydantic-ai-slim 1.0 or newer in the environment of the suite, but it has none; "),
+        ("pydantic-ai", (), "need pydantic-ai-slim 1.0 or newer in the environment of the suite, but "),
         ("pydantic-ai", (("pydantic_ai_slim", "0.8.1", "pydantic_ai"),), "pydantic-ai-slim 1.0 or newer"),
-        ("openai-agents", (("openai_agents", "0.0.9", "agents"),), "but it has 0.0.9; install it there: `environment`"),
+        (
+            "openai-agents",
+            (("openai_agents", "0.0.9", "agents"),),
+            "but version 0.0.9 is installed there; add the",
+        ),
         (
             "langgraph",
             (("langgraph", "0.2.1", "langgraph"), ("langchain_core", "0.3.9", "langchain_core")),
-            "langchain-core 0.3.49 or newer in the environment of the suite, but it has 0.3.9; ",
+            "langchain-core 0.3.49 or newer in the environment of the suite, but version 0.3.9 ",
         ),
     ],
 )

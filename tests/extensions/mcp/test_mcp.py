@@ -102,7 +102,7 @@ def test_a_tool_that_fails_is_the_models_to_see(project: Project, models: FakeMo
     assert failed.error.startswith("tools.shop.broken: ")
     assert "broken" in models.requests[1].results[0]
     assert died.error == (
-        "tools.shop: MCP server: its process exited with code 3; its last words on stderr: the shop burned down"
+        "tools.shop: MCP server: its process exited with code 3; its last line on stderr: the shop burned down"
     )
     # It is started again.
     assert (found.result, found.error) == ("B is in Leeds", None)
@@ -130,7 +130,7 @@ def test_a_server_that_cannot_be_started_is_no_low_score(project: Project, model
     results = (project.out / "results.json").read_text()
     assert results.count('"tool_unavailable"') == 2
     assert (
-        "tools.rude: MCP server: its process exited with code 7; its last words on stderr: cannot start with ***"
+        "tools.rude: MCP server: its process exited with code 7; its last line on stderr: cannot start with ***"
         in results
     )
     assert TOKEN not in results + finished.stdout + finished.stderr

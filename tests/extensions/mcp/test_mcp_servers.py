@@ -260,7 +260,7 @@ def test_names_are_unique_and_fit_every_provider(tmp_path: Path) -> None:
         ("no-tools", "tools.rude: the server lists no tools"),
         ("endless", "tools.rude: MCP server: it lists more than 1000 tools, or lists them without end"),
         ("ancient", "tools.rude: MCP server: it does not speak the protocol: Unsupported protocol version"),
-        ("exits", "tools.rude: MCP server: its process exited with code 7; its last words on stderr: cannot start"),
+        ("exits", "tools.rude: MCP server: its process exited with code 7; its last line on stderr: cannot start"),
     ],
 )
 def test_a_server_that_cannot_be_used(tmp_path: Path, manner: str, sentence: str) -> None:
@@ -580,7 +580,7 @@ def test_a_server_that_is_not_ready_in_time_says_what_it_does(tmp_path: Path) ->
     error = unavailable(servers(tmp_path, mcp("rude", RUDE, "silent", request_timeout=5.0)))
     assert error.message == (
         "tools.rude: MCP server: it was not ready within 5 s (request_timeout); its output, which may contain "
-        "only messages, contains: Server listening; its last words on stderr: waiting for a database"
+        "only messages, contains: Server listening; its last line on stderr: waiting for a database"
     )
     assert error.context == {"stderr": "waiting for a database\n"}
 

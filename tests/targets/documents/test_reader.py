@@ -265,6 +265,6 @@ def workers() -> list[int]:
             parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
         except (OSError, IndexError):
             continue
-        if b"workers.limited" in command and parent == os.getpid():
+        if b"workers.limited_workers" in command and parent == os.getpid():
             found.append(int(entry.name))
     return found

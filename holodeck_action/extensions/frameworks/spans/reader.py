@@ -12,7 +12,7 @@ from holodeck_action.extensions.frameworks.spans.span import TurnSpans, new_trac
 from holodeck_action.record.agent_errors import AgentError
 from holodeck_action.targets.protocol import Attempt, Reply
 from holodeck_action.text.foreign import Foreign, Redact
-from holodeck_action.workers.code_errors import SENT_WORDS
+from holodeck_action.workers.code_errors import MAX_SENT_CHARS
 
 _LONGEST_FAILURE = 300
 """Longest message of a failed instrumentation, in characters."""
@@ -69,7 +69,7 @@ class SpanReader:
         self._turns += 1
         self._unread += turn.unread
         for message in turn.failed:
-            self._failed[Foreign.of_text(message, SENT_WORDS).words(self._redact, _LONGEST_FAILURE)] = None
+            self._failed[Foreign.of_text(message, MAX_SENT_CHARS).words(self._redact, _LONGEST_FAILURE)] = None
         found = await asyncio.to_thread(_fill, reply, turn, self._max_bytes)
         self._silent += found.no_data
         return self._unwrap_reply(found)

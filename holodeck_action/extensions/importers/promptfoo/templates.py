@@ -14,7 +14,7 @@ from holodeck_action.extensions.importers.source import UnfitError, json_problem
 from holodeck_action.extensions.importers.written_suite import variable
 from holodeck_action.text.json_values import parse_json
 from holodeck_action.text.plain import one_line
-from holodeck_action.workers.limited import OutOfTimeError, time_limit
+from holodeck_action.workers.limited_workers import OutOfTimeError, time_limit
 
 if TYPE_CHECKING:
     from jinja2.sandbox import ImmutableSandboxedEnvironment

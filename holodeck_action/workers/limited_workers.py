@@ -1,4 +1,7 @@
-"""Worker processes that parse a suite's files with time and memory limits, without secrets and checkout."""
+"""Worker processes with time and memory limits, in which untrusted files are parsed.
+
+They have no secrets, and cannot import modules of the checkout.
+"""
 
 from __future__ import annotations
 
@@ -14,22 +17,22 @@ if TYPE_CHECKING:
     from holodeck_action.workers.pool import WorkerPool
 
 _PASSED_ON = ("HOME", "LANG", "LC_ALL", "PATH", "PYTHONPATH", "SYSTEMROOT", "TMPDIR", "VIRTUAL_ENV")
-"""Environment variables of a limited process: those that an interpreter needs to start, and no secret."""
+"""Environment variables that a limited process gets: those that Python needs to start."""
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 MEMORY_BYTES = 1 << 30
-"""Maximum bytes of memory of a limited process: even a small file may unpack to any size."""
+"""Maximum bytes of memory of a limited process, since even a small file may unpack to any size."""
 
 
-def limited_pool(environ: Mapping[str, str], *, size: int, redact: Redact) -> WorkerPool:
-    """Return a pool of limited processes, which are reused; the first is started by the first call.
+def limited_worker_pool(environ: Mapping[str, str], *, size: int, redact: Redact) -> WorkerPool:
+    """Return a pool of limited processes; none is started before the first call.
 
     Args:
         environ: the job's environment.
         size: maximum number of processes.
         redact: removes secrets from error messages.
     """
-    # Imported late: not needed inside such a process.
+    # Imported late: a limited process imports this module, but does not need the pool.
     from holodeck_action.workers.permission import NO_CODE
     from holodeck_action.workers.pool import WorkerPool
 
@@ -47,7 +50,12 @@ def limited_pool(environ: Mapping[str, str], *, size: int, redact: Redact) -> Wo
 
 
 def serve(connection: int, folder: str) -> None:
-    """Answer calls inside a limited process, which cannot import modules of the checkout."""
+    """Answer calls inside a limited process.
+
+    Args:
+        connection: file descriptor of the connection to the run.
+        folder: absolute path of the folder with the modules that may be called.
+    """
     import resource
 
     from holodeck_action.workers.serving import Server
@@ -64,10 +72,10 @@ class OutOfTimeError(Exception):
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Interrupt the block after a time limit; works only in the main thread of a process.
+    """Return a context manager that interrupts its block after a time limit; for the main thread only.
 
-    An operation that does not return to the interpreter in time, such as one huge power, is not interrupted; the
-    deadline of the call then ends the process.
+    A single long operation of the interpreter, such as computing a huge power, is not interrupted. The deadline of the
+    call then kills the process.
 
     Raises:
         OutOfTimeError: the limit was exceeded.

@@ -1,4 +1,4 @@
-"""Writes rows from user code or an extension as JSON Lines (used inside the worker process)."""
+"""Writes cases that a function yields to a file of JSON Lines, one row per case (used inside the worker process)."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ def write_rows(values: object, wait_for: Callable[[Any], Any], file: str, max_by
     """Write rows to a file, and return their number.
 
     Args:
-        values: a function's result: a sync or async iterable of mappings, such as a generator.
-        wait_for: waits for an awaitable and returns its result.
-        file: the file to write, with one JSON object on each line.
-        max_bytes: maximum size of all rows together, in bytes.
+        values: result of a function: a sync or async iterable of mappings, such as a generator.
+        wait_for: returns the result of an awaitable.
+        file: path of the file to write, with one JSON object on each line.
+        max_bytes: maximum size of the file in bytes.
 
     Raises:
         CallError: `values` is not an iterable of mappings with JSON values, or the rows are too large.

@@ -1,4 +1,4 @@
-"""A process that exchanges lines over its standard streams, with bounded output; it always ends with the run."""
+"""A process with which the run exchanges lines over standard input and output. The size of its output is limited."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from holodeck_action.workers.processes import KillableProcess, OutputTail, exit_
 
 _STDERR_KEPT = 8192
 _GRACE_S = 1.0
-"""Seconds for each step of a process's end: after its input ends, after SIGTERM, for its last output."""
+"""Seconds to wait in each step of ending a process: after its input is closed, after SIGTERM, for its last output."""
 
 _KILLED_S = 5.0
 """Seconds to wait for the system to report the end of a killed process."""
 
 
 class LineProcess(KillableProcess):
-    """A process and its descendants; create it with `start`, end it with `close` or `kill`.
+    """A process that reads and writes lines. Create it with `start`; end it with `close`, `stop` or `kill`.
 
-    Reading pauses while more than `max_line` bytes of output are waiting, so a process that floods its output blocks on
-    its own pipe. Writing never waits: unread input stays in the transport's buffer until the process ends.
+    Reading pauses while more than `max_line` bytes of output are unread, so a process that writes too much has to wait.
+    Writing never waits: lines that the process has not read are kept in memory.
     """
 
     def __init__(
@@ -94,14 +94,14 @@ class LineProcess(KillableProcess):
 
     @property
     def stderr(self) -> str:
-        """Last part of the process's error output, without secrets."""
+        """The last part of the process's standard error, without secrets."""
         return self._stderr.foreign().without_secrets(self._redact)
 
     @property
-    def last_line(self) -> str:
-        """The last line of the error output, as a clause to append to a sentence; empty if there is no error output."""
+    def last_line_clause(self) -> str:
+        """The last line of standard error as a clause to append to a sentence; empty if there is no such line."""
         words = self._stderr.foreign().last_line(self._redact)
-        return f"; its last words on stderr: {words}" if words else ""
+        return f"; its last line on stderr: {words}" if words else ""
 
     @property
     def has_output(self) -> bool:
@@ -109,13 +109,13 @@ class LineProcess(KillableProcess):
         return bool(self._output.strip())
 
     def write_line(self, line: bytes) -> None:
-        """Send one line without waiting until it is read; nothing is raised if the process no longer reads."""
+        """Send one line, without waiting until it is read and without an error if the process no longer reads."""
         stdin = self._pipes.get(0)
         if stdin is not None and not stdin.is_closing():
             stdin.write(line + b"\n")
 
     async def read_line(self) -> bytes:
-        """Return the next non-blank line, without its line end.
+        """Wait for the next line that is not blank, and return it without the line break.
 
         Raises:
             AgentError: the line is too long (`too_large`), or the output has ended (`crashed`).
@@ -144,7 +144,7 @@ class LineProcess(KillableProcess):
             await self._changed.wait()
 
     def kill(self) -> None:
-        """End the process and its descendants at once; further output is discarded."""
+        """Kill the process and its descendants; unread output is lost."""
         super().kill()
         for fd, pipe in self._pipes.items():
             if fd != 0:
@@ -154,13 +154,13 @@ class LineProcess(KillableProcess):
                 pipe.abort()
 
     async def stop(self) -> None:
-        """End the process and its descendants at once, but still read their error output."""
+        """Kill the process and its descendants, then read the rest of their standard error."""
         self._discard_output()
         super().kill()
         await self._wait_for_stderr()
 
     async def close(self) -> None:
-        """End the process and its descendants: close its input, then send SIGTERM, then SIGKILL, a second apart."""
+        """End the process and its descendants: close its input, send SIGTERM a second later, SIGKILL after another."""
         try:
             if self.alive:
                 self._discard_output()
@@ -174,11 +174,11 @@ class LineProcess(KillableProcess):
         await _wait(self._exited, _KILLED_S)
 
     def add_stream(self, fd: int, pipe: asyncio.BaseTransport) -> None:
-        """Register a stream that has been connected."""
+        """Register a standard stream (`fd` 0, 1 or 2) that has been connected."""
         self._pipes[fd] = pipe
 
     def take_output(self, fd: int, data: bytes) -> None:
-        """Store received output up to the limit, or the last part of error output."""
+        """Store data that the process wrote: all of standard output (`fd` 1), the last part of standard error (2)."""
         if fd == 2:
             self._stderr.feed(data)
             return
@@ -190,7 +190,7 @@ class LineProcess(KillableProcess):
         self._changed.set()
 
     def drop_stream(self, fd: int) -> None:
-        """Unregister a stream that has ended."""
+        """Unregister a standard stream that has ended."""
         del self._pipes[fd]
         self._open_pipes.discard(fd)
         self._changed.set()
@@ -217,18 +217,18 @@ class LineProcess(KillableProcess):
         self._resume_reading()
 
     async def _wait_for_stderr(self) -> None:
-        """Wait for the end of the process and of its error output; stop waiting if the process does not end in time."""
+        """Wait for the end of the process, at most for the grace period, then for the end of its standard error."""
         if await _wait(self._exited, _GRACE_S):
             while 2 in self._open_pipes:
                 self._changed.clear()
                 await self._changed.wait()
 
     async def _missing_line_error(self) -> AgentError:
-        """Return the error for a missing line: the process has ended or has closed its output."""
+        """Return the error for a process that ended, or closed its output, without writing the expected line."""
         await self._wait_for_stderr()
         if not self._exited.is_set():
             return AgentError("the command closed its output without answering; it was stopped", "crashed")
-        sentence = f"the command {exit_phrase(self._code)} without answering{self.last_line}"
+        sentence = f"the command {exit_phrase(self._code)} without answering{self.last_line_clause}"
         return AgentError(sentence, "crashed", {"exit_code": self._code})
 
 

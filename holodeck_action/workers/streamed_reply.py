@@ -1,4 +1,4 @@
-"""Replies that a callable yields in pieces (used inside the worker process)."""
+"""Replies that a callable yields in parts (used inside the worker process)."""
 
 from __future__ import annotations
 
@@ -15,45 +15,45 @@ def is_streamed(value: object) -> bool:
 
 
 def collect_reply(values: Any, wait_for: Callable[[Any], Any], begun: float, max_bytes: int) -> dict[str, Any]:
-    """Consume the pieces of a reply, and return the whole reply.
+    """Consume the parts of a streamed reply, and return the complete reply.
 
     Args:
-        values: iterator over strings or `{delta: string}`; the whole reply may follow as last item, or as a generator's
-            return value.
-        wait_for: waits for an awaitable and returns its result.
+        values: iterator over the parts, each a string or `{delta: string}`. Its last item, or the return value of a
+            generator, may be a reply object with further data.
+        wait_for: returns the result of an awaitable.
         begun: start of the call, in seconds of the monotonic clock.
-        max_bytes: maximum size of all pieces together, in bytes.
+        max_bytes: maximum total size of the parts, in bytes.
 
     Raises:
-        CallError: a piece is invalid (code `bad_reply`), or the pieces are too large (`too_large`).
+        CallError: a part is invalid (code `bad_reply`), or the parts are too large (`too_large`).
     """
-    pieces = _Pieces(begun, max_bytes)
+    parts = _ReplyParts(begun, max_bytes)
     if hasattr(type(values), "__anext__"):
         # In one task, so that the callable's contexts are closed in the task that opened them.
-        wait_for(_take_all(values, pieces))
+        wait_for(_add_all(values, parts))
     else:
         while True:
             try:
                 value = next(values)
             except StopIteration as end:
                 if end.value is not None:
-                    pieces.take(end.value)
+                    parts.add(end.value)
                 break
-            pieces.take(value)
-    return pieces.reply()
+            parts.add(value)
+    return parts.reply()
 
 
-async def _take_all(values: AsyncIterator[Any], pieces: _Pieces) -> None:
+async def _add_all(values: AsyncIterator[Any], parts: _ReplyParts) -> None:
     try:
         async for value in values:
-            pieces.take(value)
+            parts.add(value)
     finally:
         close = getattr(values, "aclose", None)
         if close is not None:
             await close()
 
 
-class _Pieces:
+class _ReplyParts:
     def __init__(self, begun: float, max_bytes: int) -> None:
         self._begun = begun
         self._max_bytes = max_bytes
@@ -62,7 +62,7 @@ class _Pieces:
         self._first_ms: float | None = None
         self._reply: Mapping[str, Any] | None = None
 
-    def take(self, value: object) -> None:
+    def add(self, value: object) -> None:
         if self._reply is not None:
             raise CallError("bad_reply", "it yielded a value after its reply, which must come last")
         text = value["delta"] if isinstance(value, Mapping) and tuple(value) == ("delta",) else value
