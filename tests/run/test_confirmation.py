@@ -111,6 +111,7 @@ def test_the_majority_of_all_trials_decides(tmp_path: Path, wrong: int, code: in
     assert run(project).code == code
 
 
+@pytest.mark.proves("Baseline: confirm", "Confirmation: cases trials")
 def test_cases_beyond_the_largest_number_count_as_regressed(tmp_path: Path) -> None:
     project = make_project(tmp_path, confirm={"cases": 1, "trials": 2})
     plan(project, steady=[RIGHT], shaky=[WRONG, RIGHT], broken=[WRONG, RIGHT])
