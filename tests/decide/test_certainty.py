@@ -190,7 +190,7 @@ def test_every_completion_has_the_verdict_of_the_stopped_run() -> None:
     codes = [check_every_prefix(number, 5, exhaustive=True) for number in range(60)]
     codes += [check_every_prefix(number, 8, exhaustive=True) for number in range(60, 64)]
     assert sum(codes_of == {1} for codes_of in codes) > 20
-    assert sum(codes_of == {0} for codes_of in codes) > 1
+    assert sum(codes_of == {0} for codes_of in codes) >= 1
 
 
 def test_sampled_completions_of_larger_suites_have_the_verdict_of_the_stopped_run() -> None:
