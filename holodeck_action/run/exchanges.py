@@ -11,7 +11,7 @@ from holodeck_action.record.facts import Fact, Nothing, join_facts, list_fact
 from holodeck_action.record.record import RetrievedChunk, Timing, ToolAssertion, ToolInvocation
 from holodeck_action.scoring.scoring import Answer
 from holodeck_action.suite.values import Turn
-from holodeck_action.targets.protocol import Attempt, Reply
+from holodeck_action.targets.protocol import PartialTurn, Reply
 
 
 class Conversation(Struct):
@@ -48,4 +48,4 @@ class Exchange(Struct, frozen=True):
     timing: Timing | None = None
     grading: asyncio.Task[tuple[tuple[Evaluation, ...], tuple[ToolAssertion, ...]]] | None = None
     texts: tuple[str, ...] | None = None
-    attempt: Attempt | None = None
+    attempt: PartialTurn | None = None

@@ -74,9 +74,9 @@ def make_own_agent(
     Raises:
         TargetError: the model cannot be called.
     """
-    from holodeck_action.targets.own_model.own_agent import build_own
+    from holodeck_action.targets.own_model.own_agent import build_own_agent
 
-    return build_own(
+    return build_own_agent(
         item.suite,
         model_environment(item),
         wire,

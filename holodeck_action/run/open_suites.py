@@ -379,10 +379,10 @@ def _case_files(item: PreparedSuite, redactor: Redactor) -> CaseFiles | None:
     """
     if not any(turn.files for case in item.own_cases for turn in case.turns):
         return None
-    from holodeck_action.targets.own_model.case_files import CaseFiles, check_packages
+    from holodeck_action.targets.own_model.case_files import CaseFiles, check_file_packages
 
     if isinstance(item.target, ModelTarget):
-        check_packages(item.own_cases)
+        check_file_packages(item.own_cases)
     settings = item.settings
     return CaseFiles(
         item.suite.checkout,

@@ -327,9 +327,9 @@ def check_python_target(loaded: LoadedSuite, target: AnyTarget) -> None:
 
 def _check_own_model(loaded: LoadedSuite) -> tuple[str, ...]:
     """Check the suite's own model; return reasons why a run would be refused here, such as a missing API key."""
-    from holodeck_action.targets.own_model.own_agent import check_own
+    from holodeck_action.targets.own_model.own_agent import check_own_agent
 
-    return check_own(loaded.suite, loaded.environ, loaded.code, loaded.redactor, loaded.interpreter)
+    return check_own_agent(loaded.suite, loaded.environ, loaded.code, loaded.redactor, loaded.interpreter)
 
 
 def judge_problems(

@@ -35,7 +35,7 @@ from holodeck_action.run.turn_sources import (
 )
 from holodeck_action.scoring.scoring import Answer
 from holodeck_action.suite.values import Case, Turn
-from holodeck_action.targets.protocol import Agent, Attempt, Reply, ReplyError, Session
+from holodeck_action.targets.protocol import Agent, PartialTurn, Reply, ReplyError, Session
 from holodeck_action.text.foreign import Redact
 from holodeck_action.text.plain import cut
 from holodeck_action.text.redaction import Redactor
@@ -161,7 +161,7 @@ class TrialRunner(Struct, frozen=True):
         if asked is not None and session is not None and trouble is not None:
             # The case's deadline interrupted a turn.
             context = asked.retrieval_context
-            exchanges.append(Exchange(asked, context=context, error=trouble, attempt=session.attempt()))
+            exchanges.append(Exchange(asked, context=context, error=trouble, attempt=session.partial_turn()))
         exchanges += (Exchange(turn, skipped=failure) for turn in source.not_run(len(exchanges)))
         if case.simulation is not None:
             exchanges[-1] = self._with_grading(exchanges[-1], case.turns[0], conversation, trouble)
@@ -251,7 +251,7 @@ class TrialRunner(Struct, frozen=True):
         working, began = (None, None) if reply is None else (reply.model_ms, reply.first_token_ms)
         timing = Timing(started.isoformat(), took_ms if session.timed else None, working, began)
         if reply is None or reply.error is not None:
-            attempt = session.attempt() if reply is None else Attempt(reply.tool_invocations, reply.usage)
+            attempt = session.partial_turn() if reply is None else PartialTurn(reply.tool_invocations, reply.usage)
             return Exchange(
                 turn,
                 context=turn.retrieval_context,
@@ -302,7 +302,7 @@ class TrialRunner(Struct, frozen=True):
         return evaluations, await self.scorer.check_tools(answer.turn, answer.calls)
 
     async def _turn_record(self, exchange: Exchange) -> TurnRecord:
-        turn, error, done = exchange.turn, exchange.error, exchange.reply or exchange.attempt or Attempt()
+        turn, error, done = exchange.turn, exchange.error, exchange.reply or exchange.attempt or PartialTurn()
         evaluations: tuple[Evaluation, ...] | None = None
         assertions: tuple[ToolAssertion, ...] = ()
         if exchange.grading is not None:

@@ -1,6 +1,4 @@
-"""Targets that are a callable of the calling program. The callable runs in this process, unlike code that a suite
-names.
-"""
+"""Targets that are a Python callable, given to the Python API instead of named in a suite. They run in this process."""
 
 from __future__ import annotations
 
@@ -27,20 +25,20 @@ from holodeck_action.workers.threads import in_daemon_thread
 
 
 class CallableAgent(Agent):
-    """Calls a sync or async callable with the same arguments and results as `python:MODULE:CALLABLE`.
+    """Calls a sync or async callable, with the arguments and results of a target `python:MODULE:CALLABLE`.
 
-    A sync callable runs in a new thread for each turn. Awaitables share one event loop, so that the program's clients
-    stay usable between calls. An awaitable is cancelled at the deadline; a thread cannot be stopped, so its late answer
+    A sync callable runs in a new thread for each turn. Async callables share one event loop, so that network clients
+    stay usable between calls. An async call is cancelled at its deadline. A thread cannot be stopped; its late answer
     is discarded.
     """
 
     def __init__(self, function: Callable[..., Any], name: str, suite: Suite, max_bytes: int, redact: Redact) -> None:
         self._function = function
-        self._with_request = needs_second_argument(function)
+        self._takes_request = needs_second_argument(function)
         self._name = name
         self._user_folders = UserFolders(str(suite.folder), str(suite.checkout.cwd))
         self._warm_up = suite.policy.warm_up
-        self._warming = asyncio.Lock()
+        self._warm_up_lock = asyncio.Lock()
         self._spans = bool(suite.policy.spans)
         self._max_bytes = max_bytes
         self._redact = redact
@@ -48,11 +46,11 @@ class CallableAgent(Agent):
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """Notices about the received spans, one sentence each."""
+        """A notice if the suite enables spans, which are not read from this kind of target."""
         return (f"{self._name}: spans are not read from a callable of the calling program",) if self._spans else ()
 
     async def open(self, case: Case, trial: int) -> CallableSession:
-        """Start a conversation."""
+        """Return a new conversation."""
         return CallableSession(self, Conversation(case, trial))
 
     async def close(self) -> None:
@@ -63,12 +61,12 @@ class CallableAgent(Agent):
 
     async def warm_up(self) -> None:
         """Send the warm-up of the policy file once, before the first turn."""
-        async with self._warming:
+        async with self._warm_up_lock:
             if self._warm_up is not None:
-                await await_warm_up(self.ask(warm_up_request(self._warm_up)))
+                await await_warm_up(self.send_request(warm_up_request(self._warm_up)))
                 self._warm_up = None
 
-    async def ask(self, request: Mapping[str, Any]) -> Reply:
+    async def send_request(self, request: Mapping[str, Any]) -> Reply:
         """Return the reply to the request of one turn.
 
         Raises:
@@ -88,7 +86,7 @@ class CallableAgent(Agent):
 
         def call_agent() -> Any:
             begun = time.monotonic()
-            reply = resolve(self._function(request["messages"], *([request] if self._with_request else ())))
+            reply = resolve(self._function(request["messages"], *([request] if self._takes_request else ())))
             if is_streamed(reply):
                 reply = collect_reply(reply, resolve, begun, self._max_bytes)
             return PlainConverter(self._max_bytes).convert(reply, "the reply")
@@ -128,7 +126,7 @@ class CallableSession(Session):
 
     async def send(self, turn: Turn) -> Reply:
         """Call the callable."""
-        reply = await self._agent.ask(self._conversation.request(turn))
+        reply = await self._agent.send_request(self._conversation.request(turn))
         self._conversation.add(turn, reply)
         return reply
 

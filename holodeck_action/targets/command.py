@@ -1,4 +1,4 @@
-"""Targets that are a command: one process per conversation, with JSON lines on its standard streams."""
+"""Targets that are a command. Each conversation has a process, which reads and writes JSON lines."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from holodeck_action.record.agent_errors import AgentError, TargetError
 from holodeck_action.seam.extras import way_to_get_program
 from holodeck_action.suite.values import Case
 from holodeck_action.targets.protocol import Agent, Conversation, Reply
-from holodeck_action.targets.streams import Pieces
+from holodeck_action.targets.streams import StreamedReply
 from holodeck_action.targets.traced_session import TracedSession
 from holodeck_action.targets.warm_up import await_warm_up, warm_up_request
 from holodeck_action.text.foreign import Foreign, ForeignError, Redact
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 
 class CommandAgent(Agent):
-    """Starts a command that reads one JSON line per turn and writes one JSON line with the answer, optionally after
-    lines with pieces of it.
+    """Starts a command for each conversation.
 
-    `Conversation.request` describes the request; the answer is a reply object or a JSON string. The process starts in
-    the suite's folder, without a shell. The end of its input marks the end of the conversation.
+    The command reads one JSON line per turn, the request (see `Conversation.request`), and writes one JSON line with
+    the answer, a reply object or a string. Lines `{delta: text}` with parts of the answer may precede it. The process
+    starts in the suite's folder, without a shell. The end of its input is the end of the conversation.
     """
 
     def __init__(
@@ -52,11 +52,11 @@ class CommandAgent(Agent):
 
         Args:
             command: program and arguments, quoted as for a POSIX shell.
-            folder: the suite's folder, in which the process runs and from which a relative program path starts.
+            folder: the suite's folder, the working folder of the process and the base of a relative program path.
             environ: the job's environment; the process does not receive the job's tokens.
             max_bytes: maximum bytes of UTF-8 in one reply (`limits.max_response_bytes`).
             redact: removes secrets from the processes' error output.
-            warm_up: input of the warm-up sent to each process; None if there is no warm-up.
+            warm_up: input of the warm-up request that each process gets first; None if there is no warm-up.
             listener: receives the spans of the processes; None if spans are off.
             code: the permission to start the command.
 
@@ -71,7 +71,7 @@ class CommandAgent(Agent):
             raise TargetError("the command is empty; write the program and its arguments")
         self._folder = folder
         self._code = code
-        # Python buffers output to a pipe; without this the agent would appear to hang.
+        # Python buffers output to a pipe; without this variable, the agent would seem to hang.
         self._environ = {"PYTHONUNBUFFERED": "1", **job_environment(environ)}
         self._max_bytes = max_bytes
         self._redact = redact
@@ -86,10 +86,10 @@ class CommandAgent(Agent):
 
     async def open(self, case: Case, trial: int) -> CommandSession:
         """Start a process for a conversation."""
-        conversation, listening, environ = Conversation(case, trial), None, self._environ
+        conversation, spans, environ = Conversation(case, trial), None, self._environ
         if self._listener is not None:
-            listening = await self._listener.open(conversation.session, addressed=True)
-            environ = listening.variables(environ)
+            spans = await self._listener.open(conversation.session, has_receiver_url=True)
+            environ = spans.variables(environ)
         try:
             process = await LineProcess.start(
                 self._arguments,
@@ -100,13 +100,13 @@ class CommandAgent(Agent):
                 redact=self._redact,
             )
         except OSError as error:
-            if listening is not None:
-                listening.end()
+            if spans is not None:
+                spans.end()
             reason = error.strerror or type(error).__name__
             raise AgentError(
                 f"the command {excerpt(self._arguments[0])} cannot be started: {reason}", "cannot_start"
             ) from None
-        return CommandSession(process, conversation, self._max_bytes, self._redact, self._warm_up, listening)
+        return CommandSession(process, conversation, self._max_bytes, self._redact, self._warm_up, spans)
 
     async def close(self) -> None:
         """Stop the receiver of spans."""
@@ -126,7 +126,7 @@ class CommandAgent(Agent):
 
 
 class CommandSession(TracedSession):
-    """A conversation with one process; the first failure ends it."""
+    """A conversation with one process. The process is stopped after the first failed turn."""
 
     def __init__(
         self,
@@ -135,9 +135,9 @@ class CommandSession(TracedSession):
         max_bytes: int,
         redact: Redact,
         warm_up: str | None,
-        listening: ConversationSpans | None,
+        spans: ConversationSpans | None,
     ) -> None:
-        super().__init__(conversation, listening)
+        super().__init__(conversation, spans)
         self._process = process
         self._max_bytes = max_bytes
         self._redact = redact
@@ -146,10 +146,10 @@ class CommandSession(TracedSession):
         self._failed = False
 
     async def prepare(self) -> None:
-        """Send the warm-up, if there is one, and wait for its answer, which shows that the process has started."""
+        """Send the warm-up request, if the policy file has one, and wait for its answer."""
         if self._warm_up is not None:
             text, self._warm_up = self._warm_up, None
-            await await_warm_up(self._ask(warm_up_request(text)))
+            await await_warm_up(self._send_request(warm_up_request(text)))
 
     async def close(self) -> None:
         """Stop the process and its descendants."""
@@ -158,7 +158,7 @@ class CommandSession(TracedSession):
         finally:
             await super().close()
 
-    async def _ask(self, request: Mapping[str, Any]) -> Reply:
+    async def _send_request(self, request: Mapping[str, Any]) -> Reply:
         if self._failed:
             raise AgentError("the command was stopped after an earlier turn failed", "session_ended")
         self._failed = True
@@ -179,18 +179,18 @@ class CommandSession(TracedSession):
         return reply
 
     async def _exchange(self, request: Mapping[str, Any]) -> Reply:
-        # Only after the first answer: earlier output is read as the answer to the first request.
+        # Before the first answer, any output is read as the answer to the first request.
         early = self._answered and self._process.has_output
         if not early:
             self._process.write_line(json.dumps(request).encode())
         clock = asyncio.get_running_loop().time
-        sent_at, pieces = clock(), Pieces(self._max_bytes)
+        sent_at, parts = clock(), StreamedReply(self._max_bytes)
         reply: Reply | None = None
         while reply is None:
             value = await self._read_value()
             if early:
                 raise AgentError("the command answered the previous turn with more than one line", "bad_reply")
-            reply = pieces.feed(value, 1000 * (clock() - sent_at))
+            reply = parts.feed(value, 1000 * (clock() - sent_at))
         self._answered = True
         return reply
 
@@ -201,5 +201,5 @@ class CommandSession(TracedSession):
         except ForeignError as error:
             words = line.words(self._redact)
             raise AgentError(
-                f"the command wrote a line that is not JSON ({error}): {words} (logs belong on stderr)", "bad_reply"
+                f"the command wrote a line that is not JSON ({error}): {words} (write logs to stderr)", "bad_reply"
             ) from None

@@ -40,20 +40,19 @@ def build_agent(
     redact: Redact,
     receivers: Receivers | None = None,
 ) -> Agent:
-    """Return the agent for a target that is not the suite's own model. The module for each kind of target is imported
-    when needed.
+    """Return the agent for a target that is not the suite's own model.
 
     Args:
         suite: the suite with all its cases, against which a transcript is checked.
         target: the target from the policy file or from `parse_target`.
-        files: base folder of a relative transcript path, and the files that may be read. For a target from the policy
-            file this is the suite's checkout; for a target from a flag, the current folder without restriction.
+        files: the base folder of a transcript's path, and the folders that may be read: the suite's checkout for a
+            target from the policy file, the current folder without restriction for a target from an option.
         environ: the job's environment; processes do not receive the job's tokens.
         max_bytes: maximum bytes of UTF-8 in one reply (`limits.max_response_bytes`).
         code: the permission to start a command.
-        pool: the workers of a Python target; they collect spans if the policy file enables them.
+        pool: the workers of a Python target; they collect spans if the policy file enables spans.
         redact: removes secrets from the target's error output.
-        receivers: the run's receivers of spans; None to create them.
+        receivers: the span receivers of the run; None to create them.
 
     Raises:
         TargetError: the target cannot be used.
@@ -96,8 +95,10 @@ def _span_reader(suite: Suite, max_bytes: int, redact: Redact) -> SpanReader | N
 def _listener(
     suite: Suite, max_bytes: int, redact: Redact, receivers: Receivers | None, *, fixed: bool
 ) -> Listener | None:
-    """Return the receiver of the target's spans; None if the suite does not use spans. It listens on the configured
-    port if `fixed` is set, otherwise on any free port.
+    """Return the listener for the target's spans; None if the suite does not use spans.
+
+    Args:
+        fixed: whether to listen on the port of the policy file instead of any free port.
     """
     reader, spans = _span_reader(suite, max_bytes, redact), suite.policy.spans
     if reader is None:
@@ -109,9 +110,10 @@ def _listener(
 
 
 def describe_target(target: AnyTarget) -> str:
-    """Return a target's kind with its URL, command, path or name for the record, without possible secrets.
+    """Return a target for the record, such as `http:https://host/path`, without parts that may contain secrets.
 
-    A URL is shown without user, password, query and fragment, and a command up to its first option or assignment.
+    These parts are the user, password, query and fragment of a URL, and all of a command from its first option or
+    assignment.
     """
     match target:
         case ModelTarget(model=model):

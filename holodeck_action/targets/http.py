@@ -23,8 +23,8 @@ from holodeck_action.suite.model.targets import HttpTarget
 from holodeck_action.suite.values import Case
 from holodeck_action.targets.protocol import Conversation, Reply
 from holodeck_action.targets.reply import REPLY, REPLY_KEYS, missing_facts, reply_from_mapping
-from holodeck_action.targets.streams import DONE, EventParser, Pieces
-from holodeck_action.targets.templates.computing import ComputationPool
+from holodeck_action.targets.streams import DONE, EventParser, StreamedReply
+from holodeck_action.targets.templates.computation_pool import ComputationPool
 from holodeck_action.targets.templates.jsonpaths import ReplyPaths
 from holodeck_action.targets.templates.templates import RequestTemplate
 from holodeck_action.targets.traced_session import TracedSession
@@ -39,23 +39,23 @@ if TYPE_CHECKING:
 
     from holodeck_action.targets.spans import ConversationSpans, Listener
 
-_FRAMING = frozenset({"content-length", "transfer-encoding", "connection"})
+_RESERVED_HEADERS = frozenset({"content-length", "transfer-encoding", "connection"})
 
-_ERROR_BODY = 8192 + MARGIN
-"""Maximum bytes that are read of an error's body."""
+_ERROR_BODY_BYTES = 8192 + MARGIN
+"""Maximum bytes that are read of the body of an error response."""
 
-_MAPPING = "the target's response mapping"
+_MAPPING_NAME = "the target's response mapping"
 
 _ERROR_BODY_S = 2.0
-"""Maximum seconds to wait for an error's body; the status is more important."""
+"""Maximum seconds to wait for the body of an error response; the status is already known."""
 
 
 class HttpAgent:
     """Calls a service by POST, once per turn.
 
-    Without a `request` mapping the body is the request (see `Conversation.request`); without a `response` mapping the
-    answer is a reply object or a JSON string. Every conversation has its own id and cookies. Redirects are not
-    followed, and requests are not retried. Proxies are taken from the environment, except for loopback addresses. The
+    Without a `request` mapping, the body is the request (see `Conversation.request`). Without a `response` mapping, the
+    answer must be a reply object or a JSON string. Every conversation has its own id and cookies. Redirects are not
+    followed, and requests are not retried. Proxies of the environment are used, except for loopback addresses. The
     caller limits the time of a turn.
     """
 
@@ -71,33 +71,33 @@ class HttpAgent:
         """Compile the mappings and check the headers.
 
         Args:
-            target: the validated target; its header values are secrets and never appear in messages.
-            max_bytes: maximum bytes of UTF-8 in one reply; a body may be larger because JSON escapes characters.
+            target: the validated target; its header values are secrets, which messages never contain.
+            max_bytes: maximum bytes of UTF-8 in one reply. A body may be larger, because JSON escapes characters.
             environ: the job's environment, for the process that evaluates the mappings.
             redact: removes the run's secrets from the service's error messages.
-            warm_up: input of the warm-up before the first turn of the run; None if there is no warm-up.
+            warm_up: input of the warm-up request before the first turn of the run; None if there is no warm-up.
             listener: receives the spans of the service; None if spans are off.
 
         Raises:
             TargetError: a header, template or path is invalid.
         """
         self._url = target.url
-        self._shown = url_without_secrets(target.url)
+        self._public_url = url_without_secrets(target.url)
         self._headers = {name: value.get_secret_value() for name, value in target.headers.items()}
         for name, value in self._headers.items():
-            check_header(name, value, reserved=_FRAMING)
-        self._of_the_run = redact
-        self._of_the_target = Redactor(_repeatable_secrets(target.url, self._headers)).text
+            check_header(name, value, reserved=_RESERVED_HEADERS)
+        self._redact_run_secrets = redact
+        self._redact_target_secrets = Redactor(_repeatable_secrets(target.url, self._headers)).text
         # The mappings are only checked here; they are evaluated in a process with limits.
         if target.request is not None:
             RequestTemplate(target.request)
         response = None if target.response is None else target.response.model_dump()
         if response is not None:
             ReplyPaths(response)
-        self._request = None if target.request is None else json.dumps(target.request)
-        self._response = None if response is None else json.dumps(response)
-        self._delta = None if response is None else response["delta"]
-        self._computing = ComputationPool(environ, self._redact)
+        self._request_mapping = None if target.request is None else json.dumps(target.request)
+        self._response_mapping = None if response is None else json.dumps(response)
+        self._delta_path = None if response is None else response["delta"]
+        self._computation_pool = ComputationPool(environ, self._redact)
         mapped = frozenset(REPLY_KEYS if response is None else (key for key, path in response.items() if path))
         if "delta" in mapped:
             mapped |= {"first_token_ms"}
@@ -107,7 +107,7 @@ class HttpAgent:
         self.unreported = missing_facts(mapped, "the target's response does not map {}")
         self._max_bytes = max_bytes
         self._warm_up = warm_up
-        self._warming: asyncio.Task[None] | None = None
+        self._warm_up_task: asyncio.Task[None] | None = None
         self._client: httpx2.AsyncClient | None = None
 
     @property
@@ -116,12 +116,12 @@ class HttpAgent:
         return () if self._listener is None else self._listener.notices
 
     async def open(self, case: Case, trial: int) -> HttpSession:
-        """Start a conversation; nothing is sent yet."""
+        """Return a new conversation; nothing is sent yet."""
         import httpx2
 
-        conversation, listening = Conversation(case, trial), None
+        conversation, spans = Conversation(case, trial), None
         if self._listener is not None:
-            listening = await self._listener.open(conversation.session, addressed=False)
+            spans = await self._listener.open(conversation.session, has_receiver_url=False)
         if self._client is None:
             self._client = httpx2.AsyncClient(
                 headers={
@@ -138,42 +138,46 @@ class HttpAgent:
                 limits=httpx2.Limits(max_connections=None),
                 trust_env=not is_loopback((urlsplit(self._url).hostname or "").rstrip(".")),
             )
-        return HttpSession(self, conversation, httpx2.Cookies(), listening)
+        return HttpSession(self, conversation, httpx2.Cookies(), spans)
 
     async def close(self) -> None:
         """Close the connections."""
-        if self._warming is not None:
-            self._warming.cancel()
-            await asyncio.gather(self._warming, return_exceptions=True)
+        if self._warm_up_task is not None:
+            self._warm_up_task.cancel()
+            await asyncio.gather(self._warm_up_task, return_exceptions=True)
         if self._client is not None:
             await self._client.aclose()
             self._client = None
-        await self._computing.close()
+        await self._computation_pool.close()
         if self._listener is not None:
             await self._listener.close()
 
     async def prepare(self) -> None:
-        """Start the process that evaluates the mappings, if any, and send the warm-up once.
+        """Start the process that evaluates the mappings, if the target has any, and send the warm-up request once.
 
         Raises:
             AgentError: the process cannot be started (`cannot_start`), or the warm-up failed.
         """
-        for function, mapping in (("request", self._request), ("reply", self._response), ("stream", self._delta)):
+        for function, mapping in (
+            ("render_request", self._request_mapping),
+            ("extract_reply", self._response_mapping),
+            ("extract_streamed_reply", self._delta_path),
+        ):
             if mapping is not None:
-                await self._computing.start(function)
+                await self._computation_pool.start(function)
         if self._warm_up is not None:
-            if self._warming is None:
-                self._warming = asyncio.create_task(self._run_warm_up(warm_up_request(self._warm_up)))
+            if self._warm_up_task is None:
+                self._warm_up_task = asyncio.create_task(self._run_warm_up(warm_up_request(self._warm_up)))
             # Shielded, because all conversations wait for the same warm-up.
-            await asyncio.shield(self._warming)
+            await asyncio.shield(self._warm_up_task)
 
     async def _run_warm_up(self, request: Mapping[str, Any]) -> None:
         import httpx2
 
         detach_limits()
-        await await_warm_up(self.ask(request, httpx2.Cookies()))
+        await await_warm_up(self.send_request(request, httpx2.Cookies()))
 
-    async def ask(self, request: Mapping[str, Any], cookies: httpx2.Cookies) -> Reply:
+    async def send_request(self, request: Mapping[str, Any], cookies: httpx2.Cookies) -> Reply:
         """Send the request of a turn and return the reply.
 
         Args:
@@ -188,12 +192,12 @@ class HttpAgent:
         return await self._post(await self._render_body(request), cookies, headers)
 
     async def _render_body(self, request: Mapping[str, Any]) -> bytes:
-        """Return the request body of one turn.
+        """Return the body of the HTTP request for one turn, rendered by the `request` mapping if there is one.
 
         Raises:
             AgentError: `bad_request`: a template has no value for this turn, or takes too long to render.
         """
-        if self._request is None:
+        if self._request_mapping is None:
             return json.dumps(request).encode()
         variables = {
             "turn": {key: request[key] for key in ("input", "files", "turn_config")} | {"index": request["turn"]},
@@ -201,8 +205,8 @@ class HttpAgent:
             "session": {key: request[key] for key in ("trial", "seed")} | {"id": request["session"]},
             "history": request["messages"][:-1],
         }
-        args = {"mapping": self._request, "variables": variables}
-        body: str = await self._computing.call("request", args, what="target request", code="bad_request")
+        args = {"mapping": self._request_mapping, "variables": variables}
+        body: str = await self._computation_pool.call("render_request", args, what="target request", code="bad_request")
         return body.encode()
 
     async def _post(self, body: bytes, cookies: httpx2.Cookies, headers: Mapping[str, str]) -> Reply:
@@ -245,7 +249,12 @@ class HttpAgent:
         return body
 
     async def _body_parts(self, response: httpx2.Response) -> AsyncGenerator[bytes, None]:
-        """Yield the decompressed body in parts; the size is limited both before and after decompression."""
+        """Yield the decompressed body in parts.
+
+        Raises:
+            AgentError: `too_large` if the body exceeds the limit before or after decompression; `bad_reply` if it
+                cannot be decompressed.
+        """
         limit = self._max_bytes * JSON_EXPANSION
         unpacker = self._make_decompressor(response.headers.get("content-encoding", "identity").strip().lower())
         unpacked = received = 0
@@ -268,30 +277,33 @@ class HttpAgent:
             raise self._make_error("answered with an incomplete compressed body", "bad_reply")
 
     async def _read_stream(self, response: httpx2.Response, sent_at: float) -> Reply:
-        """Read a stream of events up to the reply.
+        """Read server-sent events until the reply is complete, and return it.
 
         Args:
-            response: the stream.
+            response: the response with the events.
             sent_at: time when the request was sent, by the event loop's clock.
+
+        Raises:
+            AgentError: see `_post`.
         """
         events: list[tuple[float, str]] = []
-        pieces, reply = Pieces(self._max_bytes), None
+        streamed, reply = StreamedReply(self._max_bytes), None
         ended = False
         async with aclosing(self._event_data(response)) as received:
             async for data in received:
                 after_ms = 1000 * (asyncio.get_running_loop().time() - sent_at)
                 ended = data == DONE
-                if self._response is None and not ended:
-                    reply = self._add_event(pieces, data, after_ms)
+                if self._response_mapping is None and not ended:
+                    reply = self._add_event(streamed, data, after_ms)
                 elif not ended:
                     events.append((after_ms, data))
                 if ended or reply is not None:
                     break
-        if self._response is not None:
+        if self._response_mapping is not None:
             return await self._map_stream(events)
-        if reply is None and not (ended and pieces.has_begun):
+        if reply is None and not (ended and streamed.has_begun):
             raise self._make_error(f"ended its stream without a reply or {DONE}", "disconnected")
-        return reply or pieces.finish({})
+        return reply or streamed.finish({})
 
     async def _event_data(self, response: httpx2.Response) -> AsyncGenerator[str, None]:
         parser = EventParser()
@@ -300,20 +312,22 @@ class HttpAgent:
                 for data in parser.feed(part):
                     yield data
 
-    def _add_event(self, pieces: Pieces, data: str, after_ms: float) -> Reply | None:
+    def _add_event(self, streamed: StreamedReply, data: str, after_ms: float) -> Reply | None:
         value = self._parse(Foreign.of_text(data), "an event")
         try:
-            return pieces.feed(value, after_ms)
+            return streamed.feed(value, after_ms)
         except AgentError as error:
             raise self._unusable_error(error) from None
 
     async def _map_stream(self, events: Sequence[tuple[float, str]]) -> Reply:
-        """Return the reply that the response mapping extracts from the events of a stream."""
+        """Return the reply that the `response` mapping extracts from events, each with its time in ms and its data."""
         for _, data in events:
             self._parse(Foreign.of_text(data), "an event")
-        args = {"mapping": self._response, "bodies": [data for _, data in events]}
+        args = {"mapping": self._response_mapping, "bodies": [data for _, data in events]}
         try:
-            found = await self._computing.call("stream", args, what=_MAPPING, code="bad_reply")
+            found = await self._computation_pool.call(
+                "extract_streamed_reply", args, what=_MAPPING_NAME, code="bad_reply"
+            )
             reply = reply_from_mapping(REPLY.strip_unknown(found["reply"]), max_bytes=self._max_bytes)
         except AgentError as error:
             raise self._unusable_error(error) from None
@@ -337,8 +351,8 @@ class HttpAgent:
         try:
             async with asyncio.timeout(_ERROR_BODY_S), aclosing(response.aiter_raw()) as chunks:
                 async for chunk in chunks:
-                    data += chunk[:_ERROR_BODY]
-                    if len(data) >= _ERROR_BODY:
+                    data += chunk[:_ERROR_BODY_BYTES]
+                    if len(data) >= _ERROR_BODY_BYTES:
                         break
                 else:
                     unfinished = False
@@ -347,7 +361,7 @@ class HttpAgent:
         sentence = f"answered with status {status}"
         if response.has_redirect_location:
             sentence += " (redirects are not followed: give the final URL as target)"
-        body = Foreign(bytes(data[:_ERROR_BODY]), unfinished=unfinished).words(self._redact)
+        body = Foreign(bytes(data[:_ERROR_BODY_BYTES]), unfinished=unfinished).words(self._redact)
         context: dict[str, object] = {"status": status}
         if body:
             sentence += f": {body}"
@@ -357,10 +371,12 @@ class HttpAgent:
     async def _read_reply(self, body: Foreign) -> Reply:
         value = self._parse(body, "a body")
         try:
-            if self._response is not None:
-                args = {"mapping": self._response, "body": body.lossy_text()}
+            if self._response_mapping is not None:
+                args = {"mapping": self._response_mapping, "body": body.lossy_text()}
                 # Entries that the reply format does not have are ignored.
-                value = REPLY.strip_unknown(await self._computing.call("reply", args, what=_MAPPING, code="bad_reply"))
+                value = REPLY.strip_unknown(
+                    await self._computation_pool.call("extract_reply", args, what=_MAPPING_NAME, code="bad_reply")
+                )
             return reply_from_mapping(value, max_bytes=self._max_bytes)
         except AgentError as error:
             raise self._unusable_error(error) from None
@@ -377,32 +393,32 @@ class HttpAgent:
         return self._make_error(f"gave no usable answer: {error.message}", error.code, error.context)
 
     def _redact(self, text: str) -> str:
-        """Remove the run's secrets, and header values and parts of the URL that the service may repeat."""
-        return self._of_the_target(self._of_the_run(text))
+        """Remove the run's secrets, and secrets in the target's headers and URL, from a text."""
+        return self._redact_target_secrets(self._redact_run_secrets(text))
 
     def _redact_and_shorten(self, text: str, limit: int = 200) -> str:
         return Foreign.of_text(text).words(self._redact, limit)
 
     def _make_error(self, sentence: str, code: str, context: Mapping[str, object] | None = None) -> AgentError:
-        return AgentError(self._redact(f"{self._shown} {sentence}"), code, dict(context or {}))
+        return AgentError(self._redact(f"{self._public_url} {sentence}"), code, dict(context or {}))
 
 
 class HttpSession(TracedSession):
     """A conversation with the service."""
 
     def __init__(
-        self, agent: HttpAgent, conversation: Conversation, cookies: httpx2.Cookies, listening: ConversationSpans | None
+        self, agent: HttpAgent, conversation: Conversation, cookies: httpx2.Cookies, spans: ConversationSpans | None
     ) -> None:
-        super().__init__(conversation, listening)
+        super().__init__(conversation, spans)
         self._agent = agent
         self._cookies = cookies
 
     async def prepare(self) -> None:
-        """Start the process that evaluates the mappings."""
+        """Start the process that evaluates the mappings, and send the warm-up request once per run."""
         await self._agent.prepare()
 
-    async def _ask(self, request: Mapping[str, Any]) -> Reply:
-        return await self._agent.ask(request, self._cookies)
+    async def _send_request(self, request: Mapping[str, Any]) -> Reply:
+        return await self._agent.send_request(request, self._cookies)
 
 
 def _is_stream(response: httpx2.Response) -> bool:
@@ -411,8 +427,9 @@ def _is_stream(response: httpx2.Response) -> bool:
 
 
 def _repeatable_secrets(url: str, headers: Mapping[str, str]) -> set[str]:
-    """Return strings that a service may repeat but no message may contain: header values, user and password, query
-    values.
+    """Return the secrets in a target's URL and headers, which the service may repeat in its answers.
+
+    They are header values, the user and password of the URL, and the values of its query.
     """
     secrets = {value for _, value in parse_qsl(urlsplit(url).query)}
     for value in headers.values():

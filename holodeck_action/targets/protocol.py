@@ -1,4 +1,4 @@
-"""The protocol of agents: one session per case and trial, and the conversation in it."""
+"""The interface of agents: a run opens one session per trial of a case, and sends it the turns of the case."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ from holodeck_action.suite.values import Case, Turn
 
 
 class ReplyError(Struct, frozen=True):
-    """An agent's own report that it has no answer: the reason in one sentence, and whether the agent or its
-    infrastructure failed.
+    """An agent's report that it cannot answer.
+
+    Attributes:
+        message: the reason, one sentence.
+        kind: whether the agent or the infrastructure that it needs failed.
     """
 
     message: str
@@ -27,19 +30,18 @@ class Reply(Struct, frozen=True):
 
     Attributes:
         response: text of the answer.
-        tool_invocations: tool calls; empty if no tool was called, None if the calls are unknown, which is graded
-            differently.
+        tool_invocations: tool calls; empty if no tool was called, None if the calls are unknown.
         retrieval_context: retrieved texts; empty if nothing was retrieved, None if unknown.
         retrieved_chunks: retrieved chunks; empty if nothing was retrieved, None if unknown.
         usage: tokens and cost; None if unknown.
         finish_reason: reason why the model stopped: `stop`, `length` (at its token limit) or `refusal`; None if
             unknown.
         fallback_model: name of the fallback model if it answered instead of the suite's model, otherwise None.
-        model_ms: milliseconds that the agent worked, without waiting; None if unknown.
-        first_token_ms: milliseconds until the answer began, without waiting; None if unknown.
+        model_ms: milliseconds that the agent took for the answer, without pauses of the run; None if unknown.
+        first_token_ms: milliseconds until the answer began, without pauses of the run; None if unknown.
         model: name of the model that answered; None if unknown.
-        messages: messages that the turn adds to the conversation after its input; None if it adds only the answer.
-        metadata: further data from the agent; None if it sent no further data.
+        messages: messages that the turn adds to the conversation after the user's message; None if only the answer.
+        metadata: further data from the agent; None if there is no further data.
         error: reason why there is no answer; None if there is an answer.
     """
 
@@ -58,7 +60,7 @@ class Reply(Struct, frozen=True):
     error: ReplyError | None = None
 
 
-class Attempt(Struct, frozen=True):
+class PartialTurn(Struct, frozen=True):
     """The known tool calls and usage of a turn that ended without an answer.
 
     None means that a value is unknown; an empty list and zero are known values.
@@ -69,17 +71,19 @@ class Attempt(Struct, frozen=True):
 
 
 class Session(Protocol):
-    """One conversation, which holds all multi-turn state.
+    """A conversation with the agent, for one trial of a case.
 
-    `timed` is False if answers were recorded earlier, so that their response times are not measured.
+    Attributes:
+        timed: whether response times are measured; False for answers that were recorded earlier.
     """
 
     timed: bool = True
 
     async def prepare(self) -> None:
-        """Start the resources for the next turn; this time does not count against any deadline of the turn or case.
+        """Start what the next turn needs. By default there is nothing to start.
 
-        Called before each turn. By default there is nothing to start. Operations that can hang need their own deadline.
+        The run calls this before each turn, outside the deadlines of turn and case. Operations that can hang need their
+        own deadline.
 
         Raises:
             AgentError: a resource cannot be started.
@@ -87,9 +91,9 @@ class Session(Protocol):
         return
 
     async def send(self, turn: Turn) -> Reply:
-        """Answer one turn; turns arrive in order, one at a time.
+        """Return the agent's reply to one turn. The run sends turns in order, one at a time.
 
-        The caller cancels this at the turn's deadline; the session must then stop its work immediately and permanently.
+        The run cancels this at the turn's deadline. The session must then stop all work at once.
 
         Raises:
             AgentError: the agent could not answer.
@@ -97,26 +101,26 @@ class Session(Protocol):
         ...
 
     async def complete_reply(self, reply: Reply) -> Reply:
-        """Return the reply with data that arrive after it; called while no clock runs. By default the reply is returned
-        unchanged.
+        """Return the reply with data that arrive later, such as spans; by default the reply unchanged.
+
+        The run calls this after `send`, outside the deadlines of turn and case.
         """
         return reply
 
-    def attempt(self) -> Attempt:
-        """Return the known data of the turn whose `send` failed or was cancelled; called once. By default nothing is
-        known.
+    def partial_turn(self) -> PartialTurn:
+        """Return the known data of a turn whose `send` failed or was cancelled; by default nothing is known.
+
+        The run calls this at most once per turn.
         """
-        return Attempt()
+        return PartialTurn()
 
     async def close(self) -> None:
-        """Release the conversation's resources; safe after a failed or cancelled `send`. By default there is nothing to
-        release.
-        """
+        """Release the conversation's resources, also after a failed or cancelled `send`; by default there are none."""
         return
 
 
 ReplyFact = Literal["tools", "tokens", "cost", "time", "first token"]
-"""Parts of a reply that may be missing although gates or metrics depend on them."""
+"""Names of data that some targets do not report, although gates or metrics may depend on them."""
 
 
 class Agent(Protocol):
@@ -129,11 +133,11 @@ class Agent(Protocol):
 
     @property
     def unreported(self) -> Mapping[ReplyFact, str]:
-        """The parts that every reply of the target lacks, each with the reason; known once the agent is built."""
+        """The data that no reply of the target contains, each with the reason; complete once the agent is built."""
         return {}
 
     async def open(self, case: Case, trial: int) -> Session:
-        """Start a conversation for one trial of one case.
+        """Return a new conversation for one trial of a case.
 
         Raises:
             AgentError: no conversation can be started for this case.
@@ -146,7 +150,7 @@ class Agent(Protocol):
 
 
 class Conversation:
-    """The conversation of one trial so far: the messages of all turns with an answer."""
+    """The messages of one trial so far, from all turns that were answered."""
 
     def __init__(self, case: Case, trial: int) -> None:
         self.case = case
@@ -156,16 +160,14 @@ class Conversation:
         self._history: list[Mapping[str, Any]] = []
 
     def add(self, turn: Turn, reply: Reply) -> None:
-        """Add the input and reply of one turn, unless it has no answer."""
+        """Add the input and the reply of a turn, unless the reply is an error."""
         if reply.error is not None:
             return
         said = reply.messages if reply.messages is not None else ({"role": "assistant", "content": reply.response},)
         self._history += [_user_message(turn), *said]
 
     def history(self) -> list[Mapping[str, Any]]:
-        """Return the messages before the current turn as `[{role, content}]`, including further messages that the agent
-        reported.
-        """
+        """Return the messages before the current turn as `[{role, content}]`, with messages that the agent reported."""
         return list(self._history)
 
     def request(self, turn: Turn) -> dict[str, Any]:
@@ -186,7 +188,7 @@ class Conversation:
 
 
 def seed_of(case_id: str, trial: int) -> int:
-    """Return a random seed from 0 to 2^31 - 1, the same in every run, but different for each trial of a case."""
+    """Return a seed from 0 to 2^31 - 1 that depends only on the case and the trial."""
     digest = hashlib.sha256(f"{trial} {case_id}".encode("utf-8", "surrogatepass")).digest()
     return int.from_bytes(digest[:4], "big") >> 1
 

@@ -1,4 +1,4 @@
-"""Targets that are a Python callable of the repository, run in worker processes."""
+"""Targets that are a Python callable of the repository. It is called in worker processes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from holodeck_action.record.agent_errors import AgentError
 from holodeck_action.suite.values import Case, Turn
-from holodeck_action.targets.protocol import Agent, Attempt, Conversation, Reply, Session
+from holodeck_action.targets.protocol import Agent, Conversation, PartialTurn, Reply, Session
 from holodeck_action.targets.reply import reply_from_mapping
 from holodeck_action.targets.warm_up import await_warm_up, warm_up_request
 from holodeck_action.text.plain import cut_start
@@ -22,12 +22,12 @@ _OUTPUT_SHOWN = 4096
 
 
 class PythonAgent(Agent):
-    """Calls `module.path:callable`, sync or async.
+    """Calls a sync or async callable `module.path:callable`.
 
     The callable receives the conversation, `[{role, content}]`, whose last message is the turn's input. If it has a
     second parameter without a default, it also receives the request (see `Conversation.request`). It returns a string
-    or a reply object, or yields the reply in pieces. All turns of a conversation run in one process, which also serves
-    other conversations before and after it.
+    or a reply object, or yields the reply in parts. All turns of a conversation run in one process, which is reused for
+    other conversations.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class PythonAgent(Agent):
             reference: `module.path:callable`, importable from the suite's folder or the current directory.
             pool: the workers, one per conversation in progress; the caller closes the pool.
             max_bytes: maximum bytes of UTF-8 in one reply (`limits.max_response_bytes`).
-            warm_up: input of the warm-up sent to each worker; None if there is no warm-up.
+            warm_up: input of the warm-up request that each worker gets first; None if there is no warm-up.
             reader: reads the spans that the workers collect; None if spans are off.
         """
         self._reader = reader
@@ -59,7 +59,7 @@ class PythonAgent(Agent):
         return () if self._reader is None else self._reader.notices
 
     async def open(self, case: Case, trial: int) -> PythonSession:
-        """Start a conversation."""
+        """Return a new conversation."""
         conversation = Conversation(case, trial)
         return PythonSession(self._reference, self._pool, conversation, self._max_bytes, self._warm_up, self._reader)
 
@@ -86,7 +86,7 @@ class PythonSession(Session):
         self._lease: Lease | None = None
 
     async def prepare(self) -> None:
-        """Get a worker that has imported the callable and answered the warm-up."""
+        """Wait for a free worker that has imported the callable and has answered the warm-up request."""
         lease = await self._get_lease()
         try:
             await lease.check(self._reference)
@@ -94,28 +94,30 @@ class PythonSession(Session):
             raise _agent_error(error) from None
         warm = f"warm-up of {self._reference}"
         if self._warm_up is not None and warm not in lease.finished_work:
-            await await_warm_up(self._ask(warm_up_request(self._warm_up)))
+            await await_warm_up(self._send_request(warm_up_request(self._warm_up)))
             lease.finished_work.add(warm)
 
     async def send(self, turn: Turn) -> Reply:
-        """Call the callable; cancelling kills its process."""
+        """Call the callable. If this is cancelled, the process is killed."""
         self._spans = None
-        reply = await self._ask(self._conversation.request(turn))
+        reply = await self._send_request(self._conversation.request(turn))
         if self._reader is not None:
             reply = await self._reader.fill_reply(reply, self._reader.parse_spans(self._spans))
         self._conversation.add(turn, reply)
         return reply
 
-    def attempt(self) -> Attempt:
+    def partial_turn(self) -> PartialTurn:
         """Return the data in the spans of a failed turn; the spans of a killed process are lost."""
-        return Attempt() if self._reader is None else self._reader.attempt(self._reader.parse_spans(self._spans))
+        return (
+            PartialTurn() if self._reader is None else self._reader.partial_turn(self._reader.parse_spans(self._spans))
+        )
 
-    async def _ask(self, request: Mapping[str, Any]) -> Reply:
+    async def _send_request(self, request: Mapping[str, Any]) -> Reply:
         lease = await self._get_lease()
         if self._reader is not None:
             request = {**request, "traceparent": self._reader.new_traceparent()}
         try:
-            # The exact limit is checked below; this one only stops huge replies in the worker.
+            # `reply_from_mapping` checks the exact limit; this limit only stops huge replies in the worker.
             outcome = await lease.call(
                 "ask", self._reference, {"request": request}, None, max_bytes=2 * self._max_bytes
             )

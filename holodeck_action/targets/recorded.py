@@ -1,4 +1,4 @@
-"""Targets that are a transcript: recorded answers, looked up by case, turn and trial."""
+"""Targets that are a transcript: a file of recorded answers, one for each case, turn and trial."""
 
 from __future__ import annotations
 
@@ -12,39 +12,39 @@ from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.values import Case, Turn
 from holodeck_action.targets.protocol import Reply, Session
 from holodeck_action.targets.reply import REPLY_KEYS, missing_facts, reply_from_mapping
-from holodeck_action.targets.transcripts import ADDRESS_KEYS, Row, open_transcript
+from holodeck_action.targets.transcripts import TURN_KEYS, Row, open_transcript
 from holodeck_action.text.json_values import JSON_EXPANSION, kind_of, unknown_key_clause
 from holodeck_action.text.plain import excerpt
 
 _ROW_OVERHEAD = 65_536
-"""Bytes that a line may have in addition to its reply, for the case's name and white space."""
+"""Bytes that a line may have in addition to its reply, such as for the case's name."""
 
 _NOTICES_SHOWN = 10
-"""Maximum number of unusable rows with their own notice; further rows are only counted."""
+"""Maximum number of notices about unusable rows; further unusable rows are only counted."""
 
-_Address = str | tuple[str, int, int]
+_AnswerKey = str | tuple[str, int, int]
 _Problem = tuple[str, str]
 
 
 class RecordedAgent:
     """Answers from a transcript with rows `{case, turn, trial, response, tool_invocations, …}`.
 
-    The `case` of a row is an id or a name; ids take precedence. `turn` and `trial` default to 0. The answer recorded
-    for one trial is never used for another trial. An unusable row is an error of only its own case; a row that matches
-    no case of the suite becomes a notice.
+    The `case` of a row is the id or the name of a case; ids take precedence. `turn` and `trial` are 0 by default. The
+    answer of one trial is never used for another. An unusable row is an error of its case only. A row that matches no
+    case of the suite causes a notice.
     """
 
     def __init__(
         self, path: Path, title: str, cases: Sequence[Case], max_bytes: int, checkout: Checkout | None = None
     ) -> None:
-        """Index the transcript; for JSON lines only the positions of rows are kept in memory.
+        """Index the rows of the transcript. For JSON lines, only the positions of rows are kept in memory.
 
         Args:
             path: path of the transcript.
             title: the transcript's name in messages.
             cases: all cases of the suite, including those that are not run.
             max_bytes: maximum bytes of UTF-8 in one reply.
-            checkout: the files that may be read; None if there is no restriction, because the user named the file.
+            checkout: the folders that may be read; None if there is no restriction.
 
         Raises:
             TargetError: the file is missing, unreadable, not allowed, empty, or has the wrong format.
@@ -54,10 +54,10 @@ class RecordedAgent:
         self._transcript = open_transcript(
             path, title, max_bytes * JSON_EXPANSION + _ROW_OVERHEAD, checkout or Checkout.unbounded(path.parent)
         )
-        index = _Index(title, cases)
+        index = _TranscriptIndex(title, cases)
         for row in self._transcript.rows():
             index.add(row)
-        if index.seen == 0:
+        if index.row_count == 0:
             self._transcript.close()
             raise TargetError(f"transcript {title} is empty; it needs a row for every case")
         index.finish()
@@ -68,7 +68,11 @@ class RecordedAgent:
         self.unreported = missing_facts(index.keys, f"no row of {title} has {{}}", timed=False)
 
     async def open(self, case: Case, trial: int) -> RecordedSession:
-        """Start to answer one trial of one case."""
+        """Return a session that answers one trial of a case.
+
+        Raises:
+            AgentError: a row of the case is unusable, and it is unknown which turn or trial it answers.
+        """
         if case.id in self._case_problems:
             message, code = self._case_problems[case.id]
             raise AgentError(message, code)
@@ -79,28 +83,28 @@ class RecordedAgent:
         self._transcript.close()
 
     def answer(self, case: Case, trial: int, turn: int) -> Reply:
-        """Return a recorded answer.
+        """Return the recorded answer to a turn.
 
         Raises:
-            AgentError: the answer is missing or recorded twice, or its row is invalid.
+            AgentError: the transcript has no answer, several answers or an invalid row for this turn.
         """
-        address = _answer_key(case, turn, trial)
-        if address in self._problems:
-            message, code = self._problems[address]
+        key = _answer_key(case, turn, trial)
+        if key in self._problems:
+            message, code = self._problems[key]
             raise AgentError(message, code)
-        if address not in self._rows:
+        if key not in self._rows:
             raise AgentError(
                 f"{self._title} has no answer for case {_case_label(case)}, turn {turn}, trial {trial}",
                 "missing_transcript",
                 {"case": case.id, "turn": turn, "trial": trial},
             )
-        line, *place = self._rows[address]
+        line, *position = self._rows[key]
         where = f"{self._title}:{line}"
         try:
-            row = self._transcript.read((place[0], place[1]))
+            row = self._transcript.read((position[0], position[1]))
         except (OSError, ValueError):
             raise AgentError(f"{where}: the transcript was changed while it was read", "bad_transcript") from None
-        reply = {key: value for key, value in row.items() if key not in ADDRESS_KEYS}
+        reply = {key: value for key, value in row.items() if key not in TURN_KEYS}
         try:
             return reply_from_mapping(reply, max_bytes=self._max_bytes)
         except AgentError as error:
@@ -122,44 +126,45 @@ class RecordedSession(Session):
         return self._agent.answer(self._case, self._trial, turn.index)
 
 
-def _answer_key(case: Case, turn: int, trial: int) -> _Address:
-    """Return the key of an answer. To save memory, the key for the first turn of the first trial is the case's id
-    alone.
+def _answer_key(case: Case, turn: int, trial: int) -> _AnswerKey:
+    """Return the key of an answer in the index.
+
+    To save memory, the key of the first turn of the first trial is only the case's id.
     """
     return (case.id, turn, trial) if turn or trial else case.id
 
 
-class _Rows:
-    """The line number and position (see `Transcript.read`) of each row, by the key of its answer."""
+class _RowPositions:
+    """Maps the key of an answer to the line number and the position (see `Transcript.read`) of its row."""
 
     def __init__(self) -> None:
-        self._numbers: dict[_Address, int] = {}
+        self._numbers: dict[_AnswerKey, int] = {}
         self._lines, self._starts, self._lengths = array("Q"), array("Q"), array("Q")
 
-    def add(self, address: _Address, row: Row) -> None:
-        """Add a row under a key that has no row yet."""
-        self._numbers[address] = len(self._lines)
-        start, length = row.place
+    def add(self, key: _AnswerKey, row: Row) -> None:
+        """Add a row; the key must be new."""
+        self._numbers[key] = len(self._lines)
+        start, length = row.position
         self._lines.append(row.line)
         self._starts.append(start)
         self._lengths.append(length)
 
-    def __contains__(self, address: _Address) -> bool:
-        return address in self._numbers
+    def __contains__(self, key: _AnswerKey) -> bool:
+        return key in self._numbers
 
-    def __getitem__(self, address: _Address) -> tuple[int, int, int]:
-        number = self._numbers[address]
+    def __getitem__(self, key: _AnswerKey) -> tuple[int, int, int]:
+        number = self._numbers[key]
         return self._lines[number], self._starts[number], self._lengths[number]
 
 
-class _Index:
-    """Collects the rows by the answer that they contain, and the problems of unusable rows."""
+class _TranscriptIndex:
+    """The rows of a transcript by case, turn and trial, and the problems of unusable rows."""
 
     def __init__(self, title: str, cases: Iterable[Case]) -> None:
-        self.seen = 0
+        self.row_count = 0
         self.keys: set[object] = set()
-        self.rows = _Rows()
-        self.problems: dict[_Address, _Problem] = {}
+        self.rows = _RowPositions()
+        self.problems: dict[_AnswerKey, _Problem] = {}
         self.case_problems: dict[str, _Problem] = {}
         self._title = title
         self._by_id = {case.id: case for case in cases}
@@ -173,12 +178,12 @@ class _Index:
 
     def add(self, row: Row) -> None:
         """Add one row."""
-        self.seen += 1
+        self.row_count += 1
         self.keys.update(row.keys or ())
-        name = row.address.get("case")
+        name = row.turn_fields.get("case")
         if not isinstance(name, str):
             problem = row.problem or (
-                "it names no case" if "case" not in row.address else f"`case` must be text, not {kind_of(name)}"
+                "it names no case" if "case" not in row.turn_fields else f"`case` must be text, not {kind_of(name)}"
             )
             self._note_unusable(row.line, problem)
             return
@@ -186,57 +191,58 @@ class _Index:
         if not cases:
             self._note_unusable(row.line, f"the suite has no case {excerpt(name, 80)}", name)
             return
-        turn, trial = _address_number(row, "turn"), _address_number(row, "trial")
+        turn, trial = _index_field(row, "turn"), _index_field(row, "trial")
         if len(cases) > 1:
             self._ambiguous.append((row.line, name, turn or 0, trial or 0))
             return
         self._add_answer(row, cases[0], turn, trial)
 
     def finish(self) -> None:
-        """Process rows whose case name belongs to several cases. Such a row is an error of each of these cases, unless
-        another row names the case by its id.
+        """Add a problem for each row whose case name belongs to several cases; call it after all rows were added.
+
+        The row is an error of each of these cases, unless another row names the case by its id.
         """
         for line, name, turn, trial in self._ambiguous:
             cases = self._by_name[name]
             ids = ", ".join(case.id for case in cases)
             message = f"{self._title}:{line}: several cases are named {excerpt(name, 80)}; name one by its id: {ids}"
             for case in cases:
-                address = _answer_key(case, turn, trial)
-                if address not in self.rows:
-                    self.problems.setdefault(address, (message, "ambiguous_transcript"))
+                key = _answer_key(case, turn, trial)
+                if key not in self.rows:
+                    self.problems.setdefault(key, (message, "ambiguous_transcript"))
 
     def notices(self) -> tuple[str, ...]:
-        """Return notices about the first unusable rows, and one with the number of further rows."""
+        """Return notices about the first unusable rows, and a notice with the number of all others."""
         left = self._unusable - len(self._notices)
         return (*self._notices, f"{self._title}: {left} more rows cannot be used") if left else tuple(self._notices)
 
     def _add_answer(self, row: Row, case: Case, turn: int | None, trial: int | None) -> None:
         where = f"{self._title}:{row.line}"
-        problem = row.problem or _address_problem(row) or _key_problem(row)
+        problem = row.problem or _index_problem(row) or _key_problem(row)
         if problem is not None:
             found = (f"{where}: the row of case {_case_label(case)} cannot be used: {problem}", "bad_transcript")
-            lost = turn is None or trial is None or (row.problem and "turn" not in row.address and case.multi_turn)
+            lost = turn is None or trial is None or (row.problem and "turn" not in row.turn_fields and case.multi_turn)
             if lost:
                 self.case_problems.setdefault(case.id, found)
             else:
                 self.problems.setdefault(_answer_key(case, turn or 0, trial or 0), found)
             return
         turn, trial = turn or 0, trial or 0
-        address = _answer_key(case, turn, trial)
+        key = _answer_key(case, turn, trial)
         # The turns of a simulated user are not known before the run.
         count = len(case.turns) if case.simulation is None else case.simulation.most_turns
         if turn >= count:
             turns = "1 turn" if count == 1 else f"{count} turns"
             self._note_unusable(row.line, f"case {_case_label(case)} has {turns}, so turn {turn} is never run")
-        elif address in self.rows:
-            first = self.rows[address][0]
+        elif key in self.rows:
+            first = self.rows[key][0]
             message = (
                 f"{self._title}: lines {first} and {row.line} both answer case {_case_label(case)}, "
                 f"turn {turn}, trial {trial}"
             )
-            self.problems.setdefault(address, (message, "duplicate_transcript"))
+            self.problems.setdefault(key, (message, "duplicate_transcript"))
         else:
-            self.rows.add(address, row)
+            self.rows.add(key, row)
 
     def _note_unusable(self, line: int, problem: str, name: str | None = None) -> None:
         self._unusable += 1
@@ -246,23 +252,23 @@ class _Index:
             self._notices.append(f"{self._title}:{line}: the row cannot be used: {problem}{hint}")
 
 
-def _address_number(row: Row, key: str) -> int | None:
-    """Return the turn or trial of a row, 0 if it is missing; None if it is not a valid number."""
-    value = row.address.get(key)
+def _index_field(row: Row, key: str) -> int | None:
+    """Return the `turn` or `trial` of a row: 0 if it is missing, None if it is not a valid index."""
+    value = row.turn_fields.get(key)
     if value is None:
         return 0
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
-def _address_problem(row: Row) -> str | None:
+def _index_problem(row: Row) -> str | None:
     for key in ("turn", "trial"):
-        if _address_number(row, key) is None:
+        if _index_field(row, key) is None:
             return f"`{key}` must be a whole number of at least 0"
     return None
 
 
 def _key_problem(row: Row) -> str | None:
-    allowed = (*ADDRESS_KEYS, *REPLY_KEYS)
+    allowed = (*TURN_KEYS, *REPLY_KEYS)
     return next((unknown_key_clause(key, allowed) for key in row.keys or () if key not in allowed), None)
 
 

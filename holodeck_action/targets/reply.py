@@ -1,6 +1,6 @@
-"""The format of replies of transcripts, Python callables, commands and HTTP services, and their parsing.
+"""Parses the replies of transcripts, Python callables, commands and HTTP services.
 
-A reply is a string, or an object in which only `response` or `error` is required.
+A reply is a string, or an object with either `response` or `error`; all other keys are optional.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from holodeck_action.targets.shapes import (
 
 _INVOCATION = Object(
     {
-        "name": Field(Text(name=True), "The tool's name.", required=True),
-        "args": Field(JsonObject(), "Its arguments by name."),
-        "result": Field(Json(), "What it returned."),
+        "name": Field(Text(not_empty=True), "The tool's name.", required=True),
+        "args": Field(JsonObject(), "Arguments of the call, by name."),
+        "result": Field(Json(), "Result of the call."),
         "bytes": Field(WholeNumber(), "Size of the result's text in bytes of UTF-8; computed if absent."),
         "duration_ms": Field(Number(0.0), "Duration of the call in milliseconds."),
         "error": Field(Text(), "The error message; null if the call succeeded."),
@@ -46,29 +46,32 @@ _INVOCATION = Object(
 )
 _CHUNK = Object(
     {
-        "id": Field(Text(name=True, number=True), "Id of the chunk; a number is converted to text.", required=True),
-        "text": Field(Text(), "Its text."),
+        "id": Field(
+            Text(not_empty=True, accept_integer=True), "Id of the chunk; a number is converted to text.", required=True
+        ),
+        "text": Field(Text(), "Text of the chunk."),
         "score": Field(Number(), "The retriever's score, on its own scale."),
     }
 )
 _USAGE = Object(
     {
         "model": Field(
-            Text(name=True), ("The model, as `provider/name` or only its name; the reply's `model` if absent.")
+            Text(not_empty=True), ("The model, as `provider/name` or only its name; the reply's `model` if absent.")
         ),
         "prompt_tokens": Field(WholeNumber(), "Tokens of all prompts, cached ones included."),
         "completion_tokens": Field(WholeNumber(), "Tokens of all answers, reasoning included."),
-        "cached_tokens": Field(WholeNumber(), "Those of `prompt_tokens` that the provider read from its cache."),
-        "reasoning_tokens": Field(WholeNumber(), "Those of `completion_tokens` that the model used for reasoning."),
+        "cached_tokens": Field(WholeNumber(), "The part of `prompt_tokens` that the provider read from its cache."),
+        "reasoning_tokens": Field(WholeNumber(), "The part of `completion_tokens` that the model used for reasoning."),
         "cost_usd": Field(Number(0.0), "Cost of the model's calls in US dollars."),
     }
 )
 _MESSAGE = Object(
-    {"role": Field(Text(name=True), "Role of the speaker, such as `assistant` or `tool`.", required=True)}, more=True
+    {"role": Field(Text(not_empty=True), "Role of the speaker, such as `assistant` or `tool`.", required=True)},
+    accept_other_keys=True,
 )
 _ERROR = Object(
     {
-        "message": Field(Text(name=True), "The error message, one sentence.", required=True),
+        "message": Field(Text(not_empty=True), "The error message, one sentence.", required=True),
         "kind": Field(
             Choice(("agent", "infrastructure")),
             "What failed: the agent (default), or a service that it needs, such as its database.",
@@ -82,19 +85,19 @@ REPLY = Object(
         "retrieved_chunks": Field(ListOf(_CHUNK), "The retrieved chunks, in rank order; [] for none."),
         "retrieval_context": Field(ListOf(Text()), "The retrieved texts; those of `retrieved_chunks` if absent."),
         "usage": Field(
-            ListOf(_USAGE, alone=True),
+            ListOf(_USAGE, accept_single=True),
             "Usage of the models in this turn: an object, or a list with one object per model.",
         ),
         "cost_usd": Field(
             Number(0.0), "Cost of the turn in US dollars; if absent, the sum of costs or the list price of `usage`."
         ),
-        "model": Field(Text(name=True), "The model that answered, as `provider/name` or only its name."),
+        "model": Field(Text(not_empty=True), "The model that answered, as `provider/name` or only its name."),
         "messages": Field(
             ListOf(_MESSAGE),
             "Messages that the turn adds to the conversation after its input; only the answer if absent.",
         ),
         "metadata": Field(JsonObject(), "Further facts, kept in the record."),
-        "error": Field(ObjectOrText(_ERROR, "message"), "Why there is no answer; given instead of `response`."),
+        "error": Field(ObjectOrText(_ERROR, "message"), "Why there is no answer; replaces `response`."),
         "duration_ms": Field(
             Number(0.0), "Time that the agent took for the answer, in milliseconds; the measured time if absent."
         ),
@@ -103,30 +106,30 @@ REPLY = Object(
         ),
     }
 )
-"""The keys of a reply."""
+"""The shape of a reply."""
 REPLY_KEYS = REPLY.keys
-_TELLING: dict[ReplyFact, tuple[str, ...]] = {
+_KEYS_BY_FACT: dict[ReplyFact, tuple[str, ...]] = {
     "tools": ("tool_invocations",),
     "tokens": ("usage",),
     "cost": ("cost_usd", "usage"),
     "time": ("duration_ms",),
     "first token": ("first_token_ms",),
 }
-"""For each part that a reply may lack, the keys that provide it."""
+"""The keys of a reply that provide each kind of data; one of them is enough."""
 
 
-def missing_facts(keys: Set[object], because: str, *, timed: bool = True) -> dict[ReplyFact, str]:
-    """Return the parts that replies lack if they have only certain keys, each with the reason.
+def missing_facts(keys: Set[object], reason: str, *, timed: bool = True) -> dict[ReplyFact, str]:
+    """Return the data that replies with certain keys do not contain, each with the reason.
 
     Args:
-        keys: the keys of the replies.
-        because: the reason, in which `{}` is replaced by the missing keys.
+        keys: all keys that occur in the replies.
+        reason: template of the reason, in which `{}` is replaced by the keys that could provide the data.
         timed: whether the run measures response times, so that replies need not contain them.
     """
     return {
-        what: because.format(" or ".join(told))
-        for what, told in _TELLING.items()
-        if not keys & {*told} and not (timed and what == "time")
+        fact: reason.format(" or ".join(providers))
+        for fact, providers in _KEYS_BY_FACT.items()
+        if not keys & {*providers} and not (timed and fact == "time")
     }
 
 
@@ -142,14 +145,14 @@ def reply_from_mapping(value: object, *, max_bytes: int) -> Reply:
     """Parse a reply.
 
     Args:
-        value: a string, or a mapping of JSON values with the keys of `REPLY`. An optional entry that is missing or null
-            is unknown; an empty list means that there are no items.
+        value: a string, or a mapping of JSON values with the keys of `REPLY`. A missing or null entry is unknown; an
+            empty list is known to have no items.
         max_bytes: maximum bytes of UTF-8 in the whole reply (`limits.max_response_bytes`).
 
     Returns:
-        The reply. Lone surrogates are replaced by U+FFFD; NUL characters are kept. Missing values are filled in:
-        `retrieval_context` from the chunks' texts, `bytes` from the size of a result's text, and costs from the list
-        prices of the named models.
+        The reply. Lone surrogates in it are replaced by U+FFFD. Missing values are computed where possible:
+        `retrieval_context` from the texts of the chunks, `bytes` from the text of a tool's result, and costs from the
+        list prices of the named models.
 
     Raises:
         AgentError: `bad_reply` with the path of the invalid field, or `too_large`.
@@ -194,13 +197,13 @@ def _map_all(values: Sequence[Any] | None, make: Any) -> tuple[Any, ...] | None:
 def _make_invocation(entries: Mapping[str, Any]) -> ToolInvocation:
     result, size = entries["result"], entries["bytes"]
     if size is None and result is not None:
-        # The size of a text itself, or of the JSON text of another value.
+        # The size of a string, or of the JSON of any other value.
         size = len((result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)).encode())
     return ToolInvocation(**{**entries, "args": entries["args"] or {}, "bytes": size})
 
 
 def _context_of(chunks: tuple[RetrievedChunk, ...] | None) -> tuple[str, ...] | None:
-    """Return the texts of the chunks; None if they are unknown, empty if nothing was retrieved."""
+    """Return the texts of chunks; empty if nothing was retrieved, None if the chunks or all their texts are unknown."""
     if chunks is None:
         return None
     texts = tuple(chunk.text for chunk in chunks if chunk.text is not None)
@@ -208,7 +211,7 @@ def _context_of(chunks: tuple[RetrievedChunk, ...] | None) -> tuple[str, ...] | 
 
 
 def _total_usage(listed: Sequence[Mapping[str, Any]] | None, cost_usd: float | None, model: str | None) -> Usage | None:
-    """Return the total usage of a reply; None if the reply reports no usage."""
+    """Return the total usage of a reply's models; None if the reply reports neither usage nor cost."""
     if listed is None:
         return None if cost_usd is None else Usage(cost_usd=cost_usd)
     used = [

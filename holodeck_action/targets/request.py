@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from holodeck_action.targets.shapes import Field, Json, JsonObject, ListOf, Object, Schema, Text, WholeNumber
 
-_MESSAGE = Object({"role": Field(Text(name=True), "Who speaks.", required=True)}, more=True)
+_MESSAGE = Object(
+    {"role": Field(Text(not_empty=True), "Role of the speaker, such as `user`.", required=True)}, accept_other_keys=True
+)
 REQUEST = Object(
     {
-        "session": Field(Text(name=True), "Id of the conversation, different in each trial and run.", required=True),
-        "case": Field(Text(name=True), "Id of the case.", required=True),
+        "session": Field(
+            Text(not_empty=True), "Id of the conversation, different in each trial and run.", required=True
+        ),
+        "case": Field(Text(not_empty=True), "Id of the case.", required=True),
         "name": Field(Text(), "Name of the case."),
-        "tags": Field(ListOf(Text()), "Its tags.", required=True),
+        "tags": Field(ListOf(Text()), "Tags of the case.", required=True),
         "trial": Field(WholeNumber(), "The trial of the case, counted from 0.", required=True),
         "turn": Field(WholeNumber(), "The turn of the conversation, counted from 0.", required=True),
         "seed": Field(
@@ -20,11 +24,13 @@ REQUEST = Object(
         "messages": Field(ListOf(_MESSAGE), "The conversation, with the turn's input as last message.", required=True),
         "files": Field(ListOf(Text()), "Paths (relative to the folder of agent.yaml) or URLs.", required=True),
         "turn_config": Field(JsonObject(), "The turn's free-form data.", required=True),
-        "traceparent": Field(Text(name=True), "Trace context (W3C) of the turn's spans; absent if spans are not read."),
+        "traceparent": Field(
+            Text(not_empty=True), "Trace context (W3C) of the turn's spans; absent if spans are not read."
+        ),
         "warm_up": Field(Json(), "True in the request of a warm-up, which belongs to no case; absent otherwise."),
     }
 )
-"""The keys of a request; the expected answer is not sent."""
+"""The shape of a request. It does not contain the expected answer."""
 
 
 def request_schema() -> Schema:

@@ -1,4 +1,4 @@
-"""Shapes of JSON values. Each shape parses values strictly and within limits, and has a matching JSON Schema."""
+"""Shapes (types) of JSON values. A shape checks values from targets, and has a matching JSON Schema."""
 
 from __future__ import annotations
 
@@ -17,25 +17,27 @@ from holodeck_action.text.plain import line_or_length, replace_surrogates
 Schema = dict[str, Any]
 
 _MAX_DEPTH = 100
-"""Maximum nesting of free-form values, far below the limits of JSON writers."""
+"""Maximum nesting of free-form values, far below the limits of JSON libraries."""
 
 _MAX_INTEGER_BITS = 10_000
-"""About 3,000 digits, fewer than the number from which Python refuses to convert an integer to a string."""
+"""Maximum bits of an integer, about 3,000 digits; Python does not convert much longer integers to strings."""
 
 _MAX_KEY_SHOWN = 40
 
 
 class Reader:
-    """Converts JSON values to plain Python values and counts their size; a part that occurs several times is counted
-    each time.
-    """
+    """Converts the JSON values of one reply to plain Python values, up to a total size."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._left = max_bytes
 
     def text(self, value: object, path: str) -> str:
-        """Return a string in which lone surrogates are replaced."""
+        """Return a string, in which lone surrogates are replaced.
+
+        Raises:
+            AgentError: `bad_reply` if the value is not a string; `too_large`.
+        """
         if not isinstance(value, str):
             refuse_type(path, "text", value)
         cleaned = replace_surrogates(value)
@@ -43,7 +45,11 @@ class Reader:
         return cleaned
 
     def json(self, value: object, path: str, depth: int = 0) -> Any:
-        """Return a JSON value with plain dicts and lists."""
+        """Return a JSON value as plain Python values.
+
+        Raises:
+            AgentError: `bad_reply` if the value is not JSON, too deep or not finite; `too_large`.
+        """
         if depth > _MAX_DEPTH:
             refuse(path, f"is nested more than {_MAX_DEPTH} levels deep")
         match value:
@@ -54,7 +60,7 @@ class Reader:
                 return self.text(value, path)
             case int():
                 if value.bit_length() > _MAX_INTEGER_BITS:
-                    refuse(path, "is a number too long to read")
+                    refuse(path, "is an integer of more than 3,000 digits")
                 self._count(1 + value.bit_length() // 4, path)
                 return int(value)
             case float():
@@ -92,7 +98,7 @@ class Shape:
         Args:
             value: value to check.
             path: name of the value in messages.
-            reader: counts the size of the whole reply.
+            reader: converts values, and limits the size of the whole reply.
 
         Raises:
             AgentError: `bad_reply` with the path of the invalid part, or `too_large`.
@@ -112,60 +118,60 @@ class Text(Shape, Struct, frozen=True):
     """The shape of a string.
 
     Attributes:
-        name: whether an empty string is refused.
-        number: whether an integer is accepted too, and converted to a string.
+        not_empty: whether an empty string is refused.
+        accept_integer: whether an integer is accepted too, and converted to a string.
     """
 
-    name: bool = False
-    number: bool = False
+    not_empty: bool = False
+    accept_integer: bool = False
 
     def read(self, value: object, path: str, reader: Reader) -> str:
         """Check a string and return it."""
-        if self.number and isinstance(value, int) and not isinstance(value, bool):
+        if self.accept_integer and isinstance(value, int) and not isinstance(value, bool):
             value = str(reader.json(value, path))
         text = reader.text(value, path)
-        if self.name and not text:
+        if self.not_empty and not text:
             refuse(path, "must not be empty")
         return text
 
     def schema(self) -> Schema:
         """Return the JSON Schema of the shape."""
-        found: Schema = {"type": ["string", "integer"] if self.number else "string"}
-        return {**found, "minLength": 1} if self.name else found
+        found: Schema = {"type": ["string", "integer"] if self.accept_integer else "string"}
+        return {**found, "minLength": 1} if self.not_empty else found
 
 
 class Choice(Shape, Struct, frozen=True):
-    """The shape of a string that must be one of `words`."""
+    """The shape of a string that must be one of `options`."""
 
-    words: tuple[str, ...]
+    options: tuple[str, ...]
 
     def read(self, value: object, path: str, reader: Reader) -> str:
         """Check a string and return it."""
         word = reader.text(value, path)
-        if word not in self.words:
-            refuse(path, f"must be {' or '.join(self.words)}, not {line_or_length(word, _MAX_KEY_SHOWN)}")
+        if word not in self.options:
+            refuse(path, f"must be {' or '.join(self.options)}, not {line_or_length(word, _MAX_KEY_SHOWN)}")
         return word
 
     def schema(self) -> Schema:
         """Return the JSON Schema of the shape."""
-        return {"enum": list(self.words)}
+        return {"enum": list(self.options)}
 
 
 class Number(Shape, Struct, frozen=True):
-    """A number."""
+    """The shape of a finite number of at least `minimum`."""
 
-    least: float = -LARGEST
+    minimum: float = -LARGEST
 
     def read(self, value: object, path: str, reader: Reader) -> float:
         """Return the number."""
         number = read_finite(value, path)
-        if not self.least <= number <= LARGEST:
-            refuse(path, f"must be from {self.least:.0f} to {LARGEST}")
+        if not self.minimum <= number <= LARGEST:
+            refuse(path, f"must be from {self.minimum:.0f} to {LARGEST}")
         return number
 
     def schema(self) -> Schema:
         """Return the JSON Schema of the shape."""
-        return {"type": "number", "minimum": self.least, "maximum": LARGEST}
+        return {"type": "number", "minimum": self.minimum, "maximum": LARGEST}
 
 
 class WholeNumber(Shape):
@@ -228,26 +234,29 @@ class TextOrJson(Shape):
 
 
 class ListOf(Shape, Struct, frozen=True):
-    """The shape of a list whose items have one shape; if `alone` is set, a single item is accepted too."""
+    """The shape of a list, all items of which have the shape `item`.
+
+    If `accept_single` is set, an object is accepted too, as a list of one item.
+    """
 
     item: Shape
-    alone: bool = False
+    accept_single: bool = False
 
     def read(self, value: object, path: str, reader: Reader) -> list[Any]:
         """Check a list and return its items."""
-        if self.alone and isinstance(value, Mapping):
+        if self.accept_single and isinstance(value, Mapping):
             return [self.item.read(value, path, reader)]
         if not isinstance(value, list | tuple):
-            refuse_type(path, "an object or a list of them" if self.alone else "a list", value)
+            refuse_type(path, "an object or a list of them" if self.accept_single else "a list", value)
         return [self.item.read(item, f"{path}[{index}]", reader) for index, item in enumerate(value)]
 
     def schema(self) -> Schema:
         """Return the JSON Schema of the shape."""
         many = {"type": "array", "items": self.item.schema()}
-        return {"anyOf": [self.item.schema(), many]} if self.alone else many
+        return {"anyOf": [self.item.schema(), many]} if self.accept_single else many
 
     def strip_unknown(self, value: object) -> object:
-        """Return a copy of the values without object keys that their shape does not declare."""
+        """Return a copy of the items without object keys that their shape does not declare."""
         return (
             [self.item.strip_unknown(item) for item in value]
             if isinstance(value, list)
@@ -256,7 +265,7 @@ class ListOf(Shape, Struct, frozen=True):
 
 
 class ObjectOrText(Shape, Struct, frozen=True):
-    """The shape of an object. A string is accepted too, and becomes the object's entry `key`."""
+    """The shape of an object. A string is accepted too, as an object with the only entry `key`."""
 
     item: Object
     key: str
@@ -275,7 +284,7 @@ class ObjectOrText(Shape, Struct, frozen=True):
 
 
 class Field(Struct, frozen=True):
-    """An entry of an object: its shape and description. An entry that is not `required` may be null or missing."""
+    """The shape and description of an entry in an object. An entry that is not `required` may be null or missing."""
 
     shape: Shape
     description: str
@@ -290,10 +299,10 @@ class Field(Struct, frozen=True):
 
 
 class Object(Shape, Struct, frozen=True):
-    """The shape of an object with the given entries; if `more` is set, other keys are accepted too."""
+    """The shape of an object with the given entries; if `accept_other_keys` is set, other keys are accepted too."""
 
     fields: Mapping[str, Field]
-    more: bool = False
+    accept_other_keys: bool = False
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -307,9 +316,16 @@ class Object(Shape, Struct, frozen=True):
         return self.entries(value, path, f"{path}.", reader)
 
     def entries(self, value: Mapping[Any, Any], path: str, prefix: str, reader: Reader) -> dict[str, Any]:
-        """Check the entries of a mapping and return them; `prefix` is the beginning of their paths in messages."""
+        """Check the entries of a mapping, and return them; missing entries are None.
+
+        Args:
+            value: the mapping.
+            path: name of the mapping in messages.
+            prefix: start of the names of its entries in messages, such as `usage.`.
+            reader: converts values, and limits the size of the whole reply.
+        """
         found: dict[str, Any] = {}
-        if self.more:
+        if self.accept_other_keys:
             found = reader.json({key: value[key] for key in value if key not in self.fields}, path)
         else:
             check_keys(value, self.keys, path, f"{path}: " if prefix else "")
@@ -326,14 +342,14 @@ class Object(Shape, Struct, frozen=True):
             "type": "object",
             "properties": {key: field.schema() for key, field in self.fields.items()},
             **({"required": required} if required else {}),
-            **({} if self.more else {"additionalProperties": False}),
+            **({} if self.accept_other_keys else {"additionalProperties": False}),
         }
 
     def strip_unknown(self, value: object) -> object:
         """Return a copy of the object without keys that the shape does not declare."""
         if not isinstance(value, Mapping):
             return value
-        kept = value if self.more else {key: value[key] for key in self.fields if key in value}
+        kept = value if self.accept_other_keys else {key: value[key] for key in self.fields if key in value}
         return {
             key: self.fields[key].shape.strip_unknown(item) if key in self.fields else item
             for key, item in kept.items()
@@ -352,7 +368,11 @@ def check_keys(value: Mapping[Any, Any], allowed: Sequence[str], path: str, wher
 
 
 def read_finite(value: object, path: str) -> float:
-    """Return a finite number as a float."""
+    """Return a number as a float.
+
+    Raises:
+        AgentError: `bad_reply`: the value is not a number, or is not finite.
+    """
     if isinstance(value, bool) or not isinstance(value, int | float):
         refuse_type(path, "a number", value)
     try:

@@ -1,4 +1,4 @@
-"""Interfaces for spans that targets send; an extension implements them."""
+"""Interfaces for reading the OpenTelemetry spans that targets send. An extension implements them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from holodeck_action.seam import registry
-from holodeck_action.targets.protocol import Attempt, Reply
+from holodeck_action.targets.protocol import PartialTurn, Reply
 from holodeck_action.text.foreign import Redact
 
 
@@ -18,35 +18,35 @@ class SpanReader(Protocol):
         """Notices about the spans, for the reader of the record."""
 
     def new_traceparent(self) -> str:
-        """Return the `traceparent` header of a new turn."""
+        """Return the value of the `traceparent` header (W3C Trace Context) for a new turn."""
 
     def parse_spans(self, spans: Any) -> Any:
-        """Parse the spans of a turn that a worker process sent; user code may have forged them."""
+        """Return the parsed spans of a turn from the data of a worker process, which user code may have forged."""
 
-    async def fill_reply(self, reply: Reply, turn: Any) -> Reply:
-        """Return a reply in which missing data are added from the spans of its turn."""
+    async def fill_reply(self, reply: Reply, parsed: Any) -> Reply:
+        """Return the reply to a turn, with missing data added from the parsed spans of the turn."""
 
-    def attempt(self, turn: Any) -> Attempt:
-        """Return the data in the spans of a turn that ended without an answer."""
+    def partial_turn(self, parsed: Any) -> PartialTurn:
+        """Return the data in the parsed spans of a turn that ended without an answer."""
 
 
 class ConversationSpans(Protocol):
     """Receives the spans of one conversation."""
 
     def variables(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """Return the environment for the conversation's process, in which the receiver's URL is set."""
+        """Return the environment of the conversation's process: `environ` with the URL to which spans are sent."""
 
     def begin_turn(self, request: Mapping[str, object]) -> dict[str, object]:
-        """Start a turn, and return its request extended by the trace's id."""
+        """Start to receive the spans of a turn, and return the turn's request with `traceparent` added."""
 
     async def complete_reply(self, reply: Reply) -> Reply:
-        """Wait for the spans of the turn, and return its reply with data added from them."""
+        """Wait for the spans of the turn, and return the reply with missing data added from them."""
 
-    def attempt(self) -> Attempt:
-        """Return the data of a failed turn in the spans received so far."""
+    def partial_turn(self) -> PartialTurn:
+        """Return the data of a failed turn from the spans received so far."""
 
     def end(self) -> None:
-        """Stop receiving."""
+        """Stop receiving spans."""
 
 
 class Listener(Protocol):
@@ -56,9 +56,12 @@ class Listener(Protocol):
     def notices(self) -> tuple[str, ...]:
         """Notices about the spans, for the reader of the record."""
 
-    async def open(self, session: str, *, addressed: bool) -> ConversationSpans:
-        """Start to receive the spans of a conversation; `addressed` is set if its process is started with the
-        receiver's URL.
+    async def open(self, session: str, *, has_receiver_url: bool) -> ConversationSpans:
+        """Start to receive the spans of a conversation.
+
+        Args:
+            session: id of the conversation.
+            has_receiver_url: whether the conversation has its own process, which gets its own URL to send spans to.
 
         Raises:
             AgentError: `cannot_start`: spans cannot be received.
@@ -69,15 +72,13 @@ class Listener(Protocol):
 
 
 class Receivers:
-    """The receivers of spans in a run; targets with the same port share a receiver."""
+    """The span receivers of a run. Targets with the same port share a receiver."""
 
     def __init__(self) -> None:
         self._by_port: dict[int, Any] = {}
 
     def listener(self, port: int, reader: SpanReader) -> Listener:
-        """Return a listener that receives spans on `port`, or on any free port if it is 0, and reads them with
-        `reader`.
-        """
+        """Return a listener for spans that arrive on a port; port 0 is any free port."""
         observer = registry.observer()
         assert observer is not None
         receiver = registry.resolve(observer.receiver)
@@ -87,7 +88,7 @@ class Receivers:
 
 
 def span_reader(max_bytes: int, redact: Redact) -> SpanReader:
-    """Return the reader of a target's spans; the suite was checked to have the extension that provides it.
+    """Return a reader of a target's spans. The extension that provides it must be installed.
 
     Args:
         max_bytes: maximum bytes that the spans of a turn may add to its reply (`limits.max_response_bytes`).

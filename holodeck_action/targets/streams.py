@@ -1,4 +1,4 @@
-"""Replies in pieces: parsing of server-sent events, and assembly of the pieces to one reply."""
+"""Streamed replies: parsing of server-sent events, and assembly of the parts to one reply."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from holodeck_action.targets.reply import reply_from_mapping
 from holodeck_action.targets.shapes import refuse_type
 
 DONE = "[DONE]"
-"""Data of the event that ends a stream, as OpenAI's services send it."""
+"""Data of the event that ends a stream, as in OpenAI's API."""
 
 
 class EventParser:
-    """Parses server-sent events (WHATWG HTML, "Interpreting an event stream") and returns their data."""
+    """Parses server-sent events. Source: WHATWG HTML, "Interpreting an event stream"."""
 
     def __init__(self) -> None:
         self._rest = b""
         self._data: list[str] = []
 
     def feed(self, received: bytes) -> Iterator[str]:
-        """Yield the data of every event that these bytes complete."""
+        """Yield the data of each event that is complete after these bytes."""
         self._rest += received
-        # A carriage return at the end may be the first half of a line end.
+        # A carriage return at the end may be followed by a line feed, which belongs to the same line end.
         whole = self._rest[:-1] if self._rest.endswith(b"\r") else self._rest
         lines = whole.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
         self._rest = lines.pop() + self._rest[len(whole) :]
@@ -42,9 +42,10 @@ class EventParser:
             self._data.append(value.removeprefix(" "))
 
 
-class Pieces:
-    """Assembles one reply from any number of pieces `{delta: text}` and a final reply object. If its `response` is
-    missing, the joined pieces are the response.
+class StreamedReply:
+    """Assembles a reply from parts `{delta: text}` and a final reply object.
+
+    If the reply object has no `response`, the texts of the parts are joined to the response.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -60,14 +61,14 @@ class Pieces:
 
     @property
     def has_begun(self) -> bool:
-        """Whether a piece was added."""
+        """Whether a part has been added."""
         return bool(self._texts)
 
     def feed(self, value: object, after_ms: float) -> Reply | None:
         """Add one JSON value.
 
         Args:
-            value: a piece, or the final reply object.
+            value: a part, or the final reply object.
             after_ms: milliseconds since the turn was sent.
 
         Returns:
@@ -84,7 +85,7 @@ class Pieces:
         self._size += len(text.encode("utf-8", "surrogatepass"))
         if self._size > self._max_bytes:
             message = (
-                f"the pieces hold more than {self._max_bytes} bytes, the most that limits.max_response_bytes allows"
+                f"the parts hold more than {self._max_bytes} bytes, the most that limits.max_response_bytes allows"
             )
             raise AgentError(message, "too_large", {"field": "delta", "max_response_bytes": self._max_bytes})
         self._texts.append(text)
@@ -93,7 +94,7 @@ class Pieces:
         return None
 
     def finish(self, value: object) -> Reply:
-        """Return the complete reply.
+        """Return the complete reply from its final reply object and the added parts.
 
         Raises:
             AgentError: `bad_reply`, or `too_large`.

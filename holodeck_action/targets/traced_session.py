@@ -1,4 +1,4 @@
-"""Base class of conversations whose agents may send spans."""
+"""The base class of conversations whose agents may send spans."""
 
 from __future__ import annotations
 
@@ -7,42 +7,42 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from holodeck_action.suite.values import Turn
-from holodeck_action.targets.protocol import Attempt, Conversation, Reply, Session
+from holodeck_action.targets.protocol import Conversation, PartialTurn, Reply, Session
 
 if TYPE_CHECKING:
     from holodeck_action.targets.spans import ConversationSpans
 
 
 class TracedSession(Session):
-    """A conversation that sends requests, and receives and reads the agent's spans if spans are on."""
+    """A conversation that sends requests, and reads the agent's spans if the suite uses spans."""
 
-    def __init__(self, conversation: Conversation, listening: ConversationSpans | None) -> None:
-        """Create the session; no spans are read if `listening` is None."""
+    def __init__(self, conversation: Conversation, spans: ConversationSpans | None) -> None:
+        """Create the session. If `spans` is None, no spans are read."""
         self._conversation = conversation
-        self._listening = listening
+        self._spans = spans
 
     async def send(self, turn: Turn) -> Reply:
-        """Send one turn."""
+        """Send the request of one turn, and return the reply."""
         request: Mapping[str, Any] = self._conversation.request(turn)
-        reply = await self._ask(request if self._listening is None else self._listening.begin_turn(request))
+        reply = await self._send_request(request if self._spans is None else self._spans.begin_turn(request))
         self._conversation.add(turn, reply)
         return reply
 
     async def complete_reply(self, reply: Reply) -> Reply:
         """Return the reply with missing data added from the spans of the turn."""
-        return reply if self._listening is None else await self._listening.complete_reply(reply)
+        return reply if self._spans is None else await self._spans.complete_reply(reply)
 
-    def attempt(self) -> Attempt:
+    def partial_turn(self) -> PartialTurn:
         """Return the data in the spans of a failed turn."""
-        return Attempt() if self._listening is None else self._listening.attempt()
+        return PartialTurn() if self._spans is None else self._spans.partial_turn()
 
     async def close(self) -> None:
         """Stop receiving spans."""
-        if self._listening is not None:
-            self._listening.end()
+        if self._spans is not None:
+            self._spans.end()
 
     @abstractmethod
-    async def _ask(self, request: Mapping[str, Any]) -> Reply:
+    async def _send_request(self, request: Mapping[str, Any]) -> Reply:
         """Send a request and return the reply.
 
         Raises:

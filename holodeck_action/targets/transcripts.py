@@ -1,4 +1,4 @@
-"""Transcript files: recorded answers as JSON lines or as a YAML list, indexed by position and read on demand."""
+"""Transcript files: rows with recorded answers, as JSON lines or as a YAML list."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ from holodeck_action.text.foreign import Foreign, RefusedFileError
 from holodeck_action.text.json_values import parse_json
 from holodeck_action.text.plain import excerpt
 
-ADDRESS_KEYS = ("case", "turn", "trial")
-"""Keys of the entries of a row that identify the turn that it answers."""
+TURN_KEYS = ("case", "turn", "trial")
+"""Keys of the fields of a row that identify the answered turn."""
 
 _HEAD = 65_536
-"""Maximum bytes of an invalid line in which its case is searched for."""
+"""Maximum bytes at the start of an invalid line that are searched for `case`, `turn` and `trial`."""
 
 _MAX_DEPTH = 200
-"""Maximum nesting of a YAML transcript; the C parser has no limit."""
+"""Maximum nesting of a YAML transcript; the YAML parser itself has no limit."""
 
 _TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|["{}\[\],:]|[^\s"{}\[\],:]+', re.DOTALL)
 
 
 class Row(Struct, frozen=True):
-    """A row of a transcript, as the first pass over the file finds it.
+    """The index entry of a row in a transcript.
 
     Attributes:
         line: number of the line on which the row starts, from 1.
-        place: position of the row, for `Transcript.read`.
-        address: the row's entries `case`, `turn` and `trial`, if present, unchecked.
+        position: position of the row, for `Transcript.read`.
+        turn_fields: the row's fields `case`, `turn` and `trial`, unchecked; a missing field is left out.
         keys: all keys of the row; None if the row could not be parsed.
         problem: a clause with the reason why the row could not be parsed; None if it was parsed.
     """
 
     line: int
-    place: tuple[int, int]
-    address: dict[str, Any] = field(default_factory=dict)
+    position: tuple[int, int]
+    turn_fields: dict[str, Any] = field(default_factory=dict)
     keys: tuple[object, ...] | None = None
     problem: str | None = None
 
@@ -55,8 +55,8 @@ class Transcript(Protocol):
         """Yield all rows in the order of the file; blank lines are skipped."""
         ...
 
-    def read(self, place: tuple[int, int]) -> dict[Any, Any]:
-        """Read a valid row at its position in the file.
+    def read(self, position: tuple[int, int]) -> dict[Any, Any]:
+        """Return the row at a position (see `Row.position`).
 
         Raises:
             ValueError: the file has changed since it was indexed.
@@ -69,12 +69,12 @@ class Transcript(Protocol):
 
 
 def open_transcript(path: Path, title: str, max_line: int, checkout: Checkout) -> Transcript:
-    """Open a transcript: a YAML list if the extension is `.yaml` or `.yml`, otherwise JSON lines.
+    """Open a transcript. It is read as a YAML list if its extension is `.yaml` or `.yml`, otherwise as JSON lines.
 
     Args:
         path: path of the file.
         title: the file's name in messages.
-        max_line: maximum bytes of one JSON line; a longer one is an invalid row.
+        max_line: maximum bytes of one JSON line; a longer line is an invalid row.
         checkout: the files that may be read.
 
     Raises:
@@ -99,7 +99,7 @@ def open_transcript(path: Path, title: str, max_line: int, checkout: Checkout) -
 
 
 class JsonLinesTranscript:
-    """One JSON object per line. The file stays open, and rows are read when needed."""
+    """A transcript with one JSON object per line. The file stays open, and rows are read when needed."""
 
     def __init__(self, file: BinaryIO, title: str, max_line: int) -> None:
         self._max_line = max_line
@@ -111,7 +111,7 @@ class JsonLinesTranscript:
             )
 
     def rows(self) -> Iterator[Row]:
-        """Yield the rows, with only one line in memory, and only the beginning of an overlong one."""
+        """Yield the rows. At most one line is in memory, and only the start of a line that is too long."""
         self._file.seek(0)
         offset = 0
         number = 0
@@ -125,14 +125,14 @@ class JsonLinesTranscript:
                     break
             if overlong:
                 problem = f"the line is longer than {self._max_line} bytes (see limits.max_response_bytes)"
-                yield Row(number, (offset, 0), _find_address(data), problem=problem)
+                yield Row(number, (offset, 0), _find_turn_fields(data), problem=problem)
             elif data.strip(b"\xef\xbb\xbf \t\r\n"):
                 yield self._index_row(number, offset, data)
             offset += length
 
-    def read(self, place: tuple[int, int]) -> dict[Any, Any]:
+    def read(self, position: tuple[int, int]) -> dict[Any, Any]:
         """Read and parse one line."""
-        value = _parse_line(os.pread(self._file.fileno(), place[1], place[0]))
+        value = _parse_line(os.pread(self._file.fileno(), position[1], position[0]))
         if not isinstance(value, dict):
             raise ValueError("it is no longer an object")
         return value
@@ -143,16 +143,19 @@ class JsonLinesTranscript:
 
     @staticmethod
     def _index_row(number: int, offset: int, data: bytes) -> Row:
-        place = (offset, len(data))
+        position = (offset, len(data))
         try:
             value = _parse_line(data)
         except ValueError as error:
-            return Row(number, place, _find_address(data), problem=f"it is not JSON ({error})")
-        return _make_row(number, place, value)
+            return Row(number, position, _find_turn_fields(data), problem=f"it is not JSON ({error})")
+        return _make_row(number, position, value)
 
 
 class YamlTranscript:
-    """A YAML list of mappings, kept in memory; timestamps stay text, and `<<` is an ordinary key."""
+    """A transcript that is a YAML list of mappings, kept in memory.
+
+    Timestamps are read as strings, and `<<` is an ordinary key.
+    """
 
     def __init__(self, content: Foreign, title: str) -> None:
         content.parse(partial(self._load_rows, title=title), TargetError)
@@ -163,7 +166,7 @@ class YamlTranscript:
             _check_depth(data, title)
             root = loader.get_single_node()
             items = _row_nodes(root, title)
-            # Constructed row by row, so that an invalid value affects only its own row.
+            # Each row is constructed separately, so that an invalid value affects only its own row.
             self._rows = [self._build_row(loader, index, node) for index, node in enumerate(items)]
         except yaml.YAMLError as error:
             raise _yaml_error(error, title) from None
@@ -175,9 +178,9 @@ class YamlTranscript:
         for row, _ in self._rows:
             yield row
 
-    def read(self, place: tuple[int, int]) -> dict[Any, Any]:
+    def read(self, position: tuple[int, int]) -> dict[Any, Any]:
         """Return one row."""
-        value = self._rows[place[0]][1]
+        value = self._rows[position[0]][1]
         assert isinstance(value, dict)
         return value
 
@@ -194,7 +197,7 @@ class YamlTranscript:
             named: dict[str, Any] = {}
             if isinstance(node, yaml.MappingNode):
                 for key, item in node.value:
-                    if isinstance(item, yaml.ScalarNode) and key.value in ADDRESS_KEYS:
+                    if isinstance(item, yaml.ScalarNode) and key.value in TURN_KEYS:
                         number = key.value != "case" and item.value.isdecimal()
                         named[key.value] = int(item.value) if number else item.value
             return Row(line, (index, 0), named, problem=f"it cannot be read ({reason})"), None
@@ -202,7 +205,7 @@ class YamlTranscript:
 
 
 class _Loader(yaml.CSafeLoader):
-    """The safe loader without timestamps, which JSON does not have, and without merge keys."""
+    """PyYAML's safe loader, without timestamps (which JSON does not have) and without merge keys."""
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -250,33 +253,33 @@ def _parse_line(data: bytes) -> Any:
     return parse_json(data.removeprefix(b"\xef\xbb\xbf").decode("utf-8").strip())
 
 
-def _make_row(line: int, place: tuple[int, int], value: object) -> Row:
+def _make_row(line: int, position: tuple[int, int], value: object) -> Row:
     if not isinstance(value, dict):
-        return Row(line, place, problem="it is not an object")
-    return Row(line, place, {key: value[key] for key in ADDRESS_KEYS if key in value}, tuple(value))
+        return Row(line, position, problem="it is not an object")
+    return Row(line, position, {key: value[key] for key in TURN_KEYS if key in value}, tuple(value))
 
 
-def _find_address(data: bytes) -> dict[str, Any]:
-    """Return `case`, `turn` and `trial` of an invalid line, as far as its outermost object can be parsed."""
+def _find_turn_fields(data: bytes) -> dict[str, Any]:
+    """Return the fields `case`, `turn` and `trial` of an invalid line, as far as they can be found."""
     found: dict[str, Any] = {}
     depth = 0
     key: str | None = None
     for match in _TOKEN.finditer(data[:_HEAD].removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")):
-        piece = match.group()
-        if piece == '"':  # an unterminated text: the rest cannot be parsed
+        lexeme = match.group()
+        if lexeme == '"':  # a string without an end: the rest cannot be parsed
             break
-        if piece in "{[":
+        if lexeme in "{[":
             depth += 1
-        elif piece in "}]":
+        elif lexeme in "}]":
             depth -= 1
-        elif piece == ",":
+        elif lexeme == ",":
             key = None if depth == 1 else key
-        elif depth == 1 and piece != ":":
+        elif depth == 1 and lexeme != ":":
             if key is None:
-                key = piece.strip('"')
-            elif key in ADDRESS_KEYS and key not in found:
+                key = lexeme.strip('"')
+            elif key in TURN_KEYS and key not in found:
                 try:
-                    found[key] = parse_json(piece)
+                    found[key] = parse_json(lexeme)
                 except ValueError:
                     continue
     return found

@@ -1,4 +1,4 @@
-"""Warm-ups: requests sent to agents before their first turn, outside all time limits. The answers are discarded."""
+"""Warm-up requests, which agents get before their first turn, outside its time limits. Their answers are discarded."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CASE = "warm-up"
 
 
 def warm_up_request(text: str) -> dict[str, Any]:
-    """Return the request of a warm-up: like the request of a turn, but with its own case and conversation."""
+    """Return a warm-up request: like the request of a turn with the input `text`, but of no case of the suite."""
     return {
         "session": str(uuid.uuid4()),
         "case": _CASE,
@@ -35,10 +35,10 @@ def warm_up_request(text: str) -> dict[str, Any]:
 
 
 async def await_warm_up(answer: Awaitable[Reply]) -> None:
-    """Wait for the answer to a warm-up.
+    """Wait for the answer to a warm-up request.
 
     Raises:
-        AgentError: the warm-up failed; it has the code of the agent's error.
+        AgentError: the agent did not answer; the code is `timeout` or that of the agent's error.
     """
     try:
         async with asyncio.timeout(WARM_UP_S):

@@ -190,8 +190,8 @@ def test_a_budget_in_dollars_needs_a_price(
     finished = project.run(*command, *flags)
     assert finished.code == 2
     assert (
-        "the price of Ollama model llama3 is unknown, so a budget in US dollars cannot be enforced: give one in tokens "
-        "(--max-tokens, or budget.max_tokens), or leave max-cost-usd out"
+        "the price of Ollama model llama3 is unknown, so a budget in US dollars cannot be enforced: set a budget "
+        "in tokens (--max-tokens, or budget.max_tokens), or remove max-cost-usd"
     ) in finished.stderr
     assert models.requests == []
     project.policy()

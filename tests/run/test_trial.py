@@ -19,7 +19,7 @@ from holodeck_action.run.trial import Clock, Deadlines, TrialRunner
 from holodeck_action.scoring.scoring import Answer
 from holodeck_action.suite.loader import load_suite
 from holodeck_action.suite.values import Case, Turn
-from holodeck_action.targets.protocol import Attempt, Reply, ReplyFact
+from holodeck_action.targets.protocol import PartialTurn, Reply, ReplyFact
 from holodeck_action.text.redaction import Redactor
 
 
@@ -43,8 +43,8 @@ class Echo:
     async def complete_reply(self, reply: Reply) -> Reply:
         return reply
 
-    def attempt(self) -> Attempt:
-        return Attempt()
+    def partial_turn(self) -> PartialTurn:
+        return PartialTurn()
 
     async def close(self) -> None:
         pass

@@ -369,7 +369,7 @@ def test_in_ci_private_networks_are_not_asked(project: Project, models: FakeMode
     code, message = error_of(record)
     assert code == "bad_file"
     assert f"nothing is downloaded from {host}: " in message
-    assert "is not a public address, which downloads in CI need" in message
+    assert "is not a public address; in CI, files are downloaded from public addresses only" in message
     assert (site.asked, models.requests) == ([], [])
 
 

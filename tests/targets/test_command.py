@@ -175,7 +175,7 @@ def test_a_line_that_is_not_json_is_a_bad_reply(agent: MakeAgent) -> None:
     assert (error.code, error.message) == (
         "bad_reply",
         "the command wrote a line that is not JSON (Expecting value at column 1): Loading model [2J… 50% "
-        "(logs belong on stderr)",
+        "(write logs to stderr)",
     )
     assert error.context == {"stderr": "why\n"}
 

@@ -17,7 +17,7 @@ from holodeck_action.record.agent_errors import AgentError, TargetError
 from holodeck_action.suite.model.targets import HttpTarget
 from holodeck_action.targets.http import HttpAgent
 from holodeck_action.targets.protocol import Reply
-from holodeck_action.targets.templates.computing import ComputationPool
+from holodeck_action.targets.templates.computation_pool import ComputationPool
 from holodeck_action.targets.templates.templates import RequestTemplate
 from tests.commands.project import Project
 from tests.targets.conversations import MAX_BYTES, ask, make_case
@@ -66,7 +66,7 @@ def prompt(text: str) -> dict[str, Any]:
 
 
 def test_a_request_that_does_not_end_is_ended_and_the_next_is_rendered() -> None:
-    loops, power, huge, good = computed("request", [*map(request, (LOOPS, POWER, HUGE, "{{ turn.input }}"))])
+    loops, power, huge, good = computed("render_request", [*map(request, (LOOPS, POWER, HUGE, "{{ turn.input }}"))])
     assert loops == "target request.q cannot be rendered: it took longer than 0.3 s"
     assert TIME in power
     assert huge == "target request.q cannot be rendered: it needs more memory than is allowed"
@@ -74,7 +74,7 @@ def test_a_request_that_does_not_end_is_ended_and_the_next_is_rendered() -> None
 
 
 def test_a_path_that_does_not_end_is_ended() -> None:
-    slow, good = computed("reply", [reply("$" + "..*" * 9 + "..nothing", DEEP), reply("$.a", {"a": "hi"})])
+    slow, good = computed("extract_reply", [reply("$" + "..*" * 9 + "..nothing", DEEP), reply("$.a", {"a": "hi"})])
     assert slow.startswith("response.text, ")
     assert slow.endswith("cannot be applied to the answer: it took longer than 0.3 s")
     assert good == {"response": "hi"}
@@ -82,7 +82,7 @@ def test_a_path_that_does_not_end_is_ended() -> None:
 
 def test_a_prompt_that_grows_without_end_is_ended() -> None:
     grown = "{{ text" + "|replace('a', 'aaaaaaaaaa')" * 12 + " }}"
-    too_large, good = computed("prompt", [prompt(grown), prompt("{{ text }}")])
+    too_large, good = computed("render_prompt", [prompt(grown), prompt("{{ text }}")])
     assert "memory" in too_large or TIME in too_large
     assert good == "aaaaaaaaaa"
 

@@ -25,7 +25,13 @@ from holodeck_action.suite.json_schemas import JsonSchema
 from holodeck_action.suite.loader import load_suite
 from holodeck_action.suite.model.tools import FunctionTool
 from holodeck_action.targets.own_model.functions import FunctionTools, load_functions
-from holodeck_action.targets.own_model.toolbox import ToolBox, ToolError, ToolResult, ToolSet, check_arguments
+from holodeck_action.targets.own_model.toolbox import (
+    ConversationTools,
+    SuiteTools,
+    ToolError,
+    ToolResult,
+    check_arguments,
+)
 from tests.targets.conversations import run
 from tests.workers.support import CODE, running, wait_until, write
 
@@ -61,9 +67,9 @@ def with_tools(
     return run(bounded())
 
 
-def box(functions: FunctionTools, session: str = "one", timeout_s: float | None = 20.0) -> ToolBox:
-    return ToolBox(
-        ToolSet(functions.tools),
+def box(functions: FunctionTools, session: str = "one", timeout_s: float | None = 20.0) -> ConversationTools:
+    return ConversationTools(
+        SuiteTools(functions.tools),
         max_bytes=MAX_BYTES,
         timeout_s=timeout_s,
         clock=time.monotonic,
@@ -83,7 +89,7 @@ def once(
         tools = box(functions, timeout_s=timeout_s)
         text = await tools.call(function, json.dumps(args))
         assert await tools.call("fine", "") == "fine"
-        return text, tools.drain().invocations[0]
+        return text, tools.take_calls().invocations[0]
 
     answer: tuple[str, ToolInvocation] = with_tools(folder, [entry(function), entry("fine")], work, environ)
     return answer
@@ -372,7 +378,7 @@ def test_a_cancelled_call_ends_its_process_and_is_recorded(tmp_path: Path) -> No
         "shop",
     )
 
-    async def work(functions: FunctionTools) -> ToolBox:
+    async def work(functions: FunctionTools) -> ConversationTools:
         tools = box(functions)
         call = asyncio.create_task(tools.call("act", {}))
         note = tmp_path / "pid"
@@ -383,7 +389,7 @@ def test_a_cancelled_call_ends_its_process_and_is_recorded(tmp_path: Path) -> No
         assert not running(int((tmp_path / "pid").read_text()))
         return tools
 
-    (invocation,) = with_tools(tmp_path, [entry("act")], work).drain().invocations
+    (invocation,) = with_tools(tmp_path, [entry("act")], work).take_calls().invocations
     assert invocation == ToolInvocation("act", error="it was stopped because the turn had ended")
 
 
@@ -446,18 +452,18 @@ def test_after_a_killed_process_the_next_call_gets_a_new_one(tmp_path: Path) -> 
 def test_parallel_calls_keep_the_models_order(tmp_path: Path) -> None:
     write(tmp_path, STATE, "shop")
 
-    async def work(functions: FunctionTools) -> tuple[list[str], ToolBox]:
+    async def work(functions: FunctionTools) -> tuple[list[str], ConversationTools]:
         tools = box(functions)
         calls = [tools.call("act", {"pause": pause}) for pause in (0.15, 0.1, 0.0)]
         return await asyncio.gather(*calls), tools
 
     texts, tools = with_tools(tmp_path, [entry("act")], work)
     assert texts == ["1", "2", "3"]
-    invocations = tools.drain().invocations
+    invocations = tools.take_calls().invocations
     assert [(call.args["pause"], call.result) for call in invocations] == [(0.15, 1), (0.1, 2), (0.0, 3)]
     # What it waited for the others is not its working time.
     assert (invocations[2].duration_ms or 0) < 100 <= (invocations[1].duration_ms or 0)
-    assert tools.drain().invocations == ()
+    assert tools.take_calls().invocations == ()
 
 
 def test_conversations_run_side_by_side(tmp_path: Path) -> None:
@@ -546,7 +552,7 @@ def test_arguments_are_checked_before_the_call(tmp_path: Path, args: str, proble
 
     async def work(functions: FunctionTools) -> tuple[str, ToolInvocation]:
         tools = box(functions)
-        return await tools.call("act", args), tools.drain().invocations[0]
+        return await tools.call("act", args), tools.take_calls().invocations[0]
 
     text, invocation = with_tools(tmp_path, [entry("act", parameters=schema)], work)
     assert text == f"Error: {invocation.error}"
@@ -557,13 +563,13 @@ def test_arguments_are_checked_before_the_call(tmp_path: Path, args: str, proble
 def test_a_tool_that_is_not_there(tmp_path: Path) -> None:
     write(tmp_path, "def cancel_order(): pass\n", "shop")
 
-    async def work(functions: FunctionTools) -> tuple[list[str], ToolBox]:
+    async def work(functions: FunctionTools) -> tuple[list[str], ConversationTools]:
         tools = box(functions)
         return [await tools.call(name, "{}") for name in ("cancle_order", "\x1b[2J" + "x" * 5000, "")], tools
 
     texts, tools = with_tools(tmp_path, [entry("cancel_order")], work)
     assert texts[0] == "Error: there is no tool `cancle_order` (did you mean `cancel_order`?)"
-    names = [call.name for call in tools.drain().invocations]
+    names = [call.name for call in tools.take_calls().invocations]
     assert names[0] == "cancle_order"
     assert names[1].startswith("[2Jxxx")
     assert len(names[1]) < 300
@@ -587,10 +593,10 @@ class Search:
         return ToolResult(found[: args["n"]], 1)
 
 
-def searched(is_retrieval: bool) -> ToolBox:
-    async def work() -> ToolBox:
-        tools = ToolBox(
-            ToolSet([Search(is_retrieval)]),
+def searched(is_retrieval: bool) -> ConversationTools:
+    async def work() -> ConversationTools:
+        tools = ConversationTools(
+            SuiteTools([Search(is_retrieval)]),
             max_bytes=MAX_BYTES,
             timeout_s=None,
             clock=time.monotonic,
@@ -600,12 +606,12 @@ def searched(is_retrieval: bool) -> ToolBox:
         await asyncio.gather(*(tools.call("search", {"n": n}) for n in (1, 0, 4)))
         return tools
 
-    tools: ToolBox = run(work())
+    tools: ConversationTools = run(work())
     return tools
 
 
 def test_results_of_retrieval_are_context() -> None:
-    calls = searched(is_retrieval=True).drain()
+    calls = searched(is_retrieval=True).take_calls()
     assert calls.retrieved_chunks == (
         RetrievedChunk("a", "A", 0.5),
         RetrievedChunk("a", "A", 0.5),
@@ -618,7 +624,7 @@ def test_results_of_retrieval_are_context() -> None:
 
 
 def test_other_results_are_not() -> None:
-    calls = searched(is_retrieval=False).drain()
+    calls = searched(is_retrieval=False).take_calls()
     assert (calls.retrieved_chunks, calls.retrieval_context) == (None, None)
 
 

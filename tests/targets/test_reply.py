@@ -174,7 +174,7 @@ def test_lone_surrogates_are_replaced_everywhere_and_nul_stays() -> None:
         (
             {"response": "a", "tool_invocations": [{"name": "x", "result": 10**5000}]},
             "tool_invocations[0].result",
-            "tool_invocations[0].result is a number too long to read",
+            "tool_invocations[0].result is an integer of more than 3,000 digits",
         ),
         (
             {"response": "a", "tool_invocations": [{"name": "x", "bytes": -1}]},

@@ -45,7 +45,7 @@ def ask(models: FakeModels, provider: str, schema: dict[str, Any], *inputs: str,
             max_bytes=MAX_BYTES,
             turn_s=20.0,
             monotonic=time.monotonic,
-            answers=AnswerFormat(schema),
+            answer_format=AnswerFormat(schema),
         )
         try:
             return await converse(agent, make_case("case", *(inputs or ("where?",))))

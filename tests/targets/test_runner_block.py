@@ -16,7 +16,7 @@ from holodeck_action.record.agent_errors import AgentError
 from holodeck_action.suite.model.agent import AgentConfig
 from holodeck_action.suite.model.providers import LLMProvider
 from holodeck_action.targets.own_model.model_agent import ModelAgent
-from holodeck_action.targets.own_model.runner_block import RunnerSettings, runner_settings
+from holodeck_action.targets.own_model.runner_settings import RunnerSettings, runner_settings
 from holodeck_action.targets.own_model.toolbox import ToolResult
 from holodeck_action.targets.protocol import Reply
 from tests.commands.project import Project

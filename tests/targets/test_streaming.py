@@ -136,7 +136,7 @@ def test_a_mapping_finds_the_parts_in_the_events(project: Project, service: Serv
         ([{"delta": 5}], "bad_reply", "gave no usable answer: delta must be text, not a number"),
         ([*PIECES, {"tokens": 5}], "bad_reply", "gave no usable answer: unknown key `tokens`"),
         ([*PIECES, {"error": "no"}], "agent_error", "the agent reports an error: no"),
-        ([{"delta": "x" * 900}] * 2, "too_large", "gave no usable answer: the pieces hold more than 1000 bytes"),
+        ([{"delta": "x" * 900}] * 2, "too_large", "gave no usable answer: the parts hold more than 1000 bytes"),
         ([b": " + b"x" * 7000], "too_large", "answered with more than 6000 bytes"),
         ([b"data: 5"], "disconnected", "ended its stream without a reply or [DONE]"),
     ],

@@ -112,7 +112,7 @@ def prove_in_process(request: Conversion, environ: Mapping[str, str]) -> Proof:
 def _call_in_process(name: str, request: Conversion, environ: Mapping[str, str], seconds: float) -> ConversionResult:
     # The process that converts does not need these modules.
     from holodeck_action.record.agent_errors import AgentError
-    from holodeck_action.targets.templates.computing import ComputationPool
+    from holodeck_action.targets.templates.computation_pool import ComputationPool
     from holodeck_action.text.redaction import Redactor
     from holodeck_action.text.secrets import environment_secrets
 

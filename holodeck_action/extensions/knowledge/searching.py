@@ -20,7 +20,7 @@ from holodeck_action.record.agent_errors import AgentError, TargetError
 from holodeck_action.suite.errors import Problem, quoted
 from holodeck_action.suite.model.tools import Database, HierarchicalDocumentTool, VectorstoreTool
 from holodeck_action.suite.values import Suite
-from holodeck_action.targets.documents.kinds import kind_of
+from holodeck_action.targets.documents.kinds import document_kind
 from holodeck_action.targets.documents.reader import DocumentReader, missing_packages
 from holodeck_action.targets.own_model.toolbox import PlannedCalls, ToolError, Toolkit, ToolResult
 from holodeck_action.text.foreign import Redact
@@ -200,7 +200,7 @@ def searchable_files(entry: SearchEntry, suite: Suite) -> tuple[tuple[SourceFile
         )
         raise tool_error(suite, entry.name, "source", message)
     for file in files:
-        if missing := missing_packages(kind_of(file.path)) if needs_reader(file) else None:
+        if missing := missing_packages(document_kind(file.path)) if needs_reader(file) else None:
             raise tool_error(suite, entry.name, "source", f"{file.name}: {missing}")
     return files, others
 

@@ -17,7 +17,7 @@ from holodeck_action.record.agent_errors import AgentError, TargetError
 from holodeck_action.suite.cases.files import source_path
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.errors import quoted
-from holodeck_action.targets.documents.kinds import kind_of
+from holodeck_action.targets.documents.kinds import document_kind
 from holodeck_action.text.foreign import ForeignError, RefusedFileError
 
 _HEADING_MARKS = {f"h{level}": f"{'#' * level} " for level in range(1, 7)}
@@ -176,7 +176,7 @@ def unread_files(source: str, checkout: Checkout, *, tool: str) -> tuple[str, ..
 
 def needs_reader(file: SourceFile) -> bool:
     """Return whether a file needs the reader for PDF and Office files."""
-    return kind_of(file.path) not in ("text", "html")
+    return document_kind(file.path) not in ("text", "html")
 
 
 async def source_text(file: SourceFile, documents: DocumentTextReader | None = None) -> str:

@@ -34,7 +34,7 @@ def read_rows(path: str, sheet: str | None = None) -> Iterator[dict[str, Any]]:
 
 def _rows(path: str, sheet: str | None) -> Iterator[dict[str, Any]]:
     book = Workbook(path, None)
-    names = book.names(sheet)
+    names = book.sheet_names(sheet)
     if not names:
         raise UnreadableError("it has no sheet with cells")
     name = names[0] if sheet is None else sheet

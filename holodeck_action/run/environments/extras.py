@@ -83,9 +83,9 @@ def _file_needs(suite: Suite) -> Iterator[Need]:
     if not any(turn.files for case in suite.cases for turn in case.turns):
         return
     from holodeck_action.targets.documents.reader import EXTRA
-    from holodeck_action.targets.own_model.case_files import display_name, documents
+    from holodeck_action.targets.own_model.case_files import display_name, files_to_convert
 
-    for _, file, _ in documents(suite.cases):
+    for _, file, _ in files_to_convert(suite.cases):
         yield Need(EXTRA, f"file {display_name(file)}")
     for file in (file for case in suite.cases for turn in case.turns for file in turn.files):
         if file.type == "text" and file.url is not None:

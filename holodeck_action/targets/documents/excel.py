@@ -1,4 +1,4 @@
-"""Conversion of Excel files to Markdown tables (imported in the worker process only)."""
+"""Conversion of Excel files to Markdown tables (used inside worker processes only)."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _MOST_NAMED = 20
 
 
 def convert_excel(path: str, roots: Sequence[str] | None, sheet: str | None, cells: str | None) -> str:
-    """Return the cells of a .xlsx file as Markdown tables with the first row as header; blank rows are omitted.
+    """Return the cells of a .xlsx file as Markdown tables. The first row is the header; blank rows are omitted.
 
     Args:
         path: path of the file.
         roots: folders of which one must contain the file; None if there is no restriction.
-        sheet: name of a sheet. If it is None, all sheets are converted, each under its name, or only the first sheet if
-            `cells` is given.
+        sheet: name of the sheet to convert. If it is None, all sheets are converted, each with a heading, or only the
+            first sheet if `cells` is given.
         cells: a range such as `A1:C10`, `A:C`, `1:5` or `B2`; None to convert all cells.
 
     Raises:
@@ -34,11 +34,11 @@ def convert_excel(path: str, roots: Sequence[str] | None, sheet: str | None, cel
     """
     bounds = None if cells is None else _parse_bounds(cells)
     book = Workbook(path, roots)
-    names = book.names(sheet)
+    names = book.sheet_names(sheet)
     chosen = names if sheet is None and cells is None else [sheet if sheet is not None else names[0]]
     tables = {name: list(_rows(book, name, bounds)) for name in chosen}
     if not any(tables.values()):
-        raise UnreadableError(f"there is nothing in {'it' if cells is None else cells}")
+        raise UnreadableError(f"{'it' if cells is None else cells} has no cell with a value")
     if len(chosen) == 1:
         return _format_table(tables[chosen[0]])
     return "\n\n".join(f"## {name}\n\n{_format_table(rows)}" for name, rows in tables.items() if rows)
@@ -48,10 +48,10 @@ class Workbook:
     """A .xlsx file with the values and the formulas of its cells."""
 
     def __init__(self, path: str, roots: Sequence[str] | None) -> None:
-        """Open a file, which must be in one of the folders `roots`, unless it is None.
+        """Open a file, which must be in one of the folders `roots`, unless `roots` is None.
 
         Raises:
-            UnreadableError: it is not a .xlsx file, or too large.
+            UnreadableError: the file is not a .xlsx file, is too large, or is outside the folders.
         """
         with open_document(path, roots) as file:
             check_office(file, "excel")
@@ -59,11 +59,11 @@ class Workbook:
         self._values = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True)
         self._formulas = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=False)
 
-    def names(self, sheet: str | None) -> list[str]:
-        """Return the names of the sheets.
+    def sheet_names(self, sheet: str | None) -> list[str]:
+        """Return the names of all sheets.
 
         Raises:
-            UnreadableError: none has the name `sheet`, which may be None.
+            UnreadableError: no sheet has the name `sheet`; None is not checked.
         """
         names = [worksheet.title for worksheet in self._values.worksheets]
         if sheet is not None and sheet not in names:
@@ -74,18 +74,23 @@ class Workbook:
         return names
 
     def rows(self, sheet: str, bounds: dict[str, int | None] | None = None) -> Iterator[list[tuple[Any, Any]]]:
-        """Yield each row of a sheet, the first one first, as pairs of a cell with its value and with its formula."""
+        """Yield the rows of a sheet in order. A row is a list of pairs: a cell with its value, and with its formula.
+
+        Args:
+            sheet: name of the sheet.
+            bounds: the range of cells, as keyword arguments of `Worksheet.iter_rows`; None for all cells.
+        """
         worksheets = self._values[sheet], self._formulas[sheet]
         for worksheet in worksheets:
-            # Some programs write wrong sizes.
+            # Some programs write wrong sizes of sheets.
             worksheet.reset_dimensions()
         for cells in zip(*(worksheet.iter_rows(**bounds or {}) for worksheet in worksheets), strict=True):
             yield [*zip(*cells, strict=True)]
 
 
 def lacks_value(cell: Any, formula: Any) -> bool:
-    """Return whether a cell has a formula whose value is not stored."""
-    # An empty text is stored, too, as one.
+    """Return whether a cell has a formula whose value is not stored in the file."""
+    # A formula with an empty string as value has the data type "str".
     return cell.value is None and formula.value is not None and cell.data_type != "str"
 
 
@@ -123,7 +128,7 @@ def cell_text(value: Any) -> str:
         case float() if value.is_integer() and abs(value) < 1e15:
             return str(int(value))
         case float():
-            # As precise as a spreadsheet program is.
+            # Spreadsheet programs show 15 digits.
             return f"{value:.15g}"
         case datetime.datetime() if value.time() == datetime.time():
             return value.date().isoformat()

@@ -1,4 +1,4 @@
-"""Kinds of documents, how they are detected, and checks before a library opens a file."""
+"""The kinds of documents, and checks of a file before a library reads it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from holodeck_action.suite.checkout import MOST_FILE, Checkout
 from holodeck_action.text.foreign import RefusedFileError
 
 Kind = Literal["text", "html", "pdf", "excel", "word", "powerpoint"]
-"""`text` includes all plain text files: Markdown, CSV, JSON, source code."""
+"""Kind of a document; `text` includes all plain text files, such as Markdown, CSV, JSON and source code."""
 
-SHOWN: dict[Kind, str] = {
+KIND_NAMES: dict[Kind, str] = {
     "text": "text file",
     "html": "HTML page",
     "pdf": "PDF file",
@@ -23,7 +23,7 @@ SHOWN: dict[Kind, str] = {
 }
 """Names of the kinds in messages."""
 
-_BY_SUFFIX: dict[str, Kind] = {
+_KIND_BY_SUFFIX: dict[str, Kind] = {
     ".pdf": "pdf",
     ".xlsx": "excel",
     ".xlsm": "excel",
@@ -38,13 +38,13 @@ _BY_SUFFIX: dict[str, Kind] = {
 }
 
 
-def kind_of(path: PurePath) -> Kind:
-    """Return the kind of a file by its extension; text by default."""
-    return _BY_SUFFIX.get(path.suffix.lower(), "text")
+def document_kind(path: PurePath) -> Kind:
+    """Return the kind of a document by the file's extension; `text` for unknown extensions."""
+    return _KIND_BY_SUFFIX.get(path.suffix.lower(), "text")
 
 
 MOST_UNPACKED = 256 << 20
-"""Maximum bytes of the unpacked parts of an Office file."""
+"""Maximum bytes of an Office file after it is unpacked."""
 
 _OLD_OFFICE = bytes.fromhex("d0cf11e0a1b11ae1")
 """First bytes of Office 97 files and of encrypted Office files."""
@@ -74,13 +74,15 @@ def check_office(file: BinaryIO, kind: Kind) -> None:
         UnreadableError: the file was rejected.
     """
     if file.read(len(_OLD_OFFICE)) == _OLD_OFFICE:
-        raise UnreadableError(f"it is an encrypted file or one of Office 97; save it as an open {SHOWN[kind]}")
+        raise UnreadableError(
+            f"it is encrypted or has the format of Office 97; save it as an unencrypted {KIND_NAMES[kind]}"
+        )
     try:
         with zipfile.ZipFile(file) as archive:
-            # The archive's reader stops at these sizes, even if they are wrong.
+            # These sizes may be wrong, but `zipfile` does not unpack more than them.
             unpacked = sum(part.file_size for part in archive.infolist())
     except (zipfile.BadZipFile, OSError, ValueError) as error:
-        raise UnreadableError(f"it is not a valid {SHOWN[kind]}: {error}") from None
+        raise UnreadableError(f"it is not a valid {KIND_NAMES[kind]}: {error}") from None
     file.seek(0)
     if unpacked > MOST_UNPACKED:
         raise UnreadableError(

@@ -1,4 +1,4 @@
-"""Conversion of PDF, Word, PowerPoint and HTML files to Markdown (imported in the worker process only)."""
+"""Conversion of PDF, Word, PowerPoint and HTML files to Markdown (used inside worker processes only)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Literal
 from holodeck_action.suite.yaml.garbage_collection import pause_garbage_collection
 from holodeck_action.targets.documents.kinds import UnreadableError, check_office, open_document
 
-# Without this a fifth of the import time would be garbage collection.
+# Garbage collection would take a fifth of the import time.
 with pause_garbage_collection(freeze=True):
     from markitdown import StreamInfo
     from markitdown.converters import DocxConverter, HtmlConverter, PdfConverter, PptxConverter
@@ -19,8 +19,15 @@ _ENDINGS = {"word": ".docx", "powerpoint": ".pptx"}
 
 
 def convert_office(path: str, roots: Sequence[str] | None, kind: Literal["word", "powerpoint"]) -> str:
-    """Return the text of a .docx or .pptx file in one of the folders `roots`; a presentation is converted slide by
-    slide, with its notes.
+    """Return the text of a .docx or .pptx file; the text of a presentation has its slides in order, with their notes.
+
+    Args:
+        path: path of the file.
+        roots: folders of which one must contain the file; None if there is no restriction.
+        kind: kind of the document.
+
+    Raises:
+        UnreadableError: the file is not a valid document of this kind, or is outside the folders.
     """
     with open_document(path, roots) as file:
         check_office(file, kind)
@@ -29,10 +36,10 @@ def convert_office(path: str, roots: Sequence[str] | None, kind: Literal["word",
 
 
 def convert_html(path: str, roots: Sequence[str] | None) -> str:
-    """Return the text of an HTML file in one of the folders `roots`.
+    """Return the text of an HTML file, which must be in one of the folders `roots`, unless `roots` is None.
 
     Raises:
-        UnreadableError: the file is not UTF-8.
+        UnreadableError: the file is not UTF-8, or is outside the folders.
     """
     with open_document(path, roots) as file:
         data = file.read()
@@ -69,7 +76,7 @@ def convert_pdf(path: str, roots: Sequence[str] | None, pages: Sequence[int] | N
 
 
 def _select_pages(data: bytes, pages: Sequence[int] | None) -> bytes:
-    """Return the document with the selected pages only."""
+    """Return a PDF file with the selected pages only; the unchanged file if `pages` is None."""
     try:
         document = PdfDocument(data)
     except PdfiumError as error:

@@ -1,7 +1,4 @@
-"""Conversion of documents to text in worker processes.
-
-Processes are killed at the deadline and replaced after a crash.
-"""
+"""Reads documents as text. Formats other than plain text are converted in worker processes with limits."""
 
 from __future__ import annotations
 
@@ -14,14 +11,14 @@ from typing import Any
 
 from holodeck_action.seam.extras import way_to_get
 from holodeck_action.suite.checkout import MOST_FILE, Checkout
-from holodeck_action.targets.documents.kinds import SHOWN, Kind, kind_of
+from holodeck_action.targets.documents.kinds import KIND_NAMES, Kind, document_kind
 from holodeck_action.text.foreign import Redact, RefusedFileError
 from holodeck_action.text.plain import cut
 from holodeck_action.workers.code_errors import UserCodeError
 from holodeck_action.workers.limited_workers import limited_worker_pool
 
 MOST_TEXT = 16 << 20
-"""Maximum bytes of UTF-8 in the text of one document, far more than any model reads."""
+"""Maximum bytes of UTF-8 in the text of one document."""
 
 _PACKAGE = "holodeck_action.targets.documents"
 _CONVERTERS: dict[Kind, str] = {
@@ -32,13 +29,13 @@ _CONVERTERS: dict[Kind, str] = {
     "powerpoint": f"{_PACKAGE}.markdown:convert_office",
 }
 EXTRA = "files"
-"""The extra of holodeck-action that reads documents."""
+"""Name of the package extra that installs the libraries for documents."""
 _WORKERS = 2
 _LONGEST_REASON = 300
 
 
 class DocumentError(Exception):
-    """A document has no text or cannot be read.
+    """A document cannot be read, or has no text.
 
     Attributes:
         message: a clause without the file's name: `there is no page 9: it has 3 pages`.
@@ -50,10 +47,10 @@ class DocumentError(Exception):
 
 
 def missing_packages(kind: Kind) -> str | None:
-    """Return the package to install to read documents of a kind; None if no package is missing."""
+    """Return a sentence about the packages that are missing to read a kind of document; None if none is missing."""
     if kind == "text" or importlib.util.find_spec("markitdown") is not None:
         return None
-    return f"reading a {SHOWN[kind]} needs the `{EXTRA}` extra, which is not installed; {way_to_get(EXTRA)}"
+    return f"reading a {KIND_NAMES[kind]} needs the `{EXTRA}` extra, which is not installed; {way_to_get(EXTRA)}"
 
 
 class DocumentReader:
@@ -63,17 +60,17 @@ class DocumentReader:
     """
 
     def __init__(self, *, timeout_s: float, environ: Mapping[str, str], redact: Redact) -> None:
-        """Create the reader; processes start with the first document that needs them.
+        """Create the reader; no process is started before a document needs it.
 
         Args:
-            timeout_s: maximum seconds of one conversion (`execution.file_timeout`), not counting the wait for a
+            timeout_s: maximum seconds of one conversion (`execution.file_timeout`), without the wait for a free
                 process.
             environ: the job's environment; the processes receive only the variables that Python needs.
             redact: removes secrets from error messages.
         """
         self._timeout_s = timeout_s
         self._pool = limited_worker_pool(environ, size=_WORKERS, redact=redact)
-        self._reading: dict[tuple[object, ...], asyncio.Task[str]] = {}
+        self._conversions: dict[tuple[object, ...], asyncio.Task[str]] = {}
 
     async def text(
         self,
@@ -85,11 +82,11 @@ class DocumentReader:
         cells: str | None = None,
         kind: Kind | None = None,
     ) -> str:
-        """Return the text of a document: plain text unchanged, other kinds as Markdown.
+        """Return the text of a document: a plain text file unchanged, other kinds as Markdown.
 
         Args:
             path: path of the file.
-            checkout: the files that may be read.
+            checkout: the folders that may be read.
             pages: numbers of a PDF's pages, from 1, in the order of the returned text; None to convert all.
             sheet: name of an Excel sheet; None to convert all sheets, or only the first sheet if `cells` is given.
             cells: range of cells in the sheet, such as `A1:C10`; None to convert all cells.
@@ -98,8 +95,8 @@ class DocumentReader:
         Raises:
             DocumentError: the document cannot be read.
         """
-        kind = kind or kind_of(path)
-        place, version = _locate(path, checkout)
+        kind = kind or document_kind(path)
+        place, version = _check_file(path, checkout)
         options: dict[str, Any] = {}
         if kind == "pdf":
             options = {"pages": None if pages is None else list(pages)}
@@ -108,20 +105,20 @@ class DocumentReader:
         elif kind in ("word", "powerpoint"):
             options = {"kind": kind}
         key = (place, version, kind, repr(options))
-        if key not in self._reading:
+        if key not in self._conversions:
             reading = (
                 asyncio.to_thread(_read_text, place, checkout)
                 if kind == "text"
                 else self._convert(place, checkout, kind, options)
             )
-            self._reading[key] = asyncio.create_task(reading)
+            self._conversions[key] = asyncio.create_task(reading)
         # Shielded, because other callers may wait for the same conversion.
-        return await asyncio.shield(self._reading[key])
+        return await asyncio.shield(self._conversions[key])
 
     async def close(self) -> None:
         """Stop the processes; conversions in progress fail."""
         await self._pool.close()
-        await asyncio.gather(*self._reading.values(), return_exceptions=True)
+        await asyncio.gather(*self._conversions.values(), return_exceptions=True)
 
     async def _convert(self, path: str, checkout: Checkout, kind: Kind, options: Mapping[str, Any]) -> str:
         missing = missing_packages(kind)
@@ -143,7 +140,7 @@ class DocumentReader:
                 max_bytes=MOST_TEXT,
             )
         except UserCodeError as error:
-            raise DocumentError(_explain(error, reference, kind, self._timeout_s)) from None
+            raise DocumentError(_failure_clause(error, reference, kind, self._timeout_s)) from None
         match outcome.value:
             case {"value": str() as text, "cut": False}:
                 return text
@@ -151,8 +148,8 @@ class DocumentReader:
                 raise DocumentError(f"its text is longer than {MOST_TEXT >> 20} MiB; give a smaller part of it")
 
 
-def _locate(path: Path, checkout: Checkout) -> tuple[str, tuple[int, int]]:
-    """Return a file's absolute path, and `(modification time, size)`, which identify its version.
+def _check_file(path: Path, checkout: Checkout) -> tuple[str, tuple[int, int]]:
+    """Check that a file may be read; return its absolute path, and its modification time and size.
 
     Raises:
         DocumentError: the file does not exist or must not be read.
@@ -183,14 +180,14 @@ def _read_text(path: str, checkout: Checkout) -> str:
         raise DocumentError(f"it is not UTF-8 text ({error.reason} at byte {error.start}); save it as UTF-8") from None
 
 
-def _explain(error: UserCodeError, reference: str, kind: Kind, timeout_s: float) -> str:
-    """Return the reason for a failed conversion, as a clause."""
-    shown = SHOWN[kind]
+def _failure_clause(error: UserCodeError, reference: str, kind: Kind, timeout_s: float) -> str:
+    """Return why a conversion failed, as a clause."""
+    shown = KIND_NAMES[kind]
     match error.code, error.type:
         case "raised", "UnreadableError":
             return error.text
         case "raised", "MemoryError":
-            return f"the {shown} needs more memory to be read than is allowed; give a smaller one"
+            return f"reading the {shown} needs more memory than the limit; give a smaller one"
         case "raised", _:
             return cut(f"it cannot be read as a {shown}: {error.type}: {error.text}", _LONGEST_REASON)
         case "timeout", _:

@@ -1,4 +1,4 @@
-"""The files of cases, converted to the text and images that models and metrics receive."""
+"""Reads the files that cases name, as the text and images that models and metrics receive."""
 
 from __future__ import annotations
 
@@ -15,16 +15,22 @@ from holodeck_action.suite.checkout import MOST_FILE, Checkout
 from holodeck_action.suite.model.cases import FileInput
 from holodeck_action.suite.values import Case, Turn
 from holodeck_action.suite.yaml.variables import is_ci
-from holodeck_action.targets.documents.kinds import Kind, kind_of
+from holodeck_action.targets.documents.kinds import Kind, document_kind
 from holodeck_action.targets.documents.reader import DocumentError, DocumentReader, missing_packages
-from holodeck_action.targets.own_model.downloads import DownloadError, Downloads, Fetcher, resolve
+from holodeck_action.targets.own_model.downloads import DownloadError, Downloads, Fetcher, resolve_host
 from holodeck_action.text.foreign import Redact, RefusedFileError, open_file
 
 _HTML = (b"<!doctype html", b"<html")
 
 
 class Attachment(Struct, frozen=True):
-    """A file with its content: `name` is its path or URL, `content` its text or image."""
+    """A file of a turn.
+
+    Attributes:
+        name: path or URL of the file.
+        description: description of the file in the case; None if there is none.
+        content: text of the file, or the image.
+    """
 
     name: str
     description: str | None
@@ -32,9 +38,7 @@ class Attachment(Struct, frozen=True):
 
 
 class CaseFiles:
-    """Reads the files of a suite's cases. All conversations of a run share one instance, which belongs to one event
-    loop.
-    """
+    """Reads the files of a suite's cases. All conversations of a run share an instance, in one event loop."""
 
     def __init__(
         self,
@@ -50,23 +54,23 @@ class CaseFiles:
         """Create the instance; nothing is read, started or connected yet.
 
         Args:
-            checkout: the suite's folder, the base of relative paths, and the files that may be read.
-            file_timeout_s: maximum seconds of one conversion.
+            checkout: the suite's folder, the base of relative paths, and the folders that may be read.
+            file_timeout_s: maximum seconds to convert one file to text.
             download_timeout_s: maximum seconds of one download.
             cache: folder in which downloads are kept between runs; None to keep no downloads.
             online: whether files may be downloaded; False in a replay.
-            environ: the job's environment; if it is a CI job, nothing is downloaded from private networks.
+            environ: the job's environment. In CI, nothing is downloaded from private networks.
             redact: removes secrets from error messages.
         """
         self._checkout = checkout
         self._reader = DocumentReader(timeout_s=file_timeout_s, environ=environ, redact=redact)
-        fetcher = Fetcher(public_only=is_ci(environ), resolve=resolve)
+        fetcher = Fetcher(public_only=is_ci(environ), resolve=resolve_host)
         self._downloads = Downloads(
             fetcher, timeout_s=download_timeout_s, cache=cache, online=online, pause=asyncio.sleep
         )
 
     async def read(self, turn: Turn) -> tuple[Attachment, ...]:
-        """Read all files of a turn, in their order.
+        """Return all files of a turn with their contents, in order.
 
         Raises:
             AgentError: `bad_file`: a file cannot be read.
@@ -74,7 +78,7 @@ class CaseFiles:
         return await self._read_all(turn.files)
 
     async def texts(self, turn: Turn) -> tuple[str, ...]:
-        """Return the texts of a turn's files, without images.
+        """Return the texts of a turn's files; images are left out.
 
         Raises:
             AgentError: `bad_file`: a file cannot be read.
@@ -120,9 +124,9 @@ class CaseFiles:
 
 
 def display_name(file: FileInput) -> str:
-    """Return the name of a file for models and people: its path, or its URL without query and fragment.
+    """Return the name of a file for models and reports: its path, or its URL without user, query and fragment.
 
-    The signature of a signed URL would differ in every run, and models must not see it.
+    The query may contain a signature, which is secret and differs between runs.
     """
     if file.path is not None:
         return file.path
@@ -133,8 +137,8 @@ def display_name(file: FileInput) -> str:
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
-def documents(cases: Iterable[Case]) -> Iterator[tuple[Turn, FileInput, Kind]]:
-    """Yield the files of cases that are converted to text, with their turns and kinds."""
+def files_to_convert(cases: Iterable[Case]) -> Iterator[tuple[Turn, FileInput, Kind]]:
+    """Yield the turn, the file and the kind of each file of the cases that must be converted to text."""
     for case in cases:
         for turn in case.turns:
             for file in turn.files:
@@ -142,28 +146,28 @@ def documents(cases: Iterable[Case]) -> Iterator[tuple[Turn, FileInput, Kind]]:
                     yield turn, file, kind
 
 
-def check_packages(cases: Iterable[Case]) -> None:
-    """Check that the packages to read the cases' files are installed.
+def check_file_packages(cases: Iterable[Case]) -> None:
+    """Check that the packages that convert the cases' files are installed.
 
     Raises:
         TargetError: a package is missing.
     """
-    for turn, file, kind in documents(cases):
+    for turn, file, kind in files_to_convert(cases):
         if (missing := missing_packages(kind)) is not None:
             raise TargetError(f"{turn.mark}: files: {display_name(file)}: {missing}")
 
 
 def _kind_by_name(file: FileInput) -> Kind:
-    """Return the kind of a file by its declared type; a text file whose extension belongs to web pages is HTML."""
+    """Return the kind of a file by its `type` in the case; a text file with an extension of HTML is `html`."""
     match file.type:
         case "pdf" | "excel" | "word" | "powerpoint":
             return file.type
         case _:
-            return "html" if file.type == "text" and kind_of(PurePath(display_name(file))) == "html" else "text"
+            return "html" if file.type == "text" and document_kind(PurePath(display_name(file))) == "html" else "text"
 
 
 def _detect_kind(file: FileInput, path: Path) -> Kind:
-    """Return the kind of a file; a downloaded text file is HTML if its content starts like HTML."""
+    """Return the kind of a file by its `type`; a downloaded text file is `html` if its content starts like HTML."""
     kind = _kind_by_name(file)
     if kind == "text" and file.type == "text" and file.url is not None:
         with open_file(path, MOST_FILE) as opened:
@@ -174,10 +178,10 @@ def _detect_kind(file: FileInput, path: Path) -> Kind:
 
 
 def _read_image(path: Path, checkout: Checkout) -> Image:
-    """Read an image.
+    """Return the image in a file.
 
     Raises:
-        DocumentError: the file is not an image that models support.
+        DocumentError: the file cannot be read, or is not an image that models support.
     """
     try:
         with checkout.open(path, MOST_FILE) as file:
@@ -214,10 +218,10 @@ def media_type(data: bytes) -> str | None:
 
 
 def message_with_files(files: Sequence[Attachment], text: str) -> Question:
-    """Return the user's message: one block of text per file, then the input `text`, separated by blank lines, and the
-    images.
+    """Return the user's message with the files of a turn and its input `text`.
 
-    A block consists of `File: <path or URL>`, the description if there is one, and the file's text.
+    The message has a block for each file, then `text`, separated by blank lines, and the images. A block has the line
+    `File: <path or URL>`, the description if there is one, and the file's text.
     """
     blocks = "\n\n".join([*map(_text_block, files), text])
     return Question(blocks, tuple(file.content for file in files if not isinstance(file.content, str)))

@@ -1,6 +1,4 @@
-"""Downloads of files from URLs. Every IP address is checked, and each file is downloaded once per run or kept between
-runs.
-"""
+"""Downloads of files from URLs, only from IP addresses that are allowed. Files may be kept between runs."""
 
 from __future__ import annotations
 
@@ -25,12 +23,13 @@ if TYPE_CHECKING:
 
 
 def refusal_reason(address: str, *, public_only: bool) -> str | None:
-    """Return the reason why downloads from an IP address are refused; None if they are allowed.
+    """Return why downloads from an IP address are refused, as a clause; None if they are allowed.
+
+    Link-local and multicast addresses, and those from which clouds serve credentials, are always refused.
 
     Args:
         address: IP address to check.
-        public_only: whether to refuse all addresses outside the public internet. Multicast addresses, and the metadata
-            addresses at which clouds serve credentials, are always refused.
+        public_only: whether to refuse all addresses outside the public internet, too.
     """
     try:
         found = ipaddress.ip_address(address)
@@ -42,7 +41,7 @@ def refusal_reason(address: str, *, public_only: bool) -> str | None:
         if is_metadata_service(each):
             return f"{address} is an address from which clouds serve credentials"
     if public_only and not is_public(found):
-        return f"{address} is not a public address, which downloads in CI need"
+        return f"{address} is not a public address; in CI, files are downloaded from public addresses only"
     return None
 
 
@@ -50,21 +49,21 @@ MOST_BYTES = 25_000_000
 """Maximum bytes of one file."""
 MOST_REDIRECTS = 5
 _MOST_ADDRESSES = 4
-"""Maximum number of a host's IP addresses that are tried."""
+"""Maximum number of IP addresses of a host that are tried."""
 
 _PORTS = {"http": 80, "https": 443}
 _REDIRECTS = frozenset((301, 302, 303, 307, 308))
 _TRANSIENT = frozenset((408, 425, 429))
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
-"""Returns the IP addresses of a host and port, best first; raises OSError if there are none."""
+"""Returns the IP addresses of a host (name, port), best first; raises OSError if there are none."""
 
 
 class DownloadError(Exception):
     """A file could not be downloaded.
 
     Attributes:
-        message: a clause without the URL.
+        message: the reason as a clause, without the URL.
         transient: whether a retry may help.
     """
 
@@ -74,8 +73,8 @@ class DownloadError(Exception):
         self.transient = transient
 
 
-async def resolve(host: str, port: int) -> Sequence[str]:
-    """Return the IP addresses that the system resolves a host to, best first.
+async def resolve_host(host: str, port: int) -> Sequence[str]:
+    """Return the IP addresses to which the system resolves a host name, best first.
 
     Raises:
         OSError: the host has no address.
@@ -85,20 +84,21 @@ async def resolve(host: str, port: int) -> Sequence[str]:
 
 
 class Fetcher:
-    """Downloads files, connecting only to checked IP addresses and never through a proxy."""
+    """Downloads files from allowed IP addresses, never through a proxy."""
 
     def __init__(self, *, public_only: bool, resolve: Resolve) -> None:
         """Create the instance; no connection is opened yet.
 
         Args:
             public_only: whether to refuse addresses outside the public internet (see `refusal_reason`).
+            resolve: returns the IP addresses of a host.
         """
         self._public_only = public_only
         self._resolve = resolve
         self._client: httpx2.AsyncClient | None = None
 
     async def fetch(self, url: str) -> bytes:
-        """Download a file in one attempt, following redirects.
+        """Download a file in one attempt, and return its bytes; redirects are followed.
 
         Raises:
             DownloadError: the download failed.
@@ -125,7 +125,7 @@ class Fetcher:
             await self._client.aclose()
 
     async def _get(self, url: str) -> tuple[int, str | None, bytes]:
-        """Return the HTTP status, the target of a redirect or None, and the bytes of the file."""
+        """Return the HTTP status, the URL of a redirect (None if there is no redirect), and the bytes of the file."""
         parts, host, port = _split_url(url)
         addresses = await self._addresses(host, port)
         for last, address in enumerate(addresses, start=1 - len(addresses)):
@@ -152,7 +152,7 @@ class Fetcher:
         import httpx2
 
         client = self._open_client()
-        # Uses the checked address, because resolving the name again could give another one.
+        # The URL has the checked address, because resolving the name again could give another address.
         literal = f"[{address}]" if ":" in address else address
         url = urlunsplit((parts.scheme, f"{literal}:{port}", parts.path or "/", parts.query, ""))
         shown = f"[{host}]" if ":" in host else host
@@ -193,24 +193,24 @@ class Fetcher:
                 cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
                 timeout=None,
                 follow_redirects=False,
-                # A proxy would resolve the name itself, without our checks.
+                # A proxy would resolve the name itself, and its address would not be checked.
                 trust_env=False,
                 verify=httpx2.create_ssl_context(),
-                # Connections are not reused, because the certificate was checked for one name of the address only.
+                # Connections are not reused, because the certificate was checked for one host name only.
                 limits=httpx2.Limits(max_connections=None, max_keepalive_connections=0),
             )
         return self._client
 
 
 class _NotReachedError(Exception):
-    """An IP address of a host does not respond."""
+    """No connection to an IP address of a host could be made."""
 
 
 def _split_url(url: str) -> tuple[SplitResult, str, int]:
-    """Return the parts of a URL, its host and its port.
+    """Return the parsed URL, its host and its port.
 
     Raises:
-        DownloadError: files are not downloaded from this URL.
+        DownloadError: the URL is invalid, is not http or https, or contains a user name or password.
     """
     try:
         parts = urlsplit(url)
@@ -227,7 +227,7 @@ def _split_url(url: str) -> tuple[SplitResult, str, int]:
 
 
 def _tls_extensions(host: str) -> dict[str, Any]:
-    """Return the request extensions that make TLS check the certificate against the host name."""
+    """Return the request extensions with which TLS checks the certificate for the host name, not the IP address."""
     return {"sni_hostname": host}
 
 
@@ -268,46 +268,47 @@ class Downloads:
         """Create the instance; nothing is downloaded or written yet.
 
         Args:
-            timeout_s: maximum seconds per file, including all attempts (`execution.download_timeout`).
+            fetcher: downloads a file in one attempt.
+            timeout_s: maximum seconds per file for all attempts together (`execution.download_timeout`).
             cache: folder in which files are kept between runs, named by the SHA-256 of their URLs; None to keep no
                 files.
-            online: whether files may be downloaded; in a replay (False) only kept files are used.
+            online: whether files may be downloaded; in a replay (False), only kept files are used.
+            pause: waits for a number of seconds between attempts.
         """
         self._fetcher = fetcher
         self._timeout_s = timeout_s
         self._cache = cache
         self._online = online
         self._pause = pause
-        self._fetching: dict[tuple[str, bool], asyncio.Task[Path]] = {}
+        self._downloads: dict[tuple[str, bool], asyncio.Task[Path]] = {}
         self._temporary: Path | None = None
 
     async def path(self, url: str, *, cached: bool) -> Path:
-        """Download the file of a URL if necessary, and return the path of the local copy.
+        """Return the path of the local copy of a URL's file, which is downloaded if there is no copy.
 
         Args:
             url: URL of the file.
-            cached: whether to use a copy kept by an earlier run, and to keep the file for later runs, if there is a
-                cache folder.
+            cached: whether to use the copy of an earlier run, and to keep the file for later runs, in the cache folder.
 
         Raises:
             DownloadError: the download failed.
         """
         key = (url, cached)
-        if key not in self._fetching:
-            self._fetching[key] = asyncio.create_task(self._fetch_to_disk(url, cached))
+        if key not in self._downloads:
+            self._downloads[key] = asyncio.create_task(self._fetch_to_disk(url, cached))
         # Shielded, because other callers may wait for the same download.
         try:
-            return await asyncio.shield(self._fetching[key])
+            return await asyncio.shield(self._downloads[key])
         except DownloadError:
-            # The next caller tries again.
-            self._fetching.pop(key, None)
+            # Forgotten, so that the next caller tries again.
+            self._downloads.pop(key, None)
             raise
 
     async def close(self) -> None:
         """Stop downloads in progress and delete files that are not kept."""
-        for task in self._fetching.values():
+        for task in self._downloads.values():
             task.cancel()
-        await asyncio.gather(*self._fetching.values(), return_exceptions=True)
+        await asyncio.gather(*self._downloads.values(), return_exceptions=True)
         await self._fetcher.close()
         if self._temporary is not None:
             shutil.rmtree(self._temporary, ignore_errors=True)

@@ -1,9 +1,9 @@
-"""Tools that are Python functions of the repository, run in worker processes.
+"""Tools that are Python functions of the repository. They run in worker processes.
 
-Every conversation has its own process, from its first call of a function to its end. State that functions keep in their
-modules lasts from turn to turn, but is never visible to other cases. The calls of a conversation run one after the
-other, in the order of the model's requests. A process that was killed (a deadline, a crash) is replaced, and its state
-is lost.
+Each conversation has its own process, from its first call of a function to its end. State that functions keep in their
+modules lasts from turn to turn, and other conversations do not see it. The calls of a conversation run one after the
+other, in the order of the model's requests. If the process is killed at a deadline or crashes, a new one starts without
+the state.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ _ATTRIBUTE_CODES = ("missing_attribute", "not_callable")
 _LONGEST_ERROR = 2000
 """Maximum characters of an error message for the model."""
 
-_PLAIN_WORDS = {
+_MODEL_MESSAGES = {
     "import_failed": "the tool cannot be loaded",
     "crashed": "the process of the tool ended before it finished",
     "exited": "the tool tried to end its process",
 }
-"""Messages for the model that replace errors with file locations, by error code."""
+"""Messages for the model, by error code, in place of error messages with file locations."""
 
 _MOST_BYTES = 2**53
-"""Largest size in bytes; every JSON reader represents integers up to this number exactly."""
+"""Maximum size in bytes that a worker may report; JSON readers represent integers up to this number exactly."""
 
 
 class FunctionTools(Toolkit):
@@ -54,24 +54,26 @@ class FunctionTools(Toolkit):
         clock: Callable[[], float],
         new_worker: Callable[[], DedicatedWorker],
     ) -> None:
-        """Create the tools, each with the JSON schema of its arguments; no process is started yet."""
+        """Create the tools; no process is started yet.
+
+        Args:
+            entries: the tools of the suite, each with the JSON schema of its arguments.
+            clock: returns monotonic seconds.
+            new_worker: creates the worker of a conversation.
+        """
         self._clock = clock
         self._new_worker = new_worker
         self._workers: dict[str, DedicatedWorker] = {}
         self.tools = tuple(FunctionTool(entry, schema, self) for entry, schema in entries)
 
     async def open(self) -> Sequence[FunctionTool]:
-        """Return the tools; their processes start with the first call."""
+        """Return the tools; no process is started yet."""
         return self.tools
 
     async def call(
         self, entry: FunctionEntry, args: Mapping[str, Any], session: str, *, max_bytes: int, timeout_s: float | None
     ) -> ToolResult:
-        """Call a function in the process of a conversation.
-
-        Raises:
-            ToolError: the call has no usable result.
-        """
+        """Call a function in the process of the conversation `session` (see `Tool.call`)."""
         if session not in self._workers:
             self._workers[session] = self._new_worker()
         reference = f"{entry.file}:{entry.function}"
@@ -142,15 +144,18 @@ async def load_functions(
     on_import: OnImport = lambda files: None,
     interpreter: Path | None = None,
 ) -> FunctionTools:
-    """Import all functions in a worker process, and derive the schemas of their arguments.
+    """Import all functions in a worker process, and return the tools with the schemas of their arguments.
 
     Args:
-        tools: all tools of the suite, in their order; other kinds are skipped.
+        tools: all tools of the suite; kinds other than functions are skipped.
+        folder: absolute path of the suite's folder.
         environ: the job's environment; the processes do not receive the job's tokens.
         cwd: absolute path of the processes' working folder.
         code: the permission to start the processes.
         redact: removes secrets from output and errors of functions.
-        on_import: called with the files of the checkout that the functions imported.
+        clock: returns monotonic seconds.
+        marks: positions of the tools in the suite's files by their names, for messages.
+        on_import: called with the files of the checkout that a process has imported.
         interpreter: the Python interpreter of the processes; None to use the current one.
 
     Raises:
@@ -191,13 +196,17 @@ async def load_functions(
     return FunctionTools(entries, clock=clock, new_worker=new_worker)
 
 
-def _argument_schema(entry: FunctionEntry, found: Any) -> dict[str, Any]:
-    """Return the schema of a function's arguments, from `parameters` or from its signature.
+def _argument_schema(entry: FunctionEntry, description: Any) -> dict[str, Any]:
+    """Return the schema of a function's arguments, from `parameters` or else from its signature.
+
+    Args:
+        entry: the tool in the suite.
+        description: the description of the function by its worker process (see `tool_functions.describe`).
 
     Raises:
-        ValueError: the schema is invalid, or no call that fits it can succeed.
+        ValueError: the schema is invalid, or does not fit the function's signature.
     """
-    match found:
+    match description:
         case {"schema": dict() as schema, "required": list() as required, "names": list() as names, "open": is_open}:
             pass
         case _:
@@ -207,7 +216,7 @@ def _argument_schema(entry: FunctionEntry, found: Any) -> dict[str, Any]:
         given = schema.get("properties", {})
         unknown = [] if is_open is True else [name for name in given if name not in names]
         if unknown:
-            takes = f"it takes {', '.join(map(str, names))}" if names else "it takes none"
+            takes = f"it takes {', '.join(map(str, names))}" if names else "it takes no arguments"
             raise ValueError(f"the function {entry.function} has no parameter {quoted(unknown[0])} ({takes})")
         missing = [name for name in required if name not in given]
         if missing:
@@ -221,9 +230,7 @@ def _argument_schema(entry: FunctionEntry, found: Any) -> dict[str, Any]:
 
 
 def _read_result(answer: Any, max_bytes: int, duration_ms: float) -> ToolResult | None:
-    """Parse a worker's answer, which user code may have forged, as the result of a function; None if it is not a valid
-    result.
-    """
+    """Return the result of a function in a worker's answer, which user code may have forged; None if it is invalid."""
     match answer:
         case {"value": value, "bytes": int() as size, "cut": bool() as cut} if 0 <= size <= _MOST_BYTES:
             try:
@@ -236,7 +243,7 @@ def _read_result(answer: Any, max_bytes: int, duration_ms: float) -> ToolResult 
 
 
 def _model_message(error: UserCodeError, reference: str) -> str:
-    """Return the error message for the model, without file locations, which change independently of the function."""
+    """Return the error message for the model, without file locations, which differ between machines."""
     if error.code == "raised":
         return cut(f"{error.type}: {error.text}", _LONGEST_ERROR) if error.text else error.type
-    return _PLAIN_WORDS.get(error.code) or cut(error.message.removeprefix(f"{reference}: "), _LONGEST_ERROR)
+    return _MODEL_MESSAGES.get(error.code) or cut(error.message.removeprefix(f"{reference}: "), _LONGEST_ERROR)

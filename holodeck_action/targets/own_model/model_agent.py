@@ -1,4 +1,4 @@
-"""The suite's own agent: its model, instructions and conversation, and the schema of its answers."""
+"""The suite's own agent: it sends the conversation to the model, calls tools, and checks the format of answers."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ from holodeck_action.suite.json_schemas import JsonSchema
 from holodeck_action.suite.model.agent import AgentConfig
 from holodeck_action.suite.values import Case, Turn
 from holodeck_action.targets.own_model.case_files import CaseFiles, message_with_files
-from holodeck_action.targets.own_model.runner_block import RunnerSettings
-from holodeck_action.targets.own_model.toolbox import ToolBox, ToolSet
-from holodeck_action.targets.protocol import Agent, Attempt, Reply, Session
+from holodeck_action.targets.own_model.runner_settings import RunnerSettings
+from holodeck_action.targets.own_model.toolbox import ConversationTools, SuiteTools
+from holodeck_action.targets.protocol import Agent, PartialTurn, Reply, Session
 from holodeck_action.targets.reply import reply_from_mapping
 from holodeck_action.text.foreign import Foreign, ForeignError, Redact
 from holodeck_action.text.json_values import parse_json
 from holodeck_action.text.plain import cut
 
 _MOST_PROBLEMS = 5
-_RAW_SHOWN = 2000
-"""Maximum characters of an invalid answer that the record keeps."""
+_MAX_ANSWER_SHOWN = 2000
+"""Maximum characters of an invalid answer in the record."""
 
 _FENCED = re.compile(r"\s*```(?:json)?[ \t]*\n(.*?)\n?[ \t]*```\s*", re.DOTALL | re.IGNORECASE)
 
 
 class AnswerFormat:
-    """The compiled JSON schema of a suite's answers."""
+    """The JSON schema that the model's answers must fit (`response_format`)."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
         """Compile the schema.
@@ -59,21 +59,21 @@ class AnswerFormat:
         self.schema = schema
 
     def read(self, answer: ChatAnswer, *, max_tokens: int | None, redact: Redact) -> str:
-        """Return the JSON text of an answer for metrics, with keys in their original order.
+        """Check an answer, and return it as compact JSON, with keys in their original order.
 
         Args:
-            answer: the model's answer. A code fence around it is removed if the schema was only described in the
-                instructions.
+            answer: the model's answer. If the model got the schema only as text in its instructions, the answer may be
+                in a code fence, which is removed.
             max_tokens: token limit of the answer, for the error message; None if the provider's default applies.
             redact: removes secrets from the quoted beginning of the answer.
 
         Raises:
             AgentError: `refused`, `cut_off` (at the token limit), or `bad_output` (not JSON, or does not fit the
-                schema). The context contains the beginning of the answer and, if it does not fit, the path in the
+                schema). The error's context has the beginning of the answer and, if it does not fit, the path in the
                 schema.
         """
         said = Foreign.of_text(answer.text)
-        context: dict[str, object] = {"answer": cut(said.without_secrets(redact), _RAW_SHOWN)}
+        context: dict[str, object] = {"answer": cut(said.without_secrets(redact), _MAX_ANSWER_SHOWN)}
         if answer.refused:
             raise AgentError(f"the model refused to answer: {said.words(redact)}", "refused", context)
         if answer.truncated:
@@ -98,8 +98,8 @@ class AnswerFormat:
         return json.dumps(value, ensure_ascii=False)
 
 
-def answer_format(agent: AgentConfig, checkout: Checkout) -> AnswerFormat | None:
-    """Return the format of a suite's answers; None if the suite sets no format.
+def read_answer_format(agent: AgentConfig, checkout: Checkout) -> AnswerFormat | None:
+    """Return the format that `response_format` of a suite requires; None if it is not set.
 
     Raises:
         TargetError: the file with the schema cannot be read, or does not contain a JSON schema.
@@ -121,41 +121,41 @@ def answer_format(agent: AgentConfig, checkout: Checkout) -> AnswerFormat | None
 
 
 _TOOL_SHARE = 0.5
-"""Fraction of a turn's time limit that one tool call may take, so that the model can still answer if a tool hangs."""
+"""Maximum share of a turn's time limit for one tool call, so that the model can still answer after a tool hangs."""
 
-_STAND_IN = frozenset(("overloaded", "server_error", "rate_limited", "model_not_found"))
+_FALLBACK_CODES = frozenset(("overloaded", "server_error", "rate_limited", "model_not_found"))
 """Codes of failed model calls after which the fallback model is called."""
 
 
-class Spending(Struct):
+class ConversationCost(Struct):
     """The cost of a conversation.
 
     Attributes:
         before: cost of finished turns in US dollars.
-        meter: collects the calls of the current turn.
+        meter: records the model calls of the current turn.
     """
 
     before: float = 0.0
     meter: Meter = field(default_factory=Meter)
 
     def known_usd(self) -> float:
-        """Return the cost of the conversation in US dollars at list price, as far as prices are known."""
+        """Return the cost of the conversation in US dollars at list prices; calls of unknown price are left out."""
         costs = (record.cost_usd for record in self.meter.records)
         return math.fsum((self.before, *(cost for cost in costs if cost is not None)))
 
     def next_turn(self) -> Meter:
         """Start a new turn, and return the meter of the finished turn."""
-        over = self.meter
+        finished = self.meter
         self.before, self.meter = self.known_usd(), Meter()
-        return over
+        return finished
 
 
 class ModelAgent(Agent):
-    """Calls the suite's model, and passes on the results of tools until the model answers.
+    """Calls the suite's model and the tools that it requests, until the model answers.
 
-    Every turn sends the instructions, the conversation so far and the turn's input. The messages of a failed turn are
-    not part of the conversation. Empty answers, refusals and answers cut off at `max_tokens` count as answers; a schema
-    makes cut-off answers and refusals errors.
+    Each turn sends the instructions, the conversation so far and the turn's input. The messages of a failed turn are
+    not part of the conversation. Empty answers, refusals, and answers cut off at `max_tokens` are answers. But with
+    `response_format`, refusals and cut-off answers are errors.
     """
 
     notices: tuple[str, ...] = ()
@@ -169,21 +169,27 @@ class ModelAgent(Agent):
         max_bytes: int,
         turn_s: float | None,
         monotonic: Callable[[], float],
-        tools: ToolSet | None = None,
-        ended: Callable[[str], Awaitable[None]] | None = None,
+        tools: SuiteTools | None = None,
+        on_session_end: Callable[[str], Awaitable[None]] | None = None,
         settings: RunnerSettings | None = None,
-        answers: AnswerFormat | None = None,
+        answer_format: AnswerFormat | None = None,
         fallback: ModelPlan | None = None,
         files: CaseFiles | None = None,
     ) -> None:
         """Create the instance; nothing is opened yet.
 
         Args:
+            plan: the suite's model.
+            instructions: the suite's instructions for the model.
             max_bytes: maximum bytes of UTF-8 in one reply (`limits.max_response_bytes`).
-            turn_s: time limit of a turn in seconds, after which the wire does not retry; one tool call may take half of
-                this time. None if there is no limit.
+            turn_s: time limit of a turn in seconds, after which model calls are not retried. One tool call may take
+                half of it. None if there is no limit.
             monotonic: returns monotonic seconds.
-            ended: called with the name of every finished conversation, to release its tools.
+            tools: the tools that the model may call; None if there are none.
+            on_session_end: called with the name of each finished conversation, to release its tools.
+            settings: further settings of the model; None for the defaults.
+            answer_format: the required format of answers; None if there is none.
+            fallback: the model that is called if the suite's model fails; None if there is none.
             files: reads the files of turns; None if no turn has files.
 
         Raises:
@@ -191,7 +197,7 @@ class ModelAgent(Agent):
         """
         try:
             definitions = () if tools is None else tools.definitions
-            schema = None if answers is None else answers.schema
+            schema = None if answer_format is None else answer_format.schema
             self._model = ChatModel(plan, clients, definitions, schema)
             self._fallback = None if fallback is None else ChatModel(fallback, clients, definitions, schema)
         except ModelConfigError as error:
@@ -203,22 +209,22 @@ class ModelAgent(Agent):
             dict.fromkeys((*self._model.notices, *of_fallback, *_unlimited_notices(self._settings, plans)))
         )
         self._clients = clients
-        self._answers = answers
+        self._answer_format = answer_format
         self._max_tokens: int | None = plan.settings.get("max_tokens")
         self._instructions = instructions
         self._max_bytes = max_bytes
         self._turn_s = turn_s
         self._monotonic = monotonic
         self._tools = tools
-        self.ended = ended
+        self.on_session_end = on_session_end
         self._files = files
         self._opened = count(1)
 
     async def open(self, case: Case, trial: int) -> ModelSession:
-        """Start a conversation; nothing is sent yet.
+        """Return a new conversation; nothing is sent yet.
 
         Raises:
-            AgentError: `unsupported`: a turn of the case has files, but `files` was not given.
+            AgentError: `unsupported`: a turn of the case has files, but this agent cannot read files.
         """
         if self._files is None and any(turn.files for turn in case.turns):
             raise AgentError("this target does not read the files of a case", "unsupported")
@@ -226,7 +232,7 @@ class ModelAgent(Agent):
         box = None
         if self._tools is not None:
             tool_s = None if self._turn_s is None else _TOOL_SHARE * self._turn_s
-            box = ToolBox(
+            box = ConversationTools(
                 self._tools,
                 max_bytes=self._max_bytes,
                 timeout_s=tool_s,
@@ -237,9 +243,9 @@ class ModelAgent(Agent):
         return ModelSession(self, trial, name, box)
 
     async def answer(
-        self, history: list[Message], turn: Turn, trial: int, tools: ToolBox | None, spending: Spending
+        self, history: list[Message], turn: Turn, trial: int, tools: ConversationTools | None, cost: ConversationCost
     ) -> Reply:
-        """Answer one turn, and extend the history by its messages.
+        """Return the model's reply to one turn, and add the messages of the turn to `history`.
 
         Raises:
             AgentError: `bad_file` before any call, a code of `ModelCallError`, `too_large`, `too_many_calls` if the
@@ -250,23 +256,23 @@ class ModelAgent(Agent):
         request = Request((message_with_files(files, turn.input),), self._instructions)
         deadline = None if self._turn_s is None else Deadline(self._turn_s, self._monotonic)
         spare = self._fallback is not None
-        context = CallContext(kind="agent", repeat=trial, deadline=deadline, meter=spending.meter, has_fallback=spare)
+        context = CallContext(kind="agent", repeat=trial, deadline=deadline, meter=cost.meter, has_fallback=spare)
         token = CALL.set(context)
         try:
             with stop_during_calls(deadline):
-                messages, answer, has_fallback = await self._converse([*history, request], tools, spending)
+                messages, answer, fallback = await self._converse([*history, request], tools, cost)
         except ModelCallError as error:
             raise AgentError(error.message, error.code, error.context) from error
         finally:
             CALL.reset(token)
         reply = reply_from_mapping(answer.text, max_bytes=self._max_bytes)
-        if self._answers is not None:
-            text = self._answers.read(answer, max_tokens=self._max_tokens, redact=self._clients.redact)
+        if self._answer_format is not None:
+            text = self._answer_format.read(answer, max_tokens=self._max_tokens, redact=self._clients.redact)
             reply = reply_from_mapping(text, max_bytes=self._max_bytes)
         history[:] = messages
-        called = tools.drain() if tools is not None else None
+        called = tools.take_calls() if tools is not None else None
         if called is None:
-            # Without tools there are no tool calls, which is known and not unknown.
+            # Without tools, it is known that there are no tool calls.
             reply = replace(reply, tool_invocations=())
         else:
             reply = replace(
@@ -275,7 +281,7 @@ class ModelAgent(Agent):
                 retrieval_context=called.retrieval_context,
                 retrieved_chunks=called.retrieved_chunks,
             )
-        meter = spending.next_turn()
+        meter = cost.next_turn()
         return replace(
             reply,
             usage=_mark_estimated(meter.usage()),
@@ -285,20 +291,22 @@ class ModelAgent(Agent):
         )
 
     async def _converse(
-        self, messages: list[Message], tools: ToolBox | None, spending: Spending
+        self, messages: list[Message], tools: ConversationTools | None, cost: ConversationCost
     ) -> tuple[list[Message], ChatAnswer, str | None]:
-        """Call the model and its tools until it answers; return the messages, the answer, and the name of the fallback
-        model if it was used.
+        """Call the model and its tools until the model answers.
+
+        Returns:
+            All messages of the conversation, the answer, and the name of the fallback model if it was called.
         """
-        has_fallback: str | None = None
+        fallback: str | None = None
         for _ in range(self._settings.max_calls):
-            self._check_budget(spending)
-            answer, model = await self._ask(messages)
+            self._check_budget(cost)
+            answer, model = await self._call_model(messages)
             if model is not self._model:
-                has_fallback = model.plan.name
+                fallback = model.plan.name
             messages = [*messages, answer.message]
             if not answer.calls or tools is None:
-                return messages, answer, has_fallback
+                return messages, answer, fallback
             results = await asyncio.gather(*(tools.call(call.name, call.args) for call in answer.calls))
             parts = tuple(ToolResult(call.id, text) for call, text in zip(answer.calls, results, strict=True))
             messages = [*messages, Request(parts, self._instructions)]
@@ -307,14 +315,14 @@ class ModelAgent(Agent):
             "too_many_calls",
         )
 
-    async def _ask(self, messages: list[Message]) -> tuple[ChatAnswer, ChatModel]:
-        """Call the model, or the fallback model if the call fails; return the answer and the model that gave it."""
+    async def _call_model(self, messages: list[Message]) -> tuple[ChatAnswer, ChatModel]:
+        """Call the model, and the fallback model if that fails; return the answer and the model that gave it."""
         try:
             return await self._model.ask(messages), self._model
         except ModelCallError as error:
             # Errors are not recorded, so a replay has only the answer of the fallback model.
             missed = error.code == "cassette_miss"
-            if self._fallback is None or not (missed or error.code in _STAND_IN):
+            if self._fallback is None or not (missed or error.code in _FALLBACK_CODES):
                 raise
             try:
                 return await self._fallback.ask(messages), self._fallback
@@ -324,8 +332,8 @@ class ModelAgent(Agent):
                 message = f"{error.message}; and the fallback: {second.message}"
                 raise ModelCallError(message, second.code, second.context) from second
 
-    def _check_budget(self, spending: Spending) -> None:
-        limit, known = self._settings.budget_usd, spending.known_usd()
+    def _check_budget(self, cost: ConversationCost) -> None:
+        limit, known = self._settings.budget_usd, cost.known_usd()
         if limit is not None and known >= limit:
             raise AgentError(
                 f"the conversation has cost ${known:.4f} of at most ${limit:g}; raise "
@@ -335,7 +343,7 @@ class ModelAgent(Agent):
 
 
 def _unlimited_notices(settings: RunnerSettings, plans: Sequence[ModelPlan]) -> Iterator[str]:
-    """Yield a notice for every model that the budget of a conversation does not limit."""
+    """Yield a notice for each model without a known price, to which the budget of a conversation does not apply."""
     if settings.budget_usd is None:
         return
     for plan in plans:
@@ -350,34 +358,32 @@ def _unlimited_notices(settings: RunnerSettings, plans: Sequence[ModelPlan]) -> 
 class ModelSession(Session):
     """A conversation with the model."""
 
-    def __init__(self, agent: ModelAgent, trial: int, name: str, tools: ToolBox | None) -> None:
+    def __init__(self, agent: ModelAgent, trial: int, name: str, tools: ConversationTools | None) -> None:
         self._agent = agent
         self._trial = trial
         self._name = name
         self._tools = tools
         self._history: list[Message] = []
-        self._spending = Spending()
+        self._cost = ConversationCost()
 
     async def send(self, turn: Turn) -> Reply:
-        """Answer one turn."""
-        return await self._agent.answer(self._history, turn, self._trial, self._tools, self._spending)
+        """Return the model's reply to one turn."""
+        return await self._agent.answer(self._history, turn, self._trial, self._tools, self._cost)
 
-    def attempt(self) -> Attempt:
-        """Return the tool calls and usage of the failed turn; unfinished calls count as interrupted, and their cost is
-        unknown.
-        """
-        called = () if self._tools is None else self._tools.drain().invocations
-        meter = self._spending.meter
+    def partial_turn(self) -> PartialTurn:
+        """Return the tool calls and the usage of the failed turn; usage is unknown if a model call did not finish."""
+        called = () if self._tools is None else self._tools.take_calls().invocations
+        meter = self._cost.meter
         usage = meter.usage()
         unknown = usage == Usage() or any(record.status is None for record in meter.records)
-        return Attempt(called, None if unknown else _mark_estimated(usage))
+        return PartialTurn(called, None if unknown else _mark_estimated(usage))
 
     async def close(self) -> None:
-        """Stop the processes of the tools; the wire keeps the connections."""
-        if self._agent.ended is not None:
-            await self._agent.ended(self._name)
+        """Release the tools of the conversation; connections to the model stay open."""
+        if self._agent.on_session_end is not None:
+            await self._agent.on_session_end(self._name)
 
 
 def _mark_estimated(usage: Usage | None) -> Usage | None:
-    """Mark the cost as estimated, because the wire computes costs from list prices."""
+    """Return usage whose cost, if there is one, is marked as estimated: it is computed from list prices."""
     return usage if usage is None or usage.cost_usd is None else replace(usage, estimated=True)

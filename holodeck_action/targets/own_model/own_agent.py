@@ -1,4 +1,4 @@
-"""Assembly of the suite's own agent from model, instructions, tools and the wire."""
+"""Builds the suite's own agent from its model, instructions and tools."""
 
 from __future__ import annotations
 
@@ -34,24 +34,24 @@ from holodeck_action.suite.model.tools import (
 )
 from holodeck_action.suite.values import Case, Suite
 from holodeck_action.targets.own_model.case_files import CaseFiles
-from holodeck_action.targets.own_model.model_agent import ModelAgent, ModelSession, answer_format
-from holodeck_action.targets.own_model.runner_block import RunnerSettings, runner_settings
-from holodeck_action.targets.own_model.toolbox import PlannedCalls, Tool, ToolContext, Toolkit, ToolSet
+from holodeck_action.targets.own_model.model_agent import ModelAgent, ModelSession, read_answer_format
+from holodeck_action.targets.own_model.runner_settings import RunnerSettings, runner_settings
+from holodeck_action.targets.own_model.toolbox import PlannedCalls, SuiteTools, Tool, ToolContext, Toolkit
 from holodeck_action.targets.protocol import ReplyFact
 from holodeck_action.text.foreign import Foreign, ForeignError, Redact
 from holodeck_action.text.redaction import Redactor
 from holodeck_action.workers.permission import CodeAllowed
 from holodeck_action.workers.worker_process import OnImport
 
-_OF_EXTENSIONS = (MCPTool, VectorstoreTool, HierarchicalDocumentTool)
-"""Kinds of tools that extensions build, in the order in which they are presented to the model."""
+_EXTENSION_TOOLS = (MCPTool, VectorstoreTool, HierarchicalDocumentTool)
+"""Kinds of tools that extensions provide, in the order in which the model sees them."""
 
 
 class OwnAgent:
-    """The suite's own agent: the model agent with its tools.
+    """The suite's own agent: a `ModelAgent` and its tools.
 
-    Servers are started and documents indexed once, when the first conversation opens; if this fails, every conversation
-    fails.
+    When the first conversation opens, the tools start their servers and index their documents, once for the run. If
+    this fails, every conversation fails.
     """
 
     unreported: Mapping[ReplyFact, str] = MappingProxyType(
@@ -64,8 +64,8 @@ class OwnAgent:
         """Create the instance; nothing is started yet.
 
         Args:
-            build: creates the model agent. It is called with `tools`, the tools for the model, and `ended`, which the
-                agent calls with the name of each finished conversation.
+            build: creates the model agent from the keyword arguments `tools` and `on_session_end` (see `ModelAgent`).
+            toolkits: the tools of the suite.
             settings: settings of agent.yaml, which select the tools that the model may use.
             redact: removes secrets from errors of tools.
         """
@@ -78,19 +78,19 @@ class OwnAgent:
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """Notices for the reader of the record; more may be added while the agent works."""
+        """Notices about the tools and the model, one sentence each; more may be added during the run."""
         of_tools = (notice for toolkit in self._toolkits for notice in toolkit.notices)
         return (*of_tools, *self._model_notices)
 
     async def open(self, case: Case, trial: int) -> ModelSession:
-        """Start a conversation.
+        """Return a new conversation.
 
         Raises:
             AgentError: `tool_unavailable`: the tools could not be started.
         """
         if self._preparation is None:
             self._preparation = asyncio.create_task(self._prepare())
-        # Shielded and not charged, because all conversations wait for the same preparation.
+        # Shielded, because all conversations wait for the same preparation; it does not count against deadlines.
         with pause_all_clocks():
             agent = await asyncio.shield(self._preparation)
         return await agent.open(case, trial)
@@ -101,7 +101,7 @@ class OwnAgent:
         return any(toolkit.calls_models for toolkit in self._toolkits)
 
     async def plan_calls(self) -> tuple[PlannedCalls, ...]:
-        """Return the model calls that the tools will make; documents that must be read for this are read only once.
+        """Return the model calls that the tools are expected to make.
 
         Raises:
             AgentError: `tool_unavailable`: a document cannot be read.
@@ -109,7 +109,7 @@ class OwnAgent:
         return tuple([calls for toolkit in self._toolkits for calls in await toolkit.plan_calls()])
 
     async def end(self, session: str) -> None:
-        """Release the resources that tools use for a conversation."""
+        """Release the resources of the tools for a finished conversation."""
         for toolkit in self._toolkits:
             await toolkit.end(session)
 
@@ -131,7 +131,7 @@ class OwnAgent:
                 task.cancel()
         permitted = self._settings.permitted_tools(tools)
         try:
-            agent = self._build(tools=ToolSet(permitted) if permitted else None, ended=self.end)
+            agent = self._build(tools=SuiteTools(permitted) if permitted else None, on_session_end=self.end)
         except (TargetError, ValueError) as error:
             raise AgentError(str(error), "tool_unavailable") from error
         self._model_notices = (*self._settings.notices(tools), *agent.notices)
@@ -139,20 +139,20 @@ class OwnAgent:
 
 
 def model_environment(environ: Mapping[str, str], *, replayed: bool) -> Mapping[str, str]:
-    """Return the environment in which models are resolved; a replay needs no keys."""
+    """Return the environment from which keys and URLs of models are read; in a replay, missing keys are no error."""
     return Keyless(environ) if replayed else environ
 
 
 def own_target(suite: Suite) -> ModelTarget:
-    """Return the target of a suite that names no target: its own model.
+    """Return the suite's own model as a target, for a suite that names no target.
 
     Raises:
         TargetError: a file of the suite cannot be read.
     """
-    model, answers = suite.agent.model, answer_format(suite.agent, suite.checkout)
+    model, answer_format = suite.agent.model, read_answer_format(suite.agent, suite.checkout)
     identity = f"{model.model_dump_json(exclude={'api_key'})} {instructions_of(suite)}"
-    if answers is not None:
-        identity += f" {json.dumps(answers.schema, sort_keys=True)}"
+    if answer_format is not None:
+        identity += f" {json.dumps(answer_format.schema, sort_keys=True)}"
     if prompts := [*_prompt_tools(suite)]:
         from holodeck_action.targets.own_model.prompt_tools import template_text
 
@@ -176,7 +176,7 @@ def instructions_of(suite: Suite) -> str:
         raise TargetError(f"instructions.file {instructions.file}: cannot be read as UTF-8 text: {error}") from error
 
 
-def build_own(
+def build_own_agent(
     suite: Suite,
     environ: Mapping[str, str],
     wire: Wire,
@@ -189,24 +189,28 @@ def build_own(
     on_import: OnImport = lambda files: None,
     interpreter: Path | None = None,
 ) -> OwnAgent:
-    """Build the suite's own agent. Its functions are imported, but no model is called and no server is started.
+    """Return the suite's own agent. Its functions are imported, but no model is called and no server is started.
 
     Args:
+        suite: the suite.
         environ: the job's environment with keys and URLs of models (see `model_environment`); tools do not receive the
             job's tokens.
         wire: makes the model calls; the caller closes it.
+        redactor: removes secrets from errors of tools.
+        turn_s: time limit of a turn in seconds.
+        max_bytes: maximum bytes of UTF-8 in one reply (`limits.max_response_bytes`).
         code: the permission to start functions and servers.
         files: reads the files of cases; the caller closes it. None if no case has files.
         on_import: called with the files of the checkout that the functions imported.
         interpreter: the Python interpreter of the functions; None to use the current one.
 
     Raises:
-        TargetError: a key or package is missing, a URL or tool is invalid, or there is a budget in US dollars but the
-            model's price is unknown.
+        TargetError: a key or package is missing, a URL or tool is invalid, or the model's price is unknown although the
+            run has a budget in US dollars.
     """
     if (missing := _missing_package(suite)) is not None:
         raise TargetError(missing)
-    instructions, answers = instructions_of(suite), answer_format(suite.agent, suite.checkout)
+    instructions, answer_format = instructions_of(suite), read_answer_format(suite.agent, suite.checkout)
     settings = runner_settings(suite.agent)
     try:
         plan, fallback = _resolve_models(suite, settings, environ)
@@ -227,14 +231,14 @@ def build_own(
         turn_s=turn_s,
         monotonic=time.monotonic,
         settings=settings,
-        answers=answers,
+        answer_format=answer_format,
         fallback=fallback,
         files=files,
     )
     return OwnAgent(build, toolkits, settings, redactor.text)
 
 
-def check_own(
+def check_own_agent(
     suite: Suite,
     environ: Mapping[str, str],
     code: CodeAllowed,
@@ -251,10 +255,10 @@ def check_own(
         interpreter: the Python interpreter of the functions; None to use the current one.
 
     Returns:
-        One sentence for each key or package that is missing on this machine; a check does not need them.
+        A sentence for each key or package that is missing on this machine, without which a run would fail.
 
     Raises:
-        TargetError: see `build_own`; missing keys and packages are returned instead.
+        TargetError: see `build_own_agent`; missing keys and packages are returned instead.
     """
     if (package := _missing_package(suite)) is not None:
         return (package,)
@@ -272,13 +276,13 @@ def check_own(
         await wire.close()
 
     keyless = Keyless(environ)
-    built = build_own(suite, keyless, wire, redactor, turn_s=1.0, max_bytes=1, code=code, interpreter=interpreter)
+    built = build_own_agent(suite, keyless, wire, redactor, turn_s=1.0, max_bytes=1, code=code, interpreter=interpreter)
     asyncio.run(close(built))
     return missing
 
 
 def _missing_package(suite: Suite) -> str | None:
-    """Return a sentence about a package that the tools need but is not installed; None if nothing is missing."""
+    """Return a sentence about a missing package that the suite's tools need; None if no package is missing."""
     known = registry.tools()
     for entry in suite.agent.tools or ():
         kind = known.get(entry.type)
@@ -293,7 +297,7 @@ def _missing_package(suite: Suite) -> str | None:
 def _resolve_models(
     suite: Suite, settings: RunnerSettings, environ: Mapping[str, str]
 ) -> tuple[ModelPlan, ModelPlan | None]:
-    """Return the suite's model, and its fallback model on the same account; None if there is no fallback.
+    """Return the suite's model and its fallback model (None if there is no fallback), on the same account.
 
     Raises:
         ModelConfigError: see `resolve_model`.
@@ -320,7 +324,7 @@ def _build_toolkits(
     on_import: OnImport,
     interpreter: Path | None,
 ) -> Iterator[Toolkit]:
-    """Yield one toolkit per kind of tool in the suite; the module of a kind is imported only if the suite uses it.
+    """Yield a toolkit for each kind of tool in the suite.
 
     Raises:
         SuiteError, TargetError, ModelConfigError: a tool is invalid.
@@ -343,11 +347,11 @@ def _build_toolkits(
                 interpreter=interpreter,
             )
         )
-    given = ToolContext(suite, plan, wire, environ, redactor, code)
-    for kind in _OF_EXTENSIONS:
-        named = next((tool.name for tool in tools if isinstance(tool, kind)), None)
-        if named is not None:
-            yield _build_extension_tools(get_args(kind.model_fields["type"].annotation)[0], named, given)
+    context = ToolContext(suite, plan, wire, environ, redactor, code)
+    for kind in _EXTENSION_TOOLS:
+        name = next((tool.name for tool in tools if isinstance(tool, kind)), None)
+        if name is not None:
+            yield _build_extension_tools(get_args(kind.model_fields["type"].annotation)[0], name, context)
     if any(_prompt_tools(suite)):
         from holodeck_action.targets.own_model.prompt_tools import PromptTools
 
@@ -361,17 +365,22 @@ def _build_toolkits(
         )
 
 
-def _build_extension_tools(kind: str, named: str, given: ToolContext) -> Toolkit:
-    """Return the toolkit for a type of tools that an extension provides.
+def _build_extension_tools(type_name: str, tool_name: str, context: ToolContext) -> Toolkit:
+    """Return the toolkit for a `type` of tools from the extension that provides it.
+
+    Args:
+        type_name: the type of the tools.
+        tool_name: name of a tool of this type in the suite, for the message.
+        context: the suite and what its tools need.
 
     Raises:
-        TargetError: no installed extension provides it.
+        TargetError: no installed extension provides this type of tools.
     """
-    declared = registry.tools().get(kind)
+    declared = registry.tools().get(type_name)
     if declared is None:
-        raise TargetError(f"tools.{named}.type: {kind} {registry.unknown_phrase()}")
+        raise TargetError(f"tools.{tool_name}.type: {type_name} {registry.unknown_phrase()}")
     build = cast(Callable[[ToolContext], Toolkit], registry.resolve(declared.build))
-    return build(given)
+    return build(context)
 
 
 async def _open_toolkit(toolkit: Toolkit, redact: Redact) -> Sequence[Tool]:
@@ -385,13 +394,13 @@ async def _open_toolkit(toolkit: Toolkit, redact: Redact) -> Sequence[Tool]:
 
 
 def check_price(plan: ModelPlan) -> None:
-    """Check that a budget in US dollars can be applied to a model.
+    """Check that the price of a model is known, as a budget in US dollars requires.
 
     Raises:
-        TargetError: the model's price is unknown, which does not mean zero.
+        TargetError: the price is unknown.
     """
     if list_price(plan.account, plan.name, Tokens(1000, 1000)) is None:
         raise TargetError(
-            f"the price of {plan.title} is unknown, so a budget in US dollars cannot be enforced: give one in tokens "
-            "(--max-tokens, or budget.max_tokens), or leave max-cost-usd out"
+            f"the price of {plan.title} is unknown, so a budget in US dollars cannot be enforced: set a budget "
+            "in tokens (--max-tokens, or budget.max_tokens), or remove max-cost-usd"
         )

@@ -1,4 +1,4 @@
-"""Tools that are prompts: a template is rendered, and a model is called once with the result."""
+"""Tools of type `prompt`: a template is rendered, and a model is called once with the result."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from holodeck_action.suite.json_schemas import JsonSchema
 from holodeck_action.suite.model.tools import PromptTool as PromptEntry
 from holodeck_action.suite.model.tools import ToolModel
 from holodeck_action.targets.own_model.toolbox import ToolError, Toolkit, ToolResult, parameters_schema, text_result
-from holodeck_action.targets.templates.computing import ComputationPool
+from holodeck_action.targets.templates.computation_pool import ComputationPool
 from holodeck_action.targets.templates.templates import PromptTemplate
 from holodeck_action.text.foreign import ForeignError
 from holodeck_action.text.plain import make_storable, replace_surrogates
@@ -29,7 +29,7 @@ _CUT_OFF = "\n[The answer stops here, at max_tokens.]"
 
 
 class PromptTools(Toolkit):
-    """The prompt tools of a suite. Each use is a model call, recorded and counted as part of the conversation."""
+    """The prompt tools of a suite. The model calls that they make count as calls of the conversation."""
 
     def __init__(
         self,
@@ -44,17 +44,19 @@ class PromptTools(Toolkit):
         """Read the templates; no model is called.
 
         Args:
-            tools: all tools of the suite, in their order; other kinds are skipped.
-            checkout: the suite's folder, the base of template paths, and the files that may be read.
-            plan: the suite's model, which is used for prompts that name no model.
+            tools: all tools of the suite; kinds other than prompts are skipped.
+            checkout: the suite's folder, the base of template paths, and the folders that may be read.
+            plan: the suite's model, which prompts without a `model` use.
+            environ: the job's environment, with keys and URLs of models.
+            marks: positions of the tools in the suite's files by their names, for messages.
 
         Raises:
             TargetError: a template or schema is invalid.
             ModelConfigError: a model has no key or no URL.
         """
         self._clients = clients
-        self._computing = ComputationPool(environ, clients.redact)
-        self._found: list[tuple[PromptEntry, str, dict[str, Any], ModelPlan]] = []
+        self._computation_pool = ComputationPool(environ, clients.redact)
+        self._entries: list[tuple[PromptEntry, str, dict[str, Any], ModelPlan]] = []
         notices: list[str] = []
         for entry in tools:
             if not isinstance(entry, PromptEntry):
@@ -67,41 +69,41 @@ class PromptTools(Toolkit):
             own = plan
             if entry.model is not None:
                 own = resolve_model(entry.model, environ, where=f"tools.{entry.name}.model")
-            self._found.append((entry, text, schema, own))
+            self._entries.append((entry, text, schema, own))
             notices += [
                 f"tools.{entry.name}: its template does not use the parameter {name}" for name in template.unused
             ]
         self.notices = tuple(notices)
 
     async def open(self) -> Sequence[PromptTool]:
-        """Create the clients of the models.
+        """Return the tools, and start the process that renders templates.
 
         Raises:
             AgentError: `tool_unavailable`: a model is invalid.
         """
-        if self._found:
-            # Started here, so that its start is not part of a call's time.
-            await self._computing.start("prompt")
+        if self._entries:
+            # Started here, so that the time does not count as the first call's.
+            await self._computation_pool.start("render_prompt")
         try:
             return [
                 PromptTool(
                     ToolDefinition(entry.name, entry.description, schema),
                     text,
                     ChatModel(plan, self._clients),
-                    self._computing,
+                    self._computation_pool,
                 )
-                for entry, text, schema, plan in self._found
+                for entry, text, schema, plan in self._entries
             ]
         except ModelConfigError as error:
             raise AgentError(str(error), "tool_unavailable") from error
 
     async def close(self) -> None:
-        """Stop the processes that render templates; the wire keeps the connections."""
-        await self._computing.close()
+        """Stop the processes that render templates; connections to models stay open."""
+        await self._computation_pool.close()
 
 
 class PromptTool(Struct, frozen=True):
-    """A prompt as a tool for the model."""
+    """A prompt that the model can call as a tool."""
 
     definition: ToolDefinition
     template: str
@@ -114,15 +116,15 @@ class PromptTool(Struct, frozen=True):
         names = [*self.definition.parameters.get("properties", {})]
         given = {"template": self.template, "parameters": names, "values": args}
         try:
-            asked = await self.computing.call("prompt", given, what="the template", code="bad_arguments")
+            rendered = await self.computing.call("render_prompt", given, what="the template", code="bad_arguments")
         except AgentError as error:
             raise ToolError(f"the template cannot be filled in: {error.message}", "bad_arguments") from None
-        if len(asked.encode("utf-8", "replace")) > max_bytes:
+        if len(rendered.encode("utf-8", "replace")) > max_bytes:
             raise ToolError(f"the prompt holds more than {max_bytes} bytes", "too_large")
-        answer = await self._ask(asked, timeout_s)
+        answer = await self._call_model(rendered, timeout_s)
         return text_result(replace_surrogates(answer.text) + (_CUT_OFF if answer.truncated else ""), max_bytes)
 
-    async def _ask(self, text: str, timeout_s: float | None) -> ChatAnswer:
+    async def _call_model(self, text: str, timeout_s: float | None) -> ChatAnswer:
         try:
             async with TimeLimit(timeout_s):
                 return await self.model.ask([Request((Question(text),))])
@@ -134,7 +136,7 @@ class PromptTool(Struct, frozen=True):
 
 
 def template_text(entry: PromptEntry, checkout: Checkout) -> str:
-    """Return the text of a prompt's template.
+    """Return the source text of a prompt's template, inline or from its file.
 
     Raises:
         TargetError: the file cannot be read.

@@ -1,4 +1,4 @@
-"""The interface of tools, and the tools of one conversation, whose calls are recorded."""
+"""The interface of tools for the suite's own model, and the tools of one conversation, which records their calls."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class ToolResult(Struct, frozen=True):
 
     Attributes:
         value: the result as a JSON value; if `cut` is set, only the beginning of its text or list.
-        bytes: size in UTF-8 of the complete value, if it is a string, or of its JSON.
+        bytes: size of the complete result in bytes of UTF-8: of the string, or of the JSON of any other value.
         cut: whether `value` is incomplete.
         duration_ms: milliseconds that the tool worked, without waiting; None to use the duration of the call.
-        for_model: text for the model; None to use the value, or its JSON if it is not a string.
+        for_model: text for the model; None to use the value (a string) or its JSON.
     """
 
     value: Any
@@ -46,7 +46,7 @@ class ToolResult(Struct, frozen=True):
 
 
 class ToolError(Exception):
-    """A tool call without a result. The model sees it and the record contains it, but the run continues.
+    """A tool call without a result. The model gets an error message, and the conversation continues.
 
     Attributes:
         message: one sentence for the record: what happened and where.
@@ -67,16 +67,16 @@ class ToolError(Exception):
 
 
 class Tool(Protocol):
-    """A tool that the model can call; one object serves all conversations."""
+    """A tool that the model can call. All conversations share an instance."""
 
     @property
     def definition(self) -> ToolDefinition:
-        """The tool as presented to the model."""
+        """The definition of the tool that the model receives."""
         ...
 
     @property
     def is_retrieval(self) -> bool:
-        """Whether the results are retrieval context."""
+        """Whether the tool's results are retrieved chunks."""
         ...
 
     async def call(self, args: dict[str, Any], session: str, *, max_bytes: int, timeout_s: float | None) -> ToolResult:
@@ -85,19 +85,19 @@ class Tool(Protocol):
         Args:
             args: JSON values that fit the definition's schema.
             session: name of the conversation; a tool's state is separate for each conversation.
-            max_bytes: maximum bytes of the result's text; the rest is cut, but counted.
+            max_bytes: maximum bytes of the result's text; a longer result is cut.
             timeout_s: maximum seconds; None if there is no limit.
 
         Raises:
             ToolError: there is no result.
-            ModelCallError: a model that the tool needs failed. This fails the turn, since an answer without the result
-                would be scored as the agent's.
+            ModelCallError: a model that the tool needs failed. The turn then fails, because an answer of the agent
+                without this result must not be graded.
         """
         ...
 
 
 class PlannedCalls(Struct, frozen=True):
-    """The model calls that tools are expected to make, estimated before the first case.
+    """An estimate, made before the first case, of the model calls that tools will make.
 
     Attributes:
         purpose: purpose of the calls, such as `contexts of chunks`.
@@ -105,7 +105,7 @@ class PlannedCalls(Struct, frozen=True):
         calls: minimum and maximum number of calls.
         prompt_tokens: minimum and maximum prompt tokens of all calls together.
         answer_tokens: maximum answer tokens of all calls together; 0 for embeddings.
-        per_search: whether the numbers apply to each search by the agent; the number of searches is unknown.
+        per_search: whether the numbers are per search by the agent; the number of searches is unknown.
     """
 
     purpose: str
@@ -117,10 +117,10 @@ class PlannedCalls(Struct, frozen=True):
 
 
 class Toolkit(Protocol):
-    """All tools of one kind in a suite, with their resources: processes, connections, indexes.
+    """All tools of one kind in a suite, with their processes, connections and indexes.
 
     Attributes:
-        notices: notices for the reader of the record, one sentence each; complete once the toolkit is built.
+        notices: notices about the tools, one sentence each; complete once the toolkit is built.
         calls_models: whether the tools call models, so that the plan of a run must include their calls.
     """
 
@@ -128,15 +128,15 @@ class Toolkit(Protocol):
     calls_models: bool = False
 
     async def plan_calls(self) -> Sequence[PlannedCalls]:
-        """Return the model calls that opening and using the tools requires.
+        """Return an estimate of the model calls that starting and using the tools requires.
 
         Raises:
-            AgentError: `tool_unavailable`: the calls are unknown.
+            AgentError: `tool_unavailable`: the calls cannot be estimated.
         """
         return ()
 
     async def open(self) -> Sequence[Tool]:
-        """Start the tools; called once, in the event loop in which they are used, before the first turn.
+        """Start the tools, and return them. The run calls this once, before the first turn, in its event loop.
 
         Raises:
             AgentError: `tool_unavailable`: the tools cannot be used.
@@ -144,16 +144,16 @@ class Toolkit(Protocol):
         ...
 
     async def end(self, session: str) -> None:
-        """Release the resources of a finished conversation; by default there is nothing to release."""
+        """Release the resources of the finished conversation `session`; by default there are none."""
         return
 
     async def close(self) -> None:
-        """Release all resources; safe after a failed or cancelled `open`."""
+        """Release all resources, also after a failed or cancelled `open`."""
         ...
 
 
 class ToolContext(Struct, frozen=True):
-    """The objects that are needed to build the tools of one kind.
+    """The objects from which an extension builds the tools of one kind.
 
     Attributes:
         suite: the suite with the tools.
@@ -173,19 +173,18 @@ class ToolContext(Struct, frozen=True):
 
 
 _ID_LENGTH = 16
-"""Number of hexadecimal digits of the digest that identifies a chunk without an id."""
+"""Number of hex digits in the id of a chunk without `id`, which is the start of its text's SHA-256."""
 
 
 def chunks_of(value: Any) -> tuple[RetrievedChunk, ...]:
     """Return the chunks in a tool result, in their order.
 
     Args:
-        value: a list of chunks, or a single chunk; null means no chunks. A chunk is a string, or an object with `text`
-            and optionally `id` (string or integer) and `score`; any other value is converted to JSON.
+        value: a list of chunks, or a single chunk; None if there are no chunks. A chunk is a string, or an object with
+            `text` and optionally `id` (string or integer) and `score`. The text of any other value is its JSON.
 
     Returns:
-        The chunks. A chunk without id gets the beginning of its text's SHA-256, so that the same text always has the
-        same id.
+        The chunks. The id of a chunk without `id` is the start of its text's SHA-256, the same for equal texts.
     """
     if value is None:
         return ()
@@ -213,7 +212,7 @@ def _is_finite(number: float) -> bool:
 
 
 _MOST_PROBLEMS = 5
-"""Maximum number of problems in one message, usually enough for a model to repair all of them at once."""
+"""Maximum number of problems in one message."""
 
 
 def check_arguments(schema: JsonSchema, args: Mapping[str, Any]) -> None:
@@ -225,12 +224,15 @@ def check_arguments(schema: JsonSchema, args: Mapping[str, Any]) -> None:
     found = schema.violations(args, whole="the arguments", most=_MOST_PROBLEMS)
     if found:
         shown = "; ".join(misfit.problem for misfit in found)
-        raise ToolError(f"the arguments do not fit: {shown}", "bad_arguments")
+        raise ToolError(f"the arguments do not fit the tool's schema: {shown}", "bad_arguments")
 
 
 def parameters_schema(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema of a tool's arguments from its `parameters`, which are one schema per parameter (all are then
-    required), or the schema of an object.
+    """Return the JSON schema of a tool's arguments.
+
+    Args:
+        parameters: `parameters` of the tool: the schema of an object, which is returned, or a schema for each
+            parameter, all of which are then required.
 
     Raises:
         ValueError: the value of a parameter is not a schema.
@@ -249,14 +251,14 @@ def parameters_schema(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def text_result(text: str, max_bytes: int) -> ToolResult:
-    """Return a result with a string, cut to `max_bytes` of UTF-8."""
+    """Return the result of a tool that is a string; a string of more than `max_bytes` of UTF-8 is cut."""
     data = text.encode()
     is_cut = len(data) > max_bytes
     return ToolResult(data[:max_bytes].decode("utf-8", "ignore") if is_cut else text, len(data), is_cut)
 
 
 def plain_result(value: Any, max_bytes: int) -> Any:
-    """Convert a tool's result to plain JSON values that a record can store.
+    """Return the result of a tool as plain JSON values that a record can store.
 
     Raises:
         CallError: the result is far larger than `max_bytes`, nested too deeply, or contains values that JSON cannot
@@ -266,11 +268,11 @@ def plain_result(value: Any, max_bytes: int) -> Any:
     return make_storable(PlainConverter(4 * max_bytes + 4).convert(value, "the result"))
 
 
-def read_arguments(given: str | Mapping[str, Any], max_bytes: int, redact: Redact) -> dict[str, Any]:
-    """Parse the arguments of a call.
+def read_arguments(arguments: str | Mapping[str, Any], max_bytes: int, redact: Redact) -> dict[str, Any]:
+    """Parse the arguments of a tool call.
 
     Args:
-        given: JSON written by the model (an empty string if there are no arguments), or the object that the provider
+        arguments: JSON from the model (an empty string if there are no arguments), or the object that the provider
             parsed from it.
         max_bytes: maximum bytes of the arguments.
         redact: removes secrets from quoted arguments.
@@ -281,14 +283,14 @@ def read_arguments(given: str | Mapping[str, Any], max_bytes: int, redact: Redac
     Raises:
         ToolError: `bad_arguments`: not a JSON object, too deep, or too large.
     """
-    value: Any = given
-    if isinstance(given, str):
-        if len(given) > max_bytes:
+    value: Any = arguments
+    if isinstance(arguments, str):
+        if len(arguments) > max_bytes:
             raise ToolError(f"the arguments hold more than {max_bytes} bytes", "bad_arguments")
         try:
-            value = parse_json(given) if given.strip() else {}
+            value = parse_json(arguments) if arguments.strip() else {}
         except ValueError as error:
-            words = Foreign.of_text(given).words(redact)
+            words = Foreign.of_text(arguments).words(redact)
             raise ToolError(f"the arguments are not JSON ({error}): {words}", "bad_arguments") from None
     if not isinstance(value, Mapping):
         raise ToolError(f"the arguments must be a JSON object, not {kind_of(value)}", "bad_arguments")
@@ -296,13 +298,13 @@ def read_arguments(given: str | Mapping[str, Any], max_bytes: int, redact: Redac
         plain: dict[str, Any] = make_storable(PlainConverter(max_bytes).convert(value, "the arguments"))
     except CallError as error:
         # The original message may be as long as the nesting is deep.
-        deep = "the arguments are nested too deeply, or hold what JSON cannot"
-        problem = f"the arguments hold more than {max_bytes} bytes" if error.code == "too_large" else deep
+        not_json = "the arguments are nested too deeply, or hold a value that JSON cannot represent"
+        problem = f"the arguments hold more than {max_bytes} bytes" if error.code == "too_large" else not_json
         raise ToolError(problem, "bad_arguments") from None
     return plain
 
 
-_BROKEN_OFF = "it was stopped because the turn had ended"
+_INTERRUPTED = "it was stopped because the turn had ended"
 
 
 class ToolCalls(Struct, frozen=True):
@@ -310,7 +312,8 @@ class ToolCalls(Struct, frozen=True):
 
     Attributes:
         invocations: the calls, in the order of the model's requests.
-        retrieved_chunks: results of retrieval tools, in the same order; None if the suite has no retrieval tools.
+        retrieved_chunks: chunks in the results of retrieval tools, in the same order; None if the suite has no such
+            tools.
     """
 
     invocations: tuple[ToolInvocation, ...]
@@ -318,14 +321,14 @@ class ToolCalls(Struct, frozen=True):
 
     @property
     def retrieval_context(self) -> tuple[str, ...] | None:
-        """The texts of the chunks."""
+        """The texts of the retrieved chunks; None if the suite has no retrieval tools."""
         if self.retrieved_chunks is None:
             return None
         return tuple(chunk.text for chunk in self.retrieved_chunks if chunk.text is not None)
 
 
-class ToolSet:
-    """The tools of a suite with compiled schemas, shared by all conversations."""
+class SuiteTools:
+    """The tools of a suite with their compiled schemas. All conversations share an instance."""
 
     def __init__(self, tools: Sequence[Tool]) -> None:
         """Compile the schemas.
@@ -344,15 +347,15 @@ class ToolSet:
         self.retrieves = any(tool.is_retrieval for tool in tools)
 
 
-class ToolBox:
-    """The tools of one conversation.
+class ConversationTools:
+    """The tools of one conversation. It records their calls, in the order of the model's requests.
 
-    Calls may run concurrently; they are recorded in the order of the model's requests.
+    Calls may run concurrently.
     """
 
     def __init__(
         self,
-        tools: ToolSet,
+        tools: SuiteTools,
         *,
         max_bytes: int,
         timeout_s: float | None,
@@ -360,13 +363,15 @@ class ToolBox:
         session: str,
         redact: Redact,
     ) -> None:
-        """Create the box.
+        """Create an instance without calls.
 
         Args:
+            tools: the tools that the model may call.
             max_bytes: maximum bytes of a call's arguments, and of its result; longer results are cut.
             timeout_s: maximum seconds of one call; None if there is no limit.
+            clock: returns monotonic seconds.
             session: name of the conversation, unique among those in progress.
-            redact: removes secrets from text of the model that messages quote.
+            redact: removes secrets from the model's text that messages quote.
         """
         self._set = tools
         self._max_bytes = max_bytes
@@ -378,14 +383,14 @@ class ToolBox:
         self._chunks: list[tuple[RetrievedChunk, ...]] = []
 
     async def call(self, name: str, args: str | Mapping[str, Any]) -> str:
-        """Call a tool and return the text for the model.
+        """Call a tool, and return the text for the model.
 
         Args:
-            name: name of the tool as written by the model.
-            args: JSON written by the model, or the object that the provider parsed from it.
+            name: name of the tool, as the model wrote it.
+            args: arguments of the call (see `read_arguments`).
 
         Returns:
-            A result that is a string unchanged, any other result as JSON, an error as `Error: …`.
+            The result if it is a string, any other result as JSON, or `Error: …`.
 
         Raises:
             ModelCallError: a model that the tool needs failed.
@@ -402,14 +407,14 @@ class ToolBox:
     async def _call(self, name: str, shown_name: str, args: str | Mapping[str, Any], traced: Span) -> str:
         # The slot is reserved before the first await, so that concurrent calls keep their order.
         invocations, chunks, slot = self._invocations, self._chunks, len(self._invocations)
-        invocations.append(ToolInvocation(shown_name, error=_BROKEN_OFF))
+        invocations.append(ToolInvocation(shown_name, error=_INTERRUPTED))
         chunks.append(())
         started = self._clock()
         read: dict[str, Any] = {}
         try:
             read = read_arguments(args, self._max_bytes, self._redact)
             traced.set_content("gen_ai.tool.call.arguments", read)
-            invocations[slot] = ToolInvocation(shown_name, read, error=_BROKEN_OFF)
+            invocations[slot] = ToolInvocation(shown_name, read, error=_INTERRUPTED)
             tool = self._find_tool(name, read)
             result = await tool.call(read, self._session, max_bytes=self._max_bytes, timeout_s=self._timeout_s)
         except ToolError as error:
@@ -418,7 +423,7 @@ class ToolBox:
             )
             traced.fail(error.code)
             return f"Error: {error.for_model}"
-        # The mark lets redaction recognise a secret that was cut.
+        # Because of the mark, redaction recognises a secret that was cut.
         value = f"{result.value}{MARK}" if result.cut else result.value
         traced.set_content("gen_ai.tool.call.result", value)
         invocations[slot] = ToolInvocation(
@@ -428,8 +433,8 @@ class ToolBox:
             chunks[slot] = chunks_of(result.value)
         return _model_text(result)
 
-    def drain(self) -> ToolCalls:
-        """Return the calls since the last `drain`, and remove them; calls in progress count as interrupted."""
+    def take_calls(self) -> ToolCalls:
+        """Return and remove the recorded calls since the last `take_calls`; calls in progress are errors."""
         chunks = tuple(chunk for found in self._chunks for chunk in found)
         calls = ToolCalls(tuple(self._invocations), chunks if self._set.retrieves else None)
         # New lists, because calls in progress write into the old ones.

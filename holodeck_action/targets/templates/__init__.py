@@ -1,1 +1,1 @@
-"""Templates of requests, and JSONPaths that extract replies."""
+"""Templates that render requests and prompts, and JSONPaths that extract replies."""

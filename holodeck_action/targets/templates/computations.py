@@ -1,4 +1,7 @@
-"""Evaluation of a suite's templates and JSONPaths. This module is imported only in processes with limits."""
+"""Functions that evaluate a suite's templates and JSONPaths, called only in worker processes with limits.
+
+Each returns JSON: `{value}`, or `{error, code}` if the evaluation failed. `seconds` is the time limit.
+"""
 
 from __future__ import annotations
 
@@ -18,25 +21,25 @@ from holodeck_action.text.json_values import parse_json
 from holodeck_action.workers.limited_workers import OutOfTimeError, time_limit
 
 
-def request(mapping: str, variables: Mapping[str, Any], seconds: float) -> str:
-    """Return the body that a `request` mapping (as JSON) renders for a turn; see `RequestTemplate.render`."""
+def render_request(mapping: str, variables: Mapping[str, Any], seconds: float) -> str:
+    """Render the body of a turn's HTTP request from a `request` mapping (JSON); see `RequestTemplate.render`."""
     return _run_computation("target request", seconds, lambda: _compile_request(mapping).render(variables).decode())
 
 
-def reply(mapping: str, body: str, seconds: float) -> str:
-    """Return the reply that a `response` mapping (as JSON) extracts from a JSON body; see `ReplyPaths.extract`."""
+def extract_reply(mapping: str, body: str, seconds: float) -> str:
+    """Extract a reply from a JSON body with a `response` mapping (JSON); see `ReplyPaths.extract`."""
     return _run_computation("target response", seconds, lambda: _compile_paths(mapping).extract(parse_json(body)))
 
 
-def stream(mapping: str, bodies: Sequence[str], seconds: float) -> str:
-    """Return the reply that a `response` mapping (as JSON) extracts from events; see `ReplyPaths.extract_stream`."""
+def extract_streamed_reply(mapping: str, bodies: Sequence[str], seconds: float) -> str:
+    """Extract a reply from the JSON of events with a `response` mapping (JSON); see `ReplyPaths.extract_stream`."""
     return _run_computation(
         "target response", seconds, lambda: _compile_paths(mapping).extract_stream([*map(parse_json, bodies)])
     )
 
 
-def prompt(template: str, parameters: Sequence[str], values: Mapping[str, Any], seconds: float) -> str:
-    """Return the text of a rendered prompt template; see `PromptTemplate.render`."""
+def render_prompt(template: str, parameters: Sequence[str], values: Mapping[str, Any], seconds: float) -> str:
+    """Render the template of a `prompt` tool; see `PromptTemplate.render`."""
 
     def render() -> str:
         try:
@@ -48,7 +51,7 @@ def prompt(template: str, parameters: Sequence[str], values: Mapping[str, Any], 
 
 
 def _run_computation(what: str, seconds: float, compute: Callable[[], Any]) -> str:
-    """Run a computation within a time limit, and return `{value}` or `{error, code}` as JSON."""
+    """Call `compute` within a time limit, and return `{value}` or `{error, code}` as JSON; `what` begins the error."""
     try:
         with time_limit(seconds):
             return json.dumps({"value": compute()})

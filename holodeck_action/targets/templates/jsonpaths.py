@@ -1,4 +1,4 @@
-"""Extraction of a reply from a service's JSON by JSONPath (RFC 9535, as implemented by python-jsonpath)."""
+"""Extraction of a reply from a service's JSON with JSONPath (RFC 9535, implemented by python-jsonpath)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _LISTS = frozenset({"tool_invocations", "retrieval_context", "retrieved_chunks", "messages"})
 _MAX_MATCHES = 100_000
 _PATTERN_S = 0.5
-"""Maximum seconds that one pattern of a filter may search one string."""
+"""Maximum seconds to match one pattern of a JSONPath filter against one string."""
 
 
 class ReplyPaths:
@@ -40,10 +40,10 @@ class ReplyPaths:
     def extract(self, body: object) -> dict[str, object]:
         """Return the reply object that the paths extract from a body.
 
-        `text` must match exactly once, unless `error` matches. The paths of other single values may match at most once,
-        except for `usage`, which adds up several matches. Paths of entries that are lists collect their matches; if the
-        only match is a list, this list is used. An entry without a match is omitted. It is an empty list, however, if a
-        wildcard, slice or filter selects nothing from an existing list, such as `$.calls[*]` if `calls` is empty.
+        `text` must match exactly once, unless `error` matches. Other single values may match at most once, except
+        `usage`, whose matches become a list. An entry that is a list contains all matches of its path, or the items of
+        the only match if that is a list. An entry without a match is omitted. But it is an empty list if a wildcard,
+        slice or filter selects nothing from an existing list, such as `$.calls[*]` if `calls` is empty.
 
         Raises:
             AgentError: `bad_reply`.
@@ -68,14 +68,14 @@ class ReplyPaths:
         Raises:
             AgentError: `bad_reply`.
         """
-        pieces: list[str] = []
+        parts: list[str] = []
         first: int | None = None
         reply: dict[str, object] = {}
         for at, event in enumerate(events):
             body = event if isinstance(event, dict | list) else [event]
             found = () if self._delta is None else _find_matches("delta", self._delta, body)
-            pieces += (piece for piece in found if isinstance(piece, str))
-            if first is None and any(pieces):
+            parts += (part for part in found if isinstance(part, str))
+            if first is None and any(parts):
                 first = at
             texts = _find_matches("text", self._text, body)
             reply |= self._extract_values(body)
@@ -86,9 +86,9 @@ class ReplyPaths:
         if "error" in reply:
             reply.pop("response", None)
         elif "response" not in reply:
-            if not pieces:
+            if not parts:
                 _refuse("delta" if self._delta is not None else "text", self._delta or self._text, ())
-            reply["response"] = "".join(pieces)
+            reply["response"] = "".join(parts)
         return {"reply": reply, "first": first}
 
     def _extract_values(self, body: Any) -> dict[str, object]:
@@ -124,9 +124,7 @@ def _as_items(matches: list[Any]) -> list[Any] | None:
 
 
 def _selects_from_list(name: str, path: JSONPath | CompoundJSONPath, body: Any) -> bool:
-    """Return whether a path has no match because it selects nothing from existing lists, and not because a key is
-    missing.
-    """
+    """Return whether a path without a match selects nothing from existing lists; False if a key is missing."""
     from jsonpath import JSONPath
     from jsonpath.segments import JSONPathChildSegment
     from jsonpath.selectors import IndexSelector, NameSelector
@@ -183,7 +181,7 @@ def _compile(name: str, path: str) -> JSONPath | CompoundJSONPath:
 
 @cache
 def _environment() -> JSONPathEnvironment:
-    """Return a JSONPath environment in which patterns have a time limit, since they search untrusted text."""
+    """Return a JSONPath environment in which patterns have a time limit, because they search untrusted text."""
     import regex
     from jsonpath import JSONPathEnvironment
     from jsonpath.function_extensions import Match, Search

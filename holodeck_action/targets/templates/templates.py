@@ -1,6 +1,6 @@
-"""Sandboxed Jinja templates of a suite: the `request` mapping of an HTTP target, and `prompt` tools.
+"""Sandboxed Jinja templates of a suite, in the `request` mapping of an HTTP target and in `prompt` tools.
 
-Compiling evaluates nothing, so it is safe anywhere; rendering must run in a process with limits.
+Compiling a template evaluates nothing, so it is safe in any process. Rendering must run in a process with limits.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _Render = Callable[[Mapping[str, Any]], Any]
 
 
 class RequestTemplate:
-    """A compiled request body with templates.
+    """The compiled `request` mapping of an HTTP target, whose strings are templates.
 
-    A string that consists of one `{{ expression }}` keeps the expression's JSON type. Any other string is rendered to a
-    string: null as an empty string; lists, objects and booleans as JSON.
+    A string that is only one `{{ expression }}` becomes the expression's value, of any JSON type. Any other string is
+    rendered to a string, in which null is empty, and lists, objects and booleans are JSON.
     """
 
     def __init__(self, mapping: Mapping[str, Any]) -> None:
@@ -45,10 +45,10 @@ class RequestTemplate:
         self._render = _compile(mapping, "request")
 
     def render(self, variables: Mapping[str, Any]) -> bytes:
-        """Return the body as UTF-8 JSON.
+        """Return the body of a request as JSON in UTF-8.
 
         Args:
-            variables: `turn`, `case`, `session`, `history`, plain JSON values.
+            variables: values of `VARIABLES`, plain JSON values.
 
         Raises:
             AgentError: `bad_request`: an expression has no value for this turn, or a value that JSON cannot represent.
@@ -113,15 +113,19 @@ def _request_environment() -> ImmutableSandboxedEnvironment:
     return lazy_environment(_as_request_text)
 
 
-def lazy_environment(show: Callable[[Any], Any]) -> ImmutableSandboxedEnvironment:
-    """Return a Jinja environment that evaluates nothing while compiling, not even `{{ 9 ** 9 ** 9 }}`."""
+def lazy_environment(to_text: Callable[[Any], Any]) -> ImmutableSandboxedEnvironment:
+    """Return a Jinja environment that evaluates nothing when it compiles a template, not even `{{ 9 ** 9 ** 9 }}`.
+
+    Args:
+        to_text: converts the value of an expression for the output.
+    """
     from jinja2 import StrictUndefined, pass_context
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-    # A function that needs the rendering context cannot be evaluated at compile time.
+    # Jinja cannot evaluate a function at compile time if it needs the rendering context.
     @pass_context
     def finalize(_: object, value: Any) -> Any:
-        return show(value)
+        return to_text(value)
 
     return ImmutableSandboxedEnvironment(
         undefined=StrictUndefined, keep_trailing_newline=True, finalize=finalize, autoescape=False, optimized=False
@@ -150,20 +154,23 @@ def _as_request_text(value: Any) -> Any:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, bool | list | dict) else value
 
 
-_DOLLAR = re.compile(r"\{\{(-?\s*)\$([A-Za-z_][A-Za-z0-9_]*)(\s*-?)\}\}")
+_DOLLAR_VARIABLE = re.compile(r"\{\{(-?\s*)\$([A-Za-z_][A-Za-z0-9_]*)(\s*-?)\}\}")
 _FILTERS = (
     *("capitalize", "default", "first", "int", "join", "last", "length", "list", "lower", "replace", "reverse"),
     *("round", "sort", "title", "tojson", "trim", "upper", "wordcount"),
 )
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
-"""Matches the parts of error messages that differ between runs."""
+"""Matches memory addresses in error messages, which differ between runs."""
 
 
 class PromptTemplate:
-    """A compiled template of a `prompt` tool, restricted to constructs that always terminate.
+    """The compiled template of a `prompt` tool. Constructs that may not terminate are forbidden.
 
-    `{{ name }}` and `{{$name}}` (the syntax of Semantic Kernel) are replaced by the value: strings unchanged, other
-    values as JSON.
+    `{{ name }}` and `{{$name}}` (the syntax of Semantic Kernel) are replaced by the value of an argument: a string
+    unchanged, any other value as JSON.
+
+    Attributes:
+        unused: names of the parameters that the template does not use.
     """
 
     def __init__(self, text: str, parameters: Sequence[str]) -> None:
@@ -177,7 +184,7 @@ class PromptTemplate:
 
         environment = _prompt_environment()
         try:
-            tree = environment.parse(_DOLLAR.sub(r"{{\1\2\3}}", text))
+            tree = environment.parse(_DOLLAR_VARIABLE.sub(r"{{\1\2\3}}", text))
             for problem in _forbidden_parts(tree):
                 raise ValueError(problem)
             used = undeclared_names(tree)
@@ -203,14 +210,15 @@ class PromptTemplate:
 
 
 def _explain(error: Exception) -> str:
-    """Return why an expression has no value, without parts that differ between runs."""
+    """Return the reason for a failed rendering, without parts that differ between runs."""
     reason = "it needs more memory than is allowed" if isinstance(error, MemoryError) else str(error)
     return _ADDRESS.sub("", reason)[:MAX_SENT_CHARS]
 
 
 def _forbidden_parts(tree: nodes.Template) -> Iterator[str]:
-    """Yield a message for each forbidden construct in a template: access to other files, and computations without a
-    bound.
+    """Yield a message for each forbidden construct in a template.
+
+    Access to other files is forbidden, and computations whose time or output is not limited by the template's length.
     """
     from jinja2 import nodes
 

@@ -81,7 +81,10 @@ def test_public_addresses_are_fine(address: str) -> None:
 
 @pytest.mark.parametrize("address", PRIVATE)
 def test_private_ones_are_refused_where_only_public_ones_may_be(address: str) -> None:
-    assert refusal_reason(address, public_only=True) == f"{address} is not a public address, which downloads in CI need"
+    assert (
+        refusal_reason(address, public_only=True)
+        == f"{address} is not a public address; in CI, files are downloaded from public addresses only"
+    )
     assert refusal_reason(address, public_only=False) is None
 
 

@@ -12,7 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from holodeck_action.targets.own_model.downloads import MOST_BYTES, DownloadError, Downloads, Fetcher, Resolve, resolve
+from holodeck_action.targets.own_model.downloads import (
+    MOST_BYTES,
+    DownloadError,
+    Downloads,
+    Fetcher,
+    Resolve,
+    resolve_host,
+)
 from tests.targets.attachments.site import Answer, Handler, Site, in_turn, moved, page
 
 BUSY = page(b"", 503)
@@ -30,7 +37,7 @@ def downloaded(
     public_only: bool = False,
     online: bool = True,
     timeout_s: float = 10.0,
-    names: Resolve = resolve,
+    names: Resolve = resolve_host,
 ) -> list[bytes | str]:
     """What one run downloads, one after the other: contents, or what is said instead."""
     pauses.clear()
@@ -215,7 +222,9 @@ def test_private_networks_are_not_asked_where_only_public_ones_may_be(
     (said,) = downloaded(f"http://{host}:{site.port}/a", public_only=True)
     assert isinstance(said, str)
     assert said.startswith("nothing is downloaded from ")
-    assert said.endswith(f"{address or ''} is not a public address, which downloads in CI need")
+    assert said.endswith(
+        f"{address or ''} is not a public address; in CI, files are downloaded from public addresses only"
+    )
     assert site.asked == []
 
 
@@ -224,8 +233,9 @@ def test_one_private_address_among_public_ones_is_refused(site: Site) -> None:
         return ("93.184.216.34", "127.0.0.1")
 
     (said,) = downloaded(f"http://both.example:{site.port}/a", public_only=True, names=both)
-    assert (
-        said == "nothing is downloaded from both.example: 127.0.0.1 is not a public address, which downloads in CI need"
+    assert said == (
+        "nothing is downloaded from both.example: 127.0.0.1 is not a public address; in CI, files are downloaded from "
+        "public addresses only"
     )
 
 

@@ -110,8 +110,8 @@ def test_parts_of_documents(tmp_path: Path) -> None:
         "| name | sum |\n| --- | --- |\n| a\\|b | 1 |",
         "! there is no sheet 'Q3' (it has: Q1, Q2)",
         "! 'foo' is not a range of cells; give one such as A1:C10",
-        "! there is nothing in C3:A1",
-        "! there is nothing in A50:C60",
+        "! C3:A1 has no cell with a value",
+        "! A50:C60 has no cell with a value",
     ]
 
 
@@ -140,7 +140,7 @@ def test_what_cannot_be_read(tmp_path: Path) -> None:
         "text.pdf": "! it is not a PDF file",
         "scan.pdf": "! it contains no text (a scan?); give a PDF with text, or an image",
         "text.docx": "! it is not a valid Word file (.docx): File is not a zip file",
-        "old.xls": "! it is an encrypted file or one of Office 97; save it as an open Excel file (.xlsx)",
+        "old.xls": "! it is encrypted or has the format of Office 97; save it as an unencrypted Excel file (.xlsx)",
         "latin.txt": "! it is not UTF-8 text (unexpected end of data at byte 3); save it as UTF-8",
         "latin.html": "! it is not UTF-8 text (unexpected end of data at byte 3); save it as UTF-8",
         "bomb.xlsx": "! it unpacks to 300 MiB, more than 256 MiB; give a smaller one",
@@ -174,7 +174,7 @@ def test_a_document_that_takes_all_memory_is_ended(tmp_path: Path) -> None:
     content = swelling_pdf(1500)
     assert len(content) < 3_000_000
     (found,) = results(tmp_path, {"big.pdf": content}, [("big.pdf", {})])
-    assert found == "! the PDF file needs more memory to be read than is allowed; give a smaller one"
+    assert found == "! reading the PDF file needs more memory than the limit; give a smaller one"
 
 
 def test_a_process_that_is_killed_is_told_and_replaced(tmp_path: Path) -> None:

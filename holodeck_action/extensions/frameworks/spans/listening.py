@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from holodeck_action.targets.protocol import Attempt, Reply
+from holodeck_action.targets.protocol import PartialTurn, Reply
 
 if TYPE_CHECKING:
     from holodeck_action.extensions.frameworks.spans.inbox import Inbox
@@ -26,13 +26,13 @@ class Listener:
         """Notices about the spans."""
         return self._reader.notices
 
-    async def open(self, session: str, *, addressed: bool) -> ConversationSpans:
+    async def open(self, session: str, *, has_receiver_url: bool) -> ConversationSpans:
         """Start to receive the spans of a conversation (see `Receiver.open`).
 
         Raises:
             AgentError: spans cannot be received (code `cannot_start`).
         """
-        inbox = await self._receiver.open(session, addressed=addressed)
+        inbox = await self._receiver.open(session, has_receiver_url=has_receiver_url)
         return ConversationSpans(self._receiver, self._reader, inbox)
 
     async def close(self) -> None:
@@ -60,9 +60,9 @@ class ConversationSpans:
         """Wait for the spans of the turn; return its reply with missing tool calls, usage and other data filled in."""
         return await self._reader.fill_reply(reply, await self._inbox.wait_for_spans())
 
-    def attempt(self) -> Attempt:
+    def partial_turn(self) -> PartialTurn:
         """Return the tool calls and usage in those spans of a failed turn that have arrived."""
-        return self._reader.attempt(self._inbox.arrived_spans())
+        return self._reader.partial_turn(self._inbox.arrived_spans())
 
     def end(self) -> None:
         """Stop receiving spans of the conversation."""

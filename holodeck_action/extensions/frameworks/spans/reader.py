@@ -10,7 +10,7 @@ from msgspec import Struct
 from holodeck_action.extensions.frameworks.spans.reading import fill_reply, reply_parts
 from holodeck_action.extensions.frameworks.spans.span import TurnSpans, new_traceparent, read_turn_spans
 from holodeck_action.record.agent_errors import AgentError
-from holodeck_action.targets.protocol import Attempt, Reply
+from holodeck_action.targets.protocol import PartialTurn, Reply
 from holodeck_action.text.foreign import Foreign, Redact
 from holodeck_action.workers.code_errors import MAX_SENT_CHARS
 
@@ -74,10 +74,10 @@ class SpanReader:
         self._silent += found.no_data
         return self._unwrap_reply(found)
 
-    def attempt(self, turn: TurnSpans) -> Attempt:
+    def partial_turn(self, turn: TurnSpans) -> PartialTurn:
         """Return the tool calls and usage of a turn without an answer."""
         reply = self._unwrap_reply(_fill(Reply(""), turn, self._max_bytes))
-        return Attempt(reply.tool_invocations, reply.usage)
+        return PartialTurn(reply.tool_invocations, reply.usage)
 
     def _unwrap_reply(self, found: _FilledReply) -> Reply:
         self._unusable += not found.usable

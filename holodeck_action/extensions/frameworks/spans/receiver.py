@@ -45,15 +45,20 @@ class Receiver:
         self._agent_spans, self._other_spans = UnassignedSpans(), UnassignedSpans()
         self._wait_state = WaitState()
 
-    async def open(self, session: str, *, addressed: bool) -> Inbox:
-        """Return an inbox for a conversation; it gets spans by its own URL if `addressed`, else by ids in the spans.
+    async def open(self, session: str, *, has_receiver_url: bool) -> Inbox:
+        """Return the inbox for the spans of a conversation.
+
+        Args:
+            session: id of the conversation.
+            has_receiver_url: whether the process of the conversation gets a URL of its own to send spans to; otherwise
+                spans are assigned to the conversation by the ids in them.
 
         Raises:
             AgentError: the port is in use (code `cannot_start`).
         """
         await self._listen()
-        inbox = Inbox(session, own=addressed, wait_state=self._wait_state)
-        if addressed:
+        inbox = Inbox(session, own=has_receiver_url, wait_state=self._wait_state)
+        if has_receiver_url:
             self._addressed[secrets.token_hex(16)] = inbox
         else:
             self._inboxes[session] = inbox

@@ -1,6 +1,4 @@
-"""A pool of processes with limits that evaluate a suite's templates and JSONPaths, which therefore cannot block the
-run.
-"""
+"""Evaluates a suite's templates and JSONPaths in processes with time and memory limits."""
 
 from __future__ import annotations
 
@@ -13,29 +11,26 @@ from holodeck_action.text.json_values import parse_json
 from holodeck_action.workers.code_errors import MAX_SENT_CHARS, UserCodeError
 from holodeck_action.workers.limited_workers import limited_worker_pool
 
-SECONDS = 5.0
+TIME_LIMIT_S = 5.0
 """Maximum seconds of one computation."""
 MOST_BYTES = 64_000_000
 """Maximum bytes of a result as JSON."""
 
 _MODULE = "holodeck_action.targets.templates.computations"
-"""Name of the module whose functions are called by default."""
+"""Default name of the module whose functions are called."""
 _PROCESSES = 2
-"""Number of processes; while one is busy until its deadline, the other serves all other turns."""
-_LONGEST_TROUBLE = 500
+"""Number of processes. While a slow computation occupies one until its deadline, the other serves all other turns."""
+_MAX_ERROR_CHARS = 500
 """Maximum characters of an error message."""
 _GRACE_S = 1.0
-"""Additional seconds before the process is killed; the computation normally stops itself first, with a better message.
-"""
+"""Seconds after its time limit at which a computation that did not stop itself is killed."""
 
 
 class ComputationPool:
-    """Calls functions of a module in a pool of worker processes with time and memory limits. An instance belongs to one
-    event loop.
-    """
+    """Calls functions of a module in worker processes with limits. An instance belongs to one event loop."""
 
     def __init__(
-        self, environ: Mapping[str, str], redact: Redact, seconds: float = SECONDS, module: str = _MODULE
+        self, environ: Mapping[str, str], redact: Redact, seconds: float = TIME_LIMIT_S, module: str = _MODULE
     ) -> None:
         """Create the instance; no process is started yet.
 
@@ -43,7 +38,7 @@ class ComputationPool:
             environ: the job's environment.
             redact: removes secrets from error messages.
             seconds: maximum seconds of one computation.
-            module: name of the module with the functions.
+            module: name of the module with the functions, which return JSON as those of `computations` do.
         """
         self._seconds = seconds
         self._redact = redact
@@ -51,7 +46,7 @@ class ComputationPool:
         self._pool = limited_worker_pool(environ, size=_PROCESSES, redact=redact)
 
     async def start(self, function: str) -> None:
-        """Start a process if none is idle, so that its start is not part of a turn's time.
+        """Import a function in a process, so that a later call need not wait for the start of the process.
 
         Raises:
             AgentError: no process can be started (`cannot_start`).
@@ -62,13 +57,13 @@ class ComputationPool:
             raise AgentError(error.message, "cannot_start") from None
 
     async def call(self, function: str, args: Mapping[str, Any], *, what: str, code: str) -> Any:
-        """Call a function and return its value.
+        """Call a function and return the `value` of its result.
 
         Args:
             function: name of the function.
             args: arguments of the function, JSON values; `seconds` is added.
             what: name of the computation in messages, such as `target request`.
-            code: code of the AgentError if the function reports no code.
+            code: code of the error if the function reports no code.
 
         Raises:
             AgentError: the function failed, or needed too much time or memory.
@@ -85,10 +80,10 @@ class ComputationPool:
                 raise AgentError(f"{what} needs more memory than is allowed; make it smaller", code) from None
             raise AgentError(f"{what}: {error.message.partition(': ')[2]}", code) from None
         if outcome.value["cut"]:
-            raise AgentError(f"{what} gives more than {MOST_BYTES:,} bytes; make it smaller", code)
+            raise AgentError(f"{what} produces more than {MOST_BYTES:,} bytes; make it smaller", code)
         found = parse_json(outcome.value["value"])
         if "error" in found:
-            words = Foreign.of_text(found["error"], MAX_SENT_CHARS).words(self._redact, _LONGEST_TROUBLE)
+            words = Foreign.of_text(found["error"], MAX_SENT_CHARS).words(self._redact, _MAX_ERROR_CHARS)
             raise AgentError(words, found["code"] or code)
         return found["value"]
 

@@ -1,4 +1,4 @@
-"""The settings of the `claude` and `openai` blocks for the suite's own model."""
+"""Settings of the suite's own model from the blocks `claude` and `openai` of agent.yaml."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from holodeck_action.suite.model.providers import runner_block
 from holodeck_action.targets.own_model.toolbox import Tool
 
 MOST_CALLS = 20
-"""Maximum model calls in one turn unless `max_turns` is set, so that a model cannot call tools forever."""
+"""Maximum model calls in one turn if `max_turns` is not set; without it, a model could call tools forever."""
 
 
 class RunnerSettings(Struct, frozen=True):
     """Settings of the suite's model.
 
     Attributes:
-        block: name of the block of agent.yaml with these settings, `claude` or `openai`.
+        block: name of the block in agent.yaml with these settings, `claude` or `openai`.
         max_calls: maximum model calls in one turn.
-        allowed: patterns of tool names; a tool may be used only if one of them matches. None allows every tool.
-        disallowed: patterns of tool names; a tool may not be used if one of them matches.
-        budget_usd: cost in US dollars, at list price, at which a conversation is ended; None if there is no limit.
+        allowed: patterns of tool names. The model may call only tools that match one of them; None allows all tools.
+        disallowed: patterns of tool names. The model may not call tools that match one of them.
+        budget_usd: maximum cost of a conversation in US dollars, at list prices; None if there is no limit.
         fallback: name of the model that is called if the suite's model fails; None if there is no fallback.
         reasoning: the reasoning settings.
     """
@@ -40,7 +40,7 @@ class RunnerSettings(Struct, frozen=True):
     reasoning: Reasoning = field(default_factory=Reasoning)
 
     def permitted_tools(self, tools: Sequence[Tool]) -> tuple[Tool, ...]:
-        """Return the tools that the model may use."""
+        """Return the tools that the model may call."""
         return tuple(
             tool
             for tool in tools
@@ -49,7 +49,7 @@ class RunnerSettings(Struct, frozen=True):
         )
 
     def notices(self, tools: Sequence[Tool]) -> Iterator[str]:
-        """Yield a notice for every pattern that matches none of the suite's tools."""
+        """Yield a notice for each pattern that matches no tool of the suite."""
         for pattern in dict.fromkeys((*(self.allowed or ()), *self.disallowed)):
             if not any(_is_named_by(tool, pattern) for tool in tools):
                 yield f"{self.block}: {quoted(pattern)} is not a tool of this suite"
@@ -93,7 +93,7 @@ def _claude_settings(block: ClaudeConfig) -> RunnerSettings:
 
 
 def _is_named_by(tool: Tool, pattern: str) -> bool:
-    """Return whether a pattern matches a tool's name, or the name that HoloDeck's Claude runner gives to the tool."""
+    """Return whether a pattern matches a tool's name, or one of its names in HoloDeck's Claude runner."""
     name = tool.definition.name
     names = (name, f"mcp__holodeck_tools__{name}", *getattr(tool, "other_names", ()))
     return any(fnmatchcase(each, pattern) for each in names)
