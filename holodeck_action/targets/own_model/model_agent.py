@@ -286,7 +286,7 @@ class ModelAgent(Agent):
             reply,
             usage=_mark_estimated(meter.usage()),
             finish_reason="length" if answer.truncated else "refusal" if answer.refused else "stop",
-            fallback_model=has_fallback,
+            fallback_model=fallback,
             model_ms=meter.working_ms(),
         )
 
