@@ -111,10 +111,14 @@ def decide(caller: Caller, /, **given: Any) -> int:
 @click.argument("base", type=PATH)
 @click.argument("head", type=PATH, required=False)
 @click.option("--history", type=PATH, metavar="DIR", help="Folder of a history. BASE and HEAD may name its runs.")
-@settings("policy", *COMPARISON, "format", "output")
+@click.option("--judge", metavar="SUITE", help="Let the metrics preference of SUITE compare the answers of both runs.")
+@settings(
+    *("policy", *COMPARISON, "format", "output", "max-cost-usd", "max-tokens", *MODEL_CALLS),
+    helps=JUDGES_ONLY,
+)
 @click.pass_obj
-def compare(caller: Caller, /, **given: Any) -> int:
-    """Compare the run HEAD with the run BASE (each a results.json, or a folder with one), without running anything.
+def compare(caller: Caller, /, judge: str | None, **given: Any) -> int:
+    """Compare the run HEAD with the run BASE (each a results.json, or a folder with one), without running an agent.
 
     Cases are paired by id and content. Exit code 1 says that something got worse. Without HEAD: the run in
     .holodeck/last, where one without --output-dir keeps its results. With --history, BASE and HEAD can also be runs of
@@ -124,12 +128,13 @@ def compare(caller: Caller, /, **given: Any) -> int:
     Examples:
       holodeck-action compare base/results.json holodeck-results/results.json
       holodeck-action compare main-results pull-results --baseline-margin 0.05 --format markdown
+      holodeck-action compare main-results pull-results --judge agent.yaml
       holodeck-action compare --history runs 3f2a91c results
       holodeck-action compare --history runs -- -2 -1
     """
-    from holodeck_action.commands.compare import CompareOptions, compare_runs
+    from holodeck_action.commands.compare_judging import compare_with
 
-    return compare_runs(CompareOptions.from_values(given), caller).exit_code
+    return compare_with(judge, given, caller)
 
 
 @cli.command(epilog=EPILOG)

@@ -96,13 +96,18 @@ def compare_runs(options: CompareOptions, caller: Caller) -> ComparisonReport:
         caller: the report goes to its standard output.
 
     Returns:
-        The comparison. Its exit code is 0; 1 if a regression fails the comparison; 3 if nothing can be compared.
+        The comparison. Its exit code is 0; 1 if a regression fails the comparison; 3 if nothing can be compared, or
+        pairs of answers could not be judged.
 
     Raises:
         ConfigurationError: a file is not a record, the history lacks a run, settings contradict each other, or the
             report cannot be written.
     """
-    before, after = _read_runs(options, caller)
+    return compare_results(*read_runs(options, caller), options, caller)
+
+
+def compare_results(before: Results, after: Results, options: CompareOptions, caller: Caller) -> ComparisonReport:
+    """Compare the results of two runs, and write the report; see `compare_runs`."""
     base, head = before.record, after.record
     recorded = None if head.baseline is None else head.baseline.settings
     baseline, gates = recorded or Baseline(), head.gates
@@ -120,7 +125,7 @@ def compare_runs(options: CompareOptions, caller: Caller) -> ComparisonReport:
     report = report_comparison(
         comparison,
         settings,
-        gates.max_regressions,
+        gates,
         suite=head.suite.name,
         folder=head.provenance.folder or "",
     )
@@ -156,7 +161,7 @@ def _digest_of(results: Results) -> str:
     return results.record_digest or record_digest(results.record)
 
 
-def _read_runs(options: CompareOptions, caller: Caller) -> tuple[Results, Results]:
+def read_runs(options: CompareOptions, caller: Caller) -> tuple[Results, Results]:
     """Read both runs; raise ConfigurationError if a file is not a record, or the history lacks a run of the suite."""
     found: dict[GivenPath, Results] = {}
     head = options.head or results_or_last(None, caller)

@@ -24,9 +24,9 @@ from holodeck_action.run.loading import (
 )
 from holodeck_action.run.open_suites import secrets_of
 from holodeck_action.run.options.request import request_from, template_of
-from holodeck_action.run.options.settings import Flags, SettingsError, merge
+from holodeck_action.run.options.settings import Flags, Settings, SettingsError, merge
 from holodeck_action.run.preflight import PreparedSuite, gate_problems, judge_problems, settings_problem
-from holodeck_action.run.stored import StoredError, find_stored_run
+from holodeck_action.run.stored import StoredError, StoredRun, find_stored_run
 from holodeck_action.suite.applicability import case_asserts
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.configuration_errors import ConfigurationError
@@ -93,7 +93,6 @@ def prepare_stored(
         raise ConfigurationError(
             [f"--output-dir {output_dir}: the new record would replace {results}; give another folder"]
         )
-    answers = results_path(results)
     redactor = Redactor(secrets_of(suite, loaded.environ))
     try:
         stored = find_stored_run(read_results(results), suite, redactor)
@@ -112,17 +111,32 @@ def prepare_stored(
     problems += judge_problems(suite, stored.cases, settings, loaded.environ, shown)
     if problems:
         raise ConfigurationError(with_lines(problems, [loaded]))
+    return stored_suite(results, loaded, stored, settings, context)
+
+
+def stored_suite(
+    results: GivenPath, loaded: LoadedSuite, stored: StoredRun, settings: Settings, context: SuiteContext
+) -> PreparedSuite:
+    """Return a suite that grades the answers of a record.
+
+    Args:
+        results: the record's file.
+        loaded: the suite whose metrics and judges apply.
+        stored: the record.
+        settings: the settings of the suite.
+        context: environment, folders and permissions of suites.
+    """
     return PreparedSuite(
-        suite=suite,
+        suite=loaded.suite,
         environ=loaded.environ,
         code=loaded.code,
-        shown=shown,
+        shown=display_folder(loaded.suite.folder, context.cwd),
         # The run decided which trials count.
         settings=structs.replace(settings, stop_when_decided=stored.record.stop_when_decided),
         cases=stored.cases,
-        target=RecordedTarget(path=str(answers)),
+        target=RecordedTarget(path=str(results_path(results))),
         target_files=Checkout.unbounded(context.cwd),
-        base_files=suite.checkout,
+        base_files=loaded.suite.checkout,
         stored=stored,
         cards=loaded.cards,
         python=loaded.python,

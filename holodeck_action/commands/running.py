@@ -16,7 +16,7 @@ from holodeck_action.decide.number_texts import count_phrase
 from holodeck_action.record.record import CaseRecord, CertainEnd, Record
 from holodeck_action.record.workflow_job import workflow_job
 from holodeck_action.reports.terminal.progress import CaseDisplay
-from holodeck_action.run.bases.baselines import Base, evaluated_commit, folder_of
+from holodeck_action.run.bases.baselines import Base, FoundBase, evaluated_commit, folder_of
 from holodeck_action.run.case_choice import filters_of
 from holodeck_action.run.confirmation import FinishedSide, cases_to_confirm, confirm_regressions
 from holodeck_action.run.journal import Journal
@@ -28,6 +28,8 @@ from holodeck_action.run.stages import Executor
 from holodeck_action.run.suite_run import RunPlan, resumable_trials, run_suite
 from holodeck_action.run.trials import SYSTEM_CLOCK, grading_pool, trial_runner
 from holodeck_action.scoring.evaluations import add_custom_summary
+from holodeck_action.seam import registry
+from holodeck_action.suite.applicability import compares_answers
 from holodeck_action.targets.factory import describe_target
 
 
@@ -108,6 +110,7 @@ async def run_sides(
                 finally:
                     waiting.cancel()
             records = await _confirm(sides, records, trials, stored_base, slots, stop, output)
+            records = await _judge_pairs(sides, records, stored_base, stop, output)
             records = [
                 await add_custom_summary(record, pool, side.ready.redactor)
                 for side, record in zip(sides, records, strict=True)
@@ -144,6 +147,21 @@ async def _confirm(
         return [*records]
     with output.progress.phase(f"asking {count_phrase(len(ids), 'case')} that got worse again"):
         return await confirm_regressions(found, ids, [slots.lane() for _ in found], stop)
+
+
+async def _judge_pairs(
+    sides: Sequence[Side], records: list[Record], stored_base: Base, stop: Stop, output: Output
+) -> list[Record]:
+    """Return the records with the evaluations of metrics that compare the suite's answers with the base's."""
+    ready, pairs = sides[0].ready, registry.pairs()
+    if pairs is None or not any(map(compares_answers, ready.item.own_cases)):
+        return records
+    head, *others = records
+    base = others[0] if others else stored_base.results.results.record if isinstance(stored_base, FoundBase) else None
+    with output.progress.phase("comparing answers"):
+        head = await registry.resolve(pairs.judge)(ready, head, base, stop)
+    reason = "the answers of a base are compared in the run beside it"
+    return [head, *(registry.resolve(pairs.skip)(other, reason) for other in others)]
 
 
 async def _show_waiting(shown: CaseDisplay) -> None:

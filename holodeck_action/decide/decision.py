@@ -7,6 +7,7 @@ from msgspec import Struct
 from holodeck_action.decide.certainty import judge_stopped_base_gates, judge_stopped_gates
 from holodeck_action.decide.compare.comparison import Comparison
 from holodeck_action.decide.compare.regressions import BaselineVerdict, judge_comparison
+from holodeck_action.decide.compare.win_rate import add_win_rate_gate
 from holodeck_action.decide.exit_codes import ExitCode, worst_exit_code
 from holodeck_action.decide.gates import NOT_DETERMINED, gate_sentence, judge_gates
 from holodeck_action.decide.loosened_gate import add_loosened_gate
@@ -112,7 +113,8 @@ def _compare_with_base(
             gates=gates,
         )
     judged = judge_comparison(comparison, recorded.missing, settings, gates.max_regressions)
-    return comparison, add_loosened_gate(judged, comparison, recorded.missing, settings)
+    judged = add_loosened_gate(judged, comparison, recorded.missing, settings)
+    return comparison, add_win_rate_gate(judged, comparison, recorded.missing, settings, gates)
 
 
 EVERY_GATE_HOLDS = "every gate holds"

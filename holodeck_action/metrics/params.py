@@ -35,6 +35,7 @@ class EvalParam(StrEnum):
     GROUND_TRUTH_CHUNK_IDS = "ground_truth_chunk_ids"
     TURNS = "turns"
     SIMULATED_USER = "simulated_user"
+    OTHER_RESPONSE = "other_response"
 
 
 REPORT_CALLS = "give tool_invocations with the reply, an empty list if no tool was called"

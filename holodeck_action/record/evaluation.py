@@ -19,6 +19,8 @@ Polarity = Literal["maximize", "minimize", "neutral"]
 Status = Literal["completed", "failed", "skipped", "pending"]
 
 
+PREFERENCE = "preference"
+"""Kind of the metrics that compare an answer with the base's; key of the data of such an evaluation in its metadata."""
 MISSING_INPUT = "missing_input"
 """Code of the error of a metric whose input was not reported."""
 

@@ -179,6 +179,10 @@ def estimate_judges(item: PreparedSuite) -> JudgingEstimate | None:
             for spec in turn.metrics:
                 if not spec.config.needs_judge or skip_reason(spec, turn) is not None:
                     continue
+                # The judge sees two answers, once for both runs.
+                answers = 2 if spec.config.OF_PAIR else 1
+                if spec.config.OF_PAIR and (item.graded_by is not None or not item.settings.compared):
+                    continue
                 evaluations = [count + more for count, more in zip(evaluations, times, strict=True)]
                 for at, planned in enumerate(spec.config.judge_calls()):
                     models, second, others = _judge_models(item.grading.suite, planned)
@@ -192,7 +196,8 @@ def estimate_judges(item: PreparedSuite) -> JudgingEstimate | None:
                         longest = _verdict_tokens(model) if embedded is None else 0
                         key = label_of(model), longest
                         tally = tallies.setdefault(key, Tally(model, longest))
-                        tally.add(often, planned.calls, (planned.calls * fixed, planned.calls * (fixed + answer)))
+                        prompts = planned.calls * fixed, planned.calls * (fixed + answers * answer)
+                        tally.add(often, planned.calls, prompts)
                         if planned.writes_steps:
                             writers[key].add((spec.config.model_dump_json(), at))
     if not tallies:

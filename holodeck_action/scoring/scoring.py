@@ -27,7 +27,7 @@ from holodeck_action.scoring.computing import EvaluationSpans, Job, JobResult, c
 from holodeck_action.scoring.evaluations import EvaluationWriter
 from holodeck_action.scoring.planning import DEFAULT_TIMEOUT_S, PlannedMetric, Planner
 from holodeck_action.suite.applicability import missing_static_inputs, skip_reason
-from holodeck_action.suite.values import Suite, Turn
+from holodeck_action.suite.values import MetricSpec, Suite, Turn
 from holodeck_action.workers.threads import DaemonThreads
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ class TurnScorer:
         async with asyncio.TaskGroup() as group:
             calls: dict[int, asyncio.Task[JobResult[EvaluationResult]]] = {}
             for at, metric in enumerate(planned):
-                if skipped[at] is not None:
+                if skipped[at] is not None or metric.spec.config.OF_PAIR:
                     continue
                 try:
                     evaluator, arguments = _prepare_arguments(metric, answer, shared_inputs)
@@ -159,11 +159,31 @@ class TurnScorer:
         done.update((at, task.result()) for at, task in calls.items())
         writer = EvaluationWriter(self._clock, self._new_id)
         evaluations = tuple(
-            writer.write_result(metric, done[at]) if reason is None else writer.write_skipped(metric, reason)
+            _write_evaluation(writer, metric, done.get(at), reason)
             for at, (metric, reason) in enumerate(zip(planned, skipped, strict=True))
         )
         traced.end((at, evaluations[at], done[at]) for at in sorted(done))
         return evaluations
+
+    def plan(self, spec: MetricSpec) -> PlannedMetric:
+        """Return the plan of a metric entry."""
+        return self._planner.plan(spec)
+
+    async def evaluate(self, spec: MetricSpec, inputs: Mapping[str, Any], trial: int) -> JobResult[EvaluationResult]:
+        """Evaluate a judged metric on inputs by parameter name, in the caller's task, which must be its own.
+
+        Returns:
+            The verdict of an earlier run or of the judges, or the error; only cancellation is raised.
+        """
+        metric = self._planner.plan(spec)
+        if isinstance(metric.evaluator, EvaluationError):
+            return JobResult(None, metric.evaluator.with_traceback(None), None)
+        try:
+            arguments = metric.evaluator.resolve(inputs)
+        except EvaluationError as error:
+            return JobResult(None, error, None)
+        with span(f"evaluate {spec.label}", {"gen_ai.evaluation.name": spec.label}) as traced:
+            return await self._reuse_or_evaluate(metric, metric.evaluator, arguments, trial, traced)
 
     async def _reuse_or_evaluate(
         self, metric: PlannedMetric, evaluator: BaseEvaluator, arguments: dict[str, Any], trial: int, traced: Span
@@ -221,6 +241,17 @@ class TurnScorer:
                 return (ToolAssertion("expected_tools", matched=False, matched_call_index=-1, reason=reason),)
             record_tool_checks(traced, done.result)
         return done.result
+
+
+def _write_evaluation(
+    writer: EvaluationWriter, metric: PlannedMetric, done: JobResult[EvaluationResult] | None, skipped: str | None
+) -> Evaluation:
+    """Return the evaluation of a metric that ran, is skipped for a reason, or waits for the base's answer."""
+    if skipped is not None:
+        return writer.write_skipped(metric, skipped)
+    if done is None:
+        return writer.write_pending(metric, "not evaluated: the run ended before both answers were compared")
+    return writer.write_result(metric, done)
 
 
 def _prepare_arguments(

@@ -181,6 +181,24 @@ class Users(NamedTuple):
     estimates: str
 
 
+class Pairs(NamedTuple):
+    """The functions that compare two answers to the same question, each as `module:name`. At most one extension has
+    them.
+
+    Attributes:
+        judge: coroutine function that takes an `OpenSuite`, the `Record`s of the run and of its base (None if there is
+            no base), and the `Stop` of the run, and returns the run's record with the evaluations of its metrics
+            `OF_PAIR`.
+        skip: function that takes a `Record` and a reason, and returns the record with these evaluations skipped.
+        summarise: function that takes pairs of `CaseRecord`s (base, head), the targets of base and head, the tolerated
+            loss, and whether the metrics gate, and returns a `MetricComparison` and a `Preference` by metric.
+    """
+
+    judge: str
+    skip: str
+    summarise: str
+
+
 class Framework(NamedTuple):
     """A framework for building agents.
 
@@ -287,6 +305,7 @@ class Extension(NamedTuple):
         past: functions for the history of runs; None if it has none.
         cards: functions for judge cards; None if it has none.
         users: functions for simulated users; None if it has none.
+        pairs: functions that compare two answers; None if it has none.
         frameworks: frameworks whose agents can be targets.
         observer: functions for agents' spans; None if it has none.
         tables: kinds of files with cases.
@@ -310,6 +329,7 @@ class Extension(NamedTuple):
     past: Past | None = None
     cards: Cards | None = None
     users: Users | None = None
+    pairs: Pairs | None = None
     frameworks: tuple[Framework, ...] = ()
     observer: Observer | None = None
     tables: tuple[Table, ...] = ()

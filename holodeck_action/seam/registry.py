@@ -21,6 +21,7 @@ from holodeck_action.seam.manifest import (
     Metric,
     Observer,
     Option,
+    Pairs,
     Past,
     Table,
     Tool,
@@ -107,6 +108,11 @@ def cards() -> Cards | None:
 def users() -> Users | None:
     """Return the functions for simulated users; None if no extension has them."""
     return next((extension.users for extension in own_extensions() if extension.users is not None), None)
+
+
+def pairs() -> Pairs | None:
+    """Return the functions that compare two answers; None if no extension has them."""
+    return next((extension.pairs for extension in own_extensions() if extension.pairs is not None), None)
 
 
 def frameworks() -> dict[str, Framework]:

@@ -68,6 +68,12 @@ def case_asserts(case: Case) -> bool:
     return any(turn_asserts(turn) for turn in case.turns)
 
 
+def compares_answers(case: Case) -> bool:
+    """Return whether a metric of the case compares its answer with the base's."""
+    last = case.turns[-1]
+    return any(spec.config.OF_PAIR and skip_reason(spec, last) is None for spec in last.metrics)
+
+
 def judged_metrics(cases: Iterable[Case]) -> dict[tuple[SourceMark, str], Metric]:
     """Return the judged metrics, or judged parts of metrics, of the cases by position and label."""
     return {

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from msgspec import Struct
 
 from holodeck_action.decide.compare.pairing import SameCase, gives_same_verdicts
-from holodeck_action.record.evaluation import Criteria, Evaluation, Polarity
+from holodeck_action.record.evaluation import PREFERENCE, Criteria, Evaluation, Polarity
 from holodeck_action.record.judge_card import Configuration
 from holodeck_action.record.record import CaseRecord, Record
 
@@ -35,6 +35,7 @@ class ComparableMetrics(Struct, frozen=True):
         informational: metrics that do not decide whether a case passes: incomparable ones, and metrics that give their
             own verdicts and have another threshold on the base.
         asserting: metrics that can fail a case.
+        paired: metrics of the head that compare its answers with the base's.
         notices: differences in the criteria, one sentence each.
     """
 
@@ -42,6 +43,7 @@ class ComparableMetrics(Struct, frozen=True):
     incomparable: Mapping[str, str]
     informational: frozenset[str]
     asserting: frozenset[str]
+    paired: frozenset[str]
     notices: tuple[str, ...]
 
 
@@ -100,11 +102,13 @@ class MetricsTally:
         of_base, of_head = self._of_base, self._of_head
         asserting = frozenset(name for found in (of_base, of_head) for name, (_, by) in found.items() if by.asserts)
         both = of_base.keys() & of_head.keys()
+        paired = frozenset(name for name, (_, by) in of_head.items() if by.kind == PREFERENCE)
         incomparable = {
             **self._measured,
             **{name: self._changed.get(name, "only the base has it") for name in of_base.keys() - both},
             **{name: self._changed.get(name, "the base does not have it") for name in of_head.keys() - both},
             **{name: reason for name in both for reason in self._configuration_differences(name)},
+            **dict.fromkeys(paired, "no pair of answers was judged"),
         }
         one_sided = {name: count for name, count in self._one_sided.items() if name in both}
         own_verdicts = self._own_verdicts
@@ -113,6 +117,7 @@ class MetricsTally:
             incomparable=incomparable,
             informational=frozenset(incomparable) | own_verdicts,
             asserting=asserting,
+            paired=paired,
             notices=tuple(_notices(incomparable, asserting, own_verdicts, self._thresholds, one_sided)),
         )
 

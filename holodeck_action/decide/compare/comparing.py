@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -18,6 +18,7 @@ from holodeck_action.decide.compare.comparison import (
     Consumed,
     Difference,
     MetricComparison,
+    Preference,
     Unknown,
     UnpairedCase,
 )
@@ -38,6 +39,7 @@ from holodeck_action.record.facts import items_of
 from holodeck_action.record.record import BaseRun, CaseRecord, Record
 from holodeck_action.record.sequences import LazySequence
 from holodeck_action.record.stored_cases import case_ids
+from holodeck_action.seam import registry
 from holodeck_action.suite.model.policy import Baseline, Gates
 
 
@@ -94,11 +96,18 @@ def compare(
     found = _PairTally(CaseChanges(None if small else pair_at, confirm), matched.unselected)
     for at in range(len(same)):
         found.add(pair_at(at), at, metrics)
+    shown = (same[at] for at in range(len(same)) if judged[matched.places[at]].outcome != "quarantined")
+    preferences = _judged_pairs(shown, metrics, settings.margin, records=(base, head), gates=gates or head.gates)
     passed = found.passed.values
     asked, now = base.provenance.target, head.provenance.target
     pass_rate, compared = _judge_measures(
         difference(passed, settings.margin) if passed else None,
-        [_compare_metric(name, metrics, found.metrics, settings.margin) for name in metrics.polarities],
+        [
+            preferences[name][0]
+            if name in preferences
+            else _compare_metric(name, metrics, found.metrics, settings.margin)
+            for name in metrics.polarities
+        ],
         settings.margin,
     )
     return Comparison(
@@ -124,7 +133,33 @@ def compare(
         unknown_base=found.unknown_base,
         terms=terms.changes(),
         targets=None if asked == now else (asked, now),
+        preferences=tuple(preference for _, preference in preferences.values()),
     )
+
+
+def _judged_pairs(
+    cases: Iterable[SameCase],
+    metrics: ComparableMetrics,
+    margin: float,
+    *,
+    records: tuple[Record, Record],
+    gates: Gates,
+) -> Mapping[str, tuple[MetricComparison, Preference]]:
+    """Return the metrics that compare answers with the base's, by name, with the verdicts on the pairs.
+
+    They gate if the gate on the win rate is set.
+    """
+    pairs = registry.pairs()
+    if pairs is None or not metrics.paired:
+        return {}
+    targets = tuple(record.provenance.target for record in records)
+    found: Mapping[str, tuple[MetricComparison, Preference]] = registry.resolve(pairs.summarise)(
+        ((each.base, each.head) for each in cases),
+        targets,
+        margin,
+        gates=gates.min_win_rate_lower_bound is not None,
+    )
+    return found
 
 
 class _UsageTally:

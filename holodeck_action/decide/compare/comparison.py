@@ -113,6 +113,52 @@ class MetricComparison(Struct, frozen=True):
     gates: bool = True
 
 
+class Preference(Struct, frozen=True):
+    """The verdicts on pairs of answers to the same questions: the head's and the base's, judged side by side.
+
+    Attributes:
+        metric: name of the metric.
+        cases: number of cases with a judged pair; a case's value is the mean of its trials' +1, 0 and −1.
+        pairs: number of judged pairs, one for each trial.
+        wins: pairs in which the head's answer is better.
+        ties: pairs in which neither answer is better, with those that flipped and those with identical answers.
+        losses: pairs in which the base's answer is better.
+        identical: pairs with identical answers, which no judge saw.
+        flipped: pairs whose verdict depended on the order of the answers.
+        missing: pairs that could not be judged.
+        win_rate: (1 + weighted mean of the cases' values)/2, which is (wins + ½ ties)/n without trials and weights.
+        low: lower end of the win rate's 95 % interval; None if there are fewer than 10 cases.
+        high: upper end of this interval; None if there are fewer than 10 cases.
+        p_value: two-sided p-value of the hypothesis that wins and losses are equally likely; None if there are fewer
+            than 10 cases.
+        unequal: decided pairs whose answers differ in length.
+        longer: those of them that the longer answer won.
+        longer_low: lower end of the 95 % interval of the share `longer`/`unequal`; None if fewer than 10 cases have
+            such a pair.
+        longer_high: upper end of this interval; None likewise.
+        notices: notices for the reader, one sentence each.
+    """
+
+    metric: str
+    cases: int
+    pairs: int
+    wins: int
+    ties: int
+    losses: int
+    identical: int
+    flipped: int
+    missing: int
+    win_rate: float
+    low: float | None
+    high: float | None
+    p_value: float | None
+    unequal: int
+    longer: int
+    longer_low: float | None
+    longer_high: float | None
+    notices: tuple[str, ...] = ()
+
+
 class MetricStep(Struct, frozen=True):
     """A metric that fails on one side and passes on the other, on one turn.
 
@@ -269,6 +315,7 @@ class Comparison(Struct, frozen=True, omit_defaults=True):
         terms: the changes of the terms since the base; None if no term is less strict, changed or unknown.
         targets: the targets of base and head; None if they are the same.
         flaky: cases that passed on the base and fail now, but not in most of their trials, worst first.
+        preferences: the verdicts on pairs of answers, by metric.
     """
 
     base: ComparedRun
@@ -288,6 +335,7 @@ class Comparison(Struct, frozen=True, omit_defaults=True):
     unknown_base: Unknown = Unknown()
     targets: tuple[str, str] | None = None
     flaky: tuple[CaseChange, ...] = ()
+    preferences: tuple[Preference, ...] = ()
 
     def measures(self, *, gating: bool = False) -> Iterator[tuple[str, Difference]]:
         """Yield the name and the difference of the pass rate and of each comparable metric; with `gating`, omit those

@@ -6,11 +6,12 @@ from msgspec import Struct
 
 from holodeck_action.decide.compare.comparison import Comparison
 from holodeck_action.decide.compare.regressions import judge_comparison
+from holodeck_action.decide.compare.win_rate import add_win_rate_gate, pairs_suffice
 from holodeck_action.decide.exit_codes import ExitCode
 from holodeck_action.decide.gates import gate_sentence
 from holodeck_action.decide.loosened_gate import add_loosened_gate
 from holodeck_action.decide.verdict import GateVerdict, VerdictOutcome
-from holodeck_action.suite.model.policy import Baseline
+from holodeck_action.suite.model.policy import Baseline, Gates
 
 COMPARISON_VERSION = 1
 
@@ -42,18 +43,21 @@ class ComparisonReport(Struct, frozen=True):
 
 
 def report_comparison(
-    comparison: Comparison, settings: Baseline, max_regressions: int | None, *, suite: str, folder: str
+    comparison: Comparison, settings: Baseline, gates: Gates, *, suite: str, folder: str
 ) -> ComparisonReport:
     """Judge a comparison and return its report.
 
     Args:
         comparison: the changes.
         settings: settings of the comparison, with the reactions to regressions.
-        max_regressions: number of cases that may get worse; None means 0.
+        gates: the gates; those on the comparison count.
         suite: name of the head's suite.
         folder: folder of the suite in its repository.
     """
-    judged = add_loosened_gate(judge_comparison(comparison, "", settings, max_regressions), comparison, "", settings)
+    judged = add_loosened_gate(
+        judge_comparison(comparison, "", settings, gates.max_regressions), comparison, "", settings
+    )
+    judged = add_win_rate_gate(judged, comparison, "", settings, gates)
     violated = [gate for gate in judged.gates if gate.state == "failed"]
     outcome: VerdictOutcome = "passed"
     code, reason = ExitCode.PASSED, "nothing got worse that can fail this comparison"
@@ -68,6 +72,9 @@ def report_comparison(
     elif not comparison.paired:
         outcome, code = "incomplete", ExitCode.INCOMPLETE
         reason = "the runs have no case in common, so nothing is compared"
+    elif lost := next((each for each in comparison.preferences if not pairs_suffice(each, gates)), None):
+        outcome, code = "incomplete", ExitCode.INCOMPLETE
+        reason = f"{lost.metric}: {lost.missing:,} of {lost.pairs + lost.missing:,} pairs of answers were not judged"
     elif judged.gates and all(gate.state == "skipped" for gate in judged.gates):
         outcome, code = "incomplete", ExitCode.INCOMPLETE
         reason = f"every gate is skipped: {judged.gates[0].reason}"

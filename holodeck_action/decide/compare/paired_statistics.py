@@ -124,6 +124,12 @@ def score_interval(lost: float, gained: float, n: float) -> tuple[float, float]:
     return 0.0 - _score_upper_end(gained, lost, n), _score_upper_end(lost, gained, n)
 
 
+def score_interval_of(differences: WeightedDifferences) -> tuple[float, float]:
+    """Return Tango's 95 % score interval of the mean difference, with the effective sample size; see
+    `score_interval`."""
+    return score_interval(*_count_changes(differences))
+
+
 def _score_upper_end(lost: float, gained: float, n: float) -> float:
     """Return the δ for which (gained − lost − nδ)/√(n(2q + δ(1 − δ))) = −z.
 

@@ -222,6 +222,12 @@ RUN_INPUTS: tuple[Input, ...] = (
             "gates",
         ),
         Input(
+            "min-win-rate-lower-bound",
+            RATE,
+            "Lowest accepted lower end of the win rate's 95 % interval, for the metric preference.",
+            "gates",
+        ),
+        Input(
             "baseline",
             BASE,
             "The base that results are compared with: file:PATH, artifact, branch:NAME, or merge-base.",

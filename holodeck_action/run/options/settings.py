@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar
 from msgspec import Struct, field
 from pydantic import BaseModel
 
-from holodeck_action.suite.applicability import case_asserts
+from holodeck_action.suite.applicability import case_asserts, compares_answers
 from holodeck_action.suite.errors import Problem
 from holodeck_action.suite.model.policy import (
     Baseline,
@@ -278,8 +278,9 @@ def baseline_problem(baseline: Baseline, gates: Gates, *, compared: bool) -> tup
     """
     if not compared:
         way_out = "has no effect without a base; give baseline.source, or the input or flag baseline"
-        if gates.max_regressions is not None:
-            return "gates.max_regressions", way_out
+        for name in ("max_regressions", "min_win_rate_lower_bound"):
+            if getattr(gates, name) is not None:
+                return f"gates.{name}", way_out
         named = [key for key in Baseline.model_fields if getattr(baseline, key) != getattr(_DEFAULT_BASELINE, key)]
         return (f"baseline.{named[0]}", way_out) if named else None
     if gates.max_regressions is not None and not fails_on_case_regression(baseline):
@@ -293,11 +294,16 @@ def gates_problem(
     """Return a problem, with the option or line that causes it, if no gate can fail with these cases; else None."""
     if not cases:
         return None
+    if gates.min_win_rate_lower_bound is not None and not any(map(compares_answers, cases)):
+        message = "no case has a metric that compares answers with the base; add a metric of type preference"
+        name = "gates.min_win_rate_lower_bound"
+        return Problem(suite.gate_marks.get(name), name, message)
     found = GatedCases(
         len(cases),
         sum(map(case_asserts, cases)),
         sum(case.repeat > 1 for case in cases),
-        compared=(baseline.source is not None or flags.compared_with is not None) and fails_on_loss(baseline),
+        compared=(baseline.source is not None or flags.compared_with is not None)
+        and (fails_on_loss(baseline) or bool(gates.min_win_rate_lower_bound)),
     )
     reason = why_no_gate_fails(gates, found)
     if reason is None:

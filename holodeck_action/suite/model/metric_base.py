@@ -123,6 +123,8 @@ class Metric(FormatModel):
     """Whether the metric consists of other metrics; such a metric cannot be a member itself."""
     OF_CONVERSATION: ClassVar[bool] = False
     """Whether the metric grades the conversation as a whole, on the last turn."""
+    OF_PAIR: ClassVar[bool] = False
+    """Whether the metric compares the answer with the base's, so that it is evaluated when both runs have ended."""
     OF_TOOL_CALLS: ClassVar[bool] = False
     """Whether the metric reads the turn's tool calls, or the conversation's if a trajectory is expected."""
     TAKES_CASE: ClassVar[bool] = False

@@ -40,7 +40,7 @@ class MetricTypes:
             return {kind: metric for kind, metric in self.classes.items() if metric.SHORT is not None}
         if place != "member":
             return self.classes
-        return {kind: metric for kind, metric in self.classes.items() if not metric.HAS_MEMBERS}
+        return {kind: metric for kind, metric in self.classes.items() if not (metric.HAS_MEMBERS or metric.OF_PAIR)}
 
     def read(self, place: Place, value: Any) -> Metric:
         """Return the metric for an entry; an entry that is a `Metric` is returned as it is.
@@ -60,7 +60,7 @@ class MetricTypes:
         if kind is None:
             raise PydanticKnownError("union_tag_not_found", {"discriminator": "type"})
         metric = self.classes.get(kind)
-        if metric is None or (place == "member" and metric.HAS_MEMBERS):
+        if metric is None or kind not in self.allowed(place):
             context = {"discriminator": "type", "tag": kind, "expected_tags": ", ".join(self.allowed(place))}
             raise PydanticKnownError("union_tag_invalid", context)
         return metric.of(value).model_validate(value, context={METRICS: self})

@@ -199,6 +199,9 @@ class Gates(FormatModel):
     """Cases that may have both passing and failing trials. Example: `1`."""
     max_regressions: Annotated[Count | None, Gate("lower", "base", absent=0)] = None
     """Cases that may fail though they passed on the base; none when absent. Needs `baseline.source`. Example: `2`."""
+    min_win_rate_lower_bound: Annotated[UnitInterval | None, Gate("higher", "base")] = None
+    """Lowest accepted lower end of the 95 % interval of the win rate against the base. Needs `baseline.source` and the
+    metric `preference`. Example: `0.45`."""
     max_cost_usd: Annotated[NotNegative | None, Gate("lower", "run", reported="cost")] = None
     """US dollars that all model calls of the run may have cost. Example: `1.5`."""
     max_total_tokens: Annotated[Count | None, Gate("lower", "run", reported="tokens")] = None
@@ -211,6 +214,9 @@ class Gates(FormatModel):
     """Bounds on metrics, by name. Example: `{rouge: {min_mean: 0.6}}`."""
     summary: GateSummary | None = None
     """A bound on one number from the means of all metrics. Example: `{method: simple_average, min: 0.7}`."""
+
+    OMITTED: ClassVar[frozenset[str]] = frozenset({"min_win_rate_lower_bound"})
+    """Keys that records omit if they have their default, so that records keep the bytes of earlier versions."""
 
 
 GATES: Mapping[str, Gate] = {

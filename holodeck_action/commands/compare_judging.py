@@ -1,0 +1,140 @@
+"""`compare --judge`: a judge compares the answers of two stored runs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import ExitStack
+from typing import Any
+
+from msgspec.structs import replace
+
+from holodeck_action.commands.compare import CompareOptions, compare_results, compare_runs, read_runs
+from holodeck_action.commands.last_run import results_or_last
+from holodeck_action.commands.rejudge import stored_suite
+from holodeck_action.decide.exit_codes import ExitCode
+from holodeck_action.record.record import Record
+from holodeck_action.record.result_files import Results
+from holodeck_action.run.caller import Caller
+from holodeck_action.run.loading import SuiteContext, display_folder, load_one_suite, with_lines
+from holodeck_action.run.model_calls import make_budget
+from holodeck_action.run.open_suites import OpenSuite, open_all, secrets_of
+from holodeck_action.run.options.flags import MODEL_CALLS
+from holodeck_action.run.options.request import Request, request_from
+from holodeck_action.run.options.settings import merge
+from holodeck_action.run.preflight import PreparedSuite, judge_problems
+from holodeck_action.run.schedule import Stop
+from holodeck_action.run.signals import stop_on_signals
+from holodeck_action.run.stored import StoredError, find_stored_run
+from holodeck_action.seam import registry
+from holodeck_action.suite.applicability import compares_answers
+from holodeck_action.suite.configuration_errors import ConfigurationError
+from holodeck_action.suite.values import Case
+from holodeck_action.text.given_paths import GivenPath
+from holodeck_action.text.redaction import Redactor
+
+JUDGING = (*MODEL_CALLS, "max-cost-usd", "max-tokens")
+"""Names of the options that only `--judge` uses."""
+
+
+def compare_with(judge: str | None, given: Mapping[str, Any], caller: Caller) -> int:
+    """Compare two runs; with a judge, also their answers, side by side.
+
+    Args:
+        judge: file, folder or glob of the suite whose metrics `preference` and judges apply; None to ask no judge.
+        given: the command line's values by setting name.
+        caller: environment, folder and streams of the command.
+
+    Returns:
+        The exit code of the comparison; 0 after `--dry-run`.
+
+    Raises:
+        ConfigurationError: the suite has no such metric or does not have the head's cases, a judge cannot be used, no
+            extension compares answers, or options contradict each other or have no effect; no judge was asked.
+    """
+    options = CompareOptions.from_values(given)
+    if judge is None:
+        useless = [name for name in JUDGING if given.get(name.replace("-", "_"))]
+        if useless:
+            raise ConfigurationError([f"--{useless[0]} has no effect without --judge; leave it out, or give --judge"])
+        return compare_runs(options, caller).exit_code
+    if registry.pairs() is None:
+        raise ConfigurationError([f"--judge {registry.unknown_phrase()}"])
+    base, head = read_runs(options, caller)
+    judged = _judge_answers(judge, options.head or results_or_last(None, caller), base.record, head, given, caller)
+    if judged is None:
+        return ExitCode.PASSED
+    return compare_results(base, replace(head, record=judged), options, caller).exit_code
+
+
+def _judge_answers(
+    judge: str, path: GivenPath, base: Record, head: Results, given: Mapping[str, Any], caller: Caller
+) -> Record | None:
+    """Return the head's record with the judge's verdicts; None after `--dry-run`. `path` is the head's results.json."""
+    # The gates are those of the comparison.
+    request = request_from({name: value for name, value in given.items() if name not in ("policy", "format")})
+    context = caller.suite_context(request.env_file, request.allowed, request.requirements)
+    item = _prepare(judge, path, head, request, context)
+    shared = make_budget(request.flags.max_cost_usd, request.flags.max_tokens)
+    (ready,) = open_all([item], [None], shared, resume=False, bases_to_run=[None])
+    plan = _plan_text(item, request)
+    if request.dry_run:
+        asyncio.run(ready.close())
+        caller.stdout.write(plan)
+        return None
+    if item.settings.calls.mode != "replay":
+        caller.stderr.write(plan)
+    caller.note(*(ready.redactor.text(notice) for notice in item.suite.notices))
+    return asyncio.run(_judge(ready, base, head.record, caller))
+
+
+def _prepare(judge: str, path: GivenPath, head: Results, request: Request, context: SuiteContext) -> PreparedSuite:
+    """Return the suite with the head's cases and answers, and only the metrics that compare answers."""
+    loaded = load_one_suite(judge, context, "a record holds the answers of one suite")
+    suite = loaded.suite
+    try:
+        stored = find_stored_run(head, suite, Redactor(secrets_of(suite, loaded.environ)))
+    except StoredError as error:
+        raise ConfigurationError([f"{path}: {problem}" for problem in error.problems]) from error
+    stored = replace(stored, cases=tuple(map(_only_pairs, stored.cases)))
+    shown = display_folder(suite.folder, context.cwd)
+    if not any(map(compares_answers, stored.cases)):
+        raise ConfigurationError(
+            [f"--judge {judge}: no case of {path} has a metric that compares answers; add one of type preference"]
+        )
+    settings = replace(merge(suite, request.flags, loaded.environ), compared=True)
+    problems = judge_problems(suite, stored.cases, settings, loaded.environ, shown)
+    if problems:
+        raise ConfigurationError(with_lines(problems, [loaded]))
+    return stored_suite(path, loaded, stored, settings, context)
+
+
+def _only_pairs(case: Case) -> Case:
+    *earlier, last = case.turns
+    metrics = tuple(spec for spec in last.metrics if spec.config.OF_PAIR)
+    return replace(case, turns=(*(replace(turn, metrics=()) for turn in earlier), replace(last, metrics=metrics)))
+
+
+def _plan_text(item: PreparedSuite, request: Request) -> str:
+    from holodeck_action.run.plan import plan_lines
+
+    return "".join(f"{line}\n" for line in plan_lines([item], request.flags))
+
+
+async def _judge(ready: OpenSuite, base: Record, head: Record, caller: Caller) -> Record:
+    pairs = registry.pairs()
+    assert pairs is not None
+    stop = Stop()
+    try:
+        with ExitStack() as scope:
+            scope.enter_context(stop_on_signals(stop, None, "", caller.signals))
+            for budget in ready.budgets:
+                scope.enter_context(budget.notify_refusal(stop.drain))
+            judged: Record = await registry.resolve(pairs.judge)(ready, head, base, stop)
+    finally:
+        await ready.close()
+    for notice in () if ready.wire is None else ready.wire.notices:
+        caller.note(ready.redactor.text(notice))
+    if stop.reason is not None:
+        caller.note(f"not all answers were compared: {stop.reason}")
+    return judged

@@ -1,0 +1,1 @@
+"""Two answers to the same question, compared by a judge."""

@@ -1,0 +1,62 @@
+"""Puts the evaluations of metrics that compare two answers into records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from holodeck_action.record.evaluation import PREFERENCE, Evaluation
+from holodeck_action.record.record import CaseRecord, Record, TrialRecord
+from holodeck_action.record.stored_cases import MappedCases
+
+Evaluations = Mapping[tuple[str, int], Sequence[Evaluation]]
+"""Evaluations of the last turn of a trial, by the case's id in the record and the trial's index."""
+
+
+def with_evaluations(record: Record, found: Evaluations) -> Record:
+    """Return a record with these evaluations; each replaces the one of the same name, or is added."""
+
+    def change(case: CaseRecord) -> CaseRecord:
+        return replace(case, trials=tuple(_put(trial, found.get((case.id, trial.index), ())) for trial in case.trials))
+
+    return _map_cases(record, change)
+
+
+def skip_pairs(record: Record, reason: str) -> Record:
+    """Return a record in which every metric that compares two answers is skipped, for a reason."""
+
+    def skip(each: Evaluation) -> Evaluation:
+        if each.criteria.kind != PREFERENCE or each.status == "skipped":
+            return each
+        return replace(each, status="skipped", score=None, explanation=reason, error=None, metadata={})
+
+    def change(case: CaseRecord) -> CaseRecord:
+        return replace(
+            case,
+            trials=tuple(_map_last(trial, skip) for trial in case.trials),
+            confirmation=tuple(_map_last(trial, skip) for trial in case.confirmation),
+        )
+
+    return _map_cases(record, change)
+
+
+def _map_cases(record: Record, change: Callable[[CaseRecord], CaseRecord]) -> Record:
+    cases = record.cases
+    return replace(record, cases=tuple(map(change, cases)) if isinstance(cases, tuple) else MappedCases(cases, change))
+
+
+def _map_last(trial: TrialRecord, change: Callable[[Evaluation], Evaluation]) -> TrialRecord:
+    if not trial.turns:
+        return trial
+    *earlier, last = trial.turns
+    return replace(trial, turns=(*earlier, replace(last, evaluations=tuple(map(change, last.evaluations)))))
+
+
+def _put(trial: TrialRecord, found: Sequence[Evaluation]) -> TrialRecord:
+    if not found:
+        return trial
+    *earlier, last = trial.turns
+    by_name = {each.evaluator_name: each for each in found}
+    put = [by_name.pop(each.evaluator_name, each) for each in last.evaluations]
+    return replace(trial, turns=(*earlier, replace(last, evaluations=(*put, *by_name.values()))))

@@ -1,0 +1,284 @@
+"""Asks a judge or panel which of two answers is better: this run's or the base's, each pair in both orders."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import math
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import replace as with_result
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holodeck_action.extensions.preference.evaluations import skip_pairs, with_evaluations
+from holodeck_action.metrics.base import EvaluationResult
+from holodeck_action.metrics.errors import EvaluationError
+from holodeck_action.record.evaluation import PREFERENCE, Evaluation
+from holodeck_action.record.record import CaseRecord, Record, TrialRecord, Usage
+from holodeck_action.record.stored_cases import case_ids
+from holodeck_action.run.trials import SYSTEM_CLOCK
+from holodeck_action.scoring.computing import JobResult
+from holodeck_action.scoring.evaluations import EvaluationWriter
+from holodeck_action.scoring.scoring import TurnScorer
+from holodeck_action.suite.applicability import skip_reason
+from holodeck_action.suite.values import Case, MetricSpec
+
+if TYPE_CHECKING:
+    from holodeck_action.run.open_suites import OpenSuite
+    from holodeck_action.run.schedule import Stop
+
+NO_BASE = "there is no base to compare with"
+_IDENTICAL = "both answers are the same"
+
+
+async def judge_pairs(ready: OpenSuite, head: Record, base: Record | None, stop: Stop) -> Record:
+    """Return the run's record with a verdict on each pair of answers: trial i of this run with trial i of the base.
+
+    An evaluation that fails, such as one without an answer of the base, counts against completeness. If the run is
+    stopped, pairs that are not judged yet stay without a verdict.
+
+    Args:
+        ready: the suite whose metrics and judges apply, with its judges.
+        head: the record of the run.
+        base: the record of the base; None if there is no base.
+        stop: ends the judging early.
+    """
+    if base is None:
+        return skip_pairs(head, NO_BASE)
+    found: dict[tuple[str, int], Sequence[Evaluation]] = {}
+    judging = _Judging(ready, base, found)
+    work = asyncio.gather(*(judging.judge(case, specs, stop) for case, specs in _judged_cases(ready, head)))
+    stopped = asyncio.create_task(stop.wait())
+    limit = ready.item.settings.run_timeout_s
+    left = None if limit is None else max(0.0, limit - head.run.duration_ms / 1000)
+    try:
+        await asyncio.wait((work, stopped), timeout=left, return_when=asyncio.FIRST_COMPLETED)
+        if work.done():
+            work.result()
+        elif stop.reason is None:
+            stop.request(f"the run deadline of {limit or 0:g} s was reached")
+    finally:
+        work.cancel()
+        stopped.cancel()
+        await asyncio.gather(work, stopped, return_exceptions=True)
+    judged = with_evaluations(head, found)
+    return judged if stop.reason is None or judged.ended_early is not None else judged.with_end(stop.reason)
+
+
+def _judged_cases(ready: OpenSuite, head: Record) -> Iterator[tuple[CaseRecord, Sequence[MetricSpec]]]:
+    """Yield each case of the record that has metrics to compare two answers, with these metrics."""
+    redactor = ready.redactor
+    known: dict[str, Case] = {redactor.case_id(case.id, case.content_hash): case for case in ready.item.own_cases}
+    for recorded in head.cases:
+        case = known.get(recorded.id)
+        turn = None if case is None else case.turns[-1]
+        specs = [
+            spec
+            for spec in (() if turn is None else turn.metrics)
+            if turn is not None and spec.config.OF_PAIR and skip_reason(spec, turn) is None
+        ]
+        if specs and recorded.trials:
+            yield recorded, specs
+
+
+class _Judging:
+    """Judges the pairs of answers of a run; puts the evaluations into `found`."""
+
+    def __init__(self, ready: OpenSuite, base: Record, found: dict[tuple[str, int], Sequence[Evaluation]]) -> None:
+        self._ready, self._base, self.found = ready, base, found
+        self._places = {name: place for place, name in enumerate(case_ids(base.cases))}
+        self._slots = asyncio.Semaphore(ready.item.settings.concurrency)
+        self._scorer = TurnScorer(
+            ready.item.grading.suite,
+            pool=ready.target_pool,
+            clock=SYSTEM_CLOCK.now,
+            new_id=lambda: str(uuid.uuid4()),
+            judges=ready.judges,
+            reuse=ready.reuse,
+        )
+
+    async def judge(self, case: CaseRecord, specs: Sequence[MetricSpec], stop: Stop) -> None:
+        place = self._places.get(case.id)
+        other = None if place is None else self._base.cases[place]
+        for trial in case.trials:
+            async with self._slots:
+                if stop.reason is not None:
+                    return
+                made = [await self._judge_trial(spec, case, trial, other) for spec in specs]
+            self.found[case.id, trial.index] = self._ready.redactor.value(made)
+
+    async def _judge_trial(
+        self, spec: MetricSpec, case: CaseRecord, trial: TrialRecord, other: CaseRecord | None
+    ) -> Evaluation:
+        writer = EvaluationWriter(SYSTEM_CLOCK.now, lambda: str(uuid.uuid4()))
+        planned = self._scorer.plan(spec)
+        skipped = _why_no_pair(case, other, trial, self._base)
+        if skipped is not None:
+            return _of_turn(writer.write_skipped(planned, skipped), trial)
+        assert other is not None
+        sees = spec.config.sees_conversation
+        answer = judged_text(trial, conversation=sees)
+        if answer is None:
+            return _of_turn(writer.write_pending(planned, "not evaluated: there is no answer in this run"), trial)
+        against = next((each for each in other.trials if each.index == trial.index), None)
+        before = None if against is None else judged_text(against, conversation=sees)
+        if before is None:
+            done: JobResult[EvaluationResult] = JobResult(None, _no_answer(against), None)
+        elif answer == before:
+            done = JobResult(EvaluationResult(0.5, reasoning=_IDENTICAL, metric_name=PREFERENCE), None, 0.0)
+            done = _with_facts(done, 0, (before, answer), identical=True)
+        else:
+            done = await self._ask_both_orders(spec, trial, before, answer)
+        return _of_turn(writer.write_result(planned, done), trial)
+
+    async def _ask_both_orders(
+        self, spec: MetricSpec, trial: TrialRecord, before: str, answer: str
+    ) -> JobResult[EvaluationResult]:
+        turn = trial.turns[-1]
+        shown: dict[str, Any] = {"input": turn.input}
+        if turn.ground_truth is not None and getattr(spec.config, "expected_answer", True):
+            shown["expected_output"] = turn.ground_truth
+        # Tasks: each evaluation has its own context.
+        orders = await asyncio.gather(
+            *(
+                asyncio.create_task(
+                    self._scorer.evaluate(spec, {**shown, "actual_output": one, "other_response": two}, trial.index)
+                )
+                for one, two in ((answer, before), (before, answer))
+            )
+        )
+        return _combine(orders, before, answer)
+
+
+class _Orders(Struct, frozen=True):
+    """The scores of a pair in both orders, from this run's side: 1 if its answer is better, 0 if it is worse."""
+
+    first: float
+    second: float
+
+    @property
+    def value(self) -> int:
+        """1 if this run's answer is better in both orders, −1 if the base's is, else 0."""
+        sides = {_sign(self.first - 0.5), _sign(self.second - 0.5)}
+        return sides.pop() if len(sides) == 1 else 0
+
+    @property
+    def flipped(self) -> bool:
+        """Whether the verdict depends on the order."""
+        return _sign(self.first - 0.5) != _sign(self.second - 0.5)
+
+
+def _sign(value: float) -> int:
+    return (value > 0) - (value < 0)
+
+
+def _combine(orders: Sequence[JobResult[EvaluationResult]], before: str, answer: str) -> JobResult[EvaluationResult]:
+    """Return one result of both orders: their verdict if they agree, else a tie; the first error if one failed."""
+    took = [done.duration_ms for done in orders if done.duration_ms is not None]
+    usage = _sum_usage([done.usage for done in orders])
+    whole: JobResult[EvaluationResult] = JobResult(
+        None,
+        next((done.error for done in orders if done.error is not None), None),
+        max(took, default=None),
+        usage,
+        cached=all(done.cached for done in orders),
+    )
+    results = [done.result for done in orders]
+    scores = [each.score for each in results if each is not None]
+    if len(scores) < len(orders):
+        return whole
+    numbers = [score for score in scores if isinstance(score, int | float)]
+    if len(numbers) < len(orders):
+        return replace(whole, error=EvaluationError("the judge gave no score", code="invalid_result"))
+    found = _Orders(numbers[0], 1 - numbers[1])
+    told = [each for each in results if each is not None]
+    reason = told[0].reasoning
+    if found.flipped:
+        reason = f"a tie, since the verdict depends on the order: {told[0].reasoning} In the other order: {told[1].reasoning}"
+    result = with_result(told[0], score=(found.value + 1) / 2, reasoning=reason, metadata=dict(told[0].metadata))
+    return _with_facts(replace(whole, result=result, error=None), found.value, (before, answer), flipped=found.flipped)
+
+
+def _with_facts(
+    done: JobResult[EvaluationResult],
+    value: int,
+    texts: tuple[str, str],
+    *,
+    flipped: bool = False,
+    identical: bool = False,
+) -> JobResult[EvaluationResult]:
+    """Return the result with the data that statistics need in its metadata."""
+    assert done.result is not None
+    facts = {
+        "value": value,
+        "flipped": flipped,
+        "identical": identical,
+        "lengths": [len(text) for text in texts],
+        "base_digest": digest_of_text(texts[0]),
+    }
+    return replace(done, result=with_result(done.result, metadata={**done.result.metadata, PREFERENCE: facts}))
+
+
+def _sum_usage(found: Sequence[Usage | None]) -> Usage | None:
+    known = [usage for usage in found if usage is not None]
+    if not known:
+        return None
+
+    def total(values: Sequence[Any]) -> Any:
+        return None if any(value is None for value in values) else math.fsum(values)
+
+    prompt, completion = ([getattr(usage, name) for usage in known] for name in ("prompt_tokens", "completion_tokens"))
+    return Usage(
+        *(None if (amount := total(counts)) is None else int(amount) for counts in (prompt, completion)),
+        total([usage.cost_usd for usage in known]),
+    )
+
+
+def _why_no_pair(case: CaseRecord, other: CaseRecord | None, trial: TrialRecord, base: Record) -> str | None:
+    """Return why a trial has no counterpart on the base, so that there is nothing to compare; None if it has one."""
+    if other is None:
+        return "the base does not have this case"
+    if other.content_hash != case.content_hash:
+        return "its inputs or expectations differ from those of the base"
+    if trial.index >= other.repeat:
+        return "the base has fewer trials"
+    there = any(each.index == trial.index for each in other.trials)
+    return "the base did not need this trial" if base.stop_when_decided and other.trials and not there else None
+
+
+def _no_answer(trial: TrialRecord | None) -> EvaluationError:
+    errors = [] if trial is None else [trial.error, *(turn.error for turn in trial.turns)]
+    why = next((error.message for error in errors if error is not None), "it was not run")
+    return EvaluationError(f"the base has no answer to compare with: {why}", code="base_failed")
+
+
+def judged_text(trial: TrialRecord, *, conversation: bool) -> str | None:
+    """Return what the judge sees of a trial: its last answer, or its messages as JSON; None if it is in error."""
+    if trial.error is not None or not trial.turns or any(turn.error is not None for turn in trial.turns):
+        return None
+    last = trial.turns[-1]
+    if last.response is None or not conversation or len(trial.turns) == 1:
+        return last.response
+    said = [
+        {"role": role, "content": text}
+        for turn in trial.turns
+        for role, text in (("user", turn.input), ("assistant", turn.response or ""))
+    ]
+    return json.dumps(said, ensure_ascii=False, indent=1)
+
+
+def _of_turn(evaluation: Evaluation, trial: TrialRecord) -> Evaluation:
+    """Return an evaluation with the event and the time of the turn's other evaluations."""
+    others = trial.turns[-1].evaluations if trial.turns else ()
+    if not others:
+        return evaluation
+    return replace(evaluation, target_event_id=others[0].target_event_id, timestamp=others[0].timestamp)
+
+
+def digest_of_text(text: str) -> str:
+    """Return the SHA-256 of a text, in hex."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

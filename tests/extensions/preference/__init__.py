@@ -1,0 +1,1 @@
+"""Two answers side by side."""
