@@ -16,6 +16,7 @@ from holodeck_action.decide.compare.comparison import (
     count_gating,
 )
 from holodeck_action.reports.phrases import bound_text, duration_text, percent_text, place, usd_text
+from holodeck_action.reports.preferences import preference_lines
 from holodeck_action.text.plain import one_line
 
 CASES_SHOWN = 10
@@ -222,6 +223,8 @@ def comparison_lines(comparison: Comparison, folder: str, *, regressed: bool = T
     for line in flaky_lines(comparison):
         yield f"  {line}"
     yield from _measure_lines(comparison)
+    for line in preference_lines(comparison):
+        yield f"  {line}"
     for what, before, now in consumed_lines(comparison.base_consumed, comparison.head_consumed):
         yield f"  {what}: {before} → {now}"
     for line in unpaired_lines(comparison):

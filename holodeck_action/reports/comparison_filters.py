@@ -10,6 +10,7 @@ from holodeck_action.record.serialization import from_plain
 from holodeck_action.reports import comparison as texts
 from holodeck_action.reports import terms
 from holodeck_action.reports.first_lines import comparison_notices
+from holodeck_action.reports.preferences import preference_lines
 from holodeck_action.reports.untrusted import Fields, Untrusted, value_of
 
 T = TypeVar("T")
@@ -85,6 +86,11 @@ def flaky(comparison: Fields) -> list[Untrusted]:
     return [Untrusted(line) for line in texts.flaky_lines(value_as(Comparison, comparison))]
 
 
+def preferences(comparison: Fields) -> list[Untrusted]:
+    """Return the verdicts on pairs of answers, one line each."""
+    return [Untrusted(line) for line in preference_lines(value_as(Comparison, comparison))]
+
+
 def outlook(comparison: Fields) -> str:
     """Return the limits of a comparison in words; an empty string if nothing is compared."""
     return texts.outlook_text(value_as(Comparison, comparison))
@@ -109,6 +115,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "unpaired": unpaired,
     "outlook": outlook,
     "flaky": flaky,
+    "preferences": preferences,
     "first_lines": first_lines,
     "terms": terms.terms,
     "terms_list": terms.terms_list,

@@ -195,11 +195,11 @@ def _combine(orders: Sequence[JobResult[EvaluationResult]], before: str, answer:
     if len(numbers) < len(orders):
         return replace(whole, error=EvaluationError("the judge gave no score", code="invalid_result"))
     found = _Orders(numbers[0], 1 - numbers[1])
-    told = [each for each in results if each is not None]
-    reason = told[0].reasoning
+    told, other = (each for each in results if each is not None)
+    reason = told.reasoning
     if found.flipped:
-        reason = f"a tie, since the verdict depends on the order: {told[0].reasoning} In the other order: {told[1].reasoning}"
-    result = with_result(told[0], score=(found.value + 1) / 2, reasoning=reason, metadata=dict(told[0].metadata))
+        reason = f"a tie, since the verdict depends on the order: {reason} In the other order: {other.reasoning}"
+    result = with_result(told, score=(found.value + 1) / 2, reasoning=reason, metadata=dict(told.metadata))
     return _with_facts(replace(whole, result=result, error=None), found.value, (before, answer), flipped=found.flipped)
 
 
@@ -228,13 +228,12 @@ def _sum_usage(found: Sequence[Usage | None]) -> Usage | None:
     if not known:
         return None
 
-    def total(values: Sequence[Any]) -> Any:
-        return None if any(value is None for value in values) else math.fsum(values)
-
-    prompt, completion = ([getattr(usage, name) for usage in known] for name in ("prompt_tokens", "completion_tokens"))
+    prompts, completions = [usage.prompt_tokens for usage in known], [usage.completion_tokens for usage in known]
+    costs = [usage.cost_usd for usage in known]
     return Usage(
-        *(None if (amount := total(counts)) is None else int(amount) for counts in (prompt, completion)),
-        total([usage.cost_usd for usage in known]),
+        prompt_tokens=None if None in prompts else sum(count or 0 for count in prompts),
+        completion_tokens=None if None in completions else sum(count or 0 for count in completions),
+        cost_usd=None if None in costs else math.fsum(cost or 0.0 for cost in costs),
     )
 
 

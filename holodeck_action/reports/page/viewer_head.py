@@ -35,6 +35,7 @@ from holodeck_action.reports.phrases import (
     price_text,
     suite_trials_text,
 )
+from holodeck_action.reports.preferences import preference_lines
 from holodeck_action.reports.report_views import Report
 from holodeck_action.reports.simulated_users import user_summary_text
 from holodeck_action.reports.terms import terms_lines
@@ -149,6 +150,7 @@ def _trial_lines(trials: SuiteTrials) -> Iterator[str]:
 
 
 def _comparison_lines(comparison: Comparison) -> Iterator[str]:
+    yield from preference_lines(comparison)
     for what, before, now in consumed_lines(comparison.base_consumed, comparison.head_consumed):
         yield f"{what}: {before} → {now}"
     yield from unpaired_lines(comparison)
