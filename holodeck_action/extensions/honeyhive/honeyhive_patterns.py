@@ -11,7 +11,9 @@ import uuid
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from holodeck_action.decide.compare.comparison import Comparison, Difference
+from msgspec.structs import replace
+
+from holodeck_action.decide.compare.comparison import Comparison, Difference, Preference
 from holodeck_action.extensions.history.history_lines import HistoryLine, configuration_digest
 from holodeck_action.extensions.honeyhive.honeyhive_models import (
     ABTestEvaluation,
@@ -38,12 +40,27 @@ def derived_id(prefix: str, *parts: str) -> str:
 
 
 def ab_tests(comparison: Comparison) -> Iterator[ABTestEvaluation]:
-    """Yield the comparisons with the base: the pass rate, then every comparable metric."""
+    """Yield the comparisons with the base: those of answers that a judge compared; without any, the pass rate, then
+    every comparable metric."""
+    if comparison.preferences:
+        judged = {each.metric: each for each in comparison.preferences}
+        for metric in comparison.metrics:
+            if metric.change is not None and metric.name in judged:
+                said = _pairs_text(judged[metric.name])
+                yield replace(_ab_test(metric.name, metric.change, comparison), explanation=said)
+        return
     if comparison.pass_rate is not None:
         yield _ab_test(_CASES_METRIC, comparison.pass_rate, comparison)
     for metric in comparison.metrics:
         if metric.change is not None:
             yield _ab_test(metric.name, metric.change, comparison)
+
+
+def _pairs_text(found: Preference) -> str:
+    return (
+        f"a judge compared {found.pairs} pair(s) of answers: this run's was better in {found.wins}, the base's in "
+        f"{found.losses}, neither in {found.ties}"
+    )
 
 
 def _ab_test(metric: str, change: Difference, comparison: Comparison) -> ABTestEvaluation:

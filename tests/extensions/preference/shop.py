@@ -66,9 +66,9 @@ class Shop:
         """Write a transcript: a text for each case; a list for trials; None for an answer in error."""
         rows = []
         for at, text in enumerate(texts):
-            for trial in text if isinstance(text, list) else [text]:
-                said = {"error": "it broke"} if trial is None else {"response": trial}
-                rows.append({"case": f"case {at}", **said})
+            for trial, said in enumerate(text if isinstance(text, list) else [text]):
+                answer = {"error": "it broke"} if said is None else {"response": said}
+                rows.append({"case": f"case {at}", "trial": trial, **answer})
         self.project.answers(rows, name)
 
     def run(self, *arguments: str) -> Finished:

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.needs("preference")
 
 Verdicts = list[list[int | None]]
 """For each case the verdicts on its trials: 1, 0 or −1; None for a pair that could not be judged."""
-_RECORDS = 1000
+_RECORDS = 250
 
 
 def loglikelihood(gained: float, lost: float, n: int, share: float, delta: float) -> float:
@@ -160,8 +160,10 @@ def preference_of(comparison: Comparison) -> Preference | None:
     return next(iter(comparison.preferences), None)
 
 
-def test_an_oracle_agrees_on_random_records(made: Made) -> None:
-    drawn, graded = random.Random(32), 0
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+def test_an_oracle_agrees_on_random_records(made: Made, seed: int) -> None:
+    drawn, graded = random.Random(seed), 0
     for _ in range(_RECORDS):
         verdicts = random_verdicts(drawn)
         found = preference_of(made.compared(verdicts))
