@@ -57,7 +57,7 @@ def score_statistic(gained: float, lost: float, n: int, delta: float) -> float:
 def oracle_interval(values: list[Fraction]) -> tuple[float, float]:
     """The ends of the win rate's 95 % interval, by bisection of the statistic."""
     n = len(values)
-    gained, lost = float(sum(max(v, 0) for v in values)), float(-sum(min(v, 0) for v in values))
+    gained, lost = float(sum(v for v in values if v > 0)), float(-sum(v for v in values if v < 0))
     ends = []
     for sign in (-1, 1):
         inside, outside = (gained - lost) / n, float(sign)
