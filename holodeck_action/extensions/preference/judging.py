@@ -256,7 +256,7 @@ def _no_answer(trial: TrialRecord | None) -> EvaluationError:
 
 
 def judged_text(trial: TrialRecord, *, conversation: bool) -> str | None:
-    """Return the part of a trial that the judge sees: its last answer, or its messages as JSON; None if it is in error."""
+    """Return the part of a trial that the judge sees: its last answer or its messages as JSON, None if in error."""
     if trial.error is not None or not trial.turns or any(turn.error is not None for turn in trial.turns):
         return None
     last = trial.turns[-1]
