@@ -92,7 +92,7 @@ def test_the_judge_sees_request_answers_expectation_and_rubric(project: Project,
     assert "truth 0" not in models.requests[-1].text
 
 
-@pytest.mark.proves("gates.min_win_rate_lower_bound", "run: --min-win-rate-lower-bound")
+@pytest.mark.proves("run: --min-win-rate-lower-bound")
 @pytest.mark.parametrize(("wins", "cases", "bound", "code"), [(20, 20, "0.5", 0), (11, 20, "0.5", 1), (9, 9, "0.5", 3)])
 def test_the_gate_bounds_the_lower_end(
     project: Project, models: FakeModels, wins: int, cases: int, bound: str, code: int
