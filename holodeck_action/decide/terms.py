@@ -132,6 +132,7 @@ DECLARED: Mapping[type, Mapping[str, Term]] = {
         "chosen": Joint("which cases there are"),
         "run": NoTerm("when and how long"),
         "stopped": NoTerm("what happened"),
+        "certain": NoTerm("what happened"),
         "notices": NoTerm("what happened"),
         "summary": NoTerm("a result; `gates.summary` names the function"),
         "cards": NoTerm("measured agreement of judges with labels"),

@@ -144,7 +144,7 @@ _RULES: dict[str, tuple[Schema, ...]] = {
         {
             "if": with_values("turns"),
             "then": _without("input", "ground_truth", "expected_tools", "files", "retrieval_context", "expect"),
-            "else": with_values("input"),
+            "else": {"if": with_values("simulate"), "then": _without("input"), "else": with_values("input")},
         },
     ),
     "VectorstoreTool": ({"if": with_values("vector_field"), "then": with_values("id_field")},),

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from holodeck_action.cli import run
+from holodeck_action.commands.compare_judging import JUDGING
 from holodeck_action.run.options.action_inputs import ACTION_INPUTS, INPUTS, PUBLISH_INPUTS
 from holodeck_action.run.options.step_inputs import OPTIONS
 from scripts import build_action
@@ -90,10 +91,12 @@ def test_the_documentation_lists_every_option() -> None:
 
 
 def test_every_option_of_a_command_is_one_of_args(project: Project) -> None:
-    """`--history` of `compare` is an input."""
+    """`--history` of `compare` is an input; judges are for the command line."""
     text = project.run("compare", "--help").stdout
     flags = set(re.findall(r"^  (?:-\w, )?--([\w-]+)", text, re.M)) - {"help"}
-    assert flags - {"history"} == {item.name for item in OPTIONS["compare"]} - {"summary"}
+    judging = {"judge", *JUDGING}
+    assert judging <= flags
+    assert flags - {"history"} - judging == {item.name for item in OPTIONS["compare"]} - {"summary"}
     inputs = {item.name for item in ACTION_INPUTS}
     assert {item.name for item in INPUTS} == {item.name for item in OPTIONS["run"]} | inputs - {"command", "args"}
 

@@ -175,8 +175,8 @@ def test_every_metric_of_a_suite_has_a_public_name() -> None:
     named = {source: name for name, source in public().items()}
     classes = {getattr(holodeck_action.metrics, name) for name in named.values()}
     kinds = {cls.model_fields["type"].default for cls in classes}
-    # A code grader is a function, which a program calls.
-    assert kinds == {*built_in().classes} - {"code"}
+    # A code grader is a function, which a program calls; the others grade a simulated user, and a pair of answers.
+    assert kinds == {*built_in().classes} - {"code", "simulated_user", "preference"}
     assert {*named.values()} <= {*dir(holodeck_action.metrics)}
 
 

