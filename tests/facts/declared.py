@@ -126,6 +126,8 @@ def gates(chance: random.Random, *, compared: bool) -> dict[str, Any]:
         "min_pass_rate_lower_bound": chance.choice((0.05, 0.2)),
         "min_completeness": chance.choice((None, 0.05, 0.5, 1.0)),
         "max_regressions": chance.randrange(3) if compared else None,
+        # It needs a judge.
+        "min_win_rate_lower_bound": None,
         "max_cost_usd": chance.random() * 30,
         "max_total_tokens": chance.randrange(1, 4000),
         "p95_latency_ms": chance.choice((50, 90, 99, 200)),
