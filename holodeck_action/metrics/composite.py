@@ -144,8 +144,9 @@ class CompositeEvaluator(PresetEvaluator):
 
     def _inputs(self, member: Member, given: Mapping[str, Any]) -> Mapping[str, Any]:
         calls, config = given.get(CONVERSATION_CALLS), member.config
-        assert config is not None
         known = {name: value for name, value in super()._inputs(member, given).items() if name != CONVERSATION_CALLS}
+        if config is None:
+            return known
         # An expected trajectory refers to the calls of the whole conversation.
         if config.OF_TOOL_CALLS and calls is not None and given.get("expected_trajectory") is not None:
             known["tool_invocations"] = None if calls == UNKNOWN_CALLS else calls

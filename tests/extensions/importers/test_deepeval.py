@@ -236,7 +236,8 @@ def test_turns_keep_what_was_retrieved_called_and_expected(
 
 @pytest.mark.parametrize("turns", [None, "{", [SAID[1]], [SAID[0], {"role": "assistant", "content": 7}]])
 def test_a_golden_without_turns_that_alternate_says_what_to_write(project: Project, turns: object) -> None:
-    project.write("talks.json", json.dumps([{**GOLDEN, "turns": turns}]))
+    # A golden with a scenario has a user to simulate (below).
+    project.write("talks.json", json.dumps([{"context": ["A-17: Leeds"], "turns": turns}]))
     finished = project.run("import", "deepeval", "talks.json")
     assert finished.code == 1
     assert "it has neither an input nor turns of user and assistant in turn" in finished.stdout

@@ -159,7 +159,7 @@ def test_a_file_that_cannot_be_read_is_told_in_one_sentence(
         ([["input", "inptu"], ["a", "b"]], 'cell B1: the column "inptu" is not a field of a case, did you mean "in'),
         ([["input", None, "input"], ["a"]], 'cell C1: the header names the column "input" twice (first in column 1)'),
         ([HEAD, [None] * 3, ["1", " ", "y"]], "cell B3: test_cases[0].input: must not be blank"),
-        ([HEAD, ["1", "x", "y"], ["2", None, "y"]], "row 3: test_cases[1]: a case needs input, or turns for a conv"),
+        ([HEAD, ["1", "x", "y"], ["2", None, "y"]], "row 3: test_cases[1]: a case needs input, or turns or sim"),
         ([["input", "expected_tools"], ["x", '["a"']], "cell B2: expected_tools: Expecting ',' delimiter at column 5"),
         ([HEAD, ["1", "x", "y"], ["1", "z", "y"]], 'cell A3: test_cases[1].id: "1" is the id of another case, too ('),
         ([[*[f"n{at}" for at in range(27)], "inptu"]], 'cell AB1: the column "inptu" is not a field of a case'),
