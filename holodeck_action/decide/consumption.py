@@ -15,7 +15,7 @@ from msgspec import Struct
 from holodeck_action.decide.statistics import equal_quantile
 from holodeck_action.record.evaluation import Evaluation
 from holodeck_action.record.facts import LARGEST, Known, Measured, Unknown
-from holodeck_action.record.record import CaseRecord, ModelUsage, TurnRecord, Usage
+from holodeck_action.record.record import CaseRecord, ModelUsage, TrialRecord, TurnRecord, Usage
 
 _JUDGED_KINDS = (
     *("geval", "rag", "generation", "query_transformation", "summarization", "lm_retrieval", "agent"),
@@ -137,17 +137,17 @@ class Consumption:
                 self._add(judge)
                 self._judging.add(judge.cost_usd)
 
-    def add_users(self, case: CaseRecord) -> None:
-        """Add the usage of a case's simulated users."""
-        for trial in (*case.trials, *case.confirmation):
-            if trial.user is not None and trial.user.calls:
-                used = trial.user.usage or _UNKNOWN_USAGE
-                self._add(used)
-                self._users.add(used.cost_usd)
+    def add_trial(self, trial: TrialRecord) -> None:
+        """Add the usage of a trial: of its turns, their judges and its simulated user."""
+        for turn in trial.turns:
+            self.add(turn)
+        if trial.user is not None and trial.user.calls:
+            used = trial.user.usage or _UNKNOWN_USAGE
+            self._add(used)
+            self._users.add(used.cost_usd)
 
     def _add(self, usage: Usage) -> None:
-        prompt, completion = usage.prompt_tokens, usage.completion_tokens
-        self._tokens.add(None if prompt is None or completion is None else prompt + completion)
+        self._tokens.add(usage.tokens)
         self._cost.add(usage.cost_usd)
 
     @property
@@ -184,7 +184,7 @@ class Consumption:
 
 def case_costs(case: CaseRecord) -> Amounts:
     """Return the costs of agent, judges and simulated users, in US dollars, one amount for each answer, verdict and
-    conversation."""
+    conversation; trials that confirm a regression are included."""
     costs = Amounts()
     add_case_costs(costs, case)
     return costs
@@ -192,9 +192,9 @@ def case_costs(case: CaseRecord) -> Amounts:
 
 def add_case_costs(costs: Amounts, case: CaseRecord) -> None:
     """Add the costs of a case (see `case_costs`)."""
-    for turn in case.turns:
-        _add_costs(costs, turn)
-    for trial in case.trials:
+    for trial in case.all_trials:
+        for turn in trial.turns:
+            _add_costs(costs, turn)
         if trial.user is not None and trial.user.calls:
             costs.add(None if trial.user.usage is None else trial.user.usage.cost_usd)
 
@@ -209,7 +209,8 @@ def _add_costs(costs: Amounts, turn: TurnRecord) -> None:
 
 def count_reused_verdicts(cases: Iterable[CaseRecord]) -> int:
     """Return the number of judges' verdicts that were reused from an earlier run."""
-    return sum(evaluation.cached for case in cases for turn in case.turns for evaluation in turn.evaluations)
+    turns = (turn for case in cases for trial in case.all_trials for turn in trial.turns)
+    return sum(evaluation.cached for turn in turns for evaluation in turn.evaluations)
 
 
 class _ModelTotal:

@@ -61,7 +61,7 @@ class _Tally:
         self._tokens, self._cost = Amounts(), Amounts()
 
     def add(self, case: CaseRecord) -> None:
-        for trial in (*case.trials, *case.confirmation):
+        for trial in case.all_trials:
             if trial.user is None:
                 continue
             self._conversations += 1
@@ -70,7 +70,7 @@ class _Tally:
             self._failed += not trial.user.ended and trial.error is not None
             if trial.user.calls:
                 used = trial.user.usage or Usage()
-                self._tokens.add(tokens_of(used))
+                self._tokens.add(used.tokens)
                 self._cost.add(used.cost_usd)
 
     @property
@@ -80,10 +80,3 @@ class _Tally:
         return UserSummary(
             user.model, user.temperature, user.prompt_digest, *counts, self._tokens.total, self._cost.total
         )
-
-
-def tokens_of(usage: Usage) -> int | None:
-    """Return the tokens of prompts and answers; None if one of both numbers is unknown."""
-    if usage.prompt_tokens is None or usage.completion_tokens is None:
-        return None
-    return usage.prompt_tokens + usage.completion_tokens

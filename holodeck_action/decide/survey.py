@@ -108,12 +108,10 @@ class Survey:
         self._not_run += verdict.judged == "skipped"
         turns, metrics = [*case.turns], [*verdict.metrics]
         self.users.add(case)
-        self.consumption.add_users(case)
         means = case_means(metrics)
-        for turn in (turn for trial in case.confirmation for turn in trial.turns):
-            self.consumption.add(turn)
+        for trial in case.all_trials:
+            self.consumption.add_trial(trial)
         for turn in turns:
-            self.consumption.add(turn)
             for each in turn.evaluations:
                 self.names.add(each.evaluator_name)
                 if each.criteria.polarity == "minimize":

@@ -6,7 +6,7 @@ This module does not import the HTTP library, so that agents and judges can impo
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -158,16 +158,7 @@ class Meter:
         """
         answered = [record for record in self._records if record.status is not None and record.status < 300]
         found = [Usage(record.tokens.prompt, record.tokens.completion, record.cost_usd) for record in answered]
-        found += self._sums
-        if not found:
-            return None
-        prompt = _total(usage.prompt_tokens for usage in found)
-        completion = _total(usage.completion_tokens for usage in found)
-        return Usage(
-            prompt_tokens=None if prompt is None else within_bounds(int(prompt)),
-            completion_tokens=None if completion is None else within_bounds(int(completion)),
-            cost_usd=within_bounds(_total(usage.cost_usd for usage in found)),
-        )
+        return sum_usages([*found, *self._sums])
 
     def working_ms(self) -> float | None:
         """Return the total time of the answered calls in milliseconds; None if no call was answered.
@@ -274,6 +265,19 @@ class Answer(Struct, frozen=True):
 Link = Callable[[Call], Awaitable[Answer]]
 """One link of the wire's chain: answers a call or passes it to the next link. Raises WireError if there is no answer.
 """
+
+
+def sum_usages(found: Sequence[Usage]) -> Usage | None:
+    """Return the sum of usages; None if there are none. A number that is unknown in one of them is unknown."""
+    if not found:
+        return None
+    prompt = _total(usage.prompt_tokens for usage in found)
+    completion = _total(usage.completion_tokens for usage in found)
+    return Usage(
+        prompt_tokens=None if prompt is None else within_bounds(int(prompt)),
+        completion_tokens=None if completion is None else within_bounds(int(completion)),
+        cost_usd=within_bounds(_total(usage.cost_usd for usage in found)),
+    )
 
 
 def _total(values: Iterable[float | None]) -> float | None:

@@ -95,6 +95,13 @@ class Usage(Struct, frozen=True, omit_defaults=True):
     models: tuple[ModelUsage, ...] = ()
     estimated: bool = False
 
+    @property
+    def tokens(self) -> int | None:
+        """Tokens of prompts and answers; None if one of both numbers is unknown."""
+        if self.prompt_tokens is None or self.completion_tokens is None:
+            return None
+        return self.prompt_tokens + self.completion_tokens
+
 
 class Timing(Struct, frozen=True, omit_defaults=True):
     """Start and end (ISO 8601, UTC) and durations; volatile.
@@ -179,10 +186,7 @@ class TurnRecord(Struct, frozen=True, omit_defaults=True):
     @property
     def tokens(self) -> Measured[int]:
         """Number of tokens in the prompts and answers of the agent's models."""
-        used = self.usage or Usage()
-        if used.prompt_tokens is None or used.completion_tokens is None:
-            return Unknown("the target does not report its tokens")
-        return Known(used.prompt_tokens + used.completion_tokens)
+        return measured_fact((self.usage or Usage()).tokens, "the target does not report its tokens")
 
     @property
     def cost_usd(self) -> Measured[float]:
@@ -273,6 +277,11 @@ class CaseRecord(Struct, frozen=True, omit_defaults=True):
     last: SourceMark | None = written(None)
     confirmation: tuple[TrialRecord, ...] = ()
     user: SimulatedUser | None = None
+
+    @property
+    def all_trials(self) -> tuple[TrialRecord, ...]:
+        """The finished trials, and those that confirm a regression."""
+        return self.trials + self.confirmation
 
     @property
     def turns(self) -> Iterator[TurnRecord]:

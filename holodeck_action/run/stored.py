@@ -82,7 +82,7 @@ class _RecordedTrials(Mapping[TrialKey, TrialRecord]):
 
     def __getitem__(self, key: TrialKey) -> TrialRecord:
         case = self._cases[self._places[key]]
-        return next(trial for trial in (*case.trials, *case.confirmation) if trial.index == key[1])
+        return next(trial for trial in case.all_trials if trial.index == key[1])
 
     def __iter__(self) -> Iterator[TrialKey]:
         return iter(self._places)
@@ -110,7 +110,7 @@ def find_stored_run(results: Results, suite: Suite, redactor: Redactor) -> Store
             continue
         # The run decided the number of trials, and how many must pass.
         chosen[case.id] = replace(case, repeat=stored.repeat, min_pass=stored.min_pass)
-        trials.add(case.id, place, (*stored.trials, *stored.confirmation))
+        trials.add(case.id, place, stored.all_trials)
     if problems:
         raise StoredError(problems)
     return StoredRun(
@@ -132,7 +132,7 @@ def _mismatch(stored: CaseRecord, case: Case | None) -> str | None:
         )
     if any(
         [turn.index for turn in trial.turns] != [turn.index for turn in _recorded_turns(case, trial)]
-        for trial in (*stored.trials, *stored.confirmation)
+        for trial in stored.all_trials
     ):
         return "its trials do not have the turns of the case; the record was edited"
     indexes = [trial.index for trial in stored.trials]

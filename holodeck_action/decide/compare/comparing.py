@@ -9,7 +9,6 @@ from typing import NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holodeck_action.decide.case_terms import changed_model
 from holodeck_action.decide.compare.case_changes import CaseChanges
 from holodeck_action.decide.compare.comparable_metrics import ComparableMetrics, MetricsTally
 from holodeck_action.decide.compare.comparison import (
@@ -29,7 +28,7 @@ from holodeck_action.decide.compare.differences import (
     classify_differences,
     difference,
 )
-from holodeck_action.decide.compare.pairing import CasePair, SameCase, judge_pair, same_case, title
+from holodeck_action.decide.compare.pairing import CasePair, SameCase, case_difference, judge_pair, same_case, title
 from holodeck_action.decide.compared_terms import TermsTally
 from holodeck_action.decide.consumption import Consumption, Timings, Total
 from holodeck_action.decide.statistics import equal_quantile
@@ -170,10 +169,10 @@ class _UsageTally:
         self._tool_calls: int | None = 0
 
     def add(self, case: CaseRecord) -> None:
-        self._took.add_users(case)
+        for trial in case.trials:
+            self._took.add_trial(trial)
         for turn in case.turns:
             self._times.add(turn)
-            self._took.add(turn)
             calls = items_of(turn.calls)
             # One unknown number makes the sum unknown.
             if isinstance(calls, facts.Unknown) or self._tool_calls is None:
@@ -197,9 +196,6 @@ class _UsageTally:
 
 def _known_total(total: Total) -> float | None:
     return None if total.unknown else total.known
-
-
-_CHANGED = "its inputs or expectations differ from those of the base"
 
 
 class _MatchedCases(Struct, frozen=True):
@@ -249,8 +245,9 @@ def _match_cases(base: Record, head: Record, terms: TermsTally, judged: Sequence
             unpaired.append(UnpairedCase(case.id, title(case), "added", "the base does not have it", *state))
             continue
         metrics.add_base(known, at)
-        if known.content_hash != case.content_hash:
-            unpaired.append(UnpairedCase(case.id, title(case), "changed", _changed_reason(known, case), *state))
+        difference = case_difference(known, case)
+        if difference is not None:
+            unpaired.append(UnpairedCase(case.id, title(case), "changed", difference, *state))
             continue
         metrics.add_same(same_case(known, case))
         base_usage.add(known)
@@ -271,12 +268,6 @@ def _match_cases(base: Record, head: Record, terms: TermsTally, judged: Sequence
         head_usage,
         unselected,
     )
-
-
-def _changed_reason(base: CaseRecord, head: CaseRecord) -> str:
-    """Return why a case that both runs have cannot be compared."""
-    phrase = changed_model(base.user, head.user)
-    return f"unlike on the base, it lets {phrase} its user" if phrase else _CHANGED
 
 
 class _PairTally:

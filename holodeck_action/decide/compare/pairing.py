@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from msgspec import Struct
 from msgspec.structs import replace
 
+from holodeck_action.decide.case_terms import changed_model
 from holodeck_action.decide.case_verdicts import judge_case
 from holodeck_action.decide.verdict import CaseVerdict
 from holodeck_action.record.evaluation import Criteria, Evaluation
@@ -69,6 +70,18 @@ def _with_last_turns(case: CaseRecord, user: SimulatedUser) -> CaseRecord:
         return replace(trial, turns=tuple(replace(turn, index=0, input=user.goal) for turn in trial.turns[-1:]))
 
     return replace(case, trials=tuple(map(convert, case.trials)), confirmation=tuple(map(convert, case.confirmation)))
+
+
+def case_difference(base: CaseRecord, head: CaseRecord) -> str | None:
+    """Return why the results of a case cannot be compared; None if they can."""
+    if base.content_hash == head.content_hash:
+        return None
+    phrase = changed_model(base.user, head.user)
+    return (
+        f"unlike on the base, it lets {phrase} its user"
+        if phrase
+        else "its inputs or expectations differ from those of the base"
+    )
 
 
 class CasePair(Struct, frozen=True):

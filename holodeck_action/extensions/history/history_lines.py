@@ -187,10 +187,10 @@ class _Tally:
     def add(self, case: CaseRecord, verdict: CaseVerdict) -> None:
         gating = verdict.outcome != "quarantined"
         self.measure.add(case)
-        for turn in case.turns:
-            self.consumption.add(turn)
-            if gating:
-                self.timings.add(turn)
+        for trial in case.all_trials:
+            self.consumption.add_trial(trial)
+        for turn in case.turns if gating else ():
+            self.timings.add(turn)
         if verdict.flaky:
             self.flaky.append(case.id)
         if verdict.judged == "failed":

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import math
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import replace as with_result
@@ -14,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from holodeck_action.decide.compare.pairing import case_difference
 from holodeck_action.extensions.preference.evaluations import skip_pairs, with_evaluations
+from holodeck_action.llm.calls import sum_usages
 from holodeck_action.metrics.base import EvaluationResult
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.record.evaluation import PREFERENCE, Evaluation
-from holodeck_action.record.record import CaseRecord, Record, TrialRecord, Usage
+from holodeck_action.record.record import CaseRecord, Record, TrialRecord
 from holodeck_action.record.stored_cases import case_ids
 from holodeck_action.run.trials import SYSTEM_CLOCK
 from holodeck_action.scoring.computing import JobResult
@@ -179,7 +180,7 @@ def _sign(value: float) -> int:
 def _combine(orders: Sequence[JobResult[EvaluationResult]], before: str, answer: str) -> JobResult[EvaluationResult]:
     """Return one result of both orders: their verdict if they agree, else a tie; the first error if one failed."""
     took = [done.duration_ms for done in orders if done.duration_ms is not None]
-    usage = _sum_usage([done.usage for done in orders])
+    usage = sum_usages([done.usage for done in orders if done.usage is not None])
     whole: JobResult[EvaluationResult] = JobResult(
         None,
         next((done.error for done in orders if done.error is not None), None),
@@ -223,26 +224,13 @@ def _with_facts(
     return replace(done, result=with_result(done.result, metadata={**done.result.metadata, PREFERENCE: facts}))
 
 
-def _sum_usage(found: Sequence[Usage | None]) -> Usage | None:
-    known = [usage for usage in found if usage is not None]
-    if not known:
-        return None
-
-    prompts, completions = [usage.prompt_tokens for usage in known], [usage.completion_tokens for usage in known]
-    costs = [usage.cost_usd for usage in known]
-    return Usage(
-        prompt_tokens=None if None in prompts else sum(count or 0 for count in prompts),
-        completion_tokens=None if None in completions else sum(count or 0 for count in completions),
-        cost_usd=None if None in costs else math.fsum(cost or 0.0 for cost in costs),
-    )
-
-
 def _why_no_pair(case: CaseRecord, other: CaseRecord | None, trial: TrialRecord, base: Record) -> str | None:
     """Return why a trial has no counterpart on the base, so that there is nothing to compare; None if it has one."""
     if other is None:
         return "the base does not have this case"
-    if other.content_hash != case.content_hash:
-        return "its inputs or expectations differ from those of the base"
+    difference = case_difference(other, case)
+    if difference is not None:
+        return difference
     if trial.index >= other.repeat:
         return "the base has fewer trials"
     there = any(each.index == trial.index for each in other.trials)

@@ -27,15 +27,10 @@ class Charges:
     def add(self, usage: Usage | None) -> None:
         """Deduct the reported usage of one answer."""
         known = usage or Usage()
-        tokens = (
-            None
-            if None in (known.prompt_tokens, known.completion_tokens)
-            else (known.prompt_tokens or 0) + (known.completion_tokens or 0)
-        )
         for budget in self._budgets:
-            budget.charge(Amount(tokens or 0, known.cost_usd or 0.0))
+            budget.charge(Amount(known.tokens or 0, known.cost_usd or 0.0))
         unknown = (
-            (budget.max_tokens is not None and tokens is None)
+            (budget.max_tokens is not None and known.tokens is None)
             or (budget.max_cost_usd is not None and known.cost_usd is None)
             for budget in self._budgets
         )

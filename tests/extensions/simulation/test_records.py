@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from holodeck_action.record.canonical import canonical_json
 from holodeck_action.record.record import Record
 from holodeck_action.record.result_files import read_record
 from tests.commands.project import Finished, Project
-from tests.extensions.simulation.shop import AGENT, USER, customer, said, shop
+from tests.extensions.simulation.shop import AGENT, USER, customer, ended, said, shop
 from tests.llm.models import KEY, FakeModels, Reply, Request
 
 EIGHT: list[dict[str, Any]] = [
@@ -173,3 +174,73 @@ def test_another_user_cannot_be_compared(
     finished = project.run("compare", "base.json", "out/results.json")
     assert ("Compared 0 of 1 case" in finished.stdout) == bool(why), finished.stdout
     assert why in finished.stdout
+
+
+@pytest.mark.models(answer=everyone)
+def test_shards_have_the_conversations_of_the_run_in_one_piece(project: Project, models: FakeModels) -> None:
+    shop(project, *EIGHT, trials={"repeat": 2})
+    run(project, models)
+    environ = {"OPENAI_BASE_URL": models.openai_url, "OPENAI_API_KEY": KEY}
+    for shard in ("1", "2", "3"):
+        project.run("run", "-o", shard, "--shard", f"{shard}/3", **environ)
+    merged = project.run("merge", "3", "1", "2", "-o", "merged")
+    assert merged.code == 1, merged.stderr
+    assert canonical(project.folder / "merged" / "results.json") == canonical(project.out / "results.json")
+
+
+def impatient(request: Request) -> Reply:
+    """Give up if naming the order did not help."""
+    judged = "Judge the messages of the user alone" in request.text
+    helpless = not judged and "It is A-17." in said(request) and "refunded" not in said(request)[-1]
+    return ended("given_up") if helpless else everyone(request)
+
+
+@pytest.mark.models(answer=impatient)
+def test_two_agents_talk_with_the_same_users(project: Project, models: FakeModels) -> None:
+    shop(project, *EIGHT)
+    project.write("other.py", AGENT.replace('"A-17" in said', "False"))
+    finished, record = run(project, models, "--against-target", "python:other:answer")
+    assert finished.code == 1
+    base = read_record(project.out / "base" / "results.json")
+    assert [case.user for case in base.cases] == [case.user for case in record.cases]
+    compared = project.verdict()["comparison"]
+    won = [f"refund {number}" for number in range(8) if number != 5]
+    assert ([case["title"] for case in compared["fixed"]], compared["regressed"]) == (won, [])
+    # The seed of a user depends on the case and trial, so that both agents meet the same one.
+    for ours, theirs in zip(record.cases, base.cases, strict=True):
+        assert ours.trials[0].user is not None
+        assert theirs.trials[0].user is not None
+        assert ours.trials[0].user.seed == theirs.trials[0].user.seed
+        assert ours.trials[0].turns[0].input == theirs.trials[0].turns[0].input
+
+
+@pytest.mark.models(answer=everyone)
+def test_a_regression_is_confirmed_by_further_conversations(project: Project, models: FakeModels) -> None:
+    shop(project, {"simulate": {**USER, "max_turns": 2}}, {"simulate": {**USER, "persona": "Ada"}})
+    run(project, models)
+    (project.out / "results.json").rename(project.folder / "base.json")
+    # It gives nothing back in its first conversation, which has three turns.
+    forgetful = AGENT.replace("LOG = []", "turns = 0").replace(
+        "    said =", "    global turns\n    turns += 1\n    said ="
+    )
+    project.write("agent.py", forgetful.replace('if "A-17" in said', 'if "A-17" in said and turns > 2'))
+    before = len(models.requests)
+    project.policy(
+        target="python:agent:answer",
+        limits={"concurrency": 1},
+        gates={"min_pass_rate": 0.5},
+        baseline={"source": "file:base.json", "on_regressed": "ignore", "confirm": {"trials": 2}},
+    )
+    finished, record = run(project, models, "--history", "past")
+    assert finished.code == 0, finished.stdout
+    first, second = record.cases
+    assert [len(trial.turns) for trial in first.confirmation] == [2, 2]
+    assert not second.confirmation
+    assert [case["title"] for case in project.verdict()["comparison"]["flaky"]] == [first.name]
+    # All four conversations are counted and paid for, in the verdict and in the history.
+    [user] = json.loads(project.run("report", "out/results.json", "--format", "json").stdout)["users"]
+    assert (user["conversations"], user["calls"]) == (4, len(models.requests) - before)
+    line = json.loads((project.folder / "past" / "history.jsonl").read_text())
+    assert line["cost_usd"] is None
+    spent = [trial.user.usage for case in record.cases for trial in case.all_trials if trial.user is not None]
+    assert user["tokens"]["known"] == sum(each.tokens or 0 for each in spent if each is not None)
