@@ -169,7 +169,9 @@ def tool_call(span: Span, requested: Mapping[str, Any]) -> dict[str, Any]:
         # A response of the Agent Development Kit.
         result = result["response"]
     args = _arguments(span, requested.get(str(call_id)))
-    found: dict[str, Any] = {"name": tool_name(span), "args": args, "duration_ms": span.duration_ms}
+    found: dict[str, Any] = {"name": tool_name(span), "args": args}
+    if span.end_ns >= span.start_ns:
+        found["duration_ms"] = span.duration_ms
     if error is not None:
         return {**found, "error": error or _exception_text(span) or "the call failed"}
     return found if result is None else {**found, "result": result}

@@ -46,10 +46,14 @@ _OVERHEAD = 8
 
 
 class Export(Struct, frozen=True):
-    """The spans of a request with their estimated sizes in bytes, and the number of unreadable spans."""
+    """The spans of a request with their estimated sizes in bytes, and the number of unreadable spans.
+
+    `unread_traces` has the ids of the traces of unreadable spans, as far as they are known.
+    """
 
     spans: tuple[tuple[Span, int], ...]
     unread: int
+    unread_traces: frozenset[str] = frozenset()
 
 
 class _Allowance:
@@ -137,7 +141,12 @@ class _ScopeSpans(_Part):
     spans: list[_Span] | None = None
 
 
+class _Resource(_Part):
+    attributes: list[_Pair] | None = None
+
+
 class _ResourceSpans(_Part):
+    resource: _Resource | None = None
     scope_spans: list[_ScopeSpans] | None = None
 
 
@@ -180,17 +189,23 @@ _SCOPE = Message(_Scope, {1: text_field("name")})
 _SCOPE_SPANS = Message(
     _ScopeSpans, {1: Nested("scope", lambda: _SCOPE), 2: Nested("spans", lambda: _SPAN, several=True)}
 )
-_RESOURCE_SPANS = Message(_ResourceSpans, {2: Nested("scope_spans", lambda: _SCOPE_SPANS, several=True)})
+_RESOURCE = Message(_Resource, {1: Nested("attributes", lambda: _PAIR, several=True)})
+_RESOURCE_SPANS = Message(
+    _ResourceSpans,
+    {1: Nested("resource", lambda: _RESOURCE), 2: Nested("scope_spans", lambda: _SCOPE_SPANS, several=True)},
+)
 _REQUEST = Message(_Request, {1: Nested("resource_spans", lambda: _RESOURCE_SPANS, several=True)})
 
 
-def read_export(body: Foreign, content_type: str, encoding: str) -> Export:
+def read_export(body: Foreign, content_type: str, encoding: str, *, whole: bool = False) -> Export:
     """Return the spans of a request.
 
     Args:
         body: the body as received.
         content_type: `PROTOBUF` or `JSON`.
         encoding: value of the header `content-encoding`.
+        whole: whether to keep all attributes and events of a span, and to add the attributes of its resource under
+            `resource.` and their names; otherwise only those are kept that a reply needs.
 
     Raises:
         ForeignError: the request is invalid or too large. Unreadable spans in a valid request are only counted.
@@ -202,7 +217,7 @@ def read_export(body: Foreign, content_type: str, encoding: str) -> Export:
         request = unpacked.parse(_JSON.decode)
     else:
         request = unpacked.parse(partial(_decode_protobuf, spend=allowance.spend))
-    return _collect_spans(request)
+    return _collect_spans(request, whole=whole)
 
 
 def _decode_protobuf(data: bytes, spend: Callable[[], None]) -> _Request:
@@ -226,17 +241,29 @@ def _decompress(body: bytes, encoding: str) -> bytes:
         raise ValueError(f"the compressed body {error}") from None
 
 
-def _collect_spans(request: _Request) -> Export:
+def _collect_spans(request: _Request, *, whole: bool) -> Export:
     found: list[tuple[Span, int]] = []
     unread = 0
+    unread_traces: set[str] = set()
     for resource in _drain(request.resource_spans):
+        shared = _resource_attributes(resource.resource) if whole else None
         for scope in _drain(resource.scope_spans):
             for span in _drain(scope.spans):
                 try:
-                    found.append(_convert_span(span, (scope.scope and scope.scope.name) or ""))
+                    found.append(_convert_span(span, (scope.scope and scope.scope.name) or "", shared))
                 except (ValueError, OverflowError, RecursionError):
                     unread += 1
-    return Export(tuple(found), unread)
+                    if span.trace_id:
+                        unread_traces.add(_identifier(span.trace_id))
+    return Export(tuple(found), unread, frozenset(unread_traces))
+
+
+def _resource_attributes(resource: _Resource | None) -> dict[str, Any]:
+    try:
+        found = _attributes(None if resource is None else resource.attributes, 0)
+    except (ValueError, OverflowError, RecursionError):
+        return {}
+    return {f"resource.{name}": value for name, value in found.items()}
 
 
 def _drain(parts: list[T] | None) -> Iterator[T]:
@@ -247,15 +274,23 @@ def _drain(parts: list[T] | None) -> Iterator[T]:
             yield parts.pop()
 
 
-def _convert_span(span: _Span, scope: str) -> tuple[Span, int]:
+def _convert_span(span: _Span, scope: str, shared: Mapping[str, Any] | None) -> tuple[Span, int]:
     """Convert a decoded span to a `Span`, and estimate its size in bytes.
+
+    Args:
+        span: the decoded span.
+        scope: name of the library that created the span.
+        shared: attributes to add to all attributes of the span; None to keep only those that a reply needs.
 
     Raises:
         ValueError: an id or a time is missing or invalid, or values are nested too deeply.
     """
-    attributes = filter_attributes(_attributes(span.attributes, 0))
+    read = _attributes(span.attributes, 0)
+    attributes = filter_attributes(read) if shared is None else {**shared, **read}
     events = tuple(
-        (event.name, _attributes(event.attributes, 0)) for event in span.events or () if is_relevant_event(event.name)
+        (event.name, _attributes(event.attributes, 0))
+        for event in span.events or ()
+        if shared is not None or is_relevant_event(event.name)
     )
     status = span.status or _Status()
     made = Span(

@@ -1,0 +1,1 @@
+"""Conversations of production, read from traces."""

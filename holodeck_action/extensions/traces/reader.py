@@ -1,0 +1,233 @@
+"""Reads conversations from files of traces, in bounded memory."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import tempfile
+from array import array
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from holodeck_action.extensions.traces.conversations import TraceConversation, TraceTurn
+from holodeck_action.extensions.traces.trace_files import read_parts
+from holodeck_action.extensions.traces.turns import Observation, ReadTrace, observe, read_trace
+from holodeck_action.record.agent_errors import TargetError
+from holodeck_action.suite.checkout import MOST_TRANSCRIPT, Checkout
+from holodeck_action.text.foreign import RefusedFileError
+
+MOST_SPANS = 5_000_000
+"""Maximum number of spans in all files."""
+MOST_TRACE_SPANS = 10_000
+"""Maximum number of spans that are read of a trace."""
+MOST_TRACE_BYTES = 16_000_000
+"""Maximum stored size of a trace."""
+MOST_TURNS = 1_000
+"""Maximum number of turns that are read of a conversation."""
+_NOTICES = 10
+_ID = re.compile(r"[^\W_][\w.:/-]{0,79}")
+_TRACE_ID = re.compile(r"[0-9a-f]{32}")
+_SKIPPED = frozenset((".md", ".gz", ".zip", ".png", ".html"))
+
+
+class TraceFiles:
+    """The conversations in files of traces. Close it after use.
+
+    Spans wait in a temporary file without a name, so that memory depends on the number of spans and traces, not on
+    their size.
+
+    Attributes:
+        notices: notices for the user about what could not be read, one sentence each.
+        digest: SHA-256 of the files, in hexadecimal.
+    """
+
+    def __init__(self, paths: Sequence[str], files: Checkout) -> None:
+        """Read files, and all files in folders.
+
+        Args:
+            paths: files and folders, relative to the folder of `files`.
+            files: the files that may be read.
+
+        Raises:
+            TargetError: a file is missing or cannot be read, or no file contains a conversation.
+        """
+        self.notices: tuple[str, ...] = ()
+        self._spans = _Spool(Observation)
+        self._turns = _Spool(TraceTurn)
+        self._traces: dict[str, int] = {}
+        self._previous = array("q")
+        self._unread: set[str] = set()
+        self._digest = hashlib.sha256()
+        self._problems: list[str] = []
+        self._problem_count = 0
+        self._sessions: dict[tuple[bool, str], list[tuple[int, str, int]]] = {}
+        try:
+            for path in paths:
+                for name in _files_of(path, files):
+                    self._read_file(name, files)
+            self._group_traces()
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            self._spans.close()
+        self.digest = self._digest.hexdigest()
+        if not self._sessions:
+            self.close()
+            found = f"{len(self._traces):,} traces, none with spans of a model or an agent" if self._traces else "none"
+            raise TargetError(f"no conversations in {', '.join(paths)} (traces found: {found}){self._first_problem()}")
+
+    def __len__(self) -> int:
+        """Return the number of conversations."""
+        return len(self._sessions)
+
+    def conversations(self) -> Iterator[TraceConversation]:
+        """Yield the conversations in the order of their starts; one at a time is in memory."""
+        for key in sorted(self._sessions, key=lambda key: (self._sessions[key][0][0], key)):
+            named, name = key
+            turns = tuple(self._turns.read(number) for _, _, number in self._sessions[key][:MOST_TURNS])
+            yield TraceConversation(_conversation_id(named, name), name if named else None, turns)
+
+    def close(self) -> None:
+        """Delete the temporary files."""
+        self._spans.close()
+        self._turns.close()
+
+    def _read_file(self, name: str, files: Checkout) -> None:
+        try:
+            with files.open(name, MOST_TRANSCRIPT) as file:
+                while block := file.read(1 << 20):
+                    self._digest.update(block)
+                file.seek(0)
+                for part in read_parts(file):
+                    if part.problem:
+                        self._add_problem(f"{name}: {part.place} {part.problem}")
+                        self._unread |= part.unread_traces
+                    for span in part.spans:
+                        self._add(observe(span), name)
+        except FileNotFoundError:
+            raise TargetError(f"traces {name}: there is no such file or folder") from None
+        except RefusedFileError as error:
+            raise TargetError(f"traces {name} {error.clause}") from None
+        except OSError as error:
+            raise TargetError(f"traces {name} cannot be read: {error.strerror or type(error).__name__}") from None
+
+    def _add(self, observation: Observation, name: str) -> None:
+        trace = observation.span.trace
+        if len(self._previous) >= MOST_SPANS:
+            raise TargetError(f"traces {name}: more than {MOST_SPANS:,} spans; give fewer files")
+        try:
+            number = self._spans.add(observation)
+        except OverflowError:
+            self._add_problem(f"{name}: a span has a number that is too large")
+            self._unread.add(trace)
+            return
+        self._previous.append(self._traces.get(trace, -1))
+        self._traces[trace] = number
+
+    def _add_problem(self, sentence: str) -> None:
+        self._problem_count += 1
+        if len(self._problems) < _NOTICES:
+            self._problems.append(sentence)
+
+    def _first_problem(self) -> str:
+        return f"; {self._problems[0]}" if self._problems else ""
+
+    def _group_traces(self) -> None:
+        others = ambiguous = 0
+        for trace, last in self._traces.items():
+            found = self._read_trace(trace, last)
+            if found is None:
+                others += 1
+                continue
+            ambiguous += found.several_sessions
+            key = (True, found.session) if found.session is not None else (False, trace)
+            place = (found.turn.start_ns, trace, self._turns.add(found.turn))
+            self._sessions.setdefault(key, []).append(place)
+        longer = 0
+        for places in self._sessions.values():
+            places.sort()
+            longer += len(places) > MOST_TURNS
+        notices = [f"traces: {problem}" for problem in self._problems]
+        if self._problem_count > len(self._problems):
+            notices.append(f"traces: {self._problem_count - len(self._problems):,} more parts could not be read")
+        if others:
+            notices.append(f"traces: {others:,} traces have no span of a model or an agent, and are left out")
+        if ambiguous:
+            notices.append(f"traces: {ambiguous:,} traces name several sessions; each is a conversation by itself")
+        if longer:
+            notices.append(f"traces: of {longer:,} conversations only the first {MOST_TURNS:,} turns are read")
+        self.notices = tuple(notices)
+
+    def _read_trace(self, trace: str, last: int) -> ReadTrace | None:
+        found: list[Observation] = []
+        size, at = 0, last
+        while at >= 0 and len(found) < MOST_TRACE_SPANS and size < MOST_TRACE_BYTES:
+            found.append(self._spans.read(at))
+            size += self._spans.size(at)
+            at = self._previous[at]
+        return read_trace(trace, found[::-1], complete=at < 0 and trace not in self._unread)
+
+
+def _files_of(path: str, files: Checkout) -> Iterator[str]:
+    """Yield a file, or the files in a folder and its subfolders, sorted by name; hidden files are left out.
+
+    Raises:
+        TargetError: the folder cannot be read, or contains no files.
+    """
+    if not (files.folder / path).is_dir():
+        yield path
+        return
+    try:
+        found = files.matching_files(f"{path}/**/*")
+    except OSError as error:
+        clause = error.clause if isinstance(error, RefusedFileError) else f"cannot be read: {error.strerror}"
+        raise TargetError(f"traces {path} {clause}") from None
+    names = [each for each in found if each.suffix.lower() not in _SKIPPED]
+    if not names:
+        raise TargetError(f"traces {path}: the folder has no files of traces")
+    for name in names:
+        yield (Path(path) / name.relative_to(files.folder / path)).as_posix()
+
+
+def _conversation_id(named: bool, name: str) -> str:
+    """Return the id of a conversation: its name, or a digest if the name is no id or could be another trace's id."""
+    if _ID.fullmatch(name) and not (named and (_TRACE_ID.fullmatch(name) or name.startswith("session-"))):
+        return name
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:24]
+    return f"{'session' if named else 'trace'}-{digest}"
+
+
+class _Spool:
+    """Values of one type in a temporary file without a name."""
+
+    def __init__(self, kind: Any) -> None:
+        self._scope = ExitStack()
+        self._file = self._scope.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
+        self._encoder, self._decoder = msgspec.msgpack.Encoder(), msgspec.msgpack.Decoder(kind)
+        self._ends = array("Q", [0])
+
+    def add(self, value: Any) -> int:
+        """Append a value; return its number, from 0."""
+        data = self._encoder.encode(value)
+        self._file.seek(self._ends[-1])
+        self._file.write(data)
+        self._ends.append(self._ends[-1] + len(data))
+        return len(self._ends) - 2
+
+    def size(self, number: int) -> int:
+        """Return the stored size of a value in bytes."""
+        return self._ends[number + 1] - self._ends[number]
+
+    def read(self, number: int) -> Any:
+        """Return the value with a number."""
+        self._file.seek(self._ends[number])
+        return self._decoder.decode(self._file.read(self.size(number)))
+
+    def close(self) -> None:
+        """Delete the file."""
+        self._scope.close()

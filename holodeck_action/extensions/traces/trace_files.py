@@ -1,0 +1,168 @@
+"""Reads the spans of trace files: OTLP as JSON lines or Protocol Buffers."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, BinaryIO
+
+from msgspec import Struct
+
+from holodeck_action.extensions.frameworks.spans.otlp import JSON, MOST_BODY, PROTOBUF, Export, read_export
+from holodeck_action.extensions.frameworks.spans.span import LONGEST_ID, Span
+from holodeck_action.text.foreign import Foreign, ForeignError
+
+_TRACE_ID = re.compile(rb'"trace_?[iI]d"\s*:\s*"([^"\\]{1,200})"')
+_BLANK = b"\xef\xbb\xbf \t\r\n"
+_REST = 65_536
+_LENGTH_SIZE = 4
+_FIRST_FIELD = 0x0A
+"""Tag of the field `resource_spans` of a request: number 1, wire type LEN."""
+
+
+class Part(Struct, frozen=True):
+    """A part of a file.
+
+    Attributes:
+        spans: its spans, with all attributes and events.
+        problem: a clause about what could not be read; empty if everything could.
+        place: the line or the position of the part, for messages.
+        unread_traces: the ids of the traces of spans that could not be read, as far as they are known.
+    """
+
+    spans: tuple[Span, ...] = ()
+    problem: str = ""
+    place: str = ""
+    unread_traces: frozenset[str] = frozenset()
+
+
+def read_parts(file: BinaryIO) -> Iterator[Part]:
+    """Yield the spans of a file, part by part, so that at most one part is in memory."""
+    first = file.read(1)
+    file.seek(0)
+    if first and first[0] == _FIRST_FIELD:
+        yield from _protobuf_parts(file, _read_field)
+    elif first == b"\0":
+        yield from _protobuf_parts(file, _read_prefixed)
+    else:
+        yield from _json_parts(file)
+
+
+def _json_parts(file: BinaryIO) -> Iterator[Part]:
+    number = 0
+    while line := file.readline(MOST_BODY + 1):
+        number += 1
+        place = f"line {number}"
+        if len(line) > MOST_BODY and not line.endswith(b"\n"):
+            traces = _named_traces(line)
+            while (rest := file.readline(_REST)) and not rest.endswith(b"\n"):
+                pass
+            yield Part((), f"has more than {MOST_BODY:,} bytes", place, traces)
+        elif line.strip(_BLANK):
+            yield _json_part(line.strip(_BLANK), place)
+
+
+def _json_part(line: bytes, place: str) -> Part:
+    try:
+        found = read_export(Foreign(line), JSON, "", whole=True)
+    except ForeignError as error:
+        return _read_span_by_span(line, place, str(error))
+    return _part(found, place)
+
+
+def _part(found: Export, place: str) -> Part:
+    problem = f"has {found.unread:,} spans without an id or a time" if found.unread else ""
+    return Part(tuple(span for span, _ in found.spans), problem, place, found.unread_traces)
+
+
+def _read_span_by_span(line: bytes, place: str, problem: str) -> Part:
+    """Read the spans of a request one by one, because one of them makes the whole request invalid."""
+    try:
+        request = Foreign(line).json()
+    except ForeignError:
+        return Part((), problem, place, _named_traces(line))
+    spans: list[Span] = []
+    unread: set[str] = set()
+    for resource in _dicts(request, "resourceSpans"):
+        for scope in _dicts(resource, "scopeSpans"):
+            listed = scope.get("spans")
+            for span in listed if isinstance(listed, list) else ():
+                alone = {"resource": resource.get("resource"), "scopeSpans": [{**scope, "spans": [span]}]}
+                body = json.dumps({"resourceSpans": [alone]}).encode("utf-8", "replace")
+                try:
+                    found = read_export(Foreign(body), JSON, "", whole=True)
+                except ForeignError:
+                    unread |= _named_traces(body)
+                else:
+                    spans += (each for each, _ in found.spans)
+                    unread |= found.unread_traces
+    return Part(tuple(spans), problem, place, frozenset(unread))
+
+
+def _dicts(value: Any, key: str) -> list[dict[str, Any]]:
+    listed = value.get(key) if isinstance(value, dict) else None
+    return [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
+
+
+def _named_traces(data: bytes) -> frozenset[str]:
+    """Return the ids of traces in text that cannot be parsed."""
+    return frozenset(found.decode("utf-8", "replace").lower()[:LONGEST_ID] for found in _TRACE_ID.findall(data))
+
+
+def _protobuf_parts(file: BinaryIO, read_next: Callable[[BinaryIO], bytes | None]) -> Iterator[Part]:
+    while True:
+        place = f"byte {file.tell():,}"
+        try:
+            data = read_next(file)
+            if data is None:
+                return
+            found = read_export(Foreign(data), PROTOBUF, "", whole=True)
+        except _CutError as error:
+            yield Part((), str(error), place)
+            return
+        except ForeignError as error:
+            yield Part((), str(error), place)
+        else:
+            yield _part(found, place)
+
+
+class _CutError(Exception):
+    """The rest of a file cannot be divided into messages; the message is a clause."""
+
+
+def _read_prefixed(file: BinaryIO) -> bytes | None:
+    """Read a request with its length before it, four bytes in network order, as collectors write them to files."""
+    prefix = file.read(_LENGTH_SIZE)
+    if not prefix:
+        return None
+    return _read_exactly(file, int.from_bytes(prefix, "big") if len(prefix) == _LENGTH_SIZE else -1)
+
+
+def _read_field(file: BinaryIO) -> bytes | None:
+    """Read one field `resource_spans`, which is a request by itself."""
+    tag = file.read(1)
+    if not tag:
+        return None
+    if tag[0] != _FIRST_FIELD:
+        raise _CutError("is not OTLP from here on")
+    size = shift = 0
+    head = bytearray(tag)
+    while byte := file.read(1):
+        head += byte
+        size |= (byte[0] & 0x7F) << shift
+        shift += 7
+        if byte[0] < 0x80 or shift > 28:
+            break
+    if head[-1] >= 0x80 or len(head) == 1:
+        raise _CutError("is cut short, or not OTLP from here on")
+    return bytes(head) + _read_exactly(file, size)
+
+
+def _read_exactly(file: BinaryIO, size: int) -> bytes:
+    if not 0 <= size <= MOST_BODY:
+        raise _CutError(f"has a message of more than {MOST_BODY:,} bytes, or is not OTLP from here on")
+    data = file.read(size)
+    if len(data) < size:
+        raise _CutError("is cut short")
+    return data

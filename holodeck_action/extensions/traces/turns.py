@@ -1,0 +1,229 @@
+"""Makes the turn of a conversation from the spans of a trace."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from holodeck_action.extensions.frameworks.instrumentation import filter_attributes, is_relevant_event
+from holodeck_action.extensions.frameworks.spans.conventions import (
+    first_attribute,
+    follows_convention,
+    model_of,
+    parse_text,
+    tool_name,
+    work_kind,
+)
+from holodeck_action.extensions.frameworks.spans.reading import reply_parts
+from holodeck_action.extensions.frameworks.spans.span import Span
+from holodeck_action.extensions.traces.conversations import LONGEST_ATTRIBUTE, MOST_ATTRIBUTES, TraceTurn
+from holodeck_action.extensions.traces.span_texts import message_text, raw_text
+from holodeck_action.text.plain import replace_surrogates
+
+_SESSIONS = ("gen_ai.conversation.id", "session.id", "langfuse.session.id")
+_TAGS = ("tag.tags", "langfuse.trace.tags")
+_MOST_TAGS = 50
+_LONGEST_NAME = 200
+_LARGEST = 1 << 63
+_TEXTS = (
+    "gen_ai.input.", "gen_ai.output.", "gen_ai.prompt", "gen_ai.completion", "gen_ai.system_instructions",
+    "gen_ai.tool.", "gen_ai.retrieval.", "llm.input_messages", "llm.output_messages", "llm.tools", "llm.prompt",
+    "llm.invocation_parameters", "retrieval.", "reranker.", "embedding.", "tool.", "input.", "output.",
+    "resource.telemetry.", "resource.process.",
+)  # fmt: skip
+"""Prefixes of attributes with contents, which are read elsewhere, and of those about the process."""
+
+
+class Observation(Struct, frozen=True):
+    """A span reduced to the data of its turn, with the texts of its input and output.
+
+    `asked` and `answered` are the texts of messages in known forms, `given` and `returned` the values as they are.
+    """
+
+    span: Span
+    session: str | None = None
+    asked: str | None = None
+    answered: str | None = None
+    given: str | None = None
+    returned: str | None = None
+    tags: tuple[str, ...] = ()
+    attributes: Mapping[str, Any] = {}
+
+
+class ReadTrace(Struct, frozen=True):
+    """The turn of a trace, and the session to which it belongs; None if it names no session, or several."""
+
+    turn: TraceTurn
+    session: str | None
+    several_sessions: bool = False
+
+
+def observe(span: Span) -> Observation:
+    """Reduce a span that has all its attributes and events."""
+    return Observation(
+        replace(
+            span,
+            attributes=filter_attributes(span.attributes),
+            events=tuple(event for event in span.events if is_relevant_event(event[0])),
+        ),
+        _read_session(span),
+        _valid_text(message_text(span, "user")),
+        _valid_text(message_text(span, "assistant")),
+        _valid_text(raw_text(span, "user")),
+        _valid_text(raw_text(span, "assistant")),
+        _read_tags(span),
+        _short_attributes(span.attributes),
+    )
+
+
+def read_trace(trace: str, observations: Sequence[Observation], *, complete: bool) -> ReadTrace | None:
+    """Return the turn that a trace is about.
+
+    Args:
+        trace: id of the trace.
+        observations: its spans.
+        complete: whether all its spans could be read; otherwise its tool calls, documents and usage are unknown.
+
+    Returns:
+        The turn; None if no span is about a model, an agent or a tool.
+    """
+    spans = [each.span for each in observations]
+    if not any(map(follows_convention, spans)) and not any(each.asked or each.answered for each in observations):
+        return None
+    tree = _Tree(observations)
+    parts = reply_parts(spans) if complete else {}
+    outer = tree.outermost(lambda each: follows_convention(each.span)) or tree.ordered
+    last = max(outer, key=lambda each: (each.span.end_ns, each.span.start_ns))
+    failed = last.span.error if last.answered is None and last.returned is None else None
+    sessions = {each.session for each in tree.outermost(lambda each: each.session is not None)}
+    by_start, by_end = tree.ordered, tree.ordered_by_end
+    models = [each.span for each in by_start if work_kind(each.span) == "model"]
+    answers = _first(each.answered for each in by_end) or _first(each.returned for each in by_end)
+    turn = TraceTurn(
+        trace=trace,
+        start_ns=min(each.span.start_ns for each in outer),
+        end_ns=last.span.end_ns,
+        input=_first(each.asked for each in by_start) or _first(each.given for each in by_start),
+        output=answers if failed is None else None,
+        error=failed,
+        tool_calls=_tuple(parts.get("tool_invocations")),
+        retrieved=_tuple(parts.get("retrieved_chunks")),
+        usage=_tuple(parts.get("usage")),
+        model=parts.get("model"),
+        models=tuple(dict.fromkeys(name for span in models if (name := model_of(span)))),
+        tools=_tool_names(parts, spans),
+        tags=tuple(dict.fromkeys(tag for each in by_start for tag in each.tags))[:_MOST_TAGS],
+        attributes=_merge_attributes(by_start),
+    )
+    several = len(sessions) > 1
+    return ReadTrace(turn, next(iter(sessions)) if len(sessions) == 1 else None, several)
+
+
+def _merge_attributes(observations: Iterable[Observation]) -> dict[str, Any]:
+    """Return the attributes of spans; those of the first span that has them."""
+    found: dict[str, Any] = {}
+    for each in observations:
+        for key, value in each.attributes.items():
+            if len(found) < MOST_ATTRIBUTES:
+                found.setdefault(key, value)
+    return found
+
+
+def _tool_names(parts: Mapping[str, Any], spans: Iterable[Span]) -> tuple[str, ...]:
+    called = [call["name"] for call in parts.get("tool_invocations") or ()]
+    called += [tool_name(span) for span in spans if work_kind(span) == "tool"]
+    return tuple(dict.fromkeys(name[:_LONGEST_NAME] for name in called))
+
+
+def _tuple(values: Any) -> tuple[Mapping[str, Any], ...] | None:
+    return None if values is None else tuple(map(_plain, values))
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON: texts of spans may contain Python values, half surrogate pairs, and huge numbers."""
+    if isinstance(value, str):
+        return replace_surrogates(value)
+    if isinstance(value, Mapping):
+        return {replace_surrogates(str(key)): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_plain(item) for item in value]
+    fits = abs(value) < _LARGEST if isinstance(value, int | float) else value is None
+    return value if fits else replace_surrogates(str(value))
+
+
+def _valid_text(text: str | None) -> str | None:
+    return None if text is None else replace_surrogates(text)
+
+
+def _first(texts: Iterable[str | None]) -> str | None:
+    return next((text for text in texts if text is not None), None)
+
+
+def _read_session(span: Span) -> str | None:
+    session = first_attribute(span, _SESSIONS)
+    named = isinstance(session, str | int) and not isinstance(session, bool) and str(session).strip() != ""
+    return replace_surrogates(str(session))[:LONGEST_ATTRIBUTE] if named else None
+
+
+def _read_tags(span: Span) -> tuple[str, ...]:
+    tags = parse_text(first_attribute(span, _TAGS))
+    listed = tags if isinstance(tags, list) else [tags]
+    return tuple(tag.strip()[:_LONGEST_NAME] for tag in listed if isinstance(tag, str) and tag.strip())[:_MOST_TAGS]
+
+
+def _short_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in attributes.items():
+        if name.startswith(_TEXTS) or len(name) > _LONGEST_NAME or len(found) >= MOST_ATTRIBUTES:
+            continue
+        if isinstance(value, str):
+            fits = len(value) <= LONGEST_ATTRIBUTE
+        else:
+            fits = isinstance(value, int | float) and math.isfinite(value) and abs(value) < _LARGEST
+        if fits:
+            found[name] = value
+    return found
+
+
+class _Tree:
+    """The spans of a trace by their depth. A cycle of parents counts as part of the root."""
+
+    def __init__(self, observations: Sequence[Observation]) -> None:
+        self._by_id = {each.span.id: each for each in observations}
+        self._depths: dict[str, int] = {}
+        for name in self._by_id:
+            self._measure(name)
+        unique = self._by_id.values()
+        self.ordered = sorted(unique, key=lambda each: (self._depth(each), each.span.start_ns, each.span.id))
+        self.ordered_by_end = sorted(unique, key=lambda each: (self._depth(each), -each.span.end_ns, each.span.id))
+
+    def _depth(self, observation: Observation) -> int:
+        return self._depths[observation.span.id]
+
+    def _measure(self, name: str) -> None:
+        path: dict[str, None] = {}
+        at: str | None = name
+        while at is not None and at in self._by_id and at not in self._depths and at not in path:
+            path[at] = None
+            at = self._by_id[at].span.parent
+        depth = self._depths.get(at, -1) if at is not None else -1
+        for each in reversed(path):
+            depth += 1
+            self._depths[each] = depth
+
+    def outermost(self, is_wanted: Any) -> list[Observation]:
+        """Return the wanted spans without a wanted ancestor, in the order of depth and start."""
+        inside: dict[str, bool] = {}
+        found = []
+        for each in self.ordered:
+            parent = each.span.parent if each.span.parent in inside else None
+            covered = parent is not None and inside[parent]
+            wanted = is_wanted(each)
+            if wanted and not covered:
+                found.append(each)
+            inside[each.span.id] = covered or wanted
+        return found
