@@ -99,7 +99,11 @@ def openinference(trace: str, question: str, answer: str, *, session: str, at: f
         )
     }
     documents = {"retrieval.documents.0.document.id": "d1", "retrieval.documents.0.document.content": "Open at nine."}
-    model = {"openinference.span.kind": "LLM", "llm.model_name": "claude-4", "llm.provider": "anthropic"}
+    model: dict[str, object] = {
+        "openinference.span.kind": "LLM",
+        "llm.model_name": "claude-4",
+        "llm.provider": "anthropic",
+    }
     model |= {"llm.token_count.prompt": 50, "llm.token_count.completion": 5}
     model |= {
         "llm.input_messages.0.message.role": "user",
