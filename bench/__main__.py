@@ -1,6 +1,6 @@
 """Runs all benchmarks, one after the other: `make bench`."""
 
-from bench import case_tables, comparisons, goals, judges, metrics, recorded, runs, startup, wire
+from bench import case_tables, certain, comparisons, goals, judges, metrics, recorded, runs, startup, wire
 
 startup.main()
 recorded.main()
@@ -10,4 +10,5 @@ wire.main()
 metrics.main([], standalone_mode=False)
 judges.main()
 comparisons.main()
+certain.main()
 goals.main([], standalone_mode=False)

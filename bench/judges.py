@@ -49,8 +49,8 @@ _SIX = {
 }
 
 
-def plain_truths(count: int) -> list[Truth]:
-    """Return truths for which every case takes the same number of calls."""
+def plain_truths(count: int, failing: int | None = None) -> list[Truth]:
+    """Return truths for which every case takes the same number of calls; `failing` is the index of a bad answer."""
     return [
         Truth(
             number,
@@ -60,8 +60,8 @@ def plain_truths(count: int) -> list[Truth]:
             chunk_statements=(("yes",),),
             chunk_verdicts=("yes",),
             sentence_verdicts=("yes",),
-            score=8,
-            alternatives={"8": 0.75, "9": 0.25},
+            score=1 if number == failing else 8,
+            alternatives={"1": 1.0} if number == failing else {"8": 0.75, "9": 0.25},
         )
         for number in range(count)
     ]
@@ -69,7 +69,7 @@ def plain_truths(count: int) -> list[Truth]:
 
 def serve(kind: str, count: int, latency_s: float) -> None:
     """Serve the model under test and the judge until standard input ends."""
-    truths = some_truths(count) if kind == "mixed" else plain_truths(count)
+    truths = some_truths(count) if kind == "mixed" else plain_truths(count, None if kind == "plain" else int(kind))
     judge = Judge(*truths)
 
     def answer(request: Request) -> Answer:
@@ -85,7 +85,7 @@ def serve(kind: str, count: int, latency_s: float) -> None:
 
 
 def judge_server(kind: str, count: int, latency_s: float = 0.0) -> AbstractContextManager[Server]:
-    """Run the judge's server in its own process; `kind` is the kind of truths, plain or mixed."""
+    """Run the judge's server in its own process; `kind` is plain, mixed or the index of a bad answer."""
     return run_server("bench.judges", "serve", kind, str(count), str(latency_s))
 
 
