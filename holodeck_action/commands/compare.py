@@ -14,11 +14,12 @@ from holodeck_action.decide.compare.comparing import NO_DIGESTS, Digests, compar
 from holodeck_action.decide.compare.comparison_report import ComparisonReport, report_comparison
 from holodeck_action.decide.survey import judge_cases
 from holodeck_action.github.job import page_links
-from holodeck_action.record.base_results import parse_base_results
+from holodeck_action.record.base_results import NO_BASE, parse_base_results
 from holodeck_action.record.canonical import record_digest
 from holodeck_action.record.disk import DISK
 from holodeck_action.record.record import BaseRun, Record
 from holodeck_action.record.result_files import Results, read_results
+from holodeck_action.record.stored_cases import RecordError
 from holodeck_action.reports.comparison_page import render_comparison
 from holodeck_action.reports.conclusion import conclude
 from holodeck_action.reports.page.viewer import View, render_page
@@ -100,7 +101,8 @@ def compare_runs(options: CompareOptions, caller: Caller) -> ComparisonReport:
         pairs of answers could not be judged.
 
     Raises:
-        ConfigurationError: a file is not a record, the history lacks a run, settings contradict each other, or the
+        ConfigurationError: a file is not a record, the base stopped when its exit code was certain, the history lacks
+            a run, settings contradict each other, or the
             report cannot be written.
     """
     return compare_results(*read_runs(options, caller), options, caller)
@@ -175,4 +177,6 @@ def read_runs(options: CompareOptions, caller: Caller) -> tuple[Results, Results
         for path in named:
             other = next((results.record for results in found.values()), None)
             found[path] = parse_base_results(history.results(str(path), other), f"{options.history}: {path}").results
+    if found[options.base].record.certain is not None:
+        raise RecordError(f"{options.base}: {NO_BASE}; give the results.json of a run that asked all cases first")
     return found[options.base], found[head]

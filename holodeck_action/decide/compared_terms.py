@@ -91,7 +91,9 @@ class TermsTally:
             return
         self._note_metrics(before, self._metric_names[0])
         own = self._own_cases.get(before.id, before)
-        if self._base_terms_known and (now.trials or self._head.run.shard is None):
+        # A shard, or a run that stopped when its exit code was certain, lacks cases on purpose.
+        whole = self._head.run.shard is None and self._head.certain is None
+        if self._base_terms_known and (now.trials or whole):
             # Equal content needs no comparison of texts.
             content = own.content_hash != now.content_hash
             terms = recorded_terms(now, content=content)

@@ -120,6 +120,14 @@ def test_cases_that_failed_on_the_base_come_first_and_a_stopped_run_is_no_base(p
         "is of a run that stopped when its exit code was certain, so not all of its cases count; "
         "give the results.json of a run that asked all cases"
     )
+    refused = project.run("compare", "out/results.json", "base/results.json")
+    assert refused.code == 2
+    assert refused.errors[0].startswith("out/results.json: is of a run that stopped when its exit code was certain")
+    # The other way round, the cases that count are compared.
+    compared = project.run("compare", "base/results.json", "out/results.json")
+    assert compared.code == 3
+    assert "INCOMPLETE: no compared case got worse than on the base" in compared.stdout
+    assert not [output for output in (finished.stdout, compared.stdout) if "Unlike the base" in output]
 
 
 def test_flaky_cases_of_the_history_come_before_others(project: Project) -> None:
