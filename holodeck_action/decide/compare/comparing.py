@@ -153,7 +153,7 @@ def _judged_pairs(
         return {}
     targets = tuple(record.provenance.target for record in records)
     found: Mapping[str, tuple[MetricComparison, Preference]] = registry.resolve(pairs.summarise)(
-        ((each.base, each.head) for each in cases),
+        (each.whole for each in cases),
         targets,
         margin,
         gates=gates.min_win_rate_lower_bound is not None,

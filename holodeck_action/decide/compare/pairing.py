@@ -26,12 +26,14 @@ class SameCase:
     Attributes:
         base: the case in the base.
         head: the case in the head.
+        whole: the case in base and head with all turns.
         base_evaluations: one evaluation of each metric on each turn of the base, a completed one if possible.
         head_evaluations: one evaluation of each metric on each turn of the head, a completed one if possible.
     """
 
     base: CaseRecord
     head: CaseRecord
+    whole: tuple[CaseRecord, CaseRecord]
     base_evaluations: Mapping[TurnMetric, Evaluation] = field(init=False)
     head_evaluations: Mapping[TurnMetric, Evaluation] = field(init=False)
 
@@ -61,8 +63,8 @@ def same_case(base: CaseRecord, head: CaseRecord) -> SameCase:
     since they have the evaluations.
     """
     if base.user is None or head.user is None:
-        return SameCase(base, head)
-    return SameCase(_with_last_turns(base, base.user), _with_last_turns(head, head.user))
+        return SameCase(base, head, (base, head))
+    return SameCase(_with_last_turns(base, base.user), _with_last_turns(head, head.user), (base, head))
 
 
 def _with_last_turns(case: CaseRecord, user: SimulatedUser) -> CaseRecord:

@@ -12,6 +12,7 @@ from holodeck_action.record.stored_cases import MappedCases
 
 Evaluations = Mapping[tuple[str, int], Sequence[Evaluation]]
 """Evaluations of the last turn of a trial, by the case's id in the record and the trial's index."""
+_CONFIRMS = "trials that confirm a regression are not compared"
 
 
 def with_evaluations(record: Record, found: Evaluations) -> Record:
@@ -26,17 +27,20 @@ def with_evaluations(record: Record, found: Evaluations) -> Record:
 def skip_pairs(record: Record, reason: str) -> Record:
     """Return a record in which every metric that compares two answers is skipped, for a reason."""
 
-    def skip(each: Evaluation) -> Evaluation:
-        if each.criteria.kind != PREFERENCE or each.status == "skipped":
-            return each
-        return replace(each, status="skipped", score=None, explanation=reason, error=None, metadata={})
+    def change(case: CaseRecord) -> CaseRecord:
+        skipped = tuple(_skip(trial, reason) for trial in case.trials)
+        return replace(case, trials=skipped, confirmation=tuple(_skip(trial, reason) for trial in case.confirmation))
+
+    return _map_cases(record, change)
+
+
+def skip_confirmations(record: Record) -> Record:
+    """Return a record whose trials that confirm a regression skip these metrics."""
 
     def change(case: CaseRecord) -> CaseRecord:
-        return replace(
-            case,
-            trials=tuple(_map_last(trial, skip) for trial in case.trials),
-            confirmation=tuple(_map_last(trial, skip) for trial in case.confirmation),
-        )
+        if not case.confirmation:
+            return case
+        return replace(case, confirmation=tuple(_skip(trial, _CONFIRMS) for trial in case.confirmation))
 
     return _map_cases(record, change)
 
@@ -46,11 +50,16 @@ def _map_cases(record: Record, change: Callable[[CaseRecord], CaseRecord]) -> Re
     return replace(record, cases=tuple(map(change, cases)) if isinstance(cases, tuple) else MappedCases(cases, change))
 
 
-def _map_last(trial: TrialRecord, change: Callable[[Evaluation], Evaluation]) -> TrialRecord:
+def _skip(trial: TrialRecord, reason: str) -> TrialRecord:
+    def skip(each: Evaluation) -> Evaluation:
+        if each.criteria.kind != PREFERENCE or each.status == "skipped":
+            return each
+        return replace(each, status="skipped", score=None, explanation=reason, error=None, metadata={})
+
     if not trial.turns:
         return trial
     *earlier, last = trial.turns
-    return replace(trial, turns=(*earlier, replace(last, evaluations=tuple(map(change, last.evaluations)))))
+    return replace(trial, turns=(*earlier, replace(last, evaluations=tuple(map(skip, last.evaluations)))))
 
 
 def _put(trial: TrialRecord, found: Sequence[Evaluation]) -> TrialRecord:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import replace as with_result
@@ -14,11 +12,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holodeck_action.decide.compare.pairing import case_difference
-from holodeck_action.extensions.preference.evaluations import skip_pairs, with_evaluations
+from holodeck_action.extensions.preference.evaluations import skip_confirmations, skip_pairs, with_evaluations
 from holodeck_action.llm.calls import sum_usages
 from holodeck_action.metrics.base import EvaluationResult
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.record.evaluation import PREFERENCE, Evaluation
+from holodeck_action.record.pair_texts import compared_text, compares_conversations, digest_of_text, question_text
 from holodeck_action.record.record import CaseRecord, Record, TrialRecord
 from holodeck_action.record.stored_cases import case_ids
 from holodeck_action.run.trials import SYSTEM_CLOCK
@@ -40,7 +39,7 @@ async def judge_pairs(ready: OpenSuite, head: Record, base: Record | None, stop:
     """Return the run's record with a verdict on each pair of answers: trial i of this run with trial i of the base.
 
     An evaluation that fails, such as one without an answer of the base, counts against completeness. If the run is
-    stopped, pairs that are not judged yet stay without a verdict.
+    stopped, pairs that are not judged yet stay without a verdict. Trials that confirm a regression are not judged.
 
     Args:
         ready: the suite whose metrics and judges apply, with its judges.
@@ -66,7 +65,7 @@ async def judge_pairs(ready: OpenSuite, head: Record, base: Record | None, stop:
         work.cancel()
         stopped.cancel()
         await asyncio.gather(work, stopped, return_exceptions=True)
-    judged = with_evaluations(head, found)
+    judged = skip_confirmations(with_evaluations(head, found))
     return judged if stop.reason is None or judged.ended_early is not None else judged.with_end(stop.reason)
 
 
@@ -121,26 +120,26 @@ class _Judging:
         if skipped is not None:
             return _of_turn(writer.write_skipped(planned, skipped), trial)
         assert other is not None
-        sees = spec.config.sees_conversation
-        answer = judged_text(trial, conversation=sees)
+        whole = compares_conversations(case, sees="conversation" if spec.config.sees_conversation else "turn")
+        answer = compared_text(trial, conversation=whole)
         if answer is None:
             return _of_turn(writer.write_pending(planned, "not evaluated: there is no answer in this run"), trial)
         against = next((each for each in other.trials if each.index == trial.index), None)
-        before = None if against is None else judged_text(against, conversation=sees)
+        before = None if against is None else compared_text(against, conversation=whole)
         if before is None:
             done: JobResult[EvaluationResult] = JobResult(None, _no_answer(against), None)
         elif answer == before:
             done = JobResult(EvaluationResult(0.5, reasoning=_IDENTICAL, metric_name=PREFERENCE), None, 0.0)
             done = _with_facts(done, 0, (before, answer), identical=True)
         else:
-            done = await self._ask_both_orders(spec, trial, before, answer)
+            done = await self._ask_both_orders(spec, trial, question_text(case, trial), before, answer)
         return _of_turn(writer.write_result(planned, done), trial)
 
     async def _ask_both_orders(
-        self, spec: MetricSpec, trial: TrialRecord, before: str, answer: str
+        self, spec: MetricSpec, trial: TrialRecord, question: str, before: str, answer: str
     ) -> JobResult[EvaluationResult]:
         turn = trial.turns[-1]
-        shown: dict[str, Any] = {"input": turn.input}
+        shown: dict[str, Any] = {"input": question}
         if turn.ground_truth is not None and getattr(spec.config, "expected_answer", True):
             shown["expected_output"] = turn.ground_truth
         # Tasks: each evaluation has its own context.
@@ -243,29 +242,9 @@ def _no_answer(trial: TrialRecord | None) -> EvaluationError:
     return EvaluationError(f"the base has no answer to compare with: {why}", code="base_failed")
 
 
-def judged_text(trial: TrialRecord, *, conversation: bool) -> str | None:
-    """Return the part of a trial that the judge sees: its last answer or its messages as JSON, None if in error."""
-    if trial.error is not None or not trial.turns or any(turn.error is not None for turn in trial.turns):
-        return None
-    last = trial.turns[-1]
-    if last.response is None or not conversation or len(trial.turns) == 1:
-        return last.response
-    said = [
-        {"role": role, "content": text}
-        for turn in trial.turns
-        for role, text in (("user", turn.input), ("assistant", turn.response or ""))
-    ]
-    return json.dumps(said, ensure_ascii=False, indent=1)
-
-
 def _of_turn(evaluation: Evaluation, trial: TrialRecord) -> Evaluation:
     """Return an evaluation with the event and the time of the turn's other evaluations."""
     others = trial.turns[-1].evaluations if trial.turns else ()
     if not others:
         return evaluation
     return replace(evaluation, target_event_id=others[0].target_event_id, timestamp=others[0].timestamp)
-
-
-def digest_of_text(text: str) -> str:
-    """Return the SHA-256 of a text, in hex."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

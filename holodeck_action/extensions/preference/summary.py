@@ -12,8 +12,8 @@ from holodeck_action.decide.compare.comparison import MetricComparison, Preferen
 from holodeck_action.decide.compare.differences import PairedValues, difference
 from holodeck_action.decide.compare.paired_statistics import score_interval_of
 from holodeck_action.decide.statistics import MIN_SAMPLE, WeightedValues, wilson_lower_bound
-from holodeck_action.extensions.preference.judging import digest_of_text, judged_text
 from holodeck_action.record.evaluation import PREFERENCE, Evaluation
+from holodeck_action.record.pair_texts import compared_text, compares_conversations, digest_of_text, sees_of
 from holodeck_action.record.record import CaseRecord, TrialRecord
 
 _MAKERS = {
@@ -79,7 +79,7 @@ class _Tally:
         texts = {trial.index: trial for trial in base.trials}
         for trial, each in judged:
             facts = each.metadata.get(PREFERENCE)
-            if each.status != "completed" or facts is None or not _is_of(facts, each, texts.get(trial.index)):
+            if each.status != "completed" or facts is None or not _is_of(facts, each, base, texts.get(trial.index)):
                 self.missing += 1
                 continue
             values.append(facts["value"])
@@ -139,10 +139,10 @@ class _Tally:
         )
 
 
-def _is_of(facts: Mapping[str, Any], evaluation: Evaluation, base: TrialRecord | None) -> bool:
-    """Return whether a verdict is about the answer of this base."""
-    conversation = evaluation.criteria.settings.get("sees") == "conversation"
-    text = None if base is None else judged_text(base, conversation=conversation)
+def _is_of(facts: Mapping[str, Any], evaluation: Evaluation, case: CaseRecord, base: TrialRecord | None) -> bool:
+    """Return whether a verdict is about the answer of this base; `case` is the base's."""
+    whole = compares_conversations(case, sees=sees_of(evaluation))
+    text = None if base is None else compared_text(base, conversation=whole)
     return text is not None and digest_of_text(text) == facts["base_digest"]
 
 
