@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from holodeck_action.github.rest.stored_objects import TreeEntry
     from holodeck_action.reports.page.viewer_index import Links
 
-_PUBLIC_API_URL = "https://api.github.com"
+PUBLIC_API_URL = "https://api.github.com"
 _NO_TOKEN = "there is no token: leave the input github-token to its default, or set GITHUB_TOKEN"  # noqa: S105
 
 
@@ -34,6 +34,19 @@ def page_links(environ: Mapping[str, str]) -> Links:
         return NO_LINKS
     home = f"{server}/{repository}"
     return Links(home, f"{home}/actions/runs/{run}" if run.isdecimal() else None)
+
+
+def event_permission(environ: Mapping[str, str], *, accepted: bool) -> CodeAllowed:
+    """Return the permission to run code of a checkout that the event alone gives; GitHub is not called.
+
+    Raises:
+        CodeRefusedError: the job has secrets, and the code is or may be a fork's.
+    """
+    if environ.get("GITHUB_ACTIONS") != "true":
+        return CodeAllowed(LOCAL_ORIGIN)
+    from holodeck_action.github.event import event_destination
+
+    return CodeAllowed(event_destination(environ).origin, accepted)
 
 
 class Job:
@@ -90,7 +103,7 @@ class Job:
                 raise ApiError(_NO_TOKEN, "invalid", None)
             if not is_repository(repository):
                 raise ApiError("the repository is unknown: set GITHUB_REPOSITORY", "invalid", None)
-            address = self.environ.get("GITHUB_API_URL") or _PUBLIC_API_URL
+            address = self.environ.get("GITHUB_API_URL") or PUBLIC_API_URL
             self._apis[repository] = connect(self.token, address, repository, pause=self.pause)
         return self._apis[repository]
 

@@ -52,6 +52,9 @@ from holodeck_action.workers.pool import WorkerPool
 if TYPE_CHECKING:
     from holodeck_action.run.stored import StoredRun
 
+REFUSED = "a run would be refused here: "
+"""The beginning of a note about a missing requirement."""
+
 
 class PreparedSuite(LoadedSuite, frozen=True, kw_only=True):
     """A suite that is ready to run.
@@ -231,7 +234,7 @@ def check_targets(suites: Sequence[LoadedSuite], context: SuiteContext) -> tuple
         without_base = baseline_problem(baseline, suite.policy.gates, compared=baseline.source is not None)
         reasons += () if without_base is None else (" ".join(without_base),)
         reasons += tuple(each for each in lacking if not any(reason in each for reason in reasons))
-        refused = (f"a run would be refused here: {reason}" for reason in reasons)
+        refused = (f"{REFUSED}{reason}" for reason in reasons)
         notes.append(tuple(map(redactor.text, (*silence, *refused))))
     if lines:
         raise ConfigurationError(with_lines(lines, suites))

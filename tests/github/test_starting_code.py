@@ -227,9 +227,10 @@ COMMANDS: Mapping[str, tuple[str, ...]] = {
     "history import": ("out", "--into", "past"),
     "schema": ("agent",),
     "test": ("agent.yaml",),
+    "doctor": ("agent.yaml",),
 }
 """Each command of the program, with arguments that let it do its work."""
-SUITES = ("run", "validate", "rejudge", "calibrate")
+SUITES = ("run", "validate", "rejudge", "calibrate", "doctor")
 """Those that open a suite."""
 
 
@@ -285,8 +286,9 @@ def test_it_does_not_start_where_secrets_are(job: Job, plant: Plant) -> None:
         finished = job.run(FORK, *name.split(), *given)
         assert not job.trace.exists(), name
         if starts or name in (*SUITES, "test"):
-            assert (finished.code, REFUSED in finished.stderr) == (2, True), (name, finished.stderr)
-            assert "`--allow-unsafe-forks` (in a workflow step" in finished.stderr
+            said = finished.stdout if name == "doctor" else finished.stderr
+            assert (finished.code, REFUSED in said) == (2, True), (name, said)
+            assert "`--allow-unsafe-forks` (in a workflow step" in said
         else:
             assert "so nothing was evaluated" not in finished.stderr, name
 
@@ -358,8 +360,9 @@ def test_whoever_has_read_about_it_can_let_each_start(job: Job, plant: Plant) ->
 @pytest.mark.parametrize("name", [*SUITES, "import"])
 def test_each_command_that_starts_code_takes_the_option(job: Job, name: str) -> None:
     arguments = ("promptfoo", "promptfooconfig.yaml", "--prove") if name == "import" else COMMANDS[name]
-    found = [job.run(FORK, name, *arguments, *flags).stderr for flags in ((), ("--allow-unsafe-forks",))]
-    assert [REFUSED in text for text in found] == [True, False], found
+    found = [job.run(FORK, name, *arguments, *flags) for flags in ((), ("--allow-unsafe-forks",))]
+    said = [finished.stdout if name == "doctor" else finished.stderr for finished in found]
+    assert [REFUSED in text for text in said] == [True, False], found
 
 
 @pytest.mark.parametrize(("repository", "code"), [(REPOSITORY, 0), ("mallory/shop", 2), (None, 2)])

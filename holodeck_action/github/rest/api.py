@@ -108,6 +108,13 @@ class Api:
     ) -> None:
         self.close()
 
+    def user_permissions(self) -> Mapping[str, bool]:
+        """Return the rights of the token's user in the repository, such as `push`; empty if GitHub does not list them.
+
+        The token itself may have fewer rights.
+        """
+        return self._one("GET", "", objects.user_permissions)
+
     def pull(self, number: int) -> Pull:
         """Return a pull request."""
         return self._one("GET", f"/pulls/{number:d}", objects.pull)

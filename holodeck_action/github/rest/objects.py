@@ -143,6 +143,13 @@ def pull(data: Any) -> Pull:
     )
 
 
+def user_permissions(data: Any) -> dict[str, bool]:
+    """Read the permissions of the token's user in a repository; empty if the repository has none."""
+    object_id(data)
+    found = optional_field(data, "permissions", dict) or {}
+    return {str(name): given is True for name, given in found.items()}
+
+
 def comment(data: Any) -> Comment:
     """Read a comment on a pull request, a review, or an inline comment of a review."""
     # Whoever deletes an account leaves comments that have no author.

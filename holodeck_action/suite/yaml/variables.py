@@ -54,6 +54,11 @@ def substitute(text: str, environ: Mapping[str, str]) -> Substitution:
     return Substitution(_REFERENCE.sub(replace, text), tuple(values), tuple(dict.fromkeys(unset)))
 
 
+def referenced_names(text: str) -> frozenset[str]:
+    """Return the names of the variables that a text refers to, with or without a default."""
+    return frozenset(match[1] for match in _REFERENCE.finditer(text) if match[1] is not None)
+
+
 class Environment(Struct, frozen=True):
     """The variables that a suite may use.
 

@@ -1,0 +1,1 @@
+"""What this installation, its job and its suites have and lack."""

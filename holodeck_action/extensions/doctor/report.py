@@ -1,0 +1,74 @@
+"""Implements `doctor`: collects the findings, redacts them, and prints them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from holodeck_action.decide.exit_codes import ExitCode
+from holodeck_action.github.job import event_permission
+from holodeck_action.record.serialization import to_json
+from holodeck_action.run.caller import Caller
+from holodeck_action.run.loading import LoadedSuite, redactor_of_loaded
+from holodeck_action.run.options.request import permissions_from
+from holodeck_action.text.plain import one_line
+
+_MAX_LINE = 2000
+"""Maximum characters of a printed line."""
+
+
+class Finding(Struct, frozen=True):
+    """One fact.
+
+    Attributes:
+        about: the installation, the job, or the path of a suite.
+        subject: the fact's subject, such as `extras`.
+        state: `problem` if a suite cannot run because of it, `note` if something may be missing, `unknown` if it cannot
+            be known.
+        text: the fact, with a remedy if something is missing.
+        details: the fact as JSON values, for programs.
+    """
+
+    about: str
+    subject: str
+    state: Literal["ok", "note", "unknown", "problem"]
+    text: str
+    details: Mapping[str, Any] = {}
+
+
+def examine(given: Mapping[str, Any], caller: Caller) -> int:
+    """Print what the installation, the job and the suites have and lack; return 2 if a suite cannot run here, else 0.
+
+    Args:
+        given: `suites`, `online`, `as_json`, `env_file`, `requirements` and the permissions of the command line (see
+            `permissions_from`).
+        caller: gets the findings on standard output.
+    """
+    from holodeck_action.extensions.doctor.installation import examine_installation
+    from holodeck_action.extensions.doctor.job import examine_job
+    from holodeck_action.extensions.doctor.suites import examine_suites
+
+    allowed = permissions_from(given)
+    offline = None if given["online"] else lambda: event_permission(caller.environ, accepted=allowed.unsafe_forks)
+    context = caller.suite_context(given["env_file"], allowed, given["requirements"], permission=offline)
+    findings = [*examine_installation(caller.environ), *examine_job(caller, online=given["online"])]
+    loaded: list[LoadedSuite] = []
+    for pattern in given["suites"]:
+        suites, found = examine_suites(pattern, context, online=given["online"])
+        loaded += suites
+        findings += found
+    findings = redactor_of_loaded(loaded, caller.environ).value(findings)
+    runnable = all(finding.state != "problem" for finding in findings)
+    if given["as_json"]:
+        caller.stdout.write(to_json({"runnable": runnable, "findings": findings}, indent=2).decode() + "\n")
+    else:
+        before = ""
+        for finding in findings:
+            if finding.about != before:
+                caller.stdout.write(("\n" if before else "") + f"{one_line(finding.about, _MAX_LINE)}\n")
+                before = finding.about
+            text = one_line(f"{finding.subject}: {finding.text}", _MAX_LINE)
+            caller.stdout.write(f"  {finding.state:<8} {text}\n")
+    return ExitCode.PASSED if runnable else ExitCode.CONFIGURATION
