@@ -16,7 +16,7 @@ from random import Random
 
 import click
 
-from bench import confirmations
+from bench import confirmations, races
 from bench.pages import DOCS, markdown_table, replace_table
 from holodeck_action.decide.compare.comparison import SIGNIFICANT
 from holodeck_action.decide.compare.differences import PairedValues, classify_differences, difference
@@ -207,14 +207,18 @@ TABLES = {
     "gates": (GATES, gate_rows),
     "intervals": (INTERVALS, interval_rows),
     "confirmations": (confirmations.HEADS, confirmations.rows),
+    "races": (races.DROPS_HEADS, races.drops_rows),
+    "race calls": (races.CALLS_HEADS, races.calls_rows),
 }
 
 
 @click.command()
 @click.option("--write", is_flag=True, help="Renew the tables of docs/statistics.md.")
-def main(write: bool) -> None:
+@click.option("--table", "chosen", multiple=True, type=click.Choice([*TABLES]), help="Only this table; repeat it.")
+def main(write: bool, chosen: tuple[str, ...]) -> None:
     """Simulate gates and intervals."""
-    for name, (heads, rows) in TABLES.items():
+    for name in chosen or TABLES:
+        heads, rows = TABLES[name]
         text = markdown_table(heads, rows())
         if not write:
             click.echo(text)
