@@ -209,6 +209,46 @@ def open_all(
     return suites
 
 
+def open_siblings(
+    prepared: Sequence[PreparedSuite],
+    folders: Sequence[GivenPath | None],
+    shared_budget: Budget | None,
+    *,
+    resume: bool,
+    extra_inputs: Sequence[Mapping[str, Any]],
+) -> list[OpenSuite]:
+    """Open variants of one suite that run at the same time over one wire, with one budget.
+
+    Args:
+        prepared: the variants. The first decides the settings of the wire and the budget.
+        folders: the folder for each variant's results; None to write no files.
+        shared_budget: a further budget of all variants together.
+        resume: whether to read the journals of interrupted runs.
+        extra_inputs: inputs that a variant's trials depend on, in addition to the suite's files and target.
+
+    Raises:
+        ConfigurationError: the problems of all variants.
+    """
+    suites: list[OpenSuite] = []
+    redactor, receivers = redactor_of(*prepared), Receivers()
+    problems: list[str | Located] = []
+    for item, folder, more in zip(prepared, folders, extra_inputs, strict=True):
+        head = suites[0] if suites else None
+        try:
+            suites.append(_open(item, redactor, shared_budget, receivers, head))
+            if folder is not None:
+                suites[-1] = _attach_folder(suites[-1], folder, more, resume=resume)
+        except TargetError as error:
+            wrong = target_problems(item.suite, item.shown, str(error), error.problems, written=item.written)
+            problems += (map_texts(problem, redactor.text) for problem in wrong)
+        except JournalError as error:
+            problems.append(redactor.text(str(error)))
+    if problems:
+        asyncio.run(close_all(suites))
+        raise ConfigurationError(list(dict.fromkeys(with_lines(problems, prepared))))
+    return suites
+
+
 def redactor_of(*prepared: PreparedSuite) -> Redactor:
     """Return a redactor that masks the secrets of suites in everything that their run stores or shows."""
     return Redactor({secret for item in prepared for secret in secrets_of(item.suite, item.environ, item.target)})

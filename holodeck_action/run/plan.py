@@ -92,7 +92,7 @@ def _plan_lines(prepared: Sequence[PreparedSuite], flags: Flags, searches: PlanS
     needed: list[_MinUse] = []
     together: list[_MinUse] = []
     for at, item in enumerate(prepared):
-        if item.graded_by is None:
+        if item.graded_by is None or at == 0:
             head, together = item, []
         online = item.settings.calls.mode != "replay"
         found = estimate_own(item) if online and isinstance(item.target, ModelTarget) else None

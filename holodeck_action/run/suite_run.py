@@ -60,6 +60,8 @@ class RunPlan(Struct, frozen=True):
         workflow_job: the workflow and job of this run, for the record.
         order: positions of the cases that this run asks, in order; the run ends when its exit code is certain. None to
             ask all cases in the order of the suite.
+        counting: function that returns the positions of the cases that count, when the run has ended; its `stop` then
+            ends a run with an `order`, not the certainty of its exit code. None if all cases count.
         certain: how the run whose answers are graded again ended; None if all of its cases count.
     """
 
@@ -78,6 +80,7 @@ class RunPlan(Struct, frozen=True):
     shard: Shard | None = None
     workflow_job: WorkflowJob = NO_JOB
     order: Sequence[int] | None = None
+    counting: Callable[[], Set[int]] | None = None
     certain: CertainEnd | None = None
 
 
@@ -140,7 +143,7 @@ async def run_suite(
         run=RunInfo("", started.isoformat(), "", 0.0, platform.python_version()),
     )
     part = None
-    if plan.order is not None:
+    if plan.order is not None and plan.counting is None:
         part = DecidingPart(plan.order, partial(_record_of_part, made, list(bare_cases()), kept), clock.monotonic)
 
     outcome = await run_cases(
@@ -163,6 +166,9 @@ async def run_suite(
         finished = kept.records(bare_cases(), counted)
         certain = _certain_end(finished, found)
         counted = [indexes if at in found else () for at, indexes in enumerate(counted)]
+    elif plan.counting is not None:
+        among = plan.counting()
+        counted = [indexes if at in among else () for at, indexes in enumerate(counted)]
     records = kept.records(bare_cases(), counted)
     before = redactor.value(
         (*plan.notices, *run_notices(suite, plan.cases, plan.gates, plan.filters, started.date())),

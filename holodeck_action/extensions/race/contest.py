@@ -1,0 +1,282 @@
+"""Runs the variants of a race side by side, and stops each that is dropped."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
+from functools import partial
+from signal import Signals
+from typing import Any
+
+from msgspec import Struct
+
+from holodeck_action.decide.consumption import Amounts, add_case_costs
+from holodeck_action.extensions.race.evidence import Bounds, Drop, Standing, start_race
+from holodeck_action.extensions.race.objective import UnboundedScoreError
+from holodeck_action.extensions.race.preparing import PreparedRace
+from holodeck_action.record.record import CaseRecord, Record, TrialRecord
+from holodeck_action.record.workflow_job import workflow_job
+from holodeck_action.run.bases.baselines import evaluated_commit, folder_of
+from holodeck_action.run.case_choice import filters_of
+from holodeck_action.run.journal import Journal
+from holodeck_action.run.open_suites import OpenSuite
+from holodeck_action.run.options.settings import Flags
+from holodeck_action.run.schedule import Slots, Stop, Trials
+from holodeck_action.run.signals import stop_on_signals
+from holodeck_action.run.suite_run import RunPlan, resumable_trials, run_suite
+from holodeck_action.run.trial import Clock
+from holodeck_action.run.trials import grading_pool, trial_runner
+from holodeck_action.scoring.evaluations import add_custom_summary
+from holodeck_action.seam import registry
+from holodeck_action.suite.applicability import compares_answers
+from holodeck_action.suite.values import Case
+from holodeck_action.targets.factory import describe_target
+from holodeck_action.text.redaction import Redactor
+
+
+class Contender(Struct, frozen=True):
+    """A variant that is ready to run, and the journal of its trials."""
+
+    ready: OpenSuite
+    journal: Journal
+
+
+class Finished(Struct, frozen=True):
+    """The end of a race.
+
+    Attributes:
+        standing: the standing after the last case that all living variants had answered.
+        values: the values of each variant in the cases that count, in the order of the race.
+        records: the record of each variant.
+        spent: the cost of all of each variant's answers, those included that do not count.
+        stopped: why the race ended early; None if it was decided, or all cases were answered.
+    """
+
+    standing: Standing
+    values: Sequence[Sequence[Bounds]]
+    records: Sequence[Record]
+    spent: Sequence[Amounts]
+    stopped: str | None
+
+
+class _EveryStop(Stop):
+    """The stop of the race, which ends all variants; `wake` lets those go on that wait for their turn."""
+
+    def __init__(self, stops: Sequence[Stop], wake: Callable[[], None]) -> None:
+        super().__init__()
+        self._stops, self._wake = stops, wake
+
+    def request(self, reason: str) -> None:
+        super().request(reason)
+        for stop in self._stops:
+            stop.request(reason)
+
+    def drain(self, reason: str) -> None:
+        super().drain(reason)
+        for stop in self._stops:
+            stop.drain(reason)
+        self._wake()
+
+
+class _Course:
+    """The course of a race: takes results as they come, and enters them in the order of the race.
+
+    No variant runs far ahead: a case is only asked if few cases before it are unfinished.
+    """
+
+    def __init__(
+        self,
+        order: Sequence[int],
+        weights: Sequence[float],
+        stops: Sequence[Stop],
+        slots: int,
+        on_drop: Callable[[int, Drop], None],
+    ) -> None:
+        self.standing = start_race(len(stops), len(order))
+        self.values: list[list[Bounds]] = [[] for _ in stops]
+        self._order, self._weights, self._stops, self._slots = order, weights, stops, slots
+        self._places = {at: place for place, at in enumerate(order)}
+        self._found: list[dict[int, Bounds]] = [{} for _ in order]
+        self._on_drop = on_drop
+        self._moved = asyncio.Event()
+
+    def counted(self, variant: int) -> frozenset[int]:
+        """Return the positions of the cases of a variant that count."""
+        return frozenset(self._order[: len(self.values[variant])])
+
+    async def wait_turn(self, variant: int, at: int) -> None:
+        """Wait until a variant may be asked the case at a position, or is stopped."""
+        while not self._stops[variant].draining and self._places[at] >= self.standing.seen + self._window:
+            await self._moved.wait()
+
+    @property
+    def _window(self) -> int:
+        return 2 * math.ceil(self._slots / len(self.standing.living))
+
+    def enter(self, variant: int, at: int, value: Bounds) -> None:
+        """Take the value of a variant in the case at a position."""
+        self._found[self._places[at]][variant] = value
+        before = self.standing
+        while not self.standing.is_over and self._found[self.standing.seen].keys() >= {*self.standing.living}:
+            self._add_case()
+        if self.standing is not before:
+            self.wake()
+
+    def _add_case(self) -> None:
+        before, found = self.standing, self._found[self.standing.seen]
+        for variant in before.living:
+            self.values[variant].append(found[variant])
+        self.standing = after = before.add_case(found, self._weights[self._order[before.seen]])
+        for variant in before.living:
+            if variant not in after.living:
+                drop = after.dropped[variant]
+                self._on_drop(variant, drop)
+                self._stops[variant].drain(f"dropped from the race after {drop.cases} of {after.cases} cases")
+        if len(after.living) == 1 and after.seen < after.cases:
+            self._stops[after.living[0]].drain(f"the race was decided after {after.seen} of {after.cases} cases")
+
+    def is_done(self, variant: int) -> bool:
+        """Return whether the race does not need more results of a variant."""
+        return self.standing.is_over or variant in self.standing.dropped or all(variant in each for each in self._found)
+
+    def wake(self) -> None:
+        """Let waiting variants look again whether it is their turn."""
+        self._moved.set()
+        self._moved = asyncio.Event()
+
+
+class _PacedTrials(Struct, frozen=True):
+    """The trials of a variant (`run.schedule.Trials`), which wait for their turn."""
+
+    trials: Trials
+    course: _Course
+    variant: int
+    positions: Mapping[str, int]
+
+    @property
+    def clock(self) -> Clock:
+        return self.trials.clock
+
+    @property
+    def redactor(self) -> Redactor:
+        return self.trials.redactor
+
+    async def run(self, case: Case, index: int, slot: AbstractAsyncContextManager[Any]) -> TrialRecord:
+        @asynccontextmanager
+        async def paced() -> AsyncIterator[Any]:
+            await self.course.wait_turn(self.variant, self.positions[case.id])
+            async with slot as held:
+                yield held
+
+        return await self.trials.run(case, index, paced())
+
+
+async def run_race(
+    race: PreparedRace,
+    contenders: Sequence[Contender],
+    flags: Flags,
+    signals: Sequence[Signals],
+    note: Callable[[str], None],
+) -> Finished:
+    """Run the variants, and close them.
+
+    Args:
+        race: the race.
+        contenders: the variants, which share a wire.
+        flags: the command line.
+        signals: signals that stop the race.
+        note: called with a sentence for each variant that is dropped, and with notices.
+
+    Raises:
+        UnboundedScoreError: the objective cannot be used.
+    """
+    head = contenders[0].ready
+    settings, pool = head.item.settings, grading_pool(head)
+    stops = [Stop() for _ in contenders]
+    slots = Slots(settings.concurrency)
+    for each in contenders:
+        each.ready.imported.notify(each.journal.append_imports)
+
+    def note_drop(variant: int, drop: Drop) -> None:
+        names = [race.variants[at].name for at in (variant, drop.rival)]
+        note(f"dropped after {drop.cases} of {len(race.order)} cases: {names[0]}, which is worse than {names[1]}")
+
+    course = _Course(race.order, race.weights, stops, slots.count, note_drop)
+    everything = _EveryStop(stops, course.wake)
+    spent, lanes = [Amounts() for _ in contenders], [slots.lane() for _ in contenders]
+    positions = {case.id: at for at, case in enumerate(race.cases)}
+    recorded = {head.redactor.case_id(case.id, case.content_hash): at for at, case in enumerate(race.cases)}
+    troubles: list[UnboundedScoreError] = []
+
+    def finish_case(variant: int, case: CaseRecord) -> None:
+        add_case_costs(spent[variant], case)
+        try:
+            value = race.objective.value(case)
+        except UnboundedScoreError as error:
+            troubles.append(error)
+            everything.drain("the objective cannot be used")
+            return
+        course.enter(variant, recorded[case.id], value)
+
+    async def run_variant(variant: int) -> Record:
+        ready, journal = contenders[variant].ready, contenders[variant].journal
+        record = await run_suite(
+            ready.item.suite,
+            _plan(ready, flags, race.order, partial(course.counted, variant)),
+            _PacedTrials(trial_runner(ready, pool), course, variant, positions),
+            lane=lanes[variant],
+            stop=stops[variant],
+            journal=journal,
+            resumed=resumable_trials(ready.item.cases, ready.resumed.trials, ready.redactor),
+            on_case=partial(finish_case, variant),
+        )
+        if not course.is_done(variant):
+            # The others would wait for its results.
+            everything.drain(record.stopped or "a variant ended early")
+        return record
+
+    timeout = flags.run_timeout_s
+    with ExitStack() as scope:
+        reason = f"the run deadline of {timeout or 0:g} s was reached"
+        scope.enter_context(stop_on_signals(everything, timeout, reason, signals))
+        for budget in head.budgets:
+            scope.enter_context(budget.notify_refusal(everything.drain))
+        try:
+            done = await asyncio.gather(*map(run_variant, range(len(contenders))))
+            records = [await _complete(record, each.ready, pool) for record, each in zip(done, contenders, strict=True)]
+        finally:
+            for each in contenders:
+                await each.ready.close()
+            await pool.close()
+    if troubles:
+        raise troubles[0]
+    return Finished(
+        course.standing, course.values, records, spent, None if course.standing.is_over else everything.reason
+    )
+
+
+async def _complete(record: Record, ready: OpenSuite, pool: Any) -> Record:
+    """Return a variant's record with summaries and the totals of model calls."""
+    pairs = registry.pairs()
+    if pairs is not None and any(map(compares_answers, ready.item.own_cases)):
+        record = registry.resolve(pairs.skip)(record, "a race has no base to compare answers with")
+    return ready.complete_record(await add_custom_summary(record, pool, ready.redactor))
+
+
+def _plan(ready: OpenSuite, flags: Flags, order: Sequence[int], counting: Callable[[], frozenset[int]]) -> RunPlan:
+    item, settings = ready.item, ready.item.settings
+    return RunPlan(
+        cases=item.cases,
+        target=describe_target(item.target),
+        gates=settings.gates,
+        run_timeout_s=settings.run_timeout_s,
+        stop_when_decided=settings.stop_when_decided,
+        filters=filters_of(flags),
+        commit=evaluated_commit(item),
+        folder=folder_of(item),
+        workflow_job=workflow_job(item.environ),
+        order=order,
+        counting=counting,
+    )

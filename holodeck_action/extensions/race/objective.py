@@ -1,0 +1,123 @@
+"""What a race maximizes: the pass rate, or the mean of one metric, from 0 to 1."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from difflib import get_close_matches
+
+from msgspec import Struct
+
+from holodeck_action.decide.case_verdicts import judge_case
+from holodeck_action.decide.summaries import case_means
+from holodeck_action.decide.verdict import CaseVerdict
+from holodeck_action.extensions.race.evidence import UNKNOWN, Bounds
+from holodeck_action.record.record import CaseRecord
+from holodeck_action.run.preflight import PreparedSuite
+from holodeck_action.suite.applicability import case_asserts, skip_reason
+from holodeck_action.suite.configuration_errors import ConfigurationError
+from holodeck_action.suite.values import Case, MetricSpec
+from holodeck_action.text.plain import one_line
+
+RATE = "pass_rate"
+_TROUBLE = frozenset(
+    (
+        *("authentication", "quota", "rate_limited", "overloaded", "server_error", "connect", "disconnected"),
+        *("cassette_miss", "cassette_unreadable", "cassette_unwritable", "budget_exhausted"),
+    )
+)
+"""Codes of errors for which the variant is not to blame: with them, its value in the case is unknown."""
+
+
+class UnboundedScoreError(ConfigurationError):
+    """A metric has a score outside of 0 to 1, so that a race cannot use it."""
+
+
+class Objective(Struct, frozen=True):
+    """What a race maximizes.
+
+    Attributes:
+        metric: name of the metric; None for the pass rate.
+        minimize: whether low scores of the metric are good.
+        stop_when_decided: whether only the trials count that decide their case.
+    """
+
+    metric: str | None
+    minimize: bool
+    stop_when_decided: bool
+
+    def __str__(self) -> str:
+        return "the pass rate" if self.metric is None else f"metric {self.metric}"
+
+    @property
+    def name(self) -> str:
+        """The name of the metric, or `pass_rate`."""
+        return self.metric or RATE
+
+    def applies_to(self, case: Case) -> bool:
+        """Return whether a case has a value."""
+        if self.metric is None:
+            return case_asserts(case)
+        return any(spec.label == self.metric for spec in _specs(case))
+
+    def value(self, case: CaseRecord) -> Bounds:
+        """Return the value of a finished case. An error of the agent is a loss; trouble with a service or a judge
+        leaves the value unknown.
+
+        Raises:
+            UnboundedScoreError: the score is not between 0 and 1.
+        """
+        verdict = judge_case(case, stop_when_decided=self.stop_when_decided)
+        found = self._known_value(verdict)
+        if found is None:
+            found = 0.0 if _agent_failed(case) else None
+        return UNKNOWN if found is None else Bounds(found, found)
+
+    def _known_value(self, verdict: CaseVerdict) -> float | None:
+        if self.metric is None:
+            return {"passed": 1.0, "failed": 0.0}.get(verdict.judged)
+        if verdict.judged in ("error", "skipped"):
+            # A case that is only partly scored would be compared with whole ones.
+            return None
+        score = case_means(verdict.metrics).get(self.metric)
+        if score is None:
+            return None
+        if not 0 <= score <= 1:
+            raise UnboundedScoreError(
+                [
+                    f"--objective {self.metric}: case {verdict.id} scores {score:g}; a race takes scores from 0 to 1"
+                ]
+            )
+        return 1 - score if self.minimize else score
+
+
+def objective_of(head: PreparedSuite, metric: str | None) -> Objective:
+    """Return the objective of a race.
+
+    Raises:
+        ConfigurationError: no case has the metric, or its result is no score.
+    """
+    decided = head.settings.stop_when_decided
+    if metric is None or metric == RATE:
+        return Objective(None, minimize=False, stop_when_decided=decided)
+    specs = {spec.label: spec for case in head.cases for spec in _specs(case)}
+    if metric not in specs:
+        close = get_close_matches(metric, [RATE, *specs], n=1)
+        hint = f"did you mean {close[0]}?" if close else f"there are {', '.join([RATE, *sorted(specs)])}"
+        raise ConfigurationError([f"--objective {one_line(metric, 100)}: no case has this metric; {hint}"])
+    config = specs[metric].config
+    if config.OF_PAIR or config.passing_categories is not None:
+        reason = "compares answers with a base, which a race does not have" if config.OF_PAIR else "gives no score"
+        raise ConfigurationError([f"--objective {metric}: the metric {reason}; give another one, or {RATE}"])
+    # All trials have a score, so that all of them count.
+    return Objective(metric, minimize=config.polarity == "minimize", stop_when_decided=decided)
+
+
+def _specs(case: Case) -> Iterator[MetricSpec]:
+    return (spec for turn in case.turns for spec in turn.metrics if skip_reason(spec, turn) is None)
+
+
+def _agent_failed(case: CaseRecord) -> bool:
+    """Return whether an error of the agent, for which it is to blame, left a case without a verdict."""
+    errors = [trial.error for trial in case.trials] + [turn.error for turn in case.turns]
+    codes = [error.code for error in errors if error is not None]
+    return bool(codes) and not any(code in _TROUBLE for code in codes)

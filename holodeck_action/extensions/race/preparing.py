@@ -1,0 +1,151 @@
+"""Prepares the variants of a race: each is the suite with another agent, and answers the same cases."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from msgspec import Struct, structs
+
+from holodeck_action.decide.survey import is_expired
+from holodeck_action.extensions.race.objective import Objective, objective_of
+from holodeck_action.extensions.race.variants import (
+    INSTRUCTIONS,
+    TARGET,
+    Variant,
+    VariantError,
+    changes_agent,
+    vary_suite,
+)
+from holodeck_action.record.agent_errors import TargetError
+from holodeck_action.run.environments.extras import agent_extras
+from holodeck_action.run.loading import LoadedSuite, SuiteContext, with_lines, with_python
+from holodeck_action.run.options.settings import Flags
+from holodeck_action.run.preflight import PreparedSuite, check_python_target, prepare_suites, target_of
+from holodeck_action.suite.checkout import Checkout
+from holodeck_action.suite.configuration_errors import ConfigurationError, target_problems
+from holodeck_action.suite.model.targets import OWN_MODEL, ModelTarget
+from holodeck_action.suite.values import Case
+from holodeck_action.targets.factory import describe_target
+from holodeck_action.text.plain import one_line
+
+
+class PreparedRace(Struct, frozen=True):
+    """A race that is ready to run.
+
+    Attributes:
+        variants: the variants.
+        items: the suite of each variant.
+        inputs: what the trials of each variant depend on, in addition to the suite's files and the target.
+        objective: what the race maximizes.
+        order: positions of the cases in the order of the race, which is random and the same in each race.
+        weights: the weight of each case relative to the heaviest, by position.
+    """
+
+    variants: Sequence[Variant]
+    items: Sequence[PreparedSuite]
+    inputs: Sequence[Mapping[str, Any]]
+    objective: Objective
+    order: Sequence[int]
+    weights: Sequence[float]
+
+    @property
+    def cases(self) -> Sequence[Case]:
+        """The cases of the race, in the order of the suite."""
+        return self.items[0].cases
+
+
+def prepare_race(
+    loaded: LoadedSuite, variants: Sequence[Variant], metric: str | None, flags: Flags, context: SuiteContext
+) -> PreparedRace:
+    """Apply the variants to a suite.
+
+    Args:
+        loaded: the suite.
+        variants: the variants.
+        metric: name of the metric to maximize; None for the pass rate.
+        flags: the command line.
+        context: environment, folders and permissions of suites.
+
+    Raises:
+        ConfigurationError: the suite, a variant or the objective cannot be used.
+    """
+    first = variants[0].settings.get(TARGET)
+    if all(TARGET in variant.settings for variant in variants):
+        # The suite's own target does not run, and need not be there.
+        flags = structs.replace(flags, target=str(first))
+    (head,) = prepare_suites((loaded,), flags, context)
+    objective = objective_of(head, metric)
+    today = datetime.now(UTC).date()
+    waived = {entry.case for entry in head.suite.policy.quarantine if not is_expired(entry, today)}
+    cases = tuple(case for case in head.cases if case.id not in waived and objective.applies_to(case))
+    if not cases:
+        raise ConfigurationError([f"{head.place}: no case counts in a race for {objective}; quarantined ones do not"])
+    # There is no base, and no end before the race is decided.
+    settings = structs.replace(head.settings, compared=False, stop_when_certain=False)
+    head = structs.replace(head, cases=cases, settings=settings, graded_by=loaded)
+    items, problems = [], []
+    for variant in variants:
+        try:
+            items.append(_vary(head, loaded, variant, flags, context))
+        except VariantError as error:
+            problems.append(f"variant {one_line(variant.name, 200)}: {error}")
+        except ConfigurationError as error:
+            problems += map(str, error.problems)
+    if problems:
+        raise ConfigurationError(list(dict.fromkeys(map(head.redactor.text, problems))))
+    heaviest = max(case.weight for case in cases)
+    return PreparedRace(
+        variants,
+        items,
+        [_inputs(variant, item) for variant, item in zip(variants, items, strict=True)],
+        objective,
+        sorted(range(len(cases)), key=lambda at: hashlib.sha256(f"race {cases[at].id}".encode()).digest()),
+        [case.weight / heaviest if heaviest else 0.0 for case in cases],
+    )
+
+
+def _vary(
+    head: PreparedSuite, loaded: LoadedSuite, variant: Variant, flags: Flags, context: SuiteContext
+) -> PreparedSuite:
+    """Return the suite of a variant.
+
+    Raises:
+        VariantError: a setting of the variant cannot be used.
+        ConfigurationError: the variant's target cannot be used.
+    """
+    written = variant.settings.get(TARGET)
+    found = flags if written is None else structs.replace(flags, target=str(written))
+    suite = vary_suite(loaded.suite, variant, Checkout.unbounded(context.cwd))
+    try:
+        target, files = target_of(suite, found, context)
+        if changes_agent(variant) and not isinstance(target, ModelTarget):
+            key = next(key for key in variant.settings if key != TARGET)
+            raise VariantError(
+                f"{key}: applies to the suite's own model, but {describe_target(target)} answers; "
+                f"give --target {OWN_MODEL}"
+            )
+        equipped = with_python(structs.replace(loaded, suite=suite), context, target)
+        check_python_target(equipped, target)
+        context.install(agent_extras(suite, target))
+    except TargetError as error:
+        wrong = target_problems(suite, head.shown, str(error), error.problems, written=found.written_target)
+        raise ConfigurationError(with_lines(wrong, [loaded])) from error
+    return structs.replace(
+        head,
+        suite=suite,
+        target=target,
+        target_files=files,
+        python=equipped.python,
+        written=found.written_target,
+        variant=one_line(variant.name, 200),
+    )
+
+
+def _inputs(variant: Variant, item: PreparedSuite) -> Mapping[str, Any]:
+    text = item.suite.agent.instructions.inline if INSTRUCTIONS in variant.settings else None
+    written = json.dumps([dict(variant.settings), text], sort_keys=True)
+    return {"variant": hashlib.sha256(written.encode("utf-8", "surrogatepass")).hexdigest()}

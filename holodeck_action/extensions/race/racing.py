@@ -1,0 +1,248 @@
+"""The command `race`: loads a suite, races its variants, and writes the results."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from holodeck_action.decide.exit_codes import ExitCode
+from holodeck_action.decide.number_texts import count_phrase
+from holodeck_action.decide.written_results import write_results
+from holodeck_action.extensions.race.contest import Contender, run_race
+from holodeck_action.extensions.race.leaderboard import console_lines, markdown_text
+from holodeck_action.extensions.race.outcome import Limits, RaceOutcome, conclude_race
+from holodeck_action.extensions.race.preparing import PreparedRace, prepare_race
+from holodeck_action.extensions.race.variants import check_variants, parse_axes, read_variants
+from holodeck_action.record.disk import DISK
+from holodeck_action.record.folder import Claims
+from holodeck_action.record.serialization import to_json
+from holodeck_action.reports.conclusion import Conclusion, conclude
+from holodeck_action.reports.formats import JUNIT_FILE, REPORT_FILE, markdown_report, render, write_reports
+from holodeck_action.reports.page.run_columns import MOST_RUNS, RunColumn
+from holodeck_action.reports.page.viewer import PAGE_FILE, View, render_page
+from holodeck_action.reports.page.viewer_index import ViewedSuite
+from holodeck_action.run.caller import Caller
+from holodeck_action.run.journal import JOURNAL_FILE, Journal, set_aside_journal
+from holodeck_action.run.loading import ensure_writable, load_one_suite
+from holodeck_action.run.model_calls import make_budget
+from holodeck_action.run.open_suites import OpenSuite, close_all, open_siblings
+from holodeck_action.run.options.request import Request, request_from
+from holodeck_action.run.plan import plan_lines
+from holodeck_action.run.stages import UserOutput, enter_all, stages_of
+from holodeck_action.suite.configuration_errors import ConfigurationError
+from holodeck_action.suite.identity import slug
+from holodeck_action.targets.own_model.toolbox import PlannedCalls
+from holodeck_action.text.given_paths import GivenPath
+from holodeck_action.text.plain import one_line
+
+RACE_FILE, LEADERBOARD_FILE = "race.json", "leaderboard.md"
+DEFAULT_FOLDER = Path("holodeck-race")
+
+
+def race_variants(given: Mapping[str, Any], caller: Caller) -> int:
+    """Race the variants of a suite.
+
+    Args:
+        given: the command line's values by option.
+        caller: environment, folder and streams of the command.
+
+    Returns:
+        The exit code: 0 if there is a leader, or all cases were answered; 1 if all variants that are left exceed a
+        limit; 3 if values of these variants are unknown; 4 if the race ended early.
+
+    Raises:
+        ConfigurationError: a file, an option, a variant or the suite cannot be used; nothing was run.
+    """
+    progress = caller.progress_display()
+    caller = replace(caller, stderr=progress.stream)
+    if given["vary"] and given["variants"] is not None:
+        raise ConfigurationError(["--vary and --variants cannot be combined; leave out one of them"])
+    file = given["variants"]
+    variants = parse_axes(given["vary"]) if file is None else read_variants(file, caller.cwd)
+    check_variants(variants)
+    folder = given["output_dir"] or GivenPath(DEFAULT_FOLDER, caller.cwd)
+    request = request_from({**given, "output_dir": folder, "suites": (given["suite"] or "agent.yaml",)})
+    context = caller.suite_context(request.env_file, request.allowed, request.requirements)
+    with Claims(caller.disk or DISK) as claims:
+        with progress.phase("loading the suite"):
+            loaded = load_one_suite(request.suites[0], context, "race takes one suite")
+            race = prepare_race(loaded, variants, given["objective"], request.flags, context)
+        if request.dry_run:
+            return _print_plan(race, request, caller)
+        limits = Limits(given["max_cost_per_case"], given["max_p95_ms"])
+        with progress.phase(f"racing {len(variants)} variants"):
+            return _race(race, request, folder, limits, claims, caller, cheapest=given["cheapest"])
+
+
+def _print_plan(race: PreparedRace, request: Request, caller: Caller) -> int:
+    suites = _open(race, [None] * len(race.items), request)
+    try:
+        caller.stdout.writelines(f"{line}\n" for line in _plan(race, suites, request))
+        caller.stdout.flush()
+    finally:
+        asyncio.run(close_all(suites))
+    return ExitCode.PASSED
+
+
+def _open(race: PreparedRace, folders: Sequence[GivenPath | None], request: Request) -> list[OpenSuite]:
+    budget = make_budget(request.flags.max_cost_usd, request.flags.max_tokens)
+    return open_siblings(race.items, folders, budget, resume=request.resume, extra_inputs=race.inputs)
+
+
+def _plan(race: PreparedRace, suites: Sequence[OpenSuite], request: Request) -> list[str]:
+    """Return the lines of the plan; it counts the calls of all variants, as if none were dropped."""
+
+    def plan_searches(at: int) -> Sequence[PlannedCalls]:
+        own = suites[at].own
+        return () if own is None or not own.calls_models else asyncio.run(own.plan_calls())
+
+    trials = len(race.items) * sum(case.repeat for case in race.cases)
+    cases = count_phrase(len(race.cases), "case")
+    total = f"plan: race of {len(race.items)} variants for {race.objective}: {cases}, at most {trials:,} trials"
+    return [*plan_lines(race.items, request.flags, plan_searches), f"{total}; variants that are dropped need fewer"]
+
+
+def _race(
+    race: PreparedRace,
+    request: Request,
+    folder: GivenPath,
+    limits: Limits,
+    claims: Claims,
+    caller: Caller,
+    *,
+    cheapest: bool,
+) -> int:
+    started, begun = datetime.now(UTC), time.monotonic()
+    folders = _folders(race, folder)
+    for each in (folder, *folders):
+        ensure_writable(each)
+        claims.clear(each)
+    for name in (RACE_FILE, LEADERBOARD_FILE):
+        # Those of an earlier race are of no use without its results.
+        (caller.disk or DISK).remove((folder / name).path)
+    suites = _open(race, folders, request)
+    redact = suites[0].redactor.text
+    note = _noter(caller, redact)
+    journals = _start_journals(suites, caller, note)
+    if any(ready.wire is not None and ready.item.settings.calls.mode != "replay" for ready in suites):
+        caller.stderr.writelines(f"{line}\n" for line in _plan(race, suites, request))
+        caller.stderr.flush()
+    stages = stages_of([race.items[0].suite], request.flags)
+    try:
+        with enter_all(stages, suites[0], UserOutput(note, caller.stderr)):
+            done = asyncio.run(run_race(race, [*map(Contender, suites, journals)], request.flags, caller.signals, note))
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
+    finally:
+        for journal in journals:
+            journal.close()
+    for notice in dict.fromkeys(notice for ready in suites for notice in ready.notices):
+        note(notice)
+    outcome = conclude_race(
+        *(race, done, [each.path.name for each in folders], limits),
+        cheapest=cheapest,
+        run=(started.isoformat(), 1000 * (time.monotonic() - begun)),
+        redact=redact,
+    )
+    concluded = [conclude(record, folder=suites[0].item.shown) for record in done.records]
+    try:
+        _write(
+            outcome, dict(zip([each.path.name for each in folders], concluded, strict=True)), folder, request, caller
+        )
+    except OSError as error:
+        caller.stderr.write(
+            f"error: {folder}: results could not be written: {error.strerror}; --resume repeats no call\n"
+        )
+        return outcome.exit_code or ExitCode.INCOMPLETE
+    caller.stdout.writelines(f"{line}\n" for line in console_lines(outcome))
+    caller.stdout.flush()
+    if done.stopped is None:
+        for journal in journals:
+            journal.remove()
+    return outcome.exit_code
+
+
+def _noter(caller: Caller, redact: Callable[[str], str]) -> Callable[[str], None]:
+    return lambda sentence: caller.note(redact(sentence))
+
+
+def _folders(race: PreparedRace, root: GivenPath) -> list[GivenPath]:
+    """Return the folder of each variant's results, below `root`."""
+    taken: set[str] = set()
+    found = []
+    for number, variant in enumerate(race.variants, start=1):
+        # A file name must not hold a secret, such as one in the URL of a target.
+        base = slug(race.items[number - 1].redactor.text(variant.name)) or f"variant-{number}"
+        name = base if base not in (*taken, "previous", "base") else f"{base}-{number}"
+        taken.add(name)
+        found.append(root / name)
+    return found
+
+
+def _start_journals(suites: Sequence[OpenSuite], caller: Caller, note: Callable[[str], None]) -> list[Journal]:
+    """Start the journal of each variant.
+
+    Raises:
+        ConfigurationError: an existing journal cannot be replaced.
+    """
+    journals: list[Journal] = []
+    for ready in suites:
+        assert ready.folder is not None
+        path, resumed = ready.folder.path / JOURNAL_FILE, ready.resumed
+        try:
+            kept = resumed.notices if resumed.keep_bytes else (*resumed.notices, *set_aside_journal(path))
+            for notice in dict.fromkeys(kept):
+                note(f"{ready.folder}: {notice}")
+            disk = caller.disk or DISK
+            journals.append(Journal(path, ready.identity, resumed.keep_bytes, disk, len(ready.item.cases)))
+        except OSError as error:
+            asyncio.run(close_all(suites))
+            reason = f"cannot be replaced: {error.strerror}; remove it or give another --output-dir"
+            raise ConfigurationError([f"{ready.folder / JOURNAL_FILE}: {reason}"]) from error
+    return journals
+
+
+def _write(
+    outcome: RaceOutcome, concluded: Mapping[str, Conclusion], folder: GivenPath, request: Request, caller: Caller
+) -> None:
+    """Write the results of each variant into its folder, and the leaderboard.
+
+    Raises:
+        OSError: results cannot be written.
+    """
+    disk = caller.disk or DISK
+    for name, each in concluded.items():
+        write_results((folder / name).path, each.record, each.verdict, disk)
+        reports: dict[str, Callable[[], Iterable[bytes]]] = {
+            REPORT_FILE: partial(_report_pieces, each, caller.note),
+            JUNIT_FILE: partial(render, each.report, "junit"),
+        }
+        write_reports(folder / name, reports, caller.note, disk)
+    together: dict[str, Callable[[], Iterable[bytes]]] = {
+        RACE_FILE: lambda: [to_json(outcome, 1), b"\n"],
+        LEADERBOARD_FILE: lambda: [markdown_text(outcome).encode("utf-8", "replace")],
+    }
+    if request.html:
+        together[PAGE_FILE] = lambda: render_page(_view(outcome, concluded, folder, caller))
+    write_reports(folder, together, caller.note, disk)
+
+
+def _report_pieces(concluded: Conclusion, note: Callable[[str], None]) -> Iterable[bytes]:
+    return [markdown_report(concluded.report, None, note).encode("utf-8", "replace")]
+
+
+def _view(outcome: RaceOutcome, concluded: Mapping[str, Conclusion], folder: GivenPath, caller: Caller) -> View:
+    """Return the page of the race: the runs of the best variants, as many as fit on a page."""
+    from holodeck_action.github.job import page_links
+
+    best = outcome.variants[:MOST_RUNS]
+    runs = [RunColumn(one_line(each.name, 200), concluded[each.folder]) for each in best]
+    viewed = ViewedSuite(runs[0].concluded)
+    results = str(folder / best[0].folder)
+    return View([viewed], outcome.exit_code, results=results, links=page_links(caller.environ), runs=runs)
