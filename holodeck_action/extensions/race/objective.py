@@ -83,9 +83,7 @@ class Objective(Struct, frozen=True):
             return None
         if not 0 <= score <= 1:
             raise UnboundedScoreError(
-                [
-                    f"--objective {self.metric}: case {verdict.id} scores {score:g}; a race takes scores from 0 to 1"
-                ]
+                [f"--objective {self.metric}: case {verdict.id} scores {score:g}; a race takes scores from 0 to 1"]
             )
         return 1 - score if self.minimize else score
 
