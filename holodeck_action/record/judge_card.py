@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from msgspec import Struct
 
 CARD_VERSION = 1
@@ -60,6 +62,42 @@ class Confusion(Struct, frozen=True):
         return self.true_pass + self.true_fail
 
 
+PairVerdict = Literal["win", "tie", "loss"]
+"""A verdict on two answers: `win` if the labelled `response` is the better one, `loss` if the other answer is."""
+PAIR_VERDICTS: tuple[PairVerdict, ...] = ("win", "tie", "loss")
+
+PairCounts = tuple[int, int, int]
+
+
+class PairConfusion(Struct, frozen=True):
+    """Numbers of pairs of answers by human label and by the judge's verdict.
+
+    Attributes:
+        counts: a row for each label, in the order of `PAIR_VERDICTS`, with the number of pairs for each verdict.
+        flipped: number of pairs whose verdict depends on the order of the answers, and is therefore a tie.
+    """
+
+    counts: tuple[PairCounts, PairCounts, PairCounts]
+    flipped: int
+
+    @property
+    def n(self) -> int:
+        """Number of all pairs."""
+        return sum(map(sum, self.counts))
+
+    @property
+    def agreed(self) -> int:
+        """Number of pairs for which label and verdict agree."""
+        return sum(row[at] for at, row in enumerate(self.counts))
+
+    @property
+    def win_rates(self) -> tuple[float | None, float | None]:
+        """(wins + ½ ties)/n by the labels and by the verdicts; None if there are no pairs."""
+        labels, verdicts = [sum(row) for row in self.counts], [sum(column) for column in zip(*self.counts, strict=True)]
+        human, judge = ((side[0] + side[1] / 2) / self.n if self.n else None for side in (labels, verdicts))
+        return human, judge
+
+
 class Configuration(Struct, frozen=True):
     """Everything that decides the scores of a judged metric. The threshold is excluded: it only decides which scores
     pass.
@@ -84,8 +122,10 @@ class Configuration(Struct, frozen=True):
 
 
 class Agreement(Struct, frozen=True):
-    """How two raters agree on verdicts over n answers: proportion of equal verdicts, Cohen's κ and Krippendorff's
-    nominal α."""
+    """How two raters agree on verdicts over n answers: proportion of equal verdicts, Cohen's κ and Krippendorff's α.
+
+    α is nominal for passes and fails, and for interval data for pairs: win = 1, tie = ½, loss = 0.
+    """
 
     n: int
     agreement: Estimate
@@ -137,20 +177,22 @@ class Missing(Struct, frozen=True):
 
 
 class Disagreement(Struct, frozen=True, omit_defaults=True):
-    """A labelled answer whose label and verdict differ; True is a pass.
+    """A labelled answer, or pair of answers, whose label and verdict differ; True is a pass.
 
     `annotator` and `comment` are the name and the comment of the human; None if the labels do not have them.
     """
 
     line: int
-    human: bool
-    judge: bool
+    human: bool | PairVerdict
+    judge: bool | PairVerdict
     annotator: str | None = None
     comment: str | None = None
 
 
-class JudgeCard(Struct, frozen=True):
+class JudgeCard(Struct, frozen=True, omit_defaults=True):
     """The quality of a judge's verdicts. It holds no text of cases or answers.
+
+    If the labels compare two answers, `pairs` is set, and the fields about passes and fails have no values.
 
     Attributes:
         schema_version: version of this document's schema.
@@ -173,6 +215,7 @@ class JudgeCard(Struct, frozen=True):
         notices: warnings for the reader, each one sentence.
         tool_version: version of holodeck-action.
         created_at: time of creation, ISO 8601, UTC.
+        pairs: numbers of pairs by label and verdict, if the labels compare two answers; else None.
     """
 
     schema_version: int
@@ -195,9 +238,10 @@ class JudgeCard(Struct, frozen=True):
     notices: tuple[str, ...]
     tool_version: str
     created_at: str
+    pairs: PairConfusion | None = None
 
 
-class CardSummary(Struct, frozen=True):
+class CardSummary(Struct, frozen=True, omit_defaults=True):
     """The part of a judge card in a record, and its estimate for the run's verdicts.
 
     Attributes:
@@ -207,7 +251,7 @@ class CardSummary(Struct, frozen=True):
         missing: number of labelled answers that it could not grade.
         agreement: proportion of labelled answers whose label and verdict are equal.
         kappa: Cohen's κ of the verdicts.
-        alpha: Krippendorff's nominal α of the verdicts.
+        alpha: Krippendorff's α of the verdicts: nominal, or interval over win = 1, tie = ½ and loss = 0.
         sensitivity: proportion of the answers labelled as passing whose verdict is a pass.
         specificity: proportion of the answers labelled as failing whose verdict is a fail.
         judged: number of answers of this run with a verdict of the judge, over all finished trials.
@@ -215,6 +259,7 @@ class CardSummary(Struct, frozen=True):
         corrected: estimated pass rate of these answers if humans had labelled them (Rogan & Gladen); no value if the
             card is stale, if the judge graded no answer, or if the labels do not determine it.
         stale: changes since the card was made, one phrase each; empty if there are none.
+        of_pairs: whether the labels compare two answers; the fields about passes and fails then have no values.
     """
 
     metric: str
@@ -230,3 +275,4 @@ class CardSummary(Struct, frozen=True):
     pass_rate: Estimate
     corrected: Estimate
     stale: tuple[str, ...]
+    of_pairs: bool = False

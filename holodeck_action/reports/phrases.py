@@ -144,6 +144,10 @@ def card_text(card: CardSummary) -> str:
         f"agreement {estimate_text(card.agreement)}",
         f"κ {estimate_text(card.kappa)}",
         f"α {estimate_text(card.alpha)}",
+    ]
+    if card.of_pairs:
+        return f"{head}: {', '.join(parts)}"
+    parts += [
         f"sensitivity {estimate_text(card.sensitivity)}",
         f"specificity {estimate_text(card.specificity)}",
         f"passes {estimate_text(card.pass_rate)} of {card.judged:,} answers",

@@ -11,8 +11,9 @@ from msgspec import Struct
 from msgspec.structs import fields
 
 from holodeck_action.decide.exit_codes import ExitCode
-from holodeck_action.extensions.calibration.card import console_lines, make_card, markdown_lines
+from holodeck_action.extensions.calibration.card import make_card
 from holodeck_action.extensions.calibration.card_files import card_json
+from holodeck_action.extensions.calibration.card_texts import console_lines, markdown_lines
 from holodeck_action.extensions.calibration.label_judging import JudgedLabels, judge_labels, prepare_labels
 from holodeck_action.extensions.calibration.labels import Labels, read_labels
 from holodeck_action.extensions.calibration.matching import match_record

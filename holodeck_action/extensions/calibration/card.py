@@ -1,4 +1,4 @@
-"""Judge cards: the agreement of a judge with human labels, as data, plain text and Markdown."""
+"""Judge cards: the agreement of a judge with human labels."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from holodeck_action.decide.case_verdicts import judge_evaluation
 from holodeck_action.decide.statistics import MIN_SAMPLE
 from holodeck_action.extensions.calibration.labels import LabelError, Labels
 from holodeck_action.extensions.calibration.matching import LabelledEvaluation, MatchedLabels, judge_models
+from holodeck_action.extensions.calibration.pair_card import make_pair_card
 from holodeck_action.record.evaluation import Criteria, Evaluation
 from holodeck_action.record.judge_card import (
     CARD_VERSION,
@@ -37,12 +38,9 @@ from holodeck_action.record.judge_card import (
     PassRates,
     Scores,
 )
-from holodeck_action.reports.phrases import estimate_text
-from holodeck_action.text.code_spans import inline_code
-from holodeck_action.text.plain import one_line
 
-_MOST_LINES = 20
 NO_THRESHOLD = "has no threshold, so its scores are not verdicts; give one with --threshold"
+NO_PAIR_THRESHOLD = "compares two answers, so that --threshold has no effect; leave it out"
 
 
 class _JudgedAnswer(Struct, frozen=True):
@@ -79,8 +77,15 @@ def make_card(
         created_at: see `JudgeCard`.
 
     Raises:
-        LabelError: the labels are scores, and no threshold turns them into verdicts.
+        LabelError: the labels are scores, and no threshold turns them into verdicts; or a threshold is given for labels
+            of two answers.
     """
+    if matched.of_pairs:
+        if threshold is not None:
+            raise LabelError(
+                [f"--threshold has no effect on {matched.metric}, which compares two answers; leave it out"]
+            )
+        return make_pair_card(labels, matched, configuration=configuration, source=source, created_at=created_at)
     judged: list[_JudgedAnswer] = []
     missing: list[Missing] = []
     problems: list[str] = []
@@ -222,116 +227,3 @@ def _notices(table: Confusion, rates: PassRates, thresholds: set[float | None]) 
         yield (
             "the judge distinguishes good from bad answers no better than chance, so its pass rate cannot be corrected"
         )
-
-
-def console_lines(card: JudgeCard) -> Iterator[str]:
-    """Yield the lines of the card as plain text."""
-    yield _title(card)
-    yield ""
-    width = max(len("judge passes"), len(str(card.n)))
-    yield f"{'':12}  {'judge passes':>{width}}  {'judge fails':>{width}}"
-    for name, cells in _confusion_rows(card):
-        yield f"{name:12}  {cells[0]:>{width}}  {cells[1]:>{width}}"
-    yield ""
-    rows = list(_number_rows(card))
-    longest = max(len(name) for name, _ in rows)
-    for name, value in rows:
-        yield f"{name:{longest}}  {value}"
-    yield ""
-    for remark, text in _remarks(card):
-        yield remark + one_line(text, 1000)
-
-
-def markdown_lines(card: JudgeCard) -> Iterator[str]:
-    """Yield the lines of the card as Markdown."""
-    yield f"### Judge card of {inline_code(card.metric, 120)}"
-    yield ""
-    yield f"{card.n} labelled answers{_judges_text(card)}{_threshold_text(card)}."
-    yield ""
-    yield "| | judge passes | judge fails |"
-    yield "|---|--:|--:|"
-    for name, cells in _confusion_rows(card):
-        yield f"| {name} | {cells[0]} | {cells[1]} |"
-    yield ""
-    yield "| | |"
-    yield "|---|---|"
-    for name, value in _number_rows(card):
-        yield f"| {name} | {value} |"
-    yield ""
-    for remark, text in _remarks(card):
-        yield f"* {remark}{inline_code(text, 1000) if text else ''}"
-
-
-def _title(card: JudgeCard) -> str:
-    judges = f" by {', '.join(card.judges)}" if card.judges else ""
-    return one_line(f"judge card: {card.metric}{judges}: {card.n} labelled answers{_threshold_text(card)}", 1000)
-
-
-def _judges_text(card: JudgeCard) -> str:
-    """Return the names of the judges in Markdown."""
-    return f", judged by {', '.join(inline_code(judge, 120) for judge in card.judges)}" if card.judges else ""
-
-
-def _threshold_text(card: JudgeCard) -> str:
-    return "" if card.threshold is None else f", threshold {card.threshold:.4g}"
-
-
-def _confusion_rows(card: JudgeCard) -> Sequence[tuple[str, tuple[int, int]]]:
-    found = card.verdicts
-    return (
-        ("human passes", (found.true_pass, found.false_fail)),
-        ("human fails", (found.false_pass, found.true_fail)),
-    )
-
-
-def _number_rows(card: JudgeCard) -> Iterator[tuple[str, str]]:
-    yield from _agreement_rows("", card.judge)
-    yield "sensitivity", estimate_text(card.sensitivity)
-    yield "specificity", estimate_text(card.specificity)
-    rates = card.pass_rates
-    yield "pass rate, human", estimate_text(rates.human)
-    yield "pass rate, judge", estimate_text(rates.judge)
-    if rates.judged > card.n:
-        yield f"pass rate, judge, all {rates.judged} answers", estimate_text(rates.of_judged)
-        yield "corrected pass rate of these", estimate_text(rates.corrected)
-    if card.scores is not None:
-        yield "Pearson's r of scores", _decimal(card.scores.pearson)
-        yield "Spearman's ρ of scores", _decimal(card.scores.spearman)
-        yield "Krippendorff's α of scores", estimate_text(card.scores.alpha)
-        yield "mean absolute error of scores", _decimal(card.scores.mean_absolute_error)
-    if card.humans is not None:
-        yield from _agreement_rows(f"humans 1 and 2 ({card.humans.first_two.n} answers): ", card.humans.first_two)
-        if card.humans.raters > 2:
-            yield f"all {card.humans.raters} humans: Krippendorff's α", _decimal(card.humans.alpha)
-
-
-def _agreement_rows(whose: str, found: Agreement) -> Iterator[tuple[str, str]]:
-    yield f"{whose}agreement", estimate_text(found.agreement)
-    yield f"{whose}Cohen's κ", estimate_text(found.kappa)
-    yield f"{whose}Krippendorff's α", estimate_text(found.alpha)
-
-
-def _remarks(card: JudgeCard) -> Iterator[tuple[str, str]]:
-    """Yield remarks on the card, each as a fixed sentence start and the untrusted text that completes it."""
-    for title, differing in (
-        ("judge passes what the human fails", [found.line for found in card.disagreements if found.judge]),
-        ("judge fails what the human passes", [found.line for found in card.disagreements if found.human]),
-    ):
-        if differing:
-            more = f" and {len(differing) - _MOST_LINES} more" if len(differing) > _MOST_LINES else ""
-            yield f"{title}: line {', '.join(map(str, differing[:_MOST_LINES]))}{more}", ""
-    commented = [found for found in card.disagreements if found.comment is not None]
-    for found in commented[:_MOST_LINES]:
-        yield f"line {found.line}: comment: ", ": ".join(filter(None, (found.annotator, found.comment)))
-    if len(commented) > _MOST_LINES:
-        yield f"{len(commented) - _MOST_LINES} more comments on such answers", ""
-    for missing in card.missing[:_MOST_LINES]:
-        yield f"line {missing.line}: not judged: ", missing.reason
-    if len(card.missing) > _MOST_LINES:
-        yield f"{len(card.missing) - _MOST_LINES} more answers were not judged", ""
-    for notice in card.notices:
-        yield f"note: {notice}", ""
-
-
-def _decimal(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3f}"

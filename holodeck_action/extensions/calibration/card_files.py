@@ -9,14 +9,16 @@ from datetime import datetime
 
 from msgspec import ValidationError
 
-from holodeck_action.decide.agreement import cohen_kappa, corrected_rate, wilson
+from holodeck_action.decide.agreement import cohen_kappa, corrected_rate, kappa_of_counts, wilson
 from holodeck_action.record.judge_card import (
     CARD_VERSION,
     NO_ESTIMATE,
+    PAIR_VERDICTS,
     CardSummary,
     Configuration,
     Estimate,
     JudgeCard,
+    PairConfusion,
 )
 from holodeck_action.record.serialization import decode_problem, from_json, to_json
 from holodeck_action.scoring.configurations import AppliedEvaluations
@@ -151,6 +153,9 @@ def _parse_card(content: bytes) -> JudgeCard:
 def _contradictions(card: JudgeCard) -> Iterator[str]:
     """Yield the names of the fields that contradict the counts of the card, which was then edited by hand."""
     table = card.verdicts
+    if card.pairs is not None:
+        yield from _pair_contradictions(card, card.pairs)
+        return
     if min(table.true_pass, table.false_pass, table.false_fail, table.true_fail) < 0 or table.n != card.n:
         yield "n"
         return
@@ -162,9 +167,28 @@ def _contradictions(card: JudgeCard) -> Iterator[str]:
     ):
         if not _is_close(found, expected):
             yield name
-    alpha = (card.judge.alpha.value, card.judge.alpha.low, card.judge.alpha.high)
-    if not all(number is None or (math.isfinite(number) and number <= 1) for number in alpha):
+    if not _is_possible(card.judge.alpha):
         yield "alpha"
+
+
+def _pair_contradictions(card: JudgeCard, pairs: PairConfusion) -> Iterator[str]:
+    cells = [count for row in pairs.counts for count in row]
+    if min(cells) < 0 or pairs.n != card.n or card.verdicts.n:
+        yield "n"
+        return
+    if not 0 <= pairs.flipped <= sum(row[PAIR_VERDICTS.index("tie")] for row in pairs.counts):
+        yield "flipped"
+    if not _is_close(card.judge.agreement, wilson(pairs.agreed, pairs.n)):
+        yield "agreement"
+    if not _is_close(card.judge.kappa, kappa_of_counts(pairs.counts)):
+        yield "kappa"
+    if not _is_possible(card.judge.alpha):
+        yield "alpha"
+
+
+def _is_possible(alpha: Estimate) -> bool:
+    numbers = (alpha.value, alpha.low, alpha.high)
+    return all(number is None or (math.isfinite(number) and number <= 1) for number in numbers)
 
 
 def _is_close(one: Estimate, other: Estimate) -> bool:
@@ -193,6 +217,7 @@ def summarise_card(
         pass_rate=wilson(passes, judged),
         corrected=NO_ESTIMATE if stale else corrected_rate(passes, judged, card.verdicts),
         stale=stale,
+        of_pairs=card.pairs is not None,
     )
 
 

@@ -6,13 +6,14 @@ import asyncio
 import hashlib
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, TextIO
 
 from msgspec import Struct, structs
 
 from holodeck_action import __version__
-from holodeck_action.extensions.calibration.card import NO_THRESHOLD
+from holodeck_action.extensions.calibration.card import NO_PAIR_THRESHOLD, NO_THRESHOLD
 from holodeck_action.extensions.calibration.labels import (
     LabelError,
     LabelledAnswer,
@@ -25,6 +26,7 @@ from holodeck_action.record.evaluation import Evaluation
 from holodeck_action.record.judge_card import Configuration
 from holodeck_action.record.record import (
     SCHEMA_VERSION,
+    CaseRecord,
     Provenance,
     Record,
     RunInfo,
@@ -37,11 +39,12 @@ from holodeck_action.run.model_calls import model_environment
 from holodeck_action.run.open_suites import OpenSuite, open_all
 from holodeck_action.run.options.settings import Flags, SettingsError, merge
 from holodeck_action.run.preflight import PreparedSuite, judge_problems, settings_problem
-from holodeck_action.run.schedule import TrialKey
+from holodeck_action.run.schedule import Stop, TrialKey
 from holodeck_action.run.stages import UserOutput, enter_all, stages_of
 from holodeck_action.run.stored import StoredRun, StoredTrials
 from holodeck_action.run.trial import Clock
 from holodeck_action.scoring.scoring import TurnScorer
+from holodeck_action.seam import registry
 from holodeck_action.suite.applicability import missing_static_inputs
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.configuration_errors import ConfigurationError
@@ -97,12 +100,17 @@ def prepare_labels(
     place = display_path(suite, around.cwd)
     shown = display_folder(suite.folder, around.cwd)
     try:
-        specs = _metric_specs(suite, metric or sole_metric(labels), place)
-        labels = labels_of_metric(labels, specs[0].label, suite.name)
-        if threshold is None:
+        specs = _metric_specs(suite, labels, metric or sole_metric(labels), place)
+        of_pairs = specs[0].config.OF_PAIR
+        labels = labels_of_metric(labels, specs[0].label, suite.name, of_pairs=of_pairs)
+        if of_pairs and threshold is not None:
+            raise LabelError([f"{specs[0].label} {NO_PAIR_THRESHOLD}"])
+        if threshold is None and not of_pairs:
             _check_thresholds(labels, specs, shown)
         cases = _build_cases(labels, suite, specs)
         settings = merge(suite, flags, loaded.environ)
+        if of_pairs:
+            settings = structs.replace(settings, compared=True)
     except LabelError as error:
         raise ConfigurationError(error.lines) from error
     except SettingsError as error:
@@ -160,7 +168,7 @@ def judge_labels(
         stderr.write(f"note: {one_line(sentence, 1000)}\n")
 
     with enter_all(stages_of([prepared.suite], Flags()), opened, UserOutput(note, stderr)):
-        trials = asyncio.run(_grade_answers(opened, clock))
+        trials = asyncio.run(_grade_answers(opened, labels, clock))
     for notice in opened.notices:
         note(opened.redactor.text(notice))
     stopped = next((budget.refusal for budget in opened.budgets if budget.refusal is not None), None)
@@ -168,7 +176,8 @@ def judge_labels(
     for row, case, trial in zip(labels.rows, prepared.cases, trials, strict=True):
         (turn,) = trial.turns
         (evaluation,) = turn.evaluations
-        compared.append(LabelledEvaluation(row, row.case or case.id, evaluation))
+        group = row.input if row.of_pair else row.case
+        compared.append(LabelledEvaluation(row, group or case.id, evaluation))
     evaluations = tuple(item.evaluation for item in compared)
     return JudgedLabels(
         MatchedLabels(metric, tuple(compared), evaluations), stopped, _configuration(opened, evaluations)
@@ -185,7 +194,7 @@ def _configuration(opened: OpenSuite, evaluations: Sequence[Evaluation]) -> Conf
     return configuration_of(opened.item.suite, spec, version_of(evaluations), environ, opened.redactor)
 
 
-async def _grade_answers(opened: OpenSuite, clock: Clock) -> list[TrialRecord]:
+async def _grade_answers(opened: OpenSuite, labels: Labels, clock: Clock) -> list[TrialRecord]:
     item = opened.item
     assert item.stored is not None
     suite = item.suite
@@ -210,21 +219,71 @@ async def _grade_answers(opened: OpenSuite, clock: Clock) -> list[TrialRecord]:
     trials = StoredTrials(item.stored, scorer, clock, opened.redactor)
     slots = asyncio.Semaphore(item.settings.concurrency)
     try:
-        return await asyncio.gather(*(trials.run(case, 0, slots) for case in item.cases))
+        graded = await asyncio.gather(*(trials.run(case, 0, slots) for case in item.cases))
+        if not any(row.of_pair for row in labels.rows):
+            return graded
+        return await _judge_pairs(opened, graded, [row.other_response or "" for row in labels.rows])
     finally:
         await opened.close()
         await pool.close()
 
 
-def _metric_specs(suite: Suite, metric: str | None, place: str) -> list[MetricSpec]:
+async def _judge_pairs(opened: OpenSuite, trials: Sequence[TrialRecord], others: Sequence[str]) -> list[TrialRecord]:
+    """Return the trials with the verdicts on their answers and the other ones."""
+    pairs = registry.pairs()
+    item = opened.item
+    assert pairs is not None
+    assert item.stored is not None
+    cases = tuple(
+        CaseRecord(
+            id=opened.redactor.case_id(case.id, case.content_hash),
+            name=case.name,
+            content_hash=case.content_hash,
+            source=case.mark,
+            multi_turn=False,
+            repeat=1,
+            min_pass=1,
+            planned_evaluations=1,
+            not_applicable=0,
+            asserting=False,
+            trials=(trial,),
+        )
+        for case, trial in zip(item.cases, trials, strict=True)
+    )
+    base = tuple(
+        structs.replace(case, trials=(_answered(trial, opened.redactor.text(other)),))
+        for case, trial, other in zip(cases, trials, others, strict=True)
+    )
+    record = item.stored.record
+    stop = Stop()
+    with ExitStack() as scope:
+        for budget in opened.budgets:
+            scope.enter_context(budget.notify_refusal(stop.drain))
+        judged: Record = await registry.resolve(pairs.judge)(
+            opened, structs.replace(record, cases=cases), structs.replace(record, cases=base), stop
+        )
+    return [case.trials[0] for case in judged.cases]
+
+
+def _answered(trial: TrialRecord, response: str) -> TrialRecord:
+    (turn,) = trial.turns
+    return structs.replace(trial, turns=(structs.replace(turn, response=response),))
+
+
+def _metric_specs(suite: Suite, labels: Labels, metric: str | None, place: str) -> list[MetricSpec]:
     """Return the suite's entries for a metric (at least one), in the order of the cases."""
+    labelled = {row.of_pair for row in labels.rows}
     entries: dict[str, dict[int, MetricSpec]] = {}
     for case in suite.cases:
         for turn in case.turns:
             for spec in turn.metrics:
                 if spec.config.enabled:
                     entries.setdefault(spec.label, {})[id(spec)] = spec
-    names = [name for name, specs in entries.items() if any(spec.config.needs_judge for spec in specs.values())]
+    names = [
+        name
+        for name, specs in entries.items()
+        if any(spec.config.needs_judge and spec.config.OF_PAIR in labelled for spec in specs.values())
+    ]
     if metric is None and len(names) == 1:
         return list(entries[names[0]].values())
     if metric is not None and metric in entries:
@@ -274,7 +333,9 @@ def _build_cases(labels: Labels, suite: Suite, specs: Sequence[MetricSpec]) -> l
 
 def _build_case(row: LabelledAnswer, turn: Turn, mark: SourceMark) -> tuple[Case, TrialRecord]:
     name = f"line {row.line}"
-    digest = hashlib.sha256(repr((turn.input, row.response)).encode("utf-8", "surrogatepass")).hexdigest()
+    digest = hashlib.sha256(
+        repr((turn.input, row.response, row.other_response)).encode("utf-8", "surrogatepass")
+    ).hexdigest()
     case = Case(id=f"line-{row.line}", name=name, content_hash=digest, mark=mark, turns=(turn,), multi_turn=False)
     answered = TurnRecord(
         index=0,
@@ -292,7 +353,12 @@ def _text_turn(row: LabelledAnswer, mark: SourceMark, specs: Sequence[MetricSpec
     """Return the turn for a row that contains input, answer and other texts itself."""
     if any(spec.config != specs[0].config for spec in specs):
         raise LabelError(
-            [f"column case: cases configure {specs[0].label} differently: name the case whose configuration is used"]
+            [
+                f"cases configure {specs[0].label} differently: give --results with the record of their run"
+                if row.of_pair
+                else f"column case: cases configure {specs[0].label} differently: name the case whose configuration "
+                "is used"
+            ]
         )
     assert row.input is not None
     return Turn(0, TurnTexts(row.input, row.ground_truth), mark, metrics=(structs.replace(specs[0], inherited=False),))

@@ -22,8 +22,11 @@ _PASS = frozenset(("pass", "passed", "yes", "true", "1"))
 _FAIL = frozenset(("fail", "failed", "no", "false", "0"))
 _ALIASES = {"actual_output": "response", "expected_output": "ground_truth"}
 _PLACE_COLUMNS = ("case", "turn", "trial", "suite", "metric")
-_TEXT_COLUMNS = ("input", "response", "ground_truth")
+_TEXT_COLUMNS = ("input", "response", "other_response", "ground_truth")
 _LIST_COLUMNS = ("context", "retrieval_context")
+_PAIR_LABELS = {"win": 1.0, "tie": 0.5, "loss": 0.0}
+_NOT_OF_PAIRS = ("case", "turn", "trial", "context", "retrieval_context")
+"""Columns that labels of two answers leave empty."""
 _LABEL_COLUMN = re.compile(r"label(_[2-9])?")
 _REMARK_COLUMN = re.compile(r"(?:annotator|comment)((?:_[2-9])?)")
 _NO_LABEL = "no row with a label; write a line of column names and one line for each answer"
@@ -48,7 +51,8 @@ class LabelledAnswer(Struct, frozen=True):
     Attributes:
         line: first line of the row in the file, 1-based.
         labels: one label per person: 1.0 for pass and 0.0 for fail, or a score 0..1; None if this person gave no label.
-            The first label is never None.
+            The first label is never None. Of two answers: 1.0 if `response` is the better one, 0.0 if
+            `other_response` is, 0.5 if neither is.
         annotators: the name of each of these persons; None if the row does not name the person.
         comments: the comment of each of these persons; None if there is no comment.
         case: id or name of the answer's case; None if the row contains input and answer.
@@ -59,6 +63,7 @@ class LabelledAnswer(Struct, frozen=True):
             names; None if the file has no such column.
         input: the input of the turn; None to use the input of the case.
         response: the answer; None to use the answer in the record.
+        other_response: the answer that `response` is compared with; None if the label is about one answer.
         ground_truth: the expected answer; None if not given.
         context: texts of the turn's files; None if not given.
         retrieval_context: retrieved texts; None if not given.
@@ -75,16 +80,30 @@ class LabelledAnswer(Struct, frozen=True):
     metric: str | None = None
     input: str | None = None
     response: str | None = None
+    other_response: str | None = None
     ground_truth: str | None = None
     context: tuple[str, ...] | None = None
     retrieval_context: tuple[str, ...] | None = None
+
+    @property
+    def of_pair(self) -> bool:
+        """Whether the label compares two answers."""
+        return self.other_response is not None
+
+    @property
+    def place(self) -> tuple[object, ...]:
+        """The answer that the label is about, or both answers in any order."""
+        if self.other_response is None:
+            return self.case, self.turn, self.trial
+        return self.input, frozenset((self.response, self.other_response))
 
 
 class Labels(Struct, frozen=True):
     """A file of labels.
 
-    `file` is the file's name as given, `digest` the SHA-256 of its bytes; `scores` is true if the labels are scores,
-    not verdicts; `unlabelled` is the number of rows with a comment and no label, which `rows` does not contain.
+    `file` is the file's name as given, `digest` the SHA-256 of its bytes; `scores` is true if the labels of single
+    answers are scores, not verdicts; `unlabelled` is the number of rows with a comment and no label, which `rows` does
+    not contain.
     """
 
     file: str
@@ -100,8 +119,9 @@ def read_labels(path: Path, file: str) -> Labels:
     The columns are `label`, `annotator` and `comment`, the same with `_2` to `_9` for further humans, and columns that
     identify the answer: `case`, `turn`, `trial`, `suite` and `metric`, or `input`, `response` (or `actual_output`),
     `ground_truth` (or `expected_output`), and `context` and `retrieval_context` as JSON lists of texts. Labels are
-    pass/fail, yes/no, true/false or 1/0; if any label is another number, all labels are scores from 0 to 1. A leading
-    apostrophe, which keeps spreadsheets from changing names and comments, is removed.
+    pass/fail, yes/no, true/false or 1/0; if any label is another number, all labels are scores from 0 to 1. With
+    `other_response`, a label compares two answers and is win, tie or loss. A leading apostrophe, which keeps
+    spreadsheets from changing a text, is removed from names, comments, and the texts of such a label.
 
     Args:
         path: path of the file: UTF-8, comma-separated, with a header line.
@@ -123,7 +143,8 @@ def read_labels(path: Path, file: str) -> Labels:
     if not rows:
         raise LabelError([f"{file}: {_NO_LABEL}"])
     problems: list[str] = []
-    texts = [(line, row[name].strip()) for line, row in rows for name in _label_columns(columns) if row[name].strip()]
+    single = [(line, row) for line, row in rows if not _compares(row)]
+    texts = [(line, row[name].strip()) for line, row in single for name in _label_columns(columns) if row[name].strip()]
     scores = any(_is_number(label) and label not in ("0", "1") for _, label in texts)
     answers = [_Row(file, line, row, problems).answer(columns, scores) for line, row in rows]
     if not problems:
@@ -133,21 +154,26 @@ def read_labels(path: Path, file: str) -> Labels:
     return Labels(file, content.digest(), scores, tuple(answers), len(written) - len(rows))
 
 
-def labels_of_metric(labels: Labels, metric: str, suite: str) -> Labels:
+def labels_of_metric(labels: Labels, metric: str, suite: str, *, of_pairs: bool) -> Labels:
     """Return the labels for a suite's metric: rows that name it, and rows that apply to all metrics of an answer.
+
+    Args:
+        labels: all labels.
+        metric: name of the metric.
+        suite: name of the suite.
+        of_pairs: whether the metric compares two answers; only labels that do so apply to it.
 
     Raises:
         LabelError: the metric has no labels.
     """
-    ours = [row for row in labels.rows if row.suite in (None, suite)]
-    named = {(row.case, row.turn, row.trial) for row in ours if row.metric == metric}
-    rows = tuple(
-        row
-        for row in ours
-        if row.metric in (None, metric) or (not row.metric and (row.case, row.turn, row.trial) not in named)
-    )
+    ours = [row for row in labels.rows if row.suite in (None, suite) and row.of_pair == of_pairs]
+    named = {row.place for row in ours if row.metric == metric}
+    rows = tuple(row for row in ours if row.metric in (None, metric) or (not row.metric and row.place not in named))
     if not rows:
-        raise LabelError([f"{labels.file}: no label is about the metric {metric!r} of suite {cut(suite, 80)!r}"])
+        other = any(row.of_pair != of_pairs for row in labels.rows)
+        needed = "compares two answers" if of_pairs else "is about one answer"
+        why = f"; {metric!r} needs labels of which each {needed}" if other else ""
+        raise LabelError([f"{labels.file}: no label is about the metric {metric!r} of suite {cut(suite, 80)!r}{why}"])
     return replace(labels, rows=rows)
 
 
@@ -208,6 +234,8 @@ def _column_names(fields: Sequence[str], where: str) -> list[str]:
         problems.append(
             f"{where}: nothing identifies the answers: give the column case, or the columns input and response"
         )
+    if "other_response" in names and not {"input", "response"} <= set(names):
+        problems.append(f"{where}: column other_response requires the columns input and response")
     problems += [
         f"{where}: column {name} requires the column case"
         for name in _PLACE_COLUMNS[1:]
@@ -219,12 +247,20 @@ def _column_names(fields: Sequence[str], where: str) -> list[str]:
 
 
 def _lacks_case_column(name: str, names: Sequence[str]) -> bool:
+    if name in ("suite", "metric") and "other_response" in names:
+        return False
     return name in names and "case" not in names
 
 
 def _label_columns(columns: Sequence[str]) -> list[str]:
     """Return the names of the label columns, starting with `label`."""
     return sorted(name for name in columns if _LABEL_COLUMN.fullmatch(name))
+
+
+def _compares(row: Mapping[str, str]) -> bool:
+    """Return whether a row is a label of two answers; one of them may be empty."""
+    labels = {text.strip().lower() for name, text in row.items() if _LABEL_COLUMN.fullmatch(name)}
+    return "other_response" in row and (bool(row["other_response"]) or not labels.isdisjoint(_PAIR_LABELS))
 
 
 def _is_note(row: Mapping[str, str]) -> bool:
@@ -243,7 +279,8 @@ class _Row(Struct, frozen=True):
 
     def answer(self, columns: Sequence[str], scores: bool) -> LabelledAnswer:
         names = _label_columns(columns)
-        labels = tuple(self._label(name, scores) for name in names)
+        of_pair = _compares(self.fields)
+        labels = tuple(self._pair_label(name) if of_pair else self._label(name, scores) for name in names)
         case = self._text("case")
         found = LabelledAnswer(
             line=self.line,
@@ -262,6 +299,8 @@ class _Row(Struct, frozen=True):
             context=self._list("context"),
             retrieval_context=self._list("retrieval_context"),
         )
+        if of_pair:
+            return self._check_pair(found)
         if case is None:
             if found.input is None or found.response is None:
                 missing = "case" if "case" in columns else "input"
@@ -269,6 +308,19 @@ class _Row(Struct, frozen=True):
             if found.turn is not None or found.trial is not None:
                 self._add_problem("turn" if found.turn is not None else "trial", "is given without a case")
         return found
+
+    def _check_pair(self, row: LabelledAnswer) -> LabelledAnswer:
+        """Return a row that compares two answers, with its texts as they were written by the viewer."""
+        for column in _NOT_OF_PAIRS:
+            if self._text(column) is not None:
+                self._add_problem(column, "must be empty: a label of two answers is found by their texts")
+        if row.input is None:
+            self._add_problem("input", "the field is empty; give the question of both answers")
+        texts = {name: unguard_cell(self.fields[name]) for name in ("input", "response", "other_response")}
+        if texts["response"] == texts["other_response"]:
+            self._add_problem("other_response", "both answers are the same, which is always a tie; leave out the row")
+        truth = None if row.ground_truth is None else unguard_cell(row.ground_truth)
+        return replace(row, **texts, ground_truth=truth)
 
     def _add_problem(self, column: str, message: str) -> None:
         self.problems.append(f"{self.file}:{self.line}: column {column}: {message}")
@@ -305,6 +357,19 @@ class _Row(Struct, frozen=True):
                 column, f"{cut(text, 40)!r} is not a label: write pass or fail, yes or no, 1 or 0, or a score 0..1"
             )
         return None
+
+    def _pair_label(self, column: str) -> float | None:
+        text = self.fields[column].strip()
+        if not text and column != "label":
+            return None
+        label = _PAIR_LABELS.get(text.lower())
+        if label is None:
+            self._add_problem(
+                column,
+                f"{cut(text, 40)!r} is not a label of two answers: write win if response is the better one, loss if "
+                "other_response is, or tie",
+            )
+        return label
 
     def _index(self, column: str) -> int | None:
         text = self.fields.get(column, "").strip()
@@ -343,8 +408,10 @@ def _find_duplicates(answers: Sequence[LabelledAnswer], file: str) -> list[str]:
     for row in answers:
         texts = (row.input, row.response, row.ground_truth, row.context, row.retrieval_context)
         about = (row.suite, row.metric)
-        key = (*about, *texts) if row.case is None else (*about, row.case, row.turn, row.trial, row.response)
+        what, key = "answer", (*about, *texts) if row.case is None else (*about, *row.place, row.response)
+        if row.of_pair:
+            what, key = "pair", (*about, *row.place)
         if key in first:
-            problems.append(f"{file}:{row.line}: repeats the answer of line {first[key]}; give one row for each answer")
+            problems.append(f"{file}:{row.line}: repeats the {what} of line {first[key]}; give one row for each {what}")
         first.setdefault(key, row.line)
     return problems

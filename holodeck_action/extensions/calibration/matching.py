@@ -13,7 +13,7 @@ from holodeck_action.extensions.calibration.labels import (
     labels_of_metric,
     sole_metric,
 )
-from holodeck_action.record.evaluation import Evaluation
+from holodeck_action.record.evaluation import PREFERENCE, Evaluation
 from holodeck_action.record.record import CaseRecord, Record, TurnRecord
 from holodeck_action.text.plain import cut
 
@@ -33,11 +33,18 @@ class MatchedLabels(Struct, frozen=True):
         metric: name of the metric.
         pairs: the labelled answers with their evaluations, in the order of the file.
         evaluations: the metric's evaluations of all answers, labelled or not.
+        absent: lines of labels of two answers that the record does not have.
     """
 
     metric: str
     pairs: tuple[LabelledEvaluation, ...]
     evaluations: Iterable[Evaluation]
+    absent: tuple[int, ...] = ()
+
+    @property
+    def of_pairs(self) -> bool:
+        """Whether the labels compare two answers."""
+        return any(item.row.of_pair for item in self.pairs)
 
 
 class _RecordedEvaluation(Struct, frozen=True):
@@ -61,10 +68,14 @@ def match_record(labels: Labels, record: Record, metric: str | None, record_name
     Raises:
         LabelError: the metric does not exist, or labelled answers are missing from the record or differ from it.
     """
-    name = _choose_metric(record, metric or sole_metric(labels), record_name)
-    labels = labels_of_metric(labels, name, record.suite.name)
+    name, of_pairs = _choose_metric(record, labels, metric or sole_metric(labels), record_name)
+    labels = labels_of_metric(labels, name, record.suite.name, of_pairs=of_pairs)
+    if of_pairs:
+        from holodeck_action.extensions.calibration.pair_matching import match_pairs
+
+        return match_pairs(labels, record, name, record_name)
     cases = {row.case for row in labels.rows}
-    texts = {(_normalize(row.input or ""), _normalize(row.response or "")) for row in labels.rows if row.case is None}
+    texts = {(normalize(row.input or ""), normalize(row.response or "")) for row in labels.rows if row.case is None}
     known: set[str] = set()
     by_name: dict[str, set[str]] = {}
     by_case: dict[str, list[_RecordedEvaluation]] = {}
@@ -76,7 +87,7 @@ def match_record(labels: Labels, record: Record, metric: str | None, record_name
         if case.name in cases and case.name is not None:
             by_name.setdefault(case.name, set()).add(case.id)
         for place in _metric_evaluations(case, name):
-            said = _normalize(place.turn.input), _normalize(place.turn.response or "")
+            said = normalize(place.turn.input), normalize(place.turn.response or "")
             if said in texts:
                 by_texts.setdefault(said, []).append(place)
             if case.id in cases or case.name in cases:
@@ -102,7 +113,7 @@ def match_record(labels: Labels, record: Record, metric: str | None, record_name
     if problems:
         raise LabelError(problems)
     compared = tuple(LabelledEvaluation(row, place.case.id, place.evaluation) for row, place in found)
-    return MatchedLabels(name, compared, _Evaluations(record, name))
+    return MatchedLabels(name, compared, Evaluations(record, name))
 
 
 class _NotFoundError(Exception):
@@ -128,7 +139,7 @@ def judge_models(evaluation: Evaluation) -> frozenset[str]:
     return frozenset(found)
 
 
-class _Evaluations(Struct, frozen=True):
+class Evaluations(Struct, frozen=True):
     """The evaluations of a metric in a record; each iteration reads the record again."""
 
     record: Record
@@ -146,17 +157,22 @@ def _metric_evaluations(case: CaseRecord, metric: str) -> Iterator[_RecordedEval
                     yield _RecordedEvaluation(case, trial.index, turn, evaluation)
 
 
-def _choose_metric(record: Record, metric: str | None, record_name: str) -> str:
+def _choose_metric(record: Record, labels: Labels, metric: str | None, record_name: str) -> tuple[str, bool]:
+    """Return the name of the metric, and whether it compares two answers."""
     names: dict[str, bool] = {}
+    kinds: dict[str, bool] = {}
     for evaluation in record.evaluations:
         if evaluation.status != "skipped":
             name = evaluation.evaluator_name
             names[name] = names.get(name, False) or bool(judge_models(evaluation))
+            kinds[name] = evaluation.criteria.kind == PREFERENCE
     if metric is not None and metric in names:
-        return metric
-    judged = [name for name, by_judge in names.items() if by_judge] or list(names)
+        return metric, kinds[metric]
+    labelled = {row.of_pair for row in labels.rows}
+    fitting = [name for name in names if kinds[name] in labelled]
+    judged = [name for name in fitting if names[name]] or fitting
     if metric is None and len(judged) == 1:
-        return judged[0]
+        return judged[0], kinds[judged[0]]
     there = ", ".join(sorted(names)) or "none"
     if metric is None:
         raise LabelError(
@@ -168,7 +184,7 @@ def _choose_metric(record: Record, metric: str | None, record_name: str) -> str:
 def _find_by_texts(
     row: LabelledAnswer, known: Mapping[tuple[str, str], Sequence[_RecordedEvaluation]], metric: str
 ) -> _RecordedEvaluation:
-    places = known.get((_normalize(row.input or ""), _normalize(row.response or "")), ())
+    places = known.get((normalize(row.input or ""), normalize(row.response or "")), ())
     if len(places) == 1:
         return places[0]
     if places:
@@ -212,7 +228,7 @@ def _check_texts(row: LabelledAnswer, place: _RecordedEvaluation) -> None:
         raise _NotFoundError("case", f"case {place.case.id!r} got no answer")
     for column in ("input", "response", "ground_truth"):
         given = getattr(row, column)
-        if given is not None and _normalize(given) != _normalize(getattr(turn, column) or ""):
+        if given is not None and normalize(given) != normalize(getattr(turn, column) or ""):
             raise _NotFoundError(column, "this is not the text that was judged")
     for column in ("context", "retrieval_context"):
         given = getattr(row, column)
@@ -232,6 +248,6 @@ def _duplicate_problems(labels: Labels, found: Sequence[tuple[LabelledAnswer, _R
     return problems
 
 
-def _normalize(text: str) -> str:
+def normalize(text: str) -> str:
     """Return a string with line ends and surrounding white space normalized, which spreadsheets change."""
     return text.replace("\r\n", "\n").replace("\r", "\n").strip()

@@ -103,24 +103,30 @@ def _preference(difference: float) -> float:
 
 def card_comparison(card: JudgeCard) -> HumanAIEvaluation:
     """Return a judge card as a comparison of the judge with human labels over the labelled answers."""
-    table, rates = card.verdicts, card.pass_rates
+    human, judge = card.pass_rates.human.value, card.pass_rates.judge.value
+    what, human_text, judge_text = "answers", "that people pass", "that the judge passes"
+    agreed = card.verdicts.agreed
+    if card.pairs is not None:
+        human, judge = card.pairs.win_rates
+        what, human_text, judge_text = "pairs of answers", "that people say are won", "that the judge says are won"
+        agreed = card.pairs.agreed
     return HumanAIEvaluation(
         evaluation_id=derived_id("eval", "human_ai_comparison", card.labels, card.source, card.created_at, card.metric),
         target_event_id=card.source,
         metric=card.metric,
         score=card.judge.agreement.value,
-        explanation=f"{table.agreed} of {table.n} labelled answers got the same verdict",
+        explanation=f"{agreed} of {card.n} labelled {what} got the same verdict",
         timestamp=card.created_at,
         status="completed" if card.n else "failed",
         human_evaluation=HumanEvaluation(
             annotator_id=f"labels:{card.labels}",
-            score=rates.human.value,
-            explanation=f"share of {table.n} labelled answers that people pass",
+            score=human,
+            explanation=f"share of {card.n} labelled {what} {human_text}",
         ),
         ai_evaluation=AIEvaluation(
             model=", ".join(card.judges) or None,
-            score=rates.judge.value,
-            explanation=f"share of {table.n} labelled answers that the judge passes",
+            score=judge,
+            explanation=f"share of {card.n} labelled {what} {judge_text}",
         ),
         agreement_score=card.judge.agreement.value,
         discrepancy_analysis=_discrepancy(card),
@@ -134,6 +140,8 @@ def _discrepancy(card: JudgeCard) -> str:
         f"the judge passes {table.false_pass} of {table.human_fails} answers that people fail, and fails "
         f"{table.false_fail} of {table.human_passes} that people pass"
     )
+    if card.pairs is not None:
+        text = f"the order decided {card.pairs.flipped} of {card.n} verdicts, which are ties"
     if card.judge.kappa.value is not None:
         text += f"; Cohen's κ {card.judge.kappa.value:.3f}"
     if card.disagreements:
@@ -153,6 +161,8 @@ def summary_comparison(card: CardSummary, record: Record, record_digest: str) ->
         kappa = "not defined" if card.kappa.value is None else f"{card.kappa.value:.3f}"
         text = f"on {card.labels} labelled answers Cohen's κ is {kappa}"
         estimated = f"share of this run's answers that people would pass, estimated from {card.labels} labelled answers"
+    if card.of_pairs:
+        estimated = "not estimated, because the labels compare two answers"
     configuration = record.configurations.get(card.metric)
     return HumanAIEvaluation(
         evaluation_id=derived_id("eval", "human_ai_comparison", record_digest, card.metric, card.made_on),

@@ -21,7 +21,8 @@ def human_ai_evaluations(labels: Labels, matched: MatchedLabels) -> Iterator[Hum
 
 def _compare(item: LabelledEvaluation, number: int, label: float, labels: Labels, metric: str) -> HumanAIEvaluation:
     evaluation = item.evaluation
-    agreement, explanation = _score_agreement(item, label) if labels.scores else _verdict_agreement(item, label)
+    by_score = labels.scores or item.row.of_pair
+    agreement, explanation = _score_agreement(item, label) if by_score else _verdict_agreement(item, label)
     who = f"human_{number}"
     score = evaluation.score
     return HumanAIEvaluation(

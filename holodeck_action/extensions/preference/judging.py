@@ -133,7 +133,11 @@ class _Judging:
             done = _with_facts(done, 0, (before, answer), identical=True)
         else:
             done = await self._ask_both_orders(spec, trial, question_text(case, trial), before, answer)
-        return _of_turn(writer.write_result(planned, done), trial)
+        written = _of_turn(writer.write_result(planned, done), trial)
+        if before is None or written.status == "completed":
+            return written
+        # Labels of two answers are found by both texts, also if the judge failed.
+        return replace(written, metadata={**written.metadata, PREFERENCE: {"base_digest": digest_of_text(before)}})
 
     async def _ask_both_orders(
         self, spec: MetricSpec, trial: TrialRecord, question: str, before: str, answer: str
