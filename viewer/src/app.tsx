@@ -9,11 +9,12 @@ import { Comparison } from "./compare";
 import { FilterBar } from "./filters";
 import { Help } from "./help";
 import { onKey } from "./keys";
-import { rowsByCase, storeAnnotator, storedAnnotator, storedLabels, storeLabels } from "./labels";
+import { rowsByCase, storeAnnotator, storedAnnotator, storedLabels, storedPairs, storeLabels, storePairs } from "./labels";
 import { CaseList } from "./list";
 import { useProgress } from "./live";
 import { MetricsView } from "./metrics";
 import type { Page } from "./page";
+import { PairsView } from "./pairing";
 import { readPlace, writePlace } from "./place";
 import { PrintPage } from "./print";
 import { useReading } from "./reading";
@@ -52,6 +53,7 @@ function firstState(page: Page): State {
     help: false,
     labelling: false,
     labels: storedLabels(page.head),
+    pairs: storedPairs(page.head),
     annotator: storedAnnotator(),
   };
 }
@@ -105,6 +107,7 @@ export function App(props: { page: Page }): JSX.Element {
     }
   }, [state.theme]);
   useEffect(() => storeLabels(page.head, state.labels), [state.labels]);
+  useEffect(() => storePairs(page.head, state.pairs), [state.pairs]);
   useEffect(() => storeAnnotator(state.annotator), [state.annotator]);
   useEffect(() => {
     const paper = document.createElement("div");
@@ -142,7 +145,7 @@ export function App(props: { page: Page }): JSX.Element {
   const searched = page.size ? reading.read / page.size : 1;
   const bar = useMemo(() => <FilterBar filters={filters} sort={sort} layout={state.layout} search={search} searched={searched} />, [page, filters, sort, state.layout, searched]);
   const table = state.layout === "table" && row === null && view === "cases";
-  const pane = view === "metrics" || view === "trend" || table ? "wide" : row !== null || view === "summary" ? "right" : "left";
+  const pane = view === "metrics" || view === "trend" || view === "pairs" || table ? "wide" : row !== null || view === "summary" ? "right" : "left";
   return (
     <SharedContext.Provider value={shared}>
       <div class="app" data-pane={pane} data-view={view}>
@@ -156,7 +159,10 @@ export function App(props: { page: Page }): JSX.Element {
             </section>
           </main>
         ) : pane === "wide" ? (
-          <main class="whole" tabIndex={-1}>{view === "metrics" ? <MetricsView /> : <TrendView />}</main>
+          <main class="whole" tabIndex={-1}>
+            {view === "metrics" ? <MetricsView /> : view === "trend" ? <TrendView />
+              : <PairsView places={reading.pairs} complete={reading.read === page.size} labels={state.pairs} />}
+          </main>
         ) : (
           <main>
             <section class="left" aria-label="List of cases">

@@ -225,12 +225,17 @@ export interface Trial {
   user?: string;
 }
 
+/** `goal` is what a simulated user wants, `metrics` those that compare both answers. */
+export interface PairSettings { conversation: boolean; goal: string | null; metrics: string[] }
+
 export interface Detail {
   /** On the trials, and on what changed since the base. */
   remarks: string[];
   trials: Trial[];
   /** The same case in the record that this one is compared with. */
   base: Trial[] | null;
+  /** How answers and those of the base are compared; absent if they are to different questions. */
+  pair?: PairSettings;
   /** The same case in the other runs of a page of several. */
   others?: (Trial[] | null)[];
 }

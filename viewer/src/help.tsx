@@ -18,7 +18,8 @@ export const KEYS: readonly [string, string][] = [
   ["c", "copy the command that runs the case alone"],
   ["l", "label answers, or stop"],
   ["r  w", "label the answer: right, wrong"],
-  ["1 to 5", "cases, summary, metrics, compare, trend"],
+  ["a  t  b  s", "of two answers: A is better, tie, B is better, skip"],
+  ["1 to 6", "cases, summary, metrics, compare, trend, pairs"],
   ["?", "this help"],
 ];
 

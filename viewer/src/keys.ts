@@ -24,6 +24,10 @@ export function onKey(event: KeyboardEvent, keyboard: Keyboard): boolean {
     target.blur();
     return true;
   }
+  if (state.view === "pairs" && "atbsjk".includes(event.key)) {
+    document.querySelector<HTMLButtonElement>(`.blind button[data-key="${event.key}"]`)?.click();
+    return true;
+  }
   const inList = target.matches(".list");
   switch (event.key) {
     case "ArrowDown": if (!inList) return false; step(1); return true;

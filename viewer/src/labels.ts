@@ -2,6 +2,8 @@
 
 import type { Index } from "./columns";
 import type { Head } from "./data";
+import type { PairLabel, PairLabels, Preference } from "./pairs";
+import { pairKey } from "./pairs";
 
 export type Label = "pass" | "fail";
 
@@ -64,9 +66,28 @@ export function storedLabels(head: Head): Labels {
 }
 
 export function storeLabels(head: Head, labels: Labels): void {
+  store(storageKey(head), [...labels]);
+}
+
+const pairsKey = (head: Head): string => `${storageKey(head)} pairs`;
+
+/** What was said of two answers on an earlier visit. */
+export function storedPairs(head: Head): PairLabels {
   try {
-    if (labels.size) localStorage.setItem(storageKey(head), JSON.stringify([...labels]));
-    else localStorage.removeItem(storageKey(head));
+    return new Map(JSON.parse(localStorage.getItem(pairsKey(head)) ?? "[]") as [string, PairLabel][]);
+  } catch {
+    return new Map();
+  }
+}
+
+export function storePairs(head: Head, pairs: PairLabels): void {
+  store(pairsKey(head), [...pairs]);
+}
+
+function store(key: string, values: unknown[]): void {
+  try {
+    if (values.length) localStorage.setItem(key, JSON.stringify(values));
+    else localStorage.removeItem(key);
   } catch {
     // They stay in memory.
   }
@@ -92,21 +113,33 @@ export function rowsByCase(head: Head, index: Index): Map<string, number> {
   return new Map(index.id.map((id, row) => [JSON.stringify([head.suites[index.suite[row]!]?.name, id]), row]));
 }
 
-const COLUMNS = ["suite", "case", "turn", "trial", "metric", "label", "annotator", "comment"] as const;
+const COLUMNS = [
+  "suite", "case", "turn", "trial", "metric", "input", "response", "other_response", "ground_truth", "label", "annotator", "comment",
+] as const;
+type Row = Partial<Record<(typeof COLUMNS)[number], string>>;
+const OF_ONE = ["case", "turn", "trial", "metric"];
+const OF_PAIR = ["input", "response", "other_response"];
 
-/** The labels as CSV, in the order of the record; columns that may be absent are there if they say something. */
-export function sheet(labels: Labels, reader: string, head: Head, index: Index): string {
+/** The labels as CSV, in the order of the record, those of two answers last; other columns are there if they say something. */
+export function sheet(labels: Labels, pairs: PairLabels, reader: string, head: Head, index: Index): string {
   const order = rowsByCase(head, index);
-  const rows = Array.from(labels, ([key, said]) => {
+  const by = (annotator: string | null): string => (annotator ?? reader).trim();
+  const single = Array.from(labels, ([key, said]) => {
     const [suite, id, turn, trial, metric] = JSON.parse(key) as [string, string, number, number, string];
-    const annotator = (said.annotator ?? reader).trim();
-    const fields = [suite, id, String(turn), String(trial), metric, said.label ?? "", annotator, said.comment.trim()];
-    return { fields, turn, trial, at: order.get(JSON.stringify([suite, id])) ?? Infinity };
+    const row: Row = {
+      suite, case: id, turn: String(turn), trial: String(trial), metric, label: said.label ?? "", annotator: by(said.annotator),
+      comment: said.comment.trim(),
+    };
+    return { row, turn, trial, at: order.get(JSON.stringify([suite, id])) ?? Infinity };
   }).sort((one, other) => one.at - other.at || one.trial - other.trial || one.turn - other.turn);
-  const written = COLUMNS.map((name, at) =>
-    name === "suite" ? head.suites.length > 1 : at < 6 || rows.some((row) => row.fields[at] !== ""));
-  return [[...COLUMNS], ...rows.map((row) => row.fields.map(field))]
-    .map((line) => `${line.filter((_, at) => written[at]).join(",")}\r\n`).join("");
+  const rows = [...single.map(({ row }) => row), ...Array.from(pairs.values(), (said): Row => ({
+    suite: said.suite, input: said.input, response: said.response, other_response: said.other, ground_truth: said.truth,
+    label: said.label ?? "", annotator: by(said.annotator), comment: said.comment.trim(),
+  }))];
+  const always = ["label", ...(single.length ? OF_ONE : []), ...(pairs.size ? OF_PAIR : [])];
+  const written = COLUMNS.filter((name) =>
+    name === "suite" ? head.suites.length > 1 : always.includes(name) || rows.some((row) => row[name]));
+  return [written, ...rows.map((row) => written.map((name) => field(row[name] ?? "")))].map((line) => `${line.join(",")}\r\n`).join("");
 }
 
 /** The records of a CSV file; null if it is not CSV. */
@@ -127,27 +160,43 @@ function records(text: string): string[][] | null {
 }
 
 /** Labels with those of a file that such a page saved, and a sentence about it. */
-export function opened(labels: Labels, text: string, head: Head, index: Index): { labels: Labels; sentence: string } {
+export function opened(
+  labels: Labels, pairs: PairLabels, text: string, head: Head, index: Index,
+): { labels: Labels; pairs: PairLabels; sentence: string } {
   const [names, ...lines] = records(text.replace(/^\ufeff/, "")) ?? [];
-  const unknown = names?.find((name) => !(COLUMNS as readonly string[]).includes(name));
-  if (!names?.includes("case") || !names.includes("label") || unknown !== undefined) {
+  const compares = OF_PAIR.every((name) => names?.includes(name));
+  const kept = COLUMNS.filter((name) => compares || !(name === "ground_truth" || OF_PAIR.includes(name)));
+  const unknown = names?.find((name) => !(kept as readonly string[]).includes(name));
+  if (!(names?.includes("case") || compares) || !names?.includes("label") || unknown !== undefined) {
     const why = unknown !== undefined ? `this page does not keep its column ${unknown.slice(0, 40)}` : "it has no columns case and label";
-    return { labels, sentence: `This file is not opened: ${why}` };
+    return { labels, pairs, sentence: `This file is not opened: ${why}` };
   }
   const known = rowsByCase(head, index);
   const changed = new Map(labels);
+  const changedPairs = new Map(pairs);
   let taken = 0;
   for (const line of lines) {
-    const [suite, id, turn, trial, metric, word, annotator, comment] = COLUMNS.map((name) => unguarded(line[names.indexOf(name)] ?? ""));
-    const place = { suite: suite || (head.suites[0]?.name ?? ""), case: id!, turn: Number(turn), trial: Number(trial), metric: metric! };
+    const [suite, id, turn, trial, metric, input, response, other, truth, word, annotator, comment] = COLUMNS.map((name) =>
+      unguarded(line[names.indexOf(name)] ?? ""));
+    const about = suite || (head.suites[0]?.name ?? "");
+    const rest = { comment: comment!, annotator: annotator! };
+    if (compares && !id) {
+      const label = (["win", "tie", "loss"] as Preference[]).find((one) => one === word) ?? null;
+      if (!input || response === other || (word ? label === null : !comment)) continue;
+      const said = { suite: about, input, response: response!, other: other!, truth: truth!, label, ...rest };
+      changedPairs.set(pairKey(about, input, said.response, said.other), said);
+      taken++;
+      continue;
+    }
+    const place = { suite: about, case: id!, turn: Number(turn), trial: Number(trial), metric: metric! };
     const label = word === "pass" || word === "fail" ? word : null;
     const indexed = [turn, trial].every((number) => /^\d{1,6}$/.test(number ?? ""));
     if (!indexed || !known.has(JSON.stringify([place.suite, id])) || (word ? label === null : !comment)) continue;
-    changed.set(keyOf(place), { label, comment: comment!, annotator: annotator! });
+    changed.set(keyOf(place), { label, ...rest });
     taken++;
   }
-  const rest = taken < lines.length ? "; the others are about no answer of this page, or have no label pass or fail" : "";
-  return { labels: changed, sentence: `${taken} of ${lines.length} rows opened${rest}` };
+  const rest = taken < lines.length ? "; the others are about no answer of this page, or have no label that it knows" : "";
+  return { labels: changed, pairs: changedPairs, sentence: `${taken} of ${lines.length} rows opened${rest}` };
 }
 
 /** Asks for a file of the reader's and passes its text on. */

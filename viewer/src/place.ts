@@ -1,9 +1,9 @@
 /** Where a reader is, as the part of the address behind `#`. */
 
-export type View = "cases" | "summary" | "metrics" | "compare" | "trend";
+export type View = "cases" | "summary" | "metrics" | "compare" | "trend" | "pairs";
 export interface Where { view: View; case: string | null; suite: number | null }
 
-const VIEWS: readonly View[] = ["cases", "summary", "metrics", "compare", "trend"];
+const VIEWS: readonly View[] = ["cases", "summary", "metrics", "compare", "trend", "pairs"];
 
 export function readPlace(hash: string): Where {
   const parts = new URLSearchParams(hash.replace(/^#/, ""));

@@ -5,6 +5,8 @@ import type { Detail } from "./data";
 import type { Excerpt } from "./excerpts";
 import { excerptOf } from "./excerpts";
 import type { Page } from "./page";
+import type { PairPlace } from "./pairs";
+import { pairsOf } from "./pairs";
 import { Texts } from "./texts";
 
 /** Cases that are printed in full. */
@@ -16,6 +18,8 @@ export interface Reading {
   excerpts: (Excerpt | undefined)[];
   /** Cases that have been read. */
   read: number;
+  /** The answers that differ from the base's. */
+  pairs: PairPlace[];
   printed: Map<number, Detail>;
   problems: number;
 }
@@ -32,7 +36,7 @@ export function useReading(page: Page): Reading {
   const kept = useRef<{ page: Page; reading: Reading } | undefined>(undefined);
   if (kept.current?.page !== page) {
     const problems = page.index.outcome.filter(isProblem).length;
-    kept.current = { page, reading: { texts: new Texts(page.index), excerpts: [], read: 0, printed: new Map(), problems } };
+    kept.current = { page, reading: { texts: new Texts(page.index), excerpts: [], read: 0, pairs: [], printed: new Map(), problems } };
   }
   const [, redraw] = useState(0);
   useEffect(() => {
@@ -47,6 +51,7 @@ export function useReading(page: Page): Reading {
           const row = first + at;
           reading.texts.add(row, detail);
           reading.excerpts[row] = excerptOf(detail);
+          for (const { trial, key, order } of pairsOf(page.head, page.index, row, detail)) reading.pairs.push({ row, trial, key, order });
           if (isProblem(page.index.outcome[row]!) && reading.printed.size < MOST_PRINTED) reading.printed.set(row, detail);
         });
         reading.read = first + details.length;

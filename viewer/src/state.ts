@@ -6,6 +6,7 @@ import type { Filters, Sort } from "./choosing";
 import { NO_FILTERS } from "./choosing";
 import type { Label, Labels, Place } from "./labels";
 import { marked } from "./labels";
+import type { PairLabel, PairLabels } from "./pairs";
 import type { Page } from "./page";
 import type { View } from "./place";
 
@@ -36,6 +37,8 @@ export interface State {
   help: boolean;
   labelling: boolean;
   labels: Labels;
+  /** What the reader says of two answers, by their content. */
+  pairs: PairLabels;
   /** The reader's name, for the labels. */
   annotator: string;
 }
@@ -47,8 +50,9 @@ export type Action =
   | { do: "filter"; filters: Partial<Filters> }
   | { do: "clear" }
   | { do: "sort"; sort: Sort; reversed?: boolean }
-  | { do: "set"; change: Partial<Pick<State, "layout" | "columns" | "mode" | "beside" | "theme" | "help" | "labelling" | "labels" | "annotator">> }
-  | { do: "label"; place: Place; said: { label: Label } | { comment: string } };
+  | { do: "set"; change: Partial<Pick<State, "layout" | "columns" | "mode" | "beside" | "theme" | "help" | "labelling" | "labels" | "pairs" | "annotator">> }
+  | { do: "label"; place: Place; said: { label: Label } | { comment: string } }
+  | { do: "prefer"; key: string; said: PairLabel };
 
 export function reduce(state: State, action: Action): State {
   switch (action.do) {
@@ -68,6 +72,12 @@ export function reduce(state: State, action: Action): State {
       return { ...state, sort: action.sort, reversed: action.reversed ?? false };
     case "set":
       return { ...state, ...action.change };
+    case "prefer": {
+      const pairs = new Map(state.pairs);
+      if (action.said.label === null && !action.said.comment.trim()) pairs.delete(action.key);
+      else pairs.set(action.key, action.said);
+      return { ...state, pairs };
+    }
     case "label":
       return { ...state, labels: marked(state.labels, action.place, action.said) };
   }

@@ -8,8 +8,8 @@ import { count, visible } from "./format";
 const FIRST = 8_000;
 
 /** A text of any length in a box; null and empty ones are said to be so. */
-export function Text(props: { text: string | null; none?: string; label: string; class?: string }): JSX.Element {
-  const [all, showAll] = useState(false);
+export function Text(props: { text: string | null; none?: string; label: string; class?: string; whole?: boolean }): JSX.Element {
+  const [all, showAll] = useState(props.whole ?? false);
   const { text } = props;
   if (text === null || text === "") return <p class="none">{text === null ? (props.none ?? "(none)") : "(empty)"}</p>;
   const long = text.length > FIRST && !all;

@@ -15,6 +15,7 @@ export function viewsOf(head: { base: unknown; history: unknown[] }): [View, str
   const views: [View, string][] = [["cases", "Cases"], ["summary", "Summary"], ["metrics", "Metrics"]];
   if (head.base) views.push(["compare", "Compare"]);
   if (head.history.length > 1) views.push(["trend", "Trend"]);
+  if (head.base) views.push(["pairs", "Pairs"]);
   return views;
 }
 
@@ -22,7 +23,8 @@ export function TopBar(props: { state: State; progress: Progress | null }): JSX.
   const { page, dispatch, say } = useShared();
   const { head, index } = page;
   const { state, progress } = props;
-  const { labels } = state;
+  const { labels, pairs } = state;
+  const marks = labels.size + pairs.size;
   return (
     <header class="top">
       <div class="line">
@@ -38,20 +40,20 @@ export function TopBar(props: { state: State; progress: Progress | null }): JSX.
         <span class="grow" />
         <IconButton name="label" label="Label answers (l)" text={state.labelling ? "Labelling" : undefined} pressed={state.labelling}
           onClick={() => dispatch({ do: "set", change: { labelling: !state.labelling } })} />
-        {state.labelling && (
+        {(state.labelling || state.view === "pairs") && (
           <>
             <input class="annotator" value={state.annotator} placeholder="Your name" aria-label="Your name, as annotator of the labels"
               onInput={(event) => dispatch({ do: "set", change: { annotator: event.currentTarget.value } })} />
             <IconButton name="open" label="Open a saved labels.csv" onClick={() => openFile((text) => {
-              const found = opened(labels, text, head, index);
-              dispatch({ do: "set", change: { labels: found.labels } });
+              const found = opened(labels, pairs, text, head, index);
+              dispatch({ do: "set", change: { labels: found.labels, pairs: found.pairs } });
               say(found.sentence);
             })} />
           </>
         )}
-        {labels.size > 0 && (
-          <IconButton name="save" label="Save labels.csv for holodeck-action calibrate" text={`labels.csv (${count(labels.size)})`}
-            class="save" onClick={() => { save("labels.csv", sheet(labels, state.annotator, head, index)); say("labels.csv saved"); }} />
+        {marks > 0 && (
+          <IconButton name="save" label="Save labels.csv for holodeck-action calibrate" text={`labels.csv (${count(marks)})`}
+            class="save" onClick={() => { save("labels.csv", sheet(labels, pairs, state.annotator, head, index)); say("labels.csv saved"); }} />
         )}
         <IconButton name={state.theme} label={`Colours: ${state.theme}`} onClick={() => dispatch({ do: "set", change: { theme: NEXT[state.theme] } })} />
         <IconButton name="print" label="Print" class="wide-only" onClick={() => window.print()} />

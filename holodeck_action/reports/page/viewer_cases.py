@@ -10,9 +10,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from holodeck_action.decide.case_verdicts import judge_trial
+from holodeck_action.decide.compare.pairing import case_difference
 from holodeck_action.decide.number_texts import count_phrase
 from holodeck_action.decide.verdict import CaseVerdict, MetricVerdict, TrialVerdict, TurnVerdict
+from holodeck_action.record.evaluation import PREFERENCE, Evaluation
 from holodeck_action.record.facts import value_or_none
+from holodeck_action.record.pair_texts import compares_conversations, sees_of
 from holodeck_action.record.record import CaseRecord, TrialRecord, TurnRecord
 from holodeck_action.record.serialization import to_json, to_plain
 from holodeck_action.reports.page.run_columns import CaseInRun
@@ -47,8 +50,22 @@ def case_detail(
         "remarks": [*remarks, *about],
         "trials": [] if case is None else _trials(case, verdict),
         "base": None if base is None else _trials(base, base_verdict),
+        **_pair(case, base),
         **({"others": beside} if beside else {}),
     }
+
+
+def _pair(case: CaseRecord | None, base: CaseRecord | None) -> dict[str, Any]:
+    """Return how the answers of a case are compared with the base's; empty if the questions differ."""
+    if case is None or base is None or case_difference(base, case) is not None:
+        return {}
+    found: dict[str, Evaluation] = {}
+    for turn in case.turns:
+        found.update((each.evaluator_name, each) for each in turn.evaluations if each.criteria.kind == PREFERENCE)
+    sees = next((sees_of(each) for each in found.values()), "turn")
+    goal = None if case.user is None else case.user.goal
+    conversation = compares_conversations(case, sees=sees)
+    return {"pair": {"conversation": conversation, "goal": goal, "metrics": [*found]}}
 
 
 def known_tokens(turns: Iterable[TurnRecord]) -> int | None:

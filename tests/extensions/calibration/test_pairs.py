@@ -153,7 +153,7 @@ def test_the_judge_is_compared_with_labels_of_pairs(pairs: Pairs) -> None:
     lines = [" ".join(line.split()) for line in shown.splitlines()]
     for line in (
         "human: win 5 1 1",
-        "win rate, human 0.625",
+        "win rate, human 0.667",
         "win rate, judge 0.583",
         "flipped with the order 1 of 12",
     ):
