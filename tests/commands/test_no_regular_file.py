@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ import pytest
 
 from holodeck_action.cli import cli
 from tests.commands.project import Project
+from tests.extensions.traces.spans import exchange, request
 from tests.extensions.view.test_view import served
 
 pytestmark = pytest.mark.timeout(10)
@@ -89,6 +91,11 @@ COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "run --history": ("past/history.jsonl", ("run", "--history", "past", "-o", "new")),
     "run --template": ("mine.j2", ("run", "--template", "mine.j2", "-o", "new")),
     "run --env-file": ("mine.env", ("run", "--env-file", "mine.env", "-o", "new")),
+    "cases from-traces": ("night.jsonl", ("cases", "from-traces", "night.jsonl", "-o", "incidents.yaml")),
+    "cases from-traces --names": (
+        "names.txt",
+        ("cases", "from-traces", "good/night.jsonl", "-o", "incidents.yaml", "--names", "names.txt"),
+    ),
     "validate a policy": ("holodeck-action.yaml", ("validate",)),
     "validate": ("agent.yaml", ("validate", "agent.yaml")),
 }
@@ -104,6 +111,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Project:
     project.numbered(2)
     assert project.run("run", "-o", "good", "--history", "past").code == 0
     assert project.run("run", "-o", "compared", "--baseline", "file:good/results.json").code == 0
+    project.write("good/night.jsonl", json.dumps(request(exchange("a" * 32, "Where is it?", "In Leeds."))))
     project.write("kept.csv", "case,label\ncase-0,pass\ncase-1,pass\n")
     return project
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from holodeck_action.workers.permission import CODE_STARTERS
 from tests.action import composite
 from tests.action.step import ROOT, inputs_for
 from tests.commands.project import Finished, Project
+from tests.extensions.traces.spans import exchange, request
 from tests.github.events import HEAD, event_environ
 from tests.github.fake import FakeGitHub, Token
 from tests.github.repositories import by_code, commit, repository, responses, run
@@ -228,9 +230,10 @@ COMMANDS: Mapping[str, tuple[str, ...]] = {
     "schema": ("agent",),
     "test": ("agent.yaml",),
     "doctor": ("agent.yaml",),
+    "cases from-traces": ("night.jsonl", "-o", "incidents.yaml", "--suite", "agent.yaml"),
 }
 """Each command of the program, with arguments that let it do its work."""
-SUITES = ("run", "validate", "rejudge", "calibrate", "doctor")
+SUITES = ("run", "validate", "rejudge", "calibrate", "doctor", "cases from-traces")
 """Those that open a suite."""
 
 
@@ -244,6 +247,7 @@ def job(project: Project) -> Job:
     earlier = workspace.run("run", "-o", "out")
     assert earlier.code == 0, earlier.stderr
     workspace.write("labels.csv", "case,label\na,pass\n")
+    workspace.write("night.jsonl", json.dumps(request(exchange("a" * 32, "Where is my parcel?", "In Leeds."))))
     workspace.write("promptfooconfig.yaml", "prompts: [a]\nproviders: [echo]\ntests: [{assert: [{type: is-json}]}]\n")
     return job
 
@@ -360,7 +364,7 @@ def test_whoever_has_read_about_it_can_let_each_start(job: Job, plant: Plant) ->
 @pytest.mark.parametrize("name", [*SUITES, "import"])
 def test_each_command_that_starts_code_takes_the_option(job: Job, name: str) -> None:
     arguments = ("promptfoo", "promptfooconfig.yaml", "--prove") if name == "import" else COMMANDS[name]
-    found = [job.run(FORK, name, *arguments, *flags) for flags in ((), ("--allow-unsafe-forks",))]
+    found = [job.run(FORK, *name.split(), *arguments, *flags) for flags in ((), ("--allow-unsafe-forks",))]
     said = [finished.stdout if name == "doctor" else finished.stderr for finished in found]
     assert [REFUSED in text for text in said] == [True, False], found
 

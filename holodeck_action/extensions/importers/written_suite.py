@@ -141,14 +141,19 @@ def policy_document(suite: WrittenSuite) -> dict[str, Any]:
 
 
 def _suite_text(suite: WrittenSuite) -> str:
-    parts = [_comment_line(f"Imported from {suite.source}."), *map(_comment_line, suite.notes)]
+    parts = [comment_line(f"Imported from {suite.source}."), *map(comment_line, suite.notes)]
     parts.append(_dump(suite.top))
     if suite.metrics:
         parts.append(_dump({"evaluations": {"metrics": list(suite.metrics)}}))
+    return "".join([*parts, cases_text(suite.cases)])
+
+
+def cases_text(cases: Sequence[WrittenCase]) -> str:
+    """Return the key `test_cases` of a YAML file, with the comments of the cases."""
     text = io.StringIO()
-    text.writelines([*parts, "test_cases:\n"])
-    for case in suite.cases:
-        text.writelines(f"  {_comment_line(comment)}" for comment in case.comments)
+    text.write("test_cases:\n")
+    for case in cases:
+        text.writelines(f"  {comment_line(comment)}" for comment in case.comments)
         # Joined line by line: the file may have millions of lines.
         text.writelines(line if line == "\n" else f"  {line}" for line in io.StringIO(_dump([_case_entry(case)])))
     return text.getvalue()
@@ -166,13 +171,12 @@ def _case_entry(case: WrittenCase) -> dict[str, Any]:
 
 
 def _policy_text(suite: WrittenSuite) -> str:
-    head = _comment_line(
-        f"Imported from {suite.source}. Every case must pass, and every evaluation must have happened."
-    )
+    head = comment_line(f"Imported from {suite.source}. Every case must pass, and every evaluation must have happened.")
     return head + (_dump(suite.policy) if suite.policy else "{}\n")
 
 
-def _comment_line(text: str) -> str:
+def comment_line(text: str) -> str:
+    """Return a text as one line of comment; long texts are cut."""
     return f"# {one_line(text, 500)}\n"
 
 
@@ -184,8 +188,12 @@ class _Dumper(yaml.SafeDumper):
         return True
 
 
-_ESCAPED = re.compile(r"[^\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
-"""Matches characters that must be escaped in a quoted string: tabs, line breaks and unprintable characters."""
+_DIRECTIONS = re.compile("[\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f]")
+"""Matches invisible characters that change how a line looks; YAML allows them, but a reader would be misled."""
+_ESCAPED = re.compile(
+    r"[^\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]|" + _DIRECTIONS.pattern
+)
+"""Matches characters that must be escaped in a quoted string: tabs, breaks, unprintable and invisible characters."""
 _NO_BLOCK = re.compile(r" \n| $|^\s")
 
 
@@ -202,7 +210,9 @@ _Dumper.add_representer(str, _text_node)
 
 
 def _dump(value: Any) -> str:
-    return yaml.dump(_escape(value), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
+    text: str = yaml.dump(_escape(value), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
+    # They are only in double quotes, where PyYAML does not escape them.
+    return _DIRECTIONS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def _escape(value: Any) -> Any:

@@ -1,0 +1,199 @@
+"""Implements `cases from-traces`."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from holodeck_action.decide.exit_codes import ExitCode
+from holodeck_action.decide.number_texts import count_phrase
+from holodeck_action.extensions.importers.written_suite import WrittenCase
+from holodeck_action.extensions.trace_cases.candidates import Candidate, Candidates, choose, collect, key_of
+from holodeck_action.extensions.trace_cases.distances import farthest_first, text_vectors
+from holodeck_action.extensions.trace_cases.masking import Masker
+from holodeck_action.extensions.trace_cases.reasons import REASONS
+from holodeck_action.extensions.trace_cases.writing import CaseWriter, file_text, loadable
+from holodeck_action.extensions.traces.reader import TraceFiles
+from holodeck_action.record.agent_errors import TargetError
+from holodeck_action.record.disk import write_atomically
+from holodeck_action.run.caller import Caller
+from holodeck_action.run.loading import LoadedSuite, load_one_suite, redactor_of_loaded
+from holodeck_action.run.options.request import permissions_from
+from holodeck_action.suite.checkout import Checkout
+from holodeck_action.suite.configuration_errors import ConfigurationError
+from holodeck_action.suite.values import Case
+from holodeck_action.text.foreign import ForeignError, read_file
+from holodeck_action.text.given_paths import GivenPath
+from holodeck_action.text.plain import one_line
+from holodeck_action.text.redaction import Redactor
+
+MOST_COMPARED = 2_000
+"""Maximum number of conversations, and of cases, whose distance is computed; more are chosen by the seed."""
+_MOST_NAMES = 100_000
+_LISTED = 5
+NO_ANONYMISATION = "this is no anonymisation: read every case before you commit it"
+
+
+def write_cases(given: Mapping[str, Any], caller: Caller) -> int:
+    """Choose conversations in traces, mask them, and write them as cases.
+
+    Args:
+        given: the values of the command line by option.
+        caller: receives what was written, masked and left out on standard output, and notices on standard error.
+
+    Returns:
+        0.
+
+    Raises:
+        ConfigurationError: a file cannot be used, the output file exists, or no conversation is left.
+    """
+    output: GivenPath = given["output"]
+    if os.path.lexists(output):
+        raise ConfigurationError([f"{output}: already exists, and nothing was written; give another file with -o"])
+    loaded = _load_suite(given, caller)
+    redactor = redactor_of_loaded([] if loaded is None else [loaded], caller.environ)
+    names = _read_names(given["names"])
+    existing = () if loaded is None else loaded.suite.cases
+    reasons = _wanted_reasons(given)
+    mask = Masker(redactor, names).mask
+    try:
+        files = TraceFiles(given["files"], Checkout.unbounded(caller.cwd))
+    except TargetError as error:
+        raise ConfigurationError([redactor.text(str(error))]) from None
+    try:
+        caller.note(*map(redactor.text, files.notices))
+        texts = [[mask(turn.input) for turn in case.turns] for case in existing]
+        cases = {key_of(inputs): case.name or case.id for case, inputs in zip(existing, texts, strict=True)}
+        found = collect(files.conversations(), cases, mask, given["thumbs_down"], given["low_score"], given["seed"])
+        known = ["\n".join(inputs) for inputs in texts[:MOST_COMPARED]]
+        chosen = choose(
+            found.found.values(), reasons, given["limit"], lambda left: _most_unlike(left, known, given["limit"])
+        )
+        masker = Masker(redactor, names)
+        written, refused = _write(files, chosen, masker, existing, accept=given["accept"])
+    finally:
+        files.close()
+    _deliver(output, given["files"], written, masker, redactor)
+    lines = [*_summary(output, chosen, written, found, masker), *_skipped(found, refused)]
+    lines += ["next:", f"  read {output}, and decide where a comment says so"]
+    lines += [f"  name it in a suite, as test_cases_file: {output}", f"  holodeck-action validate {_suite_word(given)}"]
+    caller.stdout.writelines(f"{one_line(redactor.text(line), 2000) if line[0] != ' ' else line}\n" for line in lines)
+    return ExitCode.PASSED
+
+
+def _suite_word(given: Mapping[str, Any]) -> str:
+    return shlex.quote(given["suite"] or "agent.yaml")
+
+
+def _load_suite(given: Mapping[str, Any], caller: Caller) -> LoadedSuite | None:
+    if given["suite"] is None:
+        return None
+    context = caller.suite_context(given["env_file"], permissions_from(given))
+    return load_one_suite(given["suite"], context, "cases from-traces compares with one suite")
+
+
+def _wanted_reasons(given: Mapping[str, Any]) -> Sequence[str]:
+    """Return the reasons for which conversations are picked.
+
+    Raises:
+        ConfigurationError: the attribute of a reason is missing.
+    """
+    needed = {"thumbs-down": "--thumbs-down ATTRIBUTE=VALUE", "low-scores": "--low-score ATTRIBUTE=NUMBER"}
+    given_of = {"thumbs-down": given["thumbs_down"], "low-scores": given["low_score"]}
+    missing = [reason for reason in given["pick"] if reason in needed and not given_of[reason]]
+    if missing:
+        raise ConfigurationError(
+            [f"--pick {reason} needs {needed[reason]}, which names what the traces say" for reason in missing]
+        )
+    return given["pick"] or [*REASONS]
+
+
+def _read_names(file: GivenPath | None) -> list[str]:
+    if file is None:
+        return []
+    try:
+        names = [line.strip() for line in read_file(file).text().splitlines() if line.strip()]
+    except ForeignError as error:
+        raise ConfigurationError([f"{file}: {error}"]) from None
+    except OSError as error:
+        raise ConfigurationError([f"{file}: cannot be read: {error.strerror or error}"]) from None
+    if len(names) > _MOST_NAMES:
+        raise ConfigurationError([f"{file}: has more than {_MOST_NAMES:,} names; give fewer"])
+    return names
+
+
+def _most_unlike(left: Sequence[Candidate], known: Sequence[str], limit: int) -> list[Candidate]:
+    some = left[:MOST_COMPARED]
+    # As many as are picked: those before may be picked for another reason.
+    order = farthest_first(text_vectors(each.text for each in some), text_vectors(known), limit)
+    return [some[at] for at in order]
+
+
+def _write(
+    files: TraceFiles,
+    chosen: Sequence[tuple[Candidate, str]],
+    masker: Masker,
+    existing: Sequence[Case],
+    *,
+    accept: bool,
+) -> tuple[list[WrittenCase], list[str]]:
+    """Return the cases of the chosen conversations, in the order of their starts, and the problems of the others."""
+    reasons = {candidate.id: reason for candidate, reason in chosen}
+    writer = CaseWriter(masker.mask, [case.name for case in existing if case.name], accept=accept)
+    return loadable([writer.write(each, reasons[each.id]) for each in files.conversations() if each.id in reasons])
+
+
+def _deliver(
+    output: GivenPath, sources: Sequence[str], cases: Sequence[WrittenCase], masker: Masker, redactor: Redactor
+) -> None:
+    if not cases:
+        raise ConfigurationError(
+            [f"no conversation of {', '.join(sources)} is left to be written; change --pick, or leave out --suite"]
+        )
+    head = [
+        f"Cases from traces in {', '.join(sources)}, made by holodeck-action cases from-traces.",
+        f"Masked: {masker.summary()}; {NO_ANONYMISATION}.",
+    ]
+    text = file_text(cases, [redactor.text(line) for line in head])
+    try:
+        output.path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(output.path, [text.encode()])
+    except OSError as error:
+        raise ConfigurationError([f"{output}: cannot be written: {error.strerror}; choose another file"]) from None
+
+
+def _summary(
+    output: GivenPath,
+    chosen: Sequence[tuple[Candidate, str]],
+    written: Sequence[WrittenCase],
+    found: Candidates,
+    masker: Masker,
+) -> list[str]:
+    counts = Counter(reason for _, reason in chosen)
+    why = ", ".join(f"{counts[reason]} for {text}" for reason, text in REASONS.items() if counts[reason])
+    total = count_phrase(found.total, "conversation")
+    return [
+        f"wrote {count_phrase(len(written), 'case')} of {total} to {output}: {why}",
+        f"masked {masker.summary()}; {NO_ANONYMISATION}",
+    ]
+
+
+def _skipped(found: Candidates, refused: Sequence[str]) -> list[str]:
+    lines = []
+    if found.existing:
+        total = count_phrase(sum(found.existing.values()), "conversation")
+        named = ", ".join(f"{name} ({count})" for name, count in found.existing.most_common(_LISTED))
+        more = f" and {len(found.existing) - _LISTED} more" if len(found.existing) > _LISTED else ""
+        lines.append(f"skipped {total} that cases of the suite ask already: {named}{more}")
+    for count, reason in (
+        (found.repeated, "that ask the same as another conversation"),
+        (found.unknown, "whose input is unknown or blank"),
+        (found.long, "whose inputs are too long"),
+        (len(refused), "that a suite could not load"),
+    ):
+        if count:
+            lines.append(f"skipped {count_phrase(count, 'conversation')} {reason}")
+    return [*lines, *refused[:_LISTED]]

@@ -1,0 +1,118 @@
+"""Writes conversations as a file of cases."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from holodeck_action.extensions.importers.readback import readback_problems
+from holodeck_action.extensions.importers.unique_names import UniqueNames
+from holodeck_action.extensions.importers.written_suite import (
+    WrittenCase,
+    WrittenSuite,
+    WrittenTurn,
+    cases_text,
+    comment_line,
+    files_of,
+)
+from holodeck_action.extensions.trace_cases.reasons import REASONS
+from holodeck_action.extensions.traces.conversations import TraceConversation, TraceTurn
+from holodeck_action.text.plain import short_line
+
+_NAME = 60
+"""Maximum characters of a case's name, without a number."""
+_MOST_TOOLS = 10
+_AROUND: Mapping[str, Any] = {
+    "name": "cases",
+    "model": {"provider": "openai", "name": "gpt-4o"},
+    "instructions": {"inline": "Answer."},
+}
+"""The suite in which written cases are read back."""
+
+
+class CaseWriter:
+    """Turns conversations into cases.
+
+    Args:
+        mask: masks a text.
+        accept: whether answers become expected answers.
+        cases: names that existing cases have.
+    """
+
+    def __init__(self, mask: Callable[[str], str], cases: Sequence[str], *, accept: bool) -> None:
+        self._mask = mask
+        self._accept = accept
+        self._names = UniqueNames("{} ({})")
+        for name in cases:
+            self._names.add(name)
+
+    def write(self, conversation: TraceConversation, reason: str) -> WrittenCase:
+        """Return a conversation as a case; `reason` is the value of `--pick` for which it was chosen."""
+        turns = conversation.turns
+        several = len(turns) > 1
+        written = [WrittenTurn(self._fields(turn)) for turn in turns]
+        comments = [self._origin(conversation, reason)]
+        for number, turn in enumerate(turns, start=1):
+            comments += self._decisions(turn, f"turn {number}: " if several else "")
+        name = short_line(written[0].fields["input"], _NAME) or "conversation"
+        return WrittenCase(self._names.add(name), comments, written, ())
+
+    def _fields(self, turn: TraceTurn) -> dict[str, Any]:
+        made = {"input": self._mask(turn.input or "")}
+        if self._accept and self._answer(turn):
+            made["ground_truth"] = self._mask(turn.output or "")
+        return made
+
+    @staticmethod
+    def _answer(turn: TraceTurn) -> bool:
+        """Return whether a turn has an answer that could be an expected one."""
+        return bool(turn.output and turn.output.strip() and not turn.error)
+
+    def _origin(self, conversation: TraceConversation, reason: str) -> str:
+        first = conversation.turns[0]
+        traces = ", ".join(self._mask(turn.trace) for turn in conversation.turns[:3])
+        more = f" and {len(conversation.turns) - 3} more" if len(conversation.turns) > 3 else ""
+        session = "" if conversation.session is None else f", session {self._mask(conversation.session)}"
+        models = f", {self._mask(', '.join(conversation.models))}" if conversation.models else ""
+        return f"trace {traces}{more}{session}, {_time(first.start_ns)}{models}; picked for {REASONS[reason]}"
+
+    def _decisions(self, turn: TraceTurn, start: str) -> Iterator[str]:
+        """Yield a comment for each decision that a person must make about a turn."""
+        if turn.error:
+            yield f"{start}decide: what is the right answer? There was an error: {self._mask(turn.error)}"
+        elif not self._answer(turn):
+            yield f"{start}decide: what is the right answer? The trace has none"
+        elif self._accept:
+            yield f"{start}accepted as it was answered; decide: is the answer right?"
+        else:
+            yield f"{start}decide: what is the right answer? It was: {self._mask(turn.output or '')}"
+        if turn.tools:
+            names = ", ".join(self._mask(name) for name in turn.tools[:_MOST_TOOLS])
+            yield f"{start}decide: which tools must be called? These were: {names}"
+
+
+def file_text(cases: Sequence[WrittenCase], head: Sequence[str]) -> str:
+    """Return the content of a file of cases, with comment lines at its head."""
+    return "".join([*map(comment_line, head), cases_text(cases)])
+
+
+def loadable(cases: Sequence[WrittenCase]) -> tuple[list[WrittenCase], list[str]]:
+    """Return the cases that a suite can load with the same texts, and the problems of the others."""
+    problems = _problems(cases)
+    if not problems:
+        return [*cases], []
+    by_case = [(case, _problems([case])) for case in cases]
+    return [case for case, found in by_case if not found], [found[0] for _, found in by_case if found]
+
+
+def _problems(cases: Sequence[WrittenCase]) -> list[str]:
+    suite = WrittenSuite("", "the traces", _AROUND, cases, {}, metrics=[{"type": "length", "min_words": 1}])
+    return readback_problems(suite, files_of(suite))
+
+
+def _time(nanoseconds: int) -> str:
+    try:
+        return datetime.fromtimestamp(nanoseconds // 1_000_000_000, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    except (OverflowError, OSError, ValueError):
+        return "time unknown"
