@@ -47,9 +47,13 @@ def cases() -> None:
 @click.option(
     "--low-score", type=ATTRIBUTE_BELOW, multiple=True, help="Attribute of spans, and the number below which it is low."
 )
+@click.option("--embed", is_flag=True, help="For unlike, call the embedding model of SUITE instead of comparing words.")
 @click.option("--names", type=PATH, metavar="FILE", help="Mask the names in this file, one on each line.")
 @click.option("--accept", is_flag=True, help="Take the answers as expected answers.")
-@settings("env-file", *ACCESS)
+@settings(
+    *("max-tokens", "env-file", *ACCESS),
+    helps={"max-tokens": "Maximum number of tokens that --embed uses [default: no limit]."},
+)
 @click.pass_obj
 def from_traces(caller: Caller, /, **given: Any) -> int:
     """Write conversations in FILEs (traces, or folders of them) as cases.
@@ -58,7 +62,8 @@ def from_traces(caller: Caller, /, **given: Any) -> int:
     in turn. Masks secrets and personal data, as far as their form shows it. This is no anonymisation: read every case
     before you commit it.
 
-    Exit code 0: written; 2: FILEs or an option cannot be used, or no conversation is left.
+    Exit code 0: written; 2: FILEs or an option cannot be used, or no conversation is left; 3: the
+    embedding model gave no answer.
     """
     from holodeck_action.extensions.trace_cases.from_traces import write_cases
 

@@ -5,18 +5,20 @@ from __future__ import annotations
 import os
 import shlex
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from holodeck_action.decide.exit_codes import ExitCode
 from holodeck_action.decide.number_texts import count_phrase
 from holodeck_action.extensions.importers.written_suite import WrittenCase
 from holodeck_action.extensions.trace_cases.candidates import Candidate, Candidates, choose, collect, key_of
 from holodeck_action.extensions.trace_cases.distances import farthest_first, text_vectors
+from holodeck_action.extensions.trace_cases.embedding import embedding_plan, model_vectors
 from holodeck_action.extensions.trace_cases.masking import Masker
 from holodeck_action.extensions.trace_cases.reasons import REASONS
 from holodeck_action.extensions.trace_cases.writing import CaseWriter, file_text, loadable
 from holodeck_action.extensions.traces.reader import TraceFiles
+from holodeck_action.llm.errors import ModelCallError
 from holodeck_action.record.agent_errors import TargetError
 from holodeck_action.record.disk import write_atomically
 from holodeck_action.run.caller import Caller
@@ -29,6 +31,10 @@ from holodeck_action.text.foreign import ForeignError, read_file
 from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.plain import one_line
 from holodeck_action.text.redaction import Redactor
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 MOST_COMPARED = 2_000
 """Maximum number of conversations, and of cases, whose distance is computed; more are chosen by the seed."""
@@ -45,7 +51,7 @@ def write_cases(given: Mapping[str, Any], caller: Caller) -> int:
         caller: receives what was written, masked and left out on standard output, and notices on standard error.
 
     Returns:
-        0.
+        0, or 3 if the embedding model gave no answer.
 
     Raises:
         ConfigurationError: a file cannot be used, the output file exists, or no conversation is left.
@@ -58,6 +64,11 @@ def write_cases(given: Mapping[str, Any], caller: Caller) -> int:
     names = _read_names(given["names"])
     existing = () if loaded is None else loaded.suite.cases
     reasons = _wanted_reasons(given)
+    plan = embedding_plan(loaded) if given["embed"] else None
+
+    def vectors(texts: Sequence[str]) -> NDArray[np.float32]:
+        return text_vectors(texts) if plan is None else model_vectors(texts, plan, redactor, given["max_tokens"])
+
     mask = Masker(redactor, names).mask
     try:
         files = TraceFiles(given["files"], Checkout.unbounded(caller.cwd))
@@ -70,10 +81,16 @@ def write_cases(given: Mapping[str, Any], caller: Caller) -> int:
         found = collect(files.conversations(), cases, mask, given["thumbs_down"], given["low_score"], given["seed"])
         known = ["\n".join(inputs) for inputs in texts[:MOST_COMPARED]]
         chosen = choose(
-            found.found.values(), reasons, given["limit"], lambda left: _most_unlike(left, known, given["limit"])
+            found.found.values(),
+            reasons,
+            given["limit"],
+            lambda left: _most_unlike(left, known, given["limit"], vectors),
         )
         masker = Masker(redactor, names)
         written, refused = _write(files, chosen, masker, existing, accept=given["accept"])
+    except ModelCallError as error:
+        caller.stderr.write(f"error: {one_line(redactor.text(error.message), 1000)}; nothing was written\n")
+        return ExitCode.INCOMPLETE
     finally:
         files.close()
     _deliver(output, given["files"], written, masker, redactor)
@@ -125,11 +142,18 @@ def _read_names(file: GivenPath | None) -> list[str]:
     return names
 
 
-def _most_unlike(left: Sequence[Candidate], known: Sequence[str], limit: int) -> list[Candidate]:
+def _most_unlike(
+    left: Sequence[Candidate],
+    known: Sequence[str],
+    limit: int,
+    vectors: Callable[[Sequence[str]], NDArray[np.float32]],
+) -> list[Candidate]:
     some = left[:MOST_COMPARED]
+    if not some:
+        return []
+    found = vectors([*(each.text for each in some), *known])
     # As many as are picked: those before may be picked for another reason.
-    order = farthest_first(text_vectors(each.text for each in some), text_vectors(known), limit)
-    return [some[at] for at in order]
+    return [some[at] for at in farthest_first(found[: len(some)], found[len(some) :], limit)]
 
 
 def _write(

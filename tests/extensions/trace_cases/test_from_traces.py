@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from tests.commands.project import Finished, Project
 from tests.extensions.traces.spans import exchange, request, span
+from tests.llm.models import KEY, FakeModels
 
 NIGHT = "night.jsonl"
 ECHO = "def answer(messages):\n    return 'You said: ' + messages[-1]['content']\n"
@@ -176,6 +177,45 @@ def test_the_most_unlike_the_cases_come_first(project: Project) -> None:
     )
     make(project, "--suite", "agent.yaml", "--pick", "unlike", "--limit", "1")
     assert [case["input"] for case in cases(project)] == ["Please delete all data about me"]
+
+
+@pytest.mark.proves("cases from-traces: --embed --max-tokens")
+def test_the_embedding_model_of_the_suite_decides_what_is_unlike(project: Project, models: FakeModels) -> None:
+    project.suite([{"name": "norway", "input": "Do you ship to Norway?", "ground_truth": "Yes."}])
+    write_traces(
+        project,
+        exchange(trace(1), "Is a parcel to Oslo possible? mail ada@mail.example", "Yes.", at=1),
+        exchange(trace(2), "Do you ship to Mars?", "No.", at=2),
+    )
+    flags = ("--suite", "agent.yaml", "--pick", "unlike", "--limit", "1")
+    called = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": models.openai_url}
+
+    def written(output: str, *more: str) -> Finished:
+        return project.run("cases", "from-traces", NIGHT, "-o", output, *flags, *more, **called)
+
+    assert written("words.yaml").code == 0
+    assert models.requests == []
+    finished = written("meant.yaml", "--embed")
+    assert finished.code == 0, finished.stderr
+    [sent] = models.requests
+    assert sent.path.endswith("/embeddings")
+    assert "[email]" in str(sent.body)
+    assert "ada@" not in str(sent.body)
+    assert len(cases(project, "meant.yaml")) == 1
+    for more, code, said in (
+        (("--max-tokens", "1"), 3, "nothing was written"),
+        ((), 3, "refused the key"),
+    ):
+        if not more:
+            called["OPENAI_API_KEY"] = "sk-wrong-83a1"
+        stopped = written("none.yaml", "--embed", *more)
+        assert (stopped.code, said in stopped.stderr) == (code, True), stopped.stderr
+        assert not (project.folder / "none.yaml").exists()
+    called["OPENAI_API_KEY"] = ""
+    assert "--embed" in project.run("cases", "from-traces", NIGHT, "-o", "c.yaml", "--embed").stderr
+    called.pop("OPENAI_BASE_URL")
+    keyless = written("none.yaml", "--embed")
+    assert (keyless.code, "OPENAI_API_KEY" in keyless.stderr) == (2, True)
 
 
 @pytest.mark.proves("cases from-traces: --accept")
