@@ -47,6 +47,7 @@ def run_suites(given: Mapping[str, Any], caller: Caller) -> int:
                 clear_suite_folders(claims, request.output_dir, suites, caller.cwd)
 
         with progress.phase("loading suites"):
+            context = context.with_conversations(request.flags.target, request.flags.extra)
             loaded = load_suites(request.suites, context, allow_empty=request.allow_empty, on_found=clear_folders)
             prepared = prepare_suites(loaded, request.flags, context)
         output, kept = Output.for_caller(caller, request, template, progress), ""

@@ -63,6 +63,7 @@ from holodeck_action.run.options.input_values import anchor_paths, github_token,
 from holodeck_action.run.options.request import Request, request_from, template_of
 from holodeck_action.run.options.step_inputs import read_step_inputs
 from holodeck_action.run.preflight import prepare_suites
+from holodeck_action.suite.cases.case_files import Conversations
 from holodeck_action.suite.checkout import head_commit
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
@@ -120,6 +121,7 @@ class _Step:
         # A comparison publishes and clears nothing, even if an input cannot be read.
         self._compares = COMMAND.text_in(caller.environ) == "compare"
         self._permission: Callable[[], CodeAllowed] | None = None
+        self._conversations: Conversations | None = None
 
     def run(self) -> int:
         settings = self._attempt(self._read_inputs)
@@ -238,8 +240,9 @@ class _Step:
             if not self._runner.installs:
                 begin_publishing()
 
-        context = self._suite_context(settings)
         try:
+            context = self._suite_context(settings).with_conversations(request.flags.target, request.flags.extra)
+            self._conversations = context.conversations
             loaded = load_suites(request.suites, context, allow_empty=request.allow_empty, on_found=note_suites)
             # Before the check run begins: the program starts again with what it installs.
             self._runner.install(
@@ -275,7 +278,7 @@ class _Step:
         context = caller.suite_context(
             request.env_file, request.allowed, request.requirements, permission=self._permission
         )
-        return structs.replace(context, install=self._runner.install)
+        return structs.replace(context, install=self._runner.install, conversations=self._conversations)
 
     def _evaluate(self, settings: _StepSettings, loaded: tuple[LoadedSuite, ...]) -> FinishedRun:
         caller, request = settings.in_workspace(self._caller), settings.request

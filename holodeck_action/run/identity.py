@@ -12,7 +12,7 @@ from holodeck_action import __version__
 from holodeck_action.record.record import SCHEMA_VERSION
 from holodeck_action.suite.checkout import MOST_FILE, MOST_TEXT, MOST_TRANSCRIPT, Checkout, head_commit
 from holodeck_action.suite.loader import graders
-from holodeck_action.suite.model.targets import AnyTarget, PythonTarget, RecordedTarget
+from holodeck_action.suite.model.targets import AnyTarget, ConversationsTarget, PythonTarget, RecordedTarget
 from holodeck_action.suite.values import Suite
 from holodeck_action.targets.factory import describe_target
 
@@ -28,7 +28,9 @@ def file_digests(suite: Suite, target: AnyTarget, target_files: Checkout) -> dic
         OSError: a file cannot be read.
     """
     found = {}
-    if isinstance(target, RecordedTarget):
+    if isinstance(target, ConversationsTarget):
+        found[f"the conversations {Path(target.path).name}"] = target.digest
+    elif isinstance(target, RecordedTarget):
         found[f"the transcript {Path(target.path).name}"] = _digest(target_files, target.path, MOST_TRANSCRIPT)
     for file in named_modules(suite, target):
         # Relative, so that names are the same in every checkout.

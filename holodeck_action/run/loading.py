@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field, structs
 
 from holodeck_action.metrics.weak_assertions import weak_assertions
+from holodeck_action.record.agent_errors import TargetError
 from holodeck_action.run.environments.case_rows import CaseRows
 from holodeck_action.run.environments.environments import (
     PackageSetup,
@@ -48,6 +49,7 @@ from holodeck_action.workers.pool import WorkerPool
 
 if TYPE_CHECKING:
     from holodeck_action.record.judge_card import JudgeCard
+    from holodeck_action.suite.cases.case_files import Conversations
 
 
 class SuiteContext(Struct, frozen=True):
@@ -59,6 +61,7 @@ class SuiteContext(Struct, frozen=True):
     CodeRefusedError; no suite is opened without it. `announce` is called with a sentence about each slow operation.
     `copy_of` has the folder of a temporary copy of the repository, and that of the original; None if there is no copy.
     `install` is called with the extras that a suite needs; if they cannot be installed here, it does nothing.
+    `conversations` are judged in place of the suites' cases; None to judge the cases.
     """
 
     environ: Mapping[str, str]
@@ -71,6 +74,27 @@ class SuiteContext(Struct, frozen=True):
     announce: Callable[[str], None] = lambda sentence: None
     copy_of: tuple[Path, Path] | None = None
     install: Callable[[Sequence[Need]], None] = lambda needs: None
+    conversations: Conversations | None = None
+
+    def with_conversations(self, target: object, options: Mapping[str, Any]) -> SuiteContext:
+        """Return a context with the conversations that a target names, or the same context if it names none.
+
+        Args:
+            target: the value of `--target`.
+            options: the values of extensions' options, by setting name.
+
+        Raises:
+            ConfigurationError: the conversations cannot be read.
+        """
+        name, _, path = target.partition(":") if isinstance(target, str) else ("", "", "")
+        kind = registry.conversations().get(name)
+        if kind is None:
+            return self
+        try:
+            return structs.replace(self, conversations=registry.resolve(kind.open)(path.strip(), self.cwd, options))
+        except TargetError as error:
+            redactor = Redactor(environment_secrets(self.environ))
+            raise ConfigurationError([redactor.text(f"--target: {error}")]) from None
 
     def package_setup(self, code: CodeAllowed) -> PackageSetup:
         """Return how to install packages for a suite."""
@@ -253,6 +277,7 @@ def _load_all(
                 allow_empty=allow_empty,
                 rows=CaseRows(place, found.variables, context.package_setup(code), context.install),
                 notices=found.notices,
+                conversations=context.conversations,
             )
             cards = _read_cards(suite)
             loaded = LoadedSuite(suite, found.variables, code, cards)

@@ -261,6 +261,8 @@ def target_of(suite: Suite, flags: Flags, context: SuiteContext) -> tuple[AnyTar
     """
     if isinstance(flags.target, CallableTarget):
         return flags.target, suite.checkout
+    if context.conversations is not None:
+        return context.conversations.target, Checkout.unbounded(context.cwd)
     written = flags.target
     if written == OWN_MODEL or (written is None and suite.policy.target is None):
         from holodeck_action.targets.own_model.own_agent import own_target

@@ -246,6 +246,20 @@ class Observer(NamedTuple):
     recorder: str
 
 
+class Conversations(NamedTuple):
+    """Conversations that happened, as the target of a run: they are judged in place of the suite's cases.
+
+    Attributes:
+        name: the prefix of the target: `--target NAME:PATH`.
+        open: function (`module:name`) that takes the PATH, the absolute current folder, and the values of the
+            extension's options by setting name; returns a `suite.cases.case_files.Conversations`, or raises a
+            `record.agent_errors.TargetError`.
+    """
+
+    name: str
+    open: str
+
+
 class Option(NamedTuple):
     """A setting: an input of the Action, and an option of commands.
 
@@ -308,6 +322,7 @@ class Extension(NamedTuple):
         pairs: functions that compare two answers; None if it has none.
         frameworks: frameworks whose agents can be targets.
         observer: functions for agents' spans; None if it has none.
+        conversations: kinds of conversations that happened.
         tables: kinds of files with cases.
         formats: formats of `export`.
         documents: documents of `schema`.
@@ -332,6 +347,7 @@ class Extension(NamedTuple):
     pairs: Pairs | None = None
     frameworks: tuple[Framework, ...] = ()
     observer: Observer | None = None
+    conversations: tuple[Conversations, ...] = ()
     tables: tuple[Table, ...] = ()
     formats: tuple[Format, ...] = ()
     documents: tuple[Document, ...] = ()

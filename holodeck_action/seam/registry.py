@@ -12,6 +12,7 @@ from typing import Any
 from holodeck_action.seam.manifest import (
     Cards,
     Command,
+    Conversations,
     Document,
     Extension,
     Format,
@@ -123,6 +124,11 @@ def frameworks() -> dict[str, Framework]:
 def observer() -> Observer | None:
     """Return the functions that receive and read agents' spans; None if no extension has them."""
     return next((extension.observer for extension in own_extensions() if extension.observer is not None), None)
+
+
+def conversations() -> dict[str, Conversations]:
+    """Return the kinds of conversations that can be targets, by prefix of the target."""
+    return {made.name: made for extension in own_extensions() for made in extension.conversations}
 
 
 def tables() -> dict[str, Table]:

@@ -110,7 +110,7 @@ def unreachable_lower_bound(policy: Policy, cases: Sequence[Case], document: Doc
 
 
 def metrics_that_never_apply(
-    specs: Sequence[MetricSpec], fields: Sequence[str], cases: Sequence[Case]
+    specs: Sequence[MetricSpec], fields: Sequence[str], cases: Sequence[Case], missing: str | None = None
 ) -> tuple[list[Problem], list[str]]:
     """Return problems of suite-level metrics whose inputs no turn has, and notices about suite-level metrics that no
     case uses because each has its own list.
@@ -119,7 +119,9 @@ def metrics_that_never_apply(
         specs: the suite-level specs.
         fields: the path of each spec's entry.
         cases: the cases.
+        missing: the message of a problem, whose place `{}` is for the inputs; None for the one about a suite's cases.
     """
+    message = missing or "applies to no turn, because no case gives {}; give it, or remove the metric"
     waiting = {spec.mark: (spec, field) for spec, field in zip(specs, fields, strict=True) if spec.config.enabled}
     unused = dict(waiting)
     for case in cases:
@@ -136,11 +138,7 @@ def metrics_that_never_apply(
     for mark, (spec, field) in waiting.items():
         if mark not in unused:
             names = " and ".join(sorted(spec.config.needs - {"retrieval_context", "retrieved_chunks"}))
-            problems.append(
-                Problem(
-                    mark, field, f"applies to no turn, because no case gives {names}; give it, or remove the metric"
-                )
-            )
+            problems.append(Problem(mark, field, message.format(names)))
     return problems, notices
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from holodeck_action.suite.cases.case_files import RowSource, find_cases
+from holodeck_action.suite.cases.case_files import Conversations, RowSource, add_conversations, find_cases
 from holodeck_action.suite.cases.case_parameters import expand_cases
 from holodeck_action.suite.cases.expect import EXPECT, STOP, normalize_checks, raw_overlays
 from holodeck_action.suite.cases.files import (
@@ -74,6 +74,7 @@ def load_suite(
     allow_empty: bool = False,
     rows: RowSource | None = None,
     notices: Sequence[str] = (),
+    conversations: Conversations | None = None,
 ) -> Suite:
     """Load and validate a suite with its cases, configuration and policy.
 
@@ -87,6 +88,8 @@ def load_suite(
         allow_empty: whether a suite may have no cases.
         rows: reads files of extensions and calls functions that return cases; None if neither is available.
         notices: notices to put first.
+        conversations: conversations to judge in place of the suite's own cases, which are then not read; neither is
+            what the policy file sets for single cases. None to use the suite's cases.
 
     Raises:
         SuiteError: the suite is invalid; the error has all problems of all files.
@@ -95,9 +98,12 @@ def load_suite(
     sources = read_sources(path, checkout, environ=environ, home=home, metrics=metrics)
     project = _load_project(sources)
     policy = _load_policy(sources)
-    find_cases(sources, policy, rows)
-    if policy is not None:
-        policy = expand_cases(sources, policy)
+    if conversations is not None:
+        add_conversations(sources, conversations)
+        policy = None if policy is None else policy.model_copy(update={"cases": {}, "quarantine": ()})
+    else:
+        find_cases(sources, policy, rows)
+        policy = None if policy is None else expand_cases(sources, policy)
     agent = _load_agent(sources, merge_project(sources))
     table = MetricTable(checkout)
     outline = _read_outline(sources, table)
@@ -105,7 +111,7 @@ def load_suite(
         sources.problems.append(_no_cases_problem(sources))
     if agent is None or policy is None or not sources.cases_found or len(outline.hashes) < sources.count:
         raise sources.error()
-    builder = _SuiteBuilder(sources, agent, policy, table, outline)
+    builder = _SuiteBuilder(sources, agent, policy, table, outline, conversations)
     cases = builder.build_cases()
     if cases:
         builder.check_cases(cases)
@@ -370,7 +376,9 @@ class _SuiteBuilder:
         policy: Policy,
         table: MetricTable,
         outline: _Outline,
+        conversations: Conversations | None,
     ) -> None:
+        self._missing = None if conversations is None else conversations.missing
         self._sources = sources
         self._table = table
         self._outline = outline
@@ -439,7 +447,7 @@ class _SuiteBuilder:
         sources.problems += misdirected_bounds(self.policy, cases, document)
         sources.problems += inexpressible_calls(cases)
         sources.problems += unreachable_lower_bound(self.policy, cases, document)
-        problems, notices = metrics_that_never_apply(self.suite_specs, self._suite_fields, cases)
+        problems, notices = metrics_that_never_apply(self.suite_specs, self._suite_fields, cases, self._missing)
         sources.problems += problems
         sources.notices += notices
         if not problems:

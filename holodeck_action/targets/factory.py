@@ -12,6 +12,7 @@ from holodeck_action.suite.model.targets import (
     AnyTarget,
     CallableTarget,
     CommandTarget,
+    ConversationsTarget,
     ExternalTarget,
     HttpTarget,
     ModelTarget,
@@ -59,6 +60,10 @@ def build_agent(
     """
     warm_up = suite.policy.warm_up
     match target:
+        case ConversationsTarget(transcript=transcript):
+            from holodeck_action.targets.recorded import RecordedAgent
+
+            return RecordedAgent(files.folder, describe_target(target), suite.cases, max_bytes, file=transcript())
         case RecordedTarget(path=path):
             from holodeck_action.targets.recorded import RecordedAgent
 
@@ -118,6 +123,8 @@ def describe_target(target: AnyTarget) -> str:
     match target:
         case ModelTarget(model=model):
             return f"model:{model}"
+        case ConversationsTarget(name=name, path=path):
+            return f"{name}:{path}"
         case RecordedTarget(path=path):
             return f"recorded:{path}"
         case PythonTarget(reference=reference, framework=framework):

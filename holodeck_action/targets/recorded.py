@@ -6,13 +6,14 @@ import difflib
 from array import array
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 from holodeck_action.record.agent_errors import AgentError, TargetError
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.values import Case, Turn
 from holodeck_action.targets.protocol import Reply, Session
 from holodeck_action.targets.reply import REPLY_KEYS, missing_facts, reply_from_mapping
-from holodeck_action.targets.transcripts import TURN_KEYS, Row, open_transcript
+from holodeck_action.targets.transcripts import TURN_KEYS, JsonLinesTranscript, Row, open_transcript
 from holodeck_action.text.json_values import JSON_EXPANSION, kind_of, unknown_key_clause
 from holodeck_action.text.plain import excerpt
 
@@ -35,7 +36,13 @@ class RecordedAgent:
     """
 
     def __init__(
-        self, path: Path, title: str, cases: Sequence[Case], max_bytes: int, checkout: Checkout | None = None
+        self,
+        path: Path,
+        title: str,
+        cases: Sequence[Case],
+        max_bytes: int,
+        checkout: Checkout | None = None,
+        file: BinaryIO | None = None,
     ) -> None:
         """Index the rows of the transcript. For JSON lines, only the positions of rows are kept in memory.
 
@@ -45,14 +52,18 @@ class RecordedAgent:
             cases: all cases of the suite, including those that are not run.
             max_bytes: maximum bytes of UTF-8 in one reply.
             checkout: the folders that may be read; None if there is no restriction.
+            file: the open transcript, as JSON lines, in place of `path`; None to open `path`.
 
         Raises:
             TargetError: the file is missing, unreadable, not allowed, empty, or has the wrong format.
         """
         self._title = title
         self._max_bytes = max_bytes
-        self._transcript = open_transcript(
-            path, title, max_bytes * JSON_EXPANSION + _ROW_OVERHEAD, checkout or Checkout.unbounded(path.parent)
+        max_line = max_bytes * JSON_EXPANSION + _ROW_OVERHEAD
+        self._transcript = (
+            open_transcript(path, title, max_line, checkout or Checkout.unbounded(path.parent))
+            if file is None
+            else JsonLinesTranscript(file, title, max_line)
         )
         index = _TranscriptIndex(title, cases)
         for row in self._transcript.rows():

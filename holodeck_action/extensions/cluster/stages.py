@@ -18,7 +18,7 @@ from holodeck_action.seam.extras import way_to_get
 from holodeck_action.suite.configuration_errors import ConfigurationError, Located, suite_problem
 from holodeck_action.suite.hosts import is_loopback
 from holodeck_action.suite.model.base_sources import MERGE_BASE
-from holodeck_action.suite.model.targets import RecordedTarget
+from holodeck_action.suite.model.targets import ConversationsTarget, RecordedTarget
 from holodeck_action.suite.values import Suite
 
 _EXTRA = "cluster"
@@ -83,6 +83,8 @@ class ClusterStages(Stages):
                 "--cluster cannot be combined with recorded or cached model calls, which are on this machine; remove it"
             )
             yield suite_problem(suite, item.shown, marks.get("cache"), "cache.mode", message)
+        if isinstance(item.target, ConversationsTarget):
+            yield f"--cluster cannot be combined with --target {item.target.name}:, whose files are on this machine"
         if item.settings.baseline.source == MERGE_BASE:
             message = (
                 "--cluster cannot be combined with merge-base, which runs the base together with the "

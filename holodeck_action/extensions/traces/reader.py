@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import tempfile
+import weakref
 from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -13,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from holodeck_action.extensions.traces.conversations import TraceConversation, TraceTurn
+from holodeck_action.extensions.traces.conversations import TraceConversation, TraceTurn, count_of
 from holodeck_action.extensions.traces.trace_files import read_parts
 from holodeck_action.extensions.traces.turns import Observation, ReadTrace, observe, read_trace
 from holodeck_action.record.agent_errors import TargetError
@@ -78,8 +79,10 @@ class TraceFiles:
         self.digest = self._digest.hexdigest()
         if not self._sessions:
             self.close()
-            found = f"{len(self._traces):,} traces, none with spans of a model or an agent" if self._traces else "none"
-            raise TargetError(f"no conversations in {', '.join(paths)} (traces found: {found}){self._first_problem()}")
+            clause = "no spans"
+            if self._traces:
+                clause = f"{count_of(len(self._traces), 'trace')}, none with a span of a model or an agent"
+            raise TargetError(f"traces {', '.join(paths)}: no conversations, but {clause}{self._first_problem()}")
 
     def __len__(self) -> int:
         """Return the number of conversations."""
@@ -140,13 +143,13 @@ class TraceFiles:
     def _group_traces(self) -> None:
         others = ambiguous = 0
         for trace, last in self._traces.items():
-            found = self._read_trace(trace, last)
-            if found is None:
+            read = self._read_trace(trace, last)
+            if read is None:
                 others += 1
                 continue
-            ambiguous += found.several_sessions
-            key = (True, found.session) if found.session is not None else (False, trace)
-            place = (found.turn.start_ns, trace, self._turns.add(found.turn))
+            ambiguous += read.several_sessions
+            key = (True, read.session) if read.session is not None else (False, trace)
+            place = (read.turn.start_ns, trace, self._turns.add(read.turn))
             self._sessions.setdefault(key, []).append(place)
         longer = 0
         for places in self._sessions.values():
@@ -154,13 +157,16 @@ class TraceFiles:
             longer += len(places) > MOST_TURNS
         notices = [f"traces: {problem}" for problem in self._problems]
         if self._problem_count > len(self._problems):
-            notices.append(f"traces: {self._problem_count - len(self._problems):,} more parts could not be read")
+            more = count_of(self._problem_count - len(self._problems), "more part")
+            notices.append(f"traces: {more} could not be read")
         if others:
-            notices.append(f"traces: {others:,} traces have no span of a model or an agent, and are left out")
+            notices.append(f"traces: {count_of(others, 'trace')} without a span of a model or an agent: left out")
         if ambiguous:
-            notices.append(f"traces: {ambiguous:,} traces name several sessions; each is a conversation by itself")
+            found = count_of(ambiguous, "trace")
+            notices.append(f"traces: {found} with several sessions: each such trace is a conversation by itself")
         if longer:
-            notices.append(f"traces: of {longer:,} conversations only the first {MOST_TURNS:,} turns are read")
+            found = count_of(longer, "conversation")
+            notices.append(f"traces: {found} with more than {MOST_TURNS:,} turns: only those are read")
         self.notices = tuple(notices)
 
     def _read_trace(self, trace: str, last: int) -> ReadTrace | None:
@@ -208,6 +214,7 @@ class _Spool:
     def __init__(self, kind: Any) -> None:
         self._scope = ExitStack()
         self._file = self._scope.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
+        weakref.finalize(self, self._scope.close)
         self._encoder, self._decoder = msgspec.msgpack.Encoder(), msgspec.msgpack.Decoder(kind)
         self._ends = array("Q", [0])
 

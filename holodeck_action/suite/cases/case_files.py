@@ -29,6 +29,7 @@ from holodeck_action.suite.errors import Problem, quoted
 from holodeck_action.suite.messages import did_you_mean
 from holodeck_action.suite.model.environments import Environment
 from holodeck_action.suite.model.policy import Policy
+from holodeck_action.suite.model.targets import ConversationsTarget
 from holodeck_action.suite.yaml.document import Document, MarkedList, MarkedMap
 from holodeck_action.suite.yaml.reading import read_yaml
 from holodeck_action.text.foreign import RefusedFileError
@@ -70,6 +71,38 @@ class RowSource(Protocol):
         Raises:
             RowsError: the function returns no rows.
         """
+
+
+class Conversations(Protocol):
+    """Conversations that happened, as cases and answers."""
+
+    @property
+    def target(self) -> ConversationsTarget:
+        """The target that gives the answers."""
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """Notices for the reader, one sentence each."""
+
+    @property
+    def missing(self) -> str:
+        """Sentence about a metric that needs an expected answer, whose place `{}` is for the missing inputs."""
+
+    def rows(self) -> Iterator[bytes]:
+        """Yield the cases, each as a line with a JSON object that has fields of a `TableCase`."""
+
+
+def add_conversations(sources: Sources, conversations: Conversations) -> None:
+    """Add conversations as the cases of a suite, in place of the cases that its files name."""
+    name = f"{conversations.target.name}:{conversations.target.path}"
+    columns = ColumnMap({}, name)
+    cases = [*row_cases(conversations.rows(), columns)]
+    table = Document(name, None, not columns.problems, tuple(columns.problems), frozenset())
+    sources.case_files.append(CaseFile(table, cases, columns))
+    sources.problems += columns.problems
+    sources.parts.append(("cases", conversations.target.digest.encode()))
+    sources.notices += conversations.notices
+    sources.cases_found = not columns.problems
 
 
 def find_cases(sources: Sources, policy: Policy | None, rows: RowSource | None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, BinaryIO, ClassVar, Literal
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, ConfigDict, Discriminator, Field, PlainValidator, Tag, WithJsonSchema
@@ -47,6 +47,19 @@ class RecordedTarget(FormatModel):
     kind: ClassVar[Literal["recorded"]] = "recorded"
     path: str
     """The transcript, relative to agent.yaml. Example: `answers.jsonl`."""
+
+
+class ConversationsTarget(RecordedTarget):
+    """`--target NAME:PATH` of an extension: answers that were given in conversations that happened."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    name: str
+    """Prefix of the target."""
+    digest: str
+    """SHA-256 of the files, in hexadecimal."""
+    transcript: Callable[[], BinaryIO] = Field(exclude=True)
+    """Opens the transcript with the answers."""
 
 
 class PythonTarget(FormatModel):
@@ -201,6 +214,10 @@ def parse_target(value: str) -> WrittenTarget:
     """
     kind, _, rest = value.partition(":")
     rest = rest.strip()
+    if kind in registry.conversations():
+        # A file must not be able to replace the cases of its suite.
+        message = "{kind}: replaces the cases of a suite, so only --target of `run` can name it"
+        raise PydanticCustomError("target_form", message, {"kind": kind})
     if kind == "recorded" and rest:
         return RecordedTarget(path=rest)
     if kind == "command" and rest:

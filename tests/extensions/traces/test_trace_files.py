@@ -131,4 +131,4 @@ def test_one_trace_with_two_sessions_joins_neither(tmp_path: Path) -> None:
     found, notices = read(tmp_path, "t.jsonl")
 
     assert sorted((each.id, len(each.turns)) for each in found) == [(B, 1), ("mine", 1), ("outer", 1)]
-    assert notices == ("traces: 1 traces name several sessions; each is a conversation by itself",)
+    assert notices == ("traces: 1 trace with several sessions: each such trace is a conversation by itself",)

@@ -1,0 +1,89 @@
+"""Draws a stratified sample of conversations, with weights that make its estimates those of all conversations."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from random import Random
+from typing import Literal
+
+from msgspec import Struct
+
+Strata = Literal["model", "tag", "tool"]
+NONE = "(none)"
+"""The stratum of conversations without a model, tag or tool."""
+OTHER = "(other)"
+"""The stratum of the rarest ones, if there are more strata than the sample can represent."""
+SMALLEST, LARGEST = 0.001, 1000.0
+"""Ends of the range of a case's weight."""
+
+
+class Drawn(Struct, frozen=True):
+    """A conversation of the sample: its position, and its weight; the mean of all weights is 1."""
+
+    position: int
+    weight: float
+
+
+def stratum_of(names: Sequence[str], counts: Mapping[str, int]) -> str:
+    """Return the stratum of a conversation with several models, tags or tools: the rarest of all, so that rare ones
+    are in the sample; `NONE` if there are none.
+
+    Args:
+        names: those of the conversation.
+        counts: number of conversations with each.
+    """
+    return min(names, key=lambda name: (counts[name], name), default=NONE)
+
+
+def draw_sample(listed: Sequence[Sequence[str]], size: int, seed: int) -> list[Drawn]:
+    """Return a sample in the order of the conversations.
+
+    One half of the sample is divided equally among the strata, the other half in proportion to their sizes; within a
+    stratum, each conversation is equally likely. The weight of a conversation is N_h/n_h, the size of its stratum by
+    its number in the sample, divided by N/n. Source: Cochran, Sampling Techniques (1977), §5.3.
+
+    Args:
+        listed: the models, tags or tools of each conversation.
+        size: number of conversations to draw, at least 1; all are returned if there are not more.
+        seed: seed of the random choice.
+    """
+    if len(listed) <= size:
+        return [Drawn(position, 1.0) for position in range(len(listed))]
+    counts = Counter(name for names in listed for name in set(names))
+    strata: dict[str, list[int]] = {}
+    for position, names in enumerate(listed):
+        strata.setdefault(stratum_of(names, counts), []).append(position)
+    strata = _merge_rarest(strata, size)
+    sizes = _allocate({name: len(members) for name, members in strata.items()}, size)
+    random, overall = Random(seed), len(listed) / size
+    found: list[Drawn] = []
+    for name in sorted(strata):
+        members, number = strata[name], sizes[name]
+        weight = min(max(len(members) / number / overall, SMALLEST), LARGEST)
+        found += (Drawn(position, weight) for position in random.sample(members, number))
+    return sorted(found, key=lambda drawn: drawn.position)
+
+
+def _merge_rarest(strata: Mapping[str, list[int]], size: int) -> dict[str, list[int]]:
+    """Return at most `size` strata; the smallest ones are merged."""
+    ordered = sorted(strata, key=lambda name: (-len(strata[name]), name))
+    if len(ordered) <= size:
+        return dict(strata)
+    kept = {name: strata[name] for name in ordered[: size - 1]}
+    rest = sorted(position for name in ordered[size - 1 :] for position in strata[name])
+    return {**kept, OTHER: [*kept.pop(OTHER, ()), *rest]}
+
+
+def _allocate(sizes: Mapping[str, int], total: int) -> dict[str, int]:
+    """Return the number to draw of each stratum: at least 1, at most its size, `total` together."""
+    share = max(1, total // 2 // len(sizes))
+    found = {name: min(number, share) for name, number in sizes.items()}
+    everything = sum(sizes.values())
+    wanted = {name: total / 2 / len(sizes) + total / 2 * number / everything for name, number in sizes.items()}
+    # The strata that are furthest from their share get the next ones.
+    while sum(found.values()) < total:
+        open_ones = [name for name in sizes if found[name] < sizes[name]]
+        name = max(open_ones, key=lambda each: (wanted[each] - found[each], sizes[each], each))
+        found[name] += 1
+    return found

@@ -1,0 +1,148 @@
+"""Hostile traces: they change no verdict of others, cause no traceback, and stay within limits of time and memory."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from tests.commands.project import Project
+from tests.extensions.traces.spans import exchange, openinference, request, span
+from tests.extensions.traces.test_trace_target import night, outcomes, recorded, suite, trace
+
+CHECKS = ({"type": "contains", "value": "Leeds"}, {"type": "tool_calls_made", "tools": ["find_order"]})
+SECRET = "sk-proj-Zk3vQ8xT1bN5mR7wY2pL"
+GOOD = [
+    exchange(trace(1), "Where is A-17?", "In Leeds.", session="s-1", tool="find_order"),
+    exchange(trace(2), "And B-4?", "No idea.", session="s-1", at=60, tool="find_order"),
+    openinference(trace(3), "Where are you?", "In Leeds.", session="s-2", at=9),
+]
+
+
+def hostile(seed: int) -> list[str]:
+    """Return lines with spans that no library writes."""
+    dice = random.Random(seed)
+    found: list[str] = []
+    wrong: list[Any] = [None, True, 5, -1, 1.5, "", "x" * 300, [], {}, [[]], {"a": []}, "\ud800", 2**70, "NaN"]
+    for number in range(60):
+        name = trace(1000 + 60 * seed + number)
+        spans = exchange(name, f"Question {number}", f"Answer {number} <script>alert(1)</script> ${{HOME}}", at=number)
+        victim = dice.choice(spans)
+        kind = dice.randrange(8)
+        if kind == 0:
+            victim[dice.choice(list(victim))] = dice.choice(wrong)
+        elif kind == 1:
+            for each, parent in zip(spans, [*spans[1:], spans[0]], strict=True):
+                each["parentSpanId"] = parent["spanId"]
+        elif kind == 2:
+            victim["attributes"].append({"key": "gen_ai.conversation.id", "value": dice.choice(wrong)})
+        elif kind == 3:
+            victim["attributes"].append({"key": "deep", "value": "DEEP"})
+        elif kind == 4:
+            victim["endTimeUnixNano"], victim["startTimeUnixNano"] = "0", str(2**63)
+        elif kind == 5:
+            spans += spans
+        elif kind == 6:
+            # It claims a session of others, but another of its spans claims one, too.
+            spans.append(span(name, 9, 0, "invoke_agent", 0, {"session.id": "s-1", "gen_ai.operation.name": "chat"}))
+            spans.append(span(name, 8, 0, "invoke_agent", 0, {"session.id": "s-9", "gen_ai.operation.name": "chat"}))
+        levels = dice.choice((40, 120, 2000))
+        deep = '{"arrayValue": {"values": [' * levels + "]}}" * levels
+        line = json.dumps(request(spans)).replace('"DEEP"', deep)
+        found.append(line[: dice.randrange(len(line))] if kind == 7 else line)
+    return [
+        *found,
+        "null",
+        "[]",
+        "{}",
+        '{"resourceSpans": 5}',
+        '{"resourceSpans": [null, {"scopeSpans": [5]}]}',
+        "\0\1",
+    ]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_hostile_traces_change_no_verdict_of_others(project: Project, seed: int) -> None:
+    suite(project, CHECKS[0])
+    night(project, *GOOD)
+    project.run("run", "agent.yaml", "-o", "out", "--target", "traces:night.jsonl")
+    alone = {case.id: case for case in recorded(project).cases}
+    verdicts = dict(zip(alone, outcomes(project), strict=True))
+    lines = [json.dumps(request(each)) for each in GOOD] + hostile(seed)
+    random.Random(seed).shuffle(lines)
+    project.write("night.jsonl", "\n".join(lines).encode("utf-8", "surrogatepass"))
+
+    done = project.run("run", "agent.yaml", "-o", "out", "--target", "traces:night.jsonl")
+
+    assert done.code == 1, done.stderr
+    together = {case.id: case for case in recorded(project).cases}
+    assert set(alone) < set(together)
+    assert len(together) > 40
+    for name, judged in zip(together, outcomes(project), strict=True):
+        if name in alone:
+            assert judged == verdicts[name]
+            mine, other = alone[name].trials[0].turns, together[name].trials[0].turns
+            assert [(turn.input, turn.response, turn.tool_invocations) for turn in mine] == [
+                (turn.input, turn.response, turn.tool_invocations) for turn in other
+            ]
+    page = (project.out / "report.html").read_text()
+    assert "<script>alert" not in page
+    assert "${HOME}" in (project.out / "results.json").read_text()
+
+
+def test_secrets_of_the_job_in_traces_are_masked(project: Project) -> None:
+    night(
+        project,
+        exchange(trace(1), f"My key is {SECRET}", f"Thanks, {SECRET}!", session=SECRET, tool="find_order"),
+        [span(trace(2), 1, 0, SECRET, 0, {"gen_ai.operation.name": SECRET, "session.id": f"s {SECRET}"})],
+    )
+    project.write("broken/a.jsonl", f'{{"resourceSpans": {SECRET}')
+    project.write("broken/b.jsonl", (project.folder / "night.jsonl").read_bytes())
+    suite(project, CHECKS[0])
+
+    for target in ("night.jsonl", "broken", f"missing-{SECRET}"):
+        done = project.run("run", "agent.yaml", "-o", "out", "--target", f"traces:{target}", SHOP_API_KEY=SECRET)
+        assert SECRET not in done.stdout + done.stderr
+        for file in project.out.rglob("*") if project.out.exists() else ():
+            assert file.is_dir() or SECRET.encode() not in file.read_bytes(), file
+
+
+MEASURED = """
+import resource, sys, time
+from pathlib import Path
+from holodeck_action.cli import main
+import io
+started = time.monotonic()
+code = main(tuple(sys.argv[1:]), {"HOME": "/nonexistent"}, Path.cwd(), io.StringIO(), sys.stdout, sys.stderr)
+print(f"measured {code} {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024} {time.monotonic() - started:.0f}")
+"""
+
+
+def test_a_hundred_thousand_spans_take_300_mb_at_most(project: Project) -> None:
+    with (project.folder / "night.jsonl").open("w") as file:
+        for start in range(0, 20_000, 100):
+            spans = [
+                each
+                for n in range(start, start + 100)
+                for each in exchange(
+                    trace(n + 1), f"Where is {n}? " + "x" * 400, "In Leeds. " + "y" * 400, at=n, tool="find"
+                )
+            ]
+            spans += [span(trace(n + 1), 7, 1, "GET", n, {"http.method": "GET"}) for n in range(start, start + 100)]
+            file.write(json.dumps(request(spans)) + "\n")
+    suite(project, CHECKS[0])
+    arguments = ("run", "agent.yaml", "-o", "out", "--target", "traces:night.jsonl", "--no-html", "--sample", "500")
+
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURED, *arguments], cwd=project.folder, capture_output=True, text=True, timeout=300
+    )
+
+    code, megabytes, seconds = map(int, done.stdout.split("measured ")[1].split())
+    assert code == 0, done.stderr
+    assert len(recorded(project).cases) == 500
+    assert megabytes <= 300
+    assert seconds <= 90
