@@ -60,6 +60,7 @@ def test_conversations_that_happened_are_judged(project: Project) -> None:
     assert [(call.name, call.result) for call in asked.tool_invocations or ()] == [("find_order", {"place": "Leeds"})]
     assert asked.usage is not None
     assert (asked.usage.prompt_tokens, asked.usage.models) == (200, ())
+    assert asked.timing is not None
     assert asked.timing.model_ms == 1000.0
     # No call was made; whether documents were retrieved is unknown.
     assert (again.tool_invocations, again.retrieved_chunks) == ((), None)
@@ -72,11 +73,12 @@ def test_conversations_that_happened_are_judged(project: Project) -> None:
 
 @pytest.mark.parametrize("metric", ["equality", "tools", "chunks"])
 def test_a_metric_that_needs_an_expected_answer_is_refused_at_its_line(project: Project, metric: str) -> None:
-    wanted, missing = {
+    refused: dict[str, tuple[dict[str, Any], str]] = {
         "equality": ({"type": "standard", "metric": "equality"}, "ground_truth"),
         "tools": ({"type": "tool_correctness"}, "expected_tools"),
         "chunks": ({"type": "retrieval", "metric": "recall_at_k", "k": [3]}, "ground_truth_chunk_ids"),
-    }[metric]
+    }
+    wanted, missing = refused[metric]
     night(project, exchange(trace(1), "Where?", "In Leeds."))
     suite(project, CHECK, wanted)
 
