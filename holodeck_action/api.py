@@ -306,9 +306,9 @@ def _callable_name(target: object) -> str:
     return f"{named.__module__}:{named.__qualname__}"
 
 
-def _invalid_inputs(given: Mapping[str, Any]) -> Iterable[tuple[str, Any, str]]:
+def _invalid_inputs(values: Mapping[str, Any]) -> Iterable[tuple[str, Any, str]]:
     """Yield each argument with an invalid value: its name, its value and a description of the allowed values."""
-    for name, value in given.items():
+    for name, value in values.items():
         if value is None or isinstance(value, str | tuple | CallableTarget):
             continue
         try:
@@ -322,9 +322,9 @@ def _load(suite: AnyPath | Suite, caller: Caller) -> LoadedSuite:
     return load_one_suite(os.fspath(path), caller.suite_context(None), _ONE_SUITE)
 
 
-def _run_suite(suite: AnyPath | Suite, given: Mapping[str, Any], caller: Caller) -> Record:
+def _run_suite(suite: AnyPath | Suite, values: Mapping[str, Any], caller: Caller) -> Record:
     found: list[Conclusion] = []
-    request = request_from(given)
+    request = request_from(values)
     try:
         with Claims(DISK) as claims:
             claims.clear(request.output_dir)

@@ -59,32 +59,32 @@ class CompareOptions(Struct, frozen=True):
     file: GivenPath | None
 
     @classmethod
-    def from_values(cls, given: Mapping[str, Any]) -> CompareOptions:
+    def from_values(cls, values: Mapping[str, Any]) -> CompareOptions:
         """Create the options from the command line's values by setting name."""
         own = ("base", "head", "history", "policy", "file")
-        kept: dict[str, Any] = {name: given.get(name) for name in own}
-        return cls(flags=Flags(policy=policy_values(given)), format=given.get("format") or "console", **kept)
+        kept: dict[str, Any] = {name: values.get(name) for name in own}
+        return cls(flags=Flags(policy=policy_values(values)), format=values.get("format") or "console", **kept)
 
 
-def options_of_step(read: StepInputs, settings: Mapping[str, Any], workspace: Path) -> CompareOptions:
+def options_of_step(inputs: StepInputs, settings: Mapping[str, Any], workspace: Path) -> CompareOptions:
     """Return the options of a step that compares BASE and HEAD, the records in the lines of `args`.
 
     Raises:
         ConfigurationError: BASE is missing, there are more than two records, the history is a branch, or an HTML page
             has no output file.
     """
-    if not 1 <= len(read.records) <= 2:
+    if not 1 <= len(inputs.records) <= 2:
         raise ConfigurationError(
             [
                 f"args: command compare takes the lines BASE and HEAD, each a results.json or its folder; "
-                f"there are {len(read.records)} such lines"
+                f"there are {len(inputs.records)} such lines"
             ]
         )
     if isinstance(settings.get("history"), str):
         raise ConfigurationError(["input history: command compare takes a folder"])
     if settings["format"] == "html" and "file" not in settings:
         raise ConfigurationError(["args: --format html: the log shows no pages; add --output FILE"])
-    base, *rest = (GivenPath(Path(record), workspace) for record in read.records)
+    base, *rest = (GivenPath(Path(record), workspace) for record in inputs.records)
     head = rest[0] if rest else settings["output_dir"]
     return CompareOptions.from_values({**settings, "base": base, "head": head})
 

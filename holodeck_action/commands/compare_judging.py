@@ -37,12 +37,12 @@ JUDGING = (*MODEL_CALLS, "max-cost-usd", "max-tokens")
 """Names of the options that only `--judge` uses."""
 
 
-def compare_with(judge: str | None, given: Mapping[str, Any], caller: Caller) -> int:
+def compare_with(judge: str | None, values: Mapping[str, Any], caller: Caller) -> int:
     """Compare two runs; with a judge, also their answers, side by side.
 
     Args:
         judge: file, folder or glob of the suite whose metrics `preference` and judges apply; None to ask no judge.
-        given: the command line's values by setting name.
+        values: the command line's values by setting name.
         caller: environment, folder and streams of the command.
 
     Returns:
@@ -52,27 +52,27 @@ def compare_with(judge: str | None, given: Mapping[str, Any], caller: Caller) ->
         ConfigurationError: the suite has no such metric or does not have the head's cases, a judge cannot be used, no
             extension compares answers, or options contradict each other or have no effect; no judge was asked.
     """
-    options = CompareOptions.from_values(given)
+    options = CompareOptions.from_values(values)
     if judge is None:
-        useless = [name for name in JUDGING if given.get(name.replace("-", "_"))]
+        useless = [name for name in JUDGING if values.get(name.replace("-", "_"))]
         if useless:
             raise ConfigurationError([f"--{useless[0]} has no effect without --judge; leave it out, or give --judge"])
         return compare_runs(options, caller).exit_code
     if registry.pairs() is None:
         raise ConfigurationError([f"--judge {registry.unknown_phrase()}"])
     base, head = read_runs(options, caller)
-    judged = _judge_answers(judge, options.head or results_or_last(None, caller), base.record, head, given, caller)
+    judged = _judge_answers(judge, options.head or results_or_last(None, caller), base.record, head, values, caller)
     if judged is None:
         return ExitCode.PASSED
     return compare_results(base, replace(head, record=judged), options, caller).exit_code
 
 
 def _judge_answers(
-    judge: str, path: GivenPath, base: Record, head: Results, given: Mapping[str, Any], caller: Caller
+    judge: str, path: GivenPath, base: Record, head: Results, values: Mapping[str, Any], caller: Caller
 ) -> Record | None:
     """Return the head's record with the judge's verdicts; None after `--dry-run`. `path` is the head's results.json."""
     # The gates are those of the comparison.
-    request = request_from({name: value for name, value in given.items() if name not in ("policy", "format")})
+    request = request_from({name: value for name, value in values.items() if name not in ("policy", "format")})
     context = caller.suite_context(request.env_file, request.allowed, request.requirements)
     item = _prepare(judge, path, head, request, context)
     shared = make_budget(request.flags.max_cost_usd, request.flags.max_tokens)

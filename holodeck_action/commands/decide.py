@@ -46,10 +46,10 @@ class DecideOptions(Struct, frozen=True):
     output_dir: GivenPath | None
 
     @classmethod
-    def from_values(cls, given: Mapping[str, Any]) -> DecideOptions:
+    def from_values(cls, values: Mapping[str, Any]) -> DecideOptions:
         """Create the options from the command line's values by setting name."""
         own = ("results", "policy", "output_dir")
-        return cls(flags=Flags(policy=policy_values(given)), **{name: given[name] for name in own})
+        return cls(flags=Flags(policy=policy_values(values)), **{name: values[name] for name in own})
 
 
 def decide_again(options: DecideOptions, caller: Caller) -> int:
@@ -94,7 +94,7 @@ def decide_again(options: DecideOptions, caller: Caller) -> int:
 
 
 def _baseline_settings(
-    record: Record, given: Policy | None, options: DecideOptions, results: GivenPath
+    record: Record, policy: Policy | None, options: DecideOptions, results: GivenPath
 ) -> Baseline | None:
     """Return the `baseline` settings; None if the record has no base to compare with.
 
@@ -102,12 +102,12 @@ def _baseline_settings(
         ConfigurationError: a setting would have no effect.
     """
     before = None if record.baseline is None else record.baseline.settings
-    settings = merge_baseline(given.baseline if given is not None else before or Baseline(), options.flags)
+    settings = merge_baseline(policy.baseline if policy is not None else before or Baseline(), options.flags)
     if before is None:
         settings = settings.model_copy(update={"source": None})
     elif settings.source is None:
         settings = settings.model_copy(update={"source": before.source})
-    gates = options.flags.override("gates", given.gates if given is not None else Gates())
+    gates = options.flags.override("gates", policy.gates if policy is not None else Gates())
     problem = baseline_problem(settings, gates, compared=before is not None)
     if problem is not None:
         reason = problem[1] if before is not None else "needs results that are compared with a base; use `compare`"

@@ -16,12 +16,12 @@ from holodeck_action.seam import registry
 from holodeck_action.suite.configuration_errors import ConfigurationError
 
 
-def export_record(format_name: str, given: Mapping[str, Any], caller: Caller) -> int:
+def export_record(format_name: str, values: Mapping[str, Any], caller: Caller) -> int:
     """Write a record in a format.
 
     Args:
         format_name: name of the format.
-        given: the command line's values by parameter name.
+        values: the command line's values by parameter name.
         caller: gets the document on its standard output if no file is named.
 
     Raises:
@@ -31,12 +31,12 @@ def export_record(format_name: str, given: Mapping[str, Any], caller: Caller) ->
     made = registry.formats().get(format_name)
     own = {option.name for option in format_options(format_name)}
     others = [option for name in registry.formats() for option in format_options(name) if option.name not in own]
-    useless = [option.opts[0] for option in others if given[str(option.name)]]
+    useless = [option.opts[0] for option in others if values[str(option.name)]]
     if useless:
         raise ConfigurationError(
             [f"--format {format_name} does not take options of other formats; leave out {', '.join(useless)}"]
         )
-    options = ExportOptions(given["results"], given["file"], {str(name): given[str(name)] for name in own})
+    options = ExportOptions(values["results"], values["file"], {str(name): values[str(name)] for name in own})
     if made is not None:
         code: int = registry.resolve(made.write)(options, caller)
         return code

@@ -91,7 +91,7 @@ def _read_starter(name: str) -> bytes:
 
 
 def _framework_files(
-    framework: str, folder: Path, wanted: Mapping[str, bytes], caller: Caller
+    framework: str, folder: Path, texts: Mapping[str, bytes], caller: Caller
 ) -> tuple[Mapping[str, bytes], list[str]]:
     """Return the contents, by name, of the files that depend on a framework's agent, and notes about the agent."""
     about = registry.frameworks()[framework]
@@ -127,15 +127,15 @@ def _framework_files(
             "if modules below src import each other, set PYTHONPATH=src for the commands, as the workflow does"
         )
     made = {}
-    if WORKFLOW in wanted:
-        made[WORKFLOW] = _add_variables(wanted[WORKFLOW], below_src)
-    if POLICY in wanted:
+    if WORKFLOW in texts:
+        made[WORKFLOW] = _add_variables(texts[WORKFLOW], below_src)
+    if POLICY in texts:
         lines = {"target": target, "environment": packages}
-        made[POLICY] = edit_policy(wanted[POLICY], lines, () if spanned else ("spans",))
-    if CREW in wanted:
+        made[POLICY] = edit_policy(texts[POLICY], lines, () if spanned else ("spans",))
+    if CREW in texts:
         module, _, name = reference.partition(":")
         imported = f"from {module} import {name}{'' if name == 'crew' else ' as crew'}\n"
-        made[CREW] = wanted[CREW].decode().replace("from my_crew import crew\n", imported).encode()
+        made[CREW] = texts[CREW].decode().replace("from my_crew import crew\n", imported).encode()
     return made, notes
 
 
@@ -189,10 +189,10 @@ def _existing_parts(folder: Path) -> Mapping[str, str]:
     return kept
 
 
-def _missing_parts(kept: Mapping[str, str], framework: str | None, ci: str) -> Mapping[str, str]:
+def _missing_parts(existing: Mapping[str, str], framework: str | None, ci: str) -> Mapping[str, str]:
     """Return the names of the files to write, each with the name of the shipped file that it is made from."""
     # The sample agent answers only the suite that is shipped with it.
-    fresh = SUITE not in kept and POLICY not in kept
+    fresh = SUITE not in existing and POLICY not in existing
     wanted = {SUITE: "agent.yaml", POLICY: "holodeck-action.yaml" if fresh else "gates.yaml", CI[ci][0]: CI[ci][1]}
     if framework is not None:
         wanted |= {SUITE: "framework_agent.yaml", POLICY: "framework.yaml"}
@@ -203,7 +203,7 @@ def _missing_parts(kept: Mapping[str, str], framework: str | None, ci: str) -> M
     return {
         name: wanted[name]
         for name in (SUITE, POLICY, AGENT, CREW, WORKFLOW, PIPELINE)
-        if name in wanted and name not in kept
+        if name in wanted and name not in existing
     }
 
 

@@ -59,7 +59,7 @@ def ask_target(caller: Caller) -> str | None:
     return _ask(caller, f"What answers the cases? {FORMS}; empty for the suite's own model: ", parse, "target")
 
 
-def framework_agent(folder: Path, about: Framework, caller: Caller) -> tuple[FoundAgent | None, list[str]]:
+def framework_agent(folder: Path, framework: Framework, caller: Caller) -> tuple[FoundAgent | None, list[str]]:
     """Return the agent of a framework in a repository, and notes.
 
     If there are several agents, the user chooses one at a terminal; without a terminal the first is taken.
@@ -70,30 +70,30 @@ def framework_agent(folder: Path, about: Framework, caller: Caller) -> tuple[Fou
     Raises:
         ConfigurationError: three answers in a row were not the number of an agent.
     """
-    found: Sequence[FoundAgent] = registry.resolve(about.find)(folder, about)
+    found: Sequence[FoundAgent] = registry.resolve(framework.find)(folder, framework)
     if not found:
-        function = ", and no function that returns one without an argument," if about.adapter else ""
-        return None, [f"found no name that holds {about.agent}{function} at the top level of a Python file"]
-    chosen = (_choose_agent(found, about.agent, caller) if len(found) > 1 else None) or found[0]
+        function = ", and no function that returns one without an argument," if framework.adapter else ""
+        return None, [f"found no name that holds {framework.agent}{function} at the top level of a Python file"]
+    chosen = (_choose_agent(found, framework.agent, caller) if len(found) > 1 else None) or found[0]
     others = [agent.reference for agent in found if agent is not chosen]
     return chosen, [f"other agents were found: {_join_names(others)}"] if others else []
 
 
-def _choose_agent(found: Sequence[FoundAgent], kind: str, caller: Caller) -> FoundAgent | None:
+def _choose_agent(agents: Sequence[FoundAgent], kind: str, caller: Caller) -> FoundAgent | None:
     caller.stderr.writelines(
-        f"{number:4}  {agent.reference}  {agent.place}\n" for number, agent in enumerate(found, start=1)
+        f"{number:4}  {agent.reference}  {agent.place}\n" for number, agent in enumerate(agents, start=1)
     )
 
     def parse(answer: str) -> FoundAgent | None:
-        if answer.isdecimal() and 0 < int(answer) <= len(found):
-            return found[int(answer) - 1]
-        caller.stderr.write(f"{one_line(answer, 200)}: must be a number from 1 to {len(found)}\n")
+        if answer.isdecimal() and 0 < int(answer) <= len(agents):
+            return agents[int(answer) - 1]
+        caller.stderr.write(f"{one_line(answer, 200)}: must be a number from 1 to {len(agents)}\n")
         return None
 
     return _ask(caller, f"Each is {kind}. Which one answers the cases? Its number; empty for 1: ", parse, "agent")
 
 
-def _ask(caller: Caller, question: str, parse: Callable[[str], T | None], what: str) -> T | None:
+def _ask(caller: Caller, question: str, parse: Callable[[str], T | None], noun: str) -> T | None:
     """Ask up to three times, and return the first valid answer; None if an answer is empty or there is no terminal."""
     if not caller.stdin.isatty():
         return None
@@ -106,7 +106,7 @@ def _ask(caller: Caller, question: str, parse: Callable[[str], T | None], what: 
         value = parse(answer)
         if value is not None:
             return value
-    raise ConfigurationError([f"no {what} was named in {_ATTEMPTS} answers; nothing was written"])
+    raise ConfigurationError([f"no {noun} was named in {_ATTEMPTS} answers; nothing was written"])
 
 
 def packages_environment(folder: Path) -> Environment | None:

@@ -37,14 +37,14 @@ def choose_results_folder(caller: Caller, claims: Claims) -> tuple[GivenPath | N
     return folder, f"the results are kept in {folder} until the next run; --output-dir keeps them elsewhere"
 
 
-def results_or_last(given: GivenPath | None, caller: Caller) -> GivenPath:
+def results_or_last(path: GivenPath | None, caller: Caller) -> GivenPath:
     """Return the given results file, or else the last run's.
 
     Raises:
         RecordError: no file is given, and the last run did not leave the results of exactly one suite.
     """
-    if given is not None:
-        return results_path(given)
+    if path is not None:
+        return results_path(path)
     folder = GivenPath(LAST_RESULTS.parent, caller.cwd)
     kept = results_path(folder)
     if kept != folder:

@@ -36,12 +36,12 @@ _SuiteKey = tuple[str, str, str]
 """A suite's folder (in the shard's output, or else in the repository), its file name, and its name."""
 
 
-def merge_runs(folders: Sequence[GivenPath], given: Mapping[str, Any], caller: Caller) -> int:
+def merge_runs(folders: Sequence[GivenPath], values: Mapping[str, Any], caller: Caller) -> int:
     """Merge the shards of a run.
 
     Args:
         folders: output folders of shards, or folders that contain them.
-        given: the command line's values for the settings `output_dir`, `template` and `fail_on`.
+        values: the command line's values for the settings `output_dir`, `template` and `fail_on`.
         caller: environment, folder and streams of the command.
 
     Returns:
@@ -50,7 +50,7 @@ def merge_runs(folders: Sequence[GivenPath], given: Mapping[str, Any], caller: C
     Raises:
         ConfigurationError: the folders are not all shards of one run; nothing was written.
     """
-    request = request_from(given)
+    request = request_from(values)
     output = Output.for_caller(caller, request, template_of(request.template), caller.progress_display())
     with Claims(output.disk) as claims:
         return request.process_exit_code(merge_folders(folders, output, claims).exit_code)
@@ -92,7 +92,7 @@ def merge_folders(folders: Sequence[GivenPath], output: Output, claims: Claims) 
     return FinishedRun(code, tuple(done))
 
 
-def _read_results(folders: Sequence[GivenPath], into: GivenPath | None) -> dict[_SuiteKey, list[ShardResults]]:
+def _read_results(folders: Sequence[GivenPath], output_folder: GivenPath | None) -> dict[_SuiteKey, list[ShardResults]]:
     """Read all results below folders, by suite.
 
     Raises:
@@ -107,7 +107,7 @@ def _read_results(folders: Sequence[GivenPath], into: GivenPath | None) -> dict[
         if file.name == JOURNAL_FILE:
             problems.append(f"{file}: the shard has not ended; run it again with --resume")
             continue
-        if is_inside(file, into):
+        if is_inside(file, output_folder):
             problems.append(
                 f"{file}: is in the output folder, where the merged results would replace it; give another --output-dir"
             )

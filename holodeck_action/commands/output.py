@@ -206,13 +206,13 @@ def _report_writers(
     return made
 
 
-def report_together(done: Sequence[FinishedSuite], not_run: Sequence[str], output: Output) -> int:
+def report_together(finished: Sequence[FinishedSuite], not_run: Sequence[str], output: Output) -> int:
     """Print and write the combined verdict of several suites; return the exit code of all suites, one or several."""
-    verdicts = [item.verdict for item in done]
+    verdicts = [item.verdict for item in finished]
     if len(verdicts) + len(not_run) == 1:
         return verdicts[0].exit_code
     code = worst_exit_code([verdict.exit_code for verdict in verdicts] + ([ExitCode.STOPPED] if not_run else []))
-    for item in done:
+    for item in finished:
         output.stdout.write(f"{verdict_line(item.report)}\n")
     if not_run:
         output.stdout.write(f"not run: {one_line(', '.join(not_run), 1000)}\n")
@@ -225,7 +225,7 @@ def report_together(done: Sequence[FinishedSuite], not_run: Sequence[str], outpu
         except OSError as error:
             output.stderr.write(f"error: {output.folder / VERDICT_FILE}: could not be written: {error.strerror}\n")
             return worst_exit_code([code, ExitCode.INCOMPLETE])
-        viewed = [item.viewed for item in done if item.viewed is not None]
+        viewed = [item.viewed for item in finished if item.viewed is not None]
         if len(viewed) > 1:
             from holodeck_action.reports.formats import write_reports
             from holodeck_action.reports.page.viewer import PAGE_FILE, View, render_page

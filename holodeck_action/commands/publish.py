@@ -100,12 +100,12 @@ def _settings(flags: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
     return {"github_token": caller.environ.get("GITHUB_TOKEN", ""), **given}
 
 
-def _destination(given: Mapping[str, Any], environ: Mapping[str, str]) -> Destination | None:
+def _destination(values: Mapping[str, Any], environ: Mapping[str, str]) -> Destination | None:
     """Return the commit and pull request that the caller names; None to use those of the event."""
-    pull, sha = given.get("pull_request"), given.get("sha")
-    repository = given.get("repository") or environ.get("GITHUB_REPOSITORY", "")
+    pull, sha = values.get("pull_request"), values.get("sha")
+    repository = values.get("repository") or environ.get("GITHUB_REPOSITORY", "")
     if pull is None and sha is None:
-        if given.get("repository"):
+        if values.get("repository"):
             raise ConfigurationError(["publish: --repository requires --pull-request or --sha"])
         if environ.get("GITHUB_EVENT_NAME", ""):
             return None
@@ -196,23 +196,23 @@ def _redact_record(record: Record, redactor: Redactor) -> Record:
     return replace(redactor.value(replace(record, cases=())), cases=MappedCases(record.cases, redactor.value))
 
 
-def _results_files(start: Path, given: str) -> Iterator[Path]:
+def _results_files(start: Path, written: str) -> Iterator[Path]:
     """Yield the results files at a path, and the journals of suites without results.
 
     Links are refused, since links in an artifact could lead to private files of the runner.
     """
-    path, given = start / given, one_line(given, _MAX_PATH)
+    path, written = start / written, one_line(written, _MAX_PATH)
     if not os.path.lexists(path):
         raise ConfigurationError(
-            [f"publish: {given}: there is no such file or folder; download the artifact of the run into it first"]
+            [f"publish: {written}: there is no such file or folder; download the artifact of the run into it first"]
         )
     below = (part for part in path.parents if part != start and part.is_relative_to(start))
     if any(part.is_symlink() for part in (path, *below)):
-        raise ConfigurationError([f"publish: {given}: is a symbolic link or is inside one; name its target"])
+        raise ConfigurationError([f"publish: {written}: is a symbolic link or is inside one; name its target"])
     if not path.is_dir() or path.name == TABLES_FOLDER:
         if path.name == JOURNAL_FILE:
-            raise ConfigurationError([f"publish: {given}: is a journal, not a {RESULTS_FILE}; the run has not ended"])
-        yield _regular_file(path, given)
+            raise ConfigurationError([f"publish: {written}: is a journal, not a {RESULTS_FILE}; the run has not ended"])
+        yield _regular_file(path, written)
         return
     found = entries = 0
     for folder, folders, names in os.walk(path, onerror=_raise_error):
@@ -221,18 +221,18 @@ def _results_files(start: Path, given: str) -> Iterator[Path]:
         entries += len(folders) + len(names)
         if entries > _MOST_ENTRIES:
             raise ConfigurationError(
-                [f"publish: {given}: holds more than {_MOST_ENTRIES:,} files; name the results.json"]
+                [f"publish: {written}: holds more than {_MOST_ENTRIES:,} files; name the results.json"]
             )
         results = results_name(folders, names)
         folders[:] = [each for each in folders if each != TABLES_FOLDER]
         if results is not None:
             found += 1
-            yield _regular_file(Path(folder) / results, given)
+            yield _regular_file(Path(folder) / results, written)
         elif JOURNAL_FILE in names:
             yield Path(folder) / JOURNAL_FILE
     if not found:
         raise ConfigurationError(
-            [f"publish: {given}: holds no {RESULTS_FILE}; upload the output folder of the run as the artifact"]
+            [f"publish: {written}: holds no {RESULTS_FILE}; upload the output folder of the run as the artifact"]
         )
 
 
@@ -246,8 +246,8 @@ def _size(results: Path) -> int:
     return results.lstat().st_size
 
 
-def _regular_file(file: Path, given: str) -> Path:
+def _regular_file(file: Path, path: str) -> Path:
     kind = file.lstat().st_mode
     if not S_ISREG(kind) and not (file.name == TABLES_FOLDER and S_ISDIR(kind)):
-        raise ConfigurationError([f"publish: {given}: {file.name} is not a regular file"])
+        raise ConfigurationError([f"publish: {path}: {file.name} is not a regular file"])
     return file

@@ -36,13 +36,13 @@ from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.redaction import Redactor
 
 
-def rejudge_record(results: GivenPath, suite: str, given: Mapping[str, Any], caller: Caller) -> int:
+def rejudge_record(results: GivenPath, suite: str, values: Mapping[str, Any], caller: Caller) -> int:
     """Grade the answers of a record again.
 
     Args:
         results: a results.json.
         suite: file, folder or glob of the suite whose metrics and judges grade; it must match one suite.
-        given: the command line's values by setting name.
+        values: the command line's values by setting name.
         caller: environment, folder and streams of the command.
 
     Returns:
@@ -51,7 +51,7 @@ def rejudge_record(results: GivenPath, suite: str, given: Mapping[str, Any], cal
     Raises:
         ConfigurationError: the record, the suite or an option cannot be used; no answer was graded.
     """
-    request = request_from(given)
+    request = request_from(values)
     template = template_of(request.template)
     progress = caller.progress_display()
     caller = replace(caller, stderr=progress.stream)

@@ -22,11 +22,11 @@ from holodeck_action.run.preflight import prepare_suites
 from holodeck_action.suite.configuration_errors import ConfigurationError
 
 
-def run_suites(given: Mapping[str, Any], caller: Caller) -> int:
+def run_suites(values: Mapping[str, Any], caller: Caller) -> int:
     """Run suites.
 
     Args:
-        given: the command line's values by setting name; they override inputs.
+        values: the command line's values by setting name; they override inputs.
         caller: environment, folder and streams of the command.
 
     Returns:
@@ -38,7 +38,7 @@ def run_suites(given: Mapping[str, Any], caller: Caller) -> int:
     progress = caller.progress_display()
     caller = replace(caller, stderr=progress.stream)
     with Claims(caller.disk or DISK) as claims:
-        request = _read_request(given, caller, claims)
+        request = _read_request(values, caller, claims)
         template = template_of(request.template)
         context = caller.suite_context(request.env_file, request.allowed, request.requirements)
 
@@ -61,14 +61,14 @@ def run_suites(given: Mapping[str, Any], caller: Caller) -> int:
     return request.process_exit_code(done.exit_code)
 
 
-def _read_request(given: Mapping[str, Any], caller: Caller, claims: Claims) -> Request:
+def _read_request(values: Mapping[str, Any], caller: Caller, claims: Claims) -> Request:
     """Return the request; remove earlier results from the output folder, even if ConfigurationError is raised."""
     try:
         # `--failed-from` may read results in the output folder.
-        request = request_from(given, anchor_paths(read_inputs(caller.environ), caller.cwd))
+        request = request_from(values, anchor_paths(read_inputs(caller.environ), caller.cwd))
     except ConfigurationError:
-        if not given["dry_run"]:
-            claims.clear(given["output_dir"] or output_dir_of(caller.environ, caller.cwd))
+        if not values["dry_run"]:
+            claims.clear(values["output_dir"] or output_dir_of(caller.environ, caller.cwd))
         raise
     if not request.dry_run:
         claims.clear(request.output_dir)

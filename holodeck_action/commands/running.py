@@ -164,10 +164,10 @@ async def _judge_pairs(
     return [head, *(registry.resolve(pairs.skip)(other, reason) for other in others)]
 
 
-async def _show_waiting(shown: CaseDisplay) -> None:
+async def _show_waiting(display: CaseDisplay) -> None:
     while True:
         await asyncio.sleep(1)
-        shown.waiting()
+        display.waiting()
 
 
 def _write_notices(sides: Sequence[Side], written: frozenset[str], output: Output) -> frozenset[str]:
@@ -181,7 +181,7 @@ def _write_notices(sides: Sequence[Side], written: frozenset[str], output: Outpu
     return written
 
 
-async def _run_side(side: Side, plan: RunPlan, trials: Trials, lane: Lane, stop: Stop, shown: CaseDisplay) -> Record:
+async def _run_side(side: Side, plan: RunPlan, trials: Trials, lane: Lane, stop: Stop, display: CaseDisplay) -> Record:
     ready = side.ready
     record = await run_suite(
         ready.item.suite,
@@ -191,7 +191,7 @@ async def _run_side(side: Side, plan: RunPlan, trials: Trials, lane: Lane, stop:
         stop=stop,
         journal=side.journal,
         resumed=resumable_trials(ready.item.cases, ready.resumed.trials, ready.redactor),
-        on_case=partial(_show_case, shown, is_base=ready.as_base is not None),
+        on_case=partial(_show_case, display, is_base=ready.as_base is not None),
     )
     shard = record.run.shard
     if shard is None:
@@ -199,10 +199,10 @@ async def _run_side(side: Side, plan: RunPlan, trials: Trials, lane: Lane, stop:
     return replace(record, run=replace(record.run, shard=replace(shard, depends=ready.dependency_digests)))
 
 
-def _show_case(shown: CaseDisplay, case: CaseRecord, *, is_base: bool) -> None:
+def _show_case(display: CaseDisplay, case: CaseRecord, *, is_base: bool) -> None:
     # Cases of other shards, and cases that only the base has, have no trials here.
     if case.trials:
-        shown.done(case, of_base=is_base)
+        display.done(case, of_base=is_base)
 
 
 def _plan(ready: OpenSuite, flags: Flags, order: Sequence[int] | None) -> RunPlan:

@@ -291,7 +291,7 @@ class _Step:
             return evaluate(prepared, request, output, self._claims, context, job)
 
     def _publish(
-        self, settings: _StepSettings | StepEnd, ended: StepEnd, publisher: Publisher | None, folders: Sequence[Path]
+        self, settings: _StepSettings | StepEnd, end: StepEnd, publisher: Publisher | None, folders: Sequence[Path]
     ) -> Publication:
         """Publish the results; a failed channel is reported in the log and the summary and changes no verdict."""
         environ, log = self._environ, self._log
@@ -302,16 +302,16 @@ class _Step:
         outdates = publisher is None and not self._compares
         published = empty_publication(environ) if outdates else Publication((), ())
         if isinstance(settings, _StepSettings) and publisher is not None:
-            reports = tuple(suite.report for suite in ended.done.suites) if ended.done is not None else ()
+            reports = tuple(suite.report for suite in end.done.suites) if end.done is not None else ()
             findings = Findings(
-                exit_code=ended.exit_code,
+                exit_code=end.exit_code,
                 reports=reports,
-                problems=ended.problems,
+                problems=end.problems,
                 template=settings.template,
                 note=note,
-                annotations=annotate_problems(ended.located, environ),
+                annotations=annotate_problems(end.located, environ),
                 unannotated=unannotated_reasons(folders, environ),
-                pages=ended.done is not None and any(suite.viewed is not None for suite in ended.done.suites),
+                pages=end.done is not None and any(suite.viewed is not None for suite in end.done.suites),
             )
             published = publisher.finish(findings)
             log.write("".join(f"{line}\n" for line in channel_lines(published.channels)))
@@ -325,17 +325,15 @@ class _Step:
         writers: list[Callable[[], None]] = [
             lambda: append_outputs(
                 environ.get("GITHUB_OUTPUT"),
-                outputs(ended, folder, channels, reports_made=not publishes, judged=not sharded)
-                | comparison_path(compare, ended),
+                outputs(end, folder, channels, reports_made=not publishes, judged=not sharded)
+                | comparison_path(compare, end),
             )
         ]
         if isinstance(settings, StepEnd) or settings.summary:
             # The page of a run that is only published is in another run's artifact.
-            suites = () if ended.done is None or publishes else ended.done.suites
+            suites = () if end.done is None or publishes else end.done.suites
             run = page_links(environ).run if any(path_if_written(suite.folder, PAGE_FILE) for suite in suites) else None
-            writers.append(
-                lambda: append_summary(file, job_summary(ended, template, published, summary_room(file), run))
-            )
+            writers.append(lambda: append_summary(file, job_summary(end, template, published, summary_room(file), run)))
         for write in writers:
             try:
                 write()

@@ -50,18 +50,18 @@ class StepEnd(Struct, frozen=True):
 
 
 def outputs(
-    ended: StepEnd, folder: GivenPath | None, channels: Sequence[Channel], *, reports_made: bool, judged: bool
+    end: StepEnd, folder: GivenPath | None, channels: Sequence[Channel], *, reports_made: bool, judged: bool
 ) -> dict[str, str]:
     """Return every output of the step.
 
     Args:
-        ended: the result of the step.
+        end: the result of the step.
         folder: the folder with verdict.json; None if there is no such folder.
         channels: results of publishing, one for each channel.
         reports_made: whether this step made the reports; reports in another run's artifact are not trusted.
         judged: whether the run has a verdict; a shard has none.
     """
-    done = ended.done.suites if ended.done is not None else ()
+    done = end.done.suites if end.done is not None else ()
     suites = [
         SuiteResult(
             counts=suite.report.counts,
@@ -75,8 +75,8 @@ def outputs(
     ]
     together = path_if_written(folder, PAGE_FILE) if len(suites) > 1 else None
     verdict = path_if_written(folder, VERDICT_FILE) if suites else None
-    outputs = step_outputs(ended.exit_code, suites, verdict, channels, together)
-    without = ended.plan or (ended.exit_code == ExitCode.PASSED and not judged)
+    outputs = step_outputs(end.exit_code, suites, verdict, channels, together)
+    without = end.plan or (end.exit_code == ExitCode.PASSED and not judged)
     return {**outputs, "verdict": ""} if without else outputs
 
 
@@ -92,18 +92,18 @@ def path_if_written(folder: GivenPath | None, name: str) -> str | None:
     return os.path.relpath(path, path.start) if path is not None and path.path.is_file() else None
 
 
-def comparison_path(options: CompareOptions | None, ended: StepEnd) -> dict[str, str]:
+def comparison_path(options: CompareOptions | None, end: StepEnd) -> dict[str, str]:
     """Return the step's output with the path of the comparison's report; empty if no report was written."""
-    if options is None or options.file is None or ended.compared is None:
+    if options is None or options.file is None or end.compared is None:
         return {}
     name = "html-path" if options.format == "html" else "report-path"
     return {name: os.path.relpath(options.file, options.file.start)}
 
 
 def job_summary(
-    ended: StepEnd, template: CustomTemplate | None, published: Publication, room: int, run: str | None
+    end: StepEnd, template: CustomTemplate | None, published: Publication, max_bytes: int, run: str | None
 ) -> str:
-    """Return the job summary, at most `room` bytes: each suite's report, or why it is missing, and the channels.
+    """Return the job summary, at most `max_bytes` bytes: each suite's report, or why it is missing, and the channels.
 
     The summary begins with notices about outdated comments and, if there are several suites, about gates that are less
     strict than those of the base. `run` is the URL of the run whose artifacts may contain the viewer's page; None if no
@@ -111,39 +111,39 @@ def job_summary(
     """
     pages = f"\n[All cases]({run}#artifacts): `{PAGE_FILE}`, where the output folder is uploaded\n" if run else ""
     where = pages + channel_table(published.channels)
-    room -= len((published.stale_notice + where).encode())
-    if ended.compared is not None:
-        text, limit = "".join(render_comparison(ended.compared, "markdown")), SizeLimit(room, room)
+    max_bytes -= len((published.stale_notice + where).encode())
+    if end.compared is not None:
+        text, limit = "".join(render_comparison(end.compared, "markdown")), SizeLimit(max_bytes, max_bytes)
         fits = limit.holds(len(text), len(text.encode()))
         return text if fits else cut(text, limit, "the whole comparison is in the log of the step")
-    if ended.done is None:
-        problems = fence("\n".join(ended.problems) or ended.plan, _MAX_PROBLEM_CHARACTERS)
+    if end.done is None:
+        problems = fence("\n".join(end.problems) or end.plan, _MAX_PROBLEM_CHARACTERS)
         return f"{published.stale_notice}### {TITLE}: nothing was evaluated{problems}{where}"
-    if ended.done.not_run:
-        where = f"\n⏹️ Not run: {cell(', '.join(ended.done.not_run), 1000)}\n{where}"
-        room -= _NOT_RUN_RESERVE
-    reports = [suite.report for suite in ended.done.suites]
+    if end.done.not_run:
+        where = f"\n⏹️ Not run: {cell(', '.join(end.done.not_run), 1000)}\n{where}"
+        max_bytes -= _NOT_RUN_RESERVE
+    reports = [suite.report for suite in end.done.suites]
     # The report of a single suite begins with them itself.
     texts = [f"{notice}\n\n" for notice in first_notices(reports)] if len(reports) > 1 else []
-    room -= len("".join(texts).encode())
-    for left, suite in zip(range(len(ended.done.suites), 0, -1), ended.done.suites, strict=True):
-        share = room // left - 1
+    max_bytes -= len("".join(texts).encode())
+    for left, suite in zip(range(len(end.done.suites), 0, -1), end.done.suites, strict=True):
+        share = max_bytes // left - 1
         # Problems of the template are in the log already, from rendering report.md.
         text = markdown_report(suite.report, template, lambda _: None, SizeLimit(share, share))
         texts.append(text + "\n")
-        room -= len(texts[-1].encode())
+        max_bytes -= len(texts[-1].encode())
     return "".join([published.stale_notice, *texts, where])
 
 
-def failure_reasons(ended: StepEnd, channels: Sequence[Channel]) -> str:
+def failure_reasons(end: StepEnd, channels: Sequence[Channel]) -> str:
     """Return the reasons why the step fails, as lines of plain text."""
-    suites = ended.done.suites if ended.done is not None else []
+    suites = end.done.suites if end.done is not None else []
     reasons = [verdict_line(suite.report) for suite in suites if suite.verdict.exit_code]
-    if ended.done is not None and ended.done.not_run:
-        reasons.append(f"not run: {one_line(', '.join(ended.done.not_run), 1000)}")
-    if ended.compared is not None and ended.compared.exit_code:
-        compared = ended.compared
+    if end.done is not None and end.done.not_run:
+        reasons.append(f"not run: {one_line(', '.join(end.done.not_run), 1000)}")
+    if end.compared is not None and end.compared.exit_code:
+        compared = end.compared
         reasons.append(f"{one_line(compared.suite, 100)}: {compared.outcome}: {one_line(compared.reason, 1000)}")
-    said = (*(one_line(problem, 1000) for problem in ended.problems), *reasons)
+    said = (*(one_line(problem, 1000) for problem in end.problems), *reasons)
     # Only `require-publish` fails a step that passed.
     return "\n".join(said or channel_lines(channels)) or "see the log"

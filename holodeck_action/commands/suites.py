@@ -296,8 +296,8 @@ def _plan_text(suites: Sequence[OpenSuite], flags: Flags) -> str:
 
     sides = [side for suite in suites for side in suite.sides]
 
-    def plan_searches(at: int) -> Sequence[PlannedCalls]:
-        own = sides[at].own
+    def plan_searches(index: int) -> Sequence[PlannedCalls]:
+        own = sides[index].own
         return () if own is None or not own.calls_models else asyncio.run(own.plan_calls())
 
     return "".join(f"{line}\n" for line in plan_lines([side.item for side in sides], flags, plan_searches))

@@ -21,21 +21,21 @@ _MAX_LINE = 1000
 """Maximum characters of a path or sentence in a printed line."""
 
 
-def validate_suites(given: Mapping[str, Any], caller: Caller) -> int:
+def validate_suites(values: Mapping[str, Any], caller: Caller) -> int:
     """Check suites, and print notes about requirements of a run that are missing here, such as API keys.
 
     Args:
-        given: `suites`, `allow_empty`, `env_file`, `requirements` and the permissions of the command line (see
+        values: `suites`, `allow_empty`, `env_file`, `requirements` and the permissions of the command line (see
             `permissions_from`).
         caller: gets a line for each suite on standard output, and notes on standard error.
 
     Raises:
         ConfigurationError: suites are invalid; the error lists the problems of all of them.
     """
-    context = caller.suite_context(given["env_file"], permissions_from(given), given["requirements"])
+    context = caller.suite_context(values["env_file"], permissions_from(values), values["requirements"])
     # All cases stay in memory until they are checked.
     with pause_garbage_collection():
-        suites = load_suites(given["suites"] or ("agent.yaml",), context, allow_empty=given["allow_empty"])
+        suites = load_suites(values["suites"] or ("agent.yaml",), context, allow_empty=values["allow_empty"])
         missing = check_targets(suites, context)
     for loaded, notes in zip(suites, missing, strict=True):
         suite = loaded.suite

@@ -67,9 +67,9 @@ def recorded_terms(case: CaseRecord, *, content: bool = True) -> CaseTerms:
     return _case_terms(case, tuple(_recorded_turn(turn, content=content) for turn in asked))
 
 
-def own_terms(case: OwnCase, own: OwnTerms) -> CaseTerms:
+def own_terms(case: OwnCase, own_terms: OwnTerms) -> CaseTerms:
     """Return the terms of a case in its run's own suite, which can differ from the terms in the record of the case."""
-    return _case_terms(case, tuple(_own_turn(turn, own.criteria) for turn in case.turns))
+    return _case_terms(case, tuple(_own_turn(turn, own_terms.criteria) for turn in case.turns))
 
 
 def _case_terms(case: CaseRecord | OwnCase, turns: tuple[TurnTerms, ...] | None) -> CaseTerms:
@@ -254,11 +254,11 @@ def _differing_settings(before: Mapping[str, Any], now: Mapping[str, Any]) -> st
     return ", ".join(map(plain_name, names))
 
 
-def _values_phrase(shown: str, way: str, before: Sequence[str] | None, now: Sequence[str] | None) -> str:
+def _values_phrase(text: str, direction: str, before: Sequence[str] | None, now: Sequence[str] | None) -> str:
     added = sorted(set(now or ()) - set(before or ()))
-    if way == "laxer":
-        return f"lets {join_phrases([plain_name(value) for value in added[:3]])} pass {shown} in"
-    return f"changes the passing values of {shown} in"
+    if direction == "laxer":
+        return f"lets {join_phrases([plain_name(value) for value in added[:3]])} pass {text} in"
+    return f"changes the passing values of {text} in"
 
 
 def field_phrase(term: Compared, label: str, before: Any, now: Any) -> str:

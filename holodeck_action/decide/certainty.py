@@ -65,10 +65,10 @@ def judge_stopped_gates(gates: Gates, inputs: GateInputs, remaining: Remaining) 
             yield _undetermined(gate)
 
 
-def judge_stopped_base_gates(found: Sequence[GateVerdict], *, compared: bool) -> Iterator[GateVerdict]:
+def judge_stopped_base_gates(verdicts: Sequence[GateVerdict], *, compared: bool) -> Iterator[GateVerdict]:
     """Return the gates on the comparison with the base for a stopped run: undetermined, except those that were skipped
     because there is no base."""
-    return (gate if gate.state == "skipped" and not compared else _undetermined(gate) for gate in found)
+    return (gate if gate.state == "skipped" and not compared else _undetermined(gate) for gate in verdicts)
 
 
 def _undetermined(gate: GateVerdict) -> GateVerdict:
@@ -131,25 +131,25 @@ def _with_unknown(total: Total, remaining: Remaining) -> Total:
     return Total(total.known, total.unknown + remaining.cases)
 
 
-def _extreme_summary(found: MetricSummary, scores: Scores, remaining: Remaining, best: float) -> MetricSummary:
+def _extreme_summary(current: MetricSummary, scores: Scores, remaining: Remaining, best: float) -> MetricSummary:
     """Return a metric's summary from which gates compute the mean that is nearest to the best possible score.
 
     If j of the remaining cases have this score, their weights are at most the j largest, and at most all other
     evaluations of these cases are in error, each of which gates count as if it had the best score, too.
     """
-    if found.mean is None:
-        return found
+    if current.mean is None:
+        return current
     weight = math.fsum(each for _, each in scores)
     heaviest = sorted((*remaining.weights, *remaining.silent), reverse=True)[: remaining.evaluations]
-    nearest, added = found, 0.0
+    nearest, added = current, 0.0
     least = math.inf
     for scored, more in enumerate([0.0, *heaviest]):
         added += more
         summary = replace(
-            found,
-            mean=(weight * found.mean + best * added) / (weight + added),
-            cases=found.cases + scored,
-            errors=found.errors + remaining.evaluations - scored,
+            current,
+            mean=(weight * current.mean + best * added) / (weight + added),
+            cases=current.cases + scored,
+            errors=current.errors + remaining.evaluations - scored,
         )
         assert summary.mean is not None
         distance = abs(best - summary.mean) * summary.cases / (summary.cases + summary.errors)

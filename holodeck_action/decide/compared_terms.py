@@ -242,7 +242,7 @@ class TermsTally:
             yield TermsChange("unknown", said, ())
 
 
-def _judge_changes(shown: str, before: Configuration, now: Configuration) -> Iterator[TermsChange]:
+def _judge_changes(metric: str, before: Configuration, now: Configuration) -> Iterator[TermsChange]:
 
     for name, term in comparison_rules(Configuration):
         then, new = getattr(before, name), getattr(now, name)
@@ -250,9 +250,11 @@ def _judge_changes(shown: str, before: Configuration, now: Configuration) -> Ite
             continue
         if name == "judges":
             old, judges = (join_phrases([plain_name(judge) for judge in each]) for each in (then, new))
-            yield TermsChange("changed", f"uses judge {judges} instead of {old} for {shown}", ())
+            yield TermsChange("changed", f"uses judge {judges} instead of {old} for {metric}", ())
         else:
-            yield TermsChange("changed", _CONFIGURATION_CHANGES.get(name, "changes the judges of {}").format(shown), ())
+            yield TermsChange(
+                "changed", _CONFIGURATION_CHANGES.get(name, "changes the judges of {}").format(metric), ()
+            )
 
 
 def stricter_reaction(one: Reaction, other: Reaction) -> Reaction:

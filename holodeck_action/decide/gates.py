@@ -262,10 +262,10 @@ def _judge_tokens(limit: float, inputs: GateInputs, tolerated: bool) -> GateResu
     )
 
 
-def _judge_spending(limit: float, total: Total, unrun: int, *, places: int, template: str) -> GateResult:
+def _judge_spending(limit: float, total: Total, not_run: int, *, places: int, template: str) -> GateResult:
     """Decide a limit on tokens or dollars; unknown amounts and cases that were not run could still exceed it."""
     holds = reaches(limit, total.known)
-    state: GateState = "failed" if not holds else "undetermined" if total.unknown or unrun else "passed"
+    state: GateState = "failed" if not holds else "undetermined" if total.unknown or not_run else "passed"
     # A part of a sum is never shown as the sum.
     at_least = "≥ " if total.unknown else ""
     reason = at_least + template.format(
@@ -273,8 +273,8 @@ def _judge_spending(limit: float, total: Total, unrun: int, *, places: int, temp
     )
     if total.unknown:
         reason += f"; the usage of {total.unknown:,} turns and evaluations is unknown"
-    if unrun:
-        reason += f"; {count_phrase(unrun, 'case')} not run"
+    if not_run:
+        reason += f"; {count_phrase(not_run, 'case')} not run"
     return state, None if state != "failed" and total.unknown else total.known, reason
 
 
@@ -289,7 +289,7 @@ def _judge_first_token(limit: float, inputs: GateInputs, tolerated: bool) -> Gat
 
 
 def _judge_time(
-    limit: float, latencies: Latencies, unrun: int, words: tuple[str, str], *, tolerated: bool
+    limit: float, latencies: Latencies, not_run: int, units: tuple[str, str], *, tolerated: bool
 ) -> GateResult:
     # An unknown time is not a missing evaluation that `min_completeness` could tolerate.
     answered, missing = latencies.answered, latencies.unreported + (0 if tolerated else latencies.missing)
@@ -298,21 +298,21 @@ def _judge_time(
     )
     actual = equal_quantile(answered, _P95)
     if actual is None:
-        return "undetermined", None, f"no turn reports the time to {words[0]}{unreported}"
+        return "undetermined", None, f"no turn reports the time to {units[0]}{unreported}"
     # Turns without an answer could have taken any time.
     fast, slow = (equal_quantile([*answered, *([end] * missing)], _P95) for end in (0.0, math.inf))
     assert fast is not None
     assert slow is not None
     shown, allowed = decisive_numbers(actual, limit, minimize=True, holds=reaches(limit, actual), places=0)
     reason = (
-        f"95 % of {count_phrase(len(answered), 'answer')} {words[1]} within {shown} ms; at most {allowed} ms is allowed"
+        f"95 % of {count_phrase(len(answered), 'answer')} {units[1]} within {shown} ms; at most {allowed} ms is allowed"
     )
     if missing > latencies.unreported:
         reason += f"; {count_phrase(latencies.missing, 'turn')} unanswered"
     reason += unreported
     if not reaches(limit, fast):
         return "failed", actual, reason
-    settled = reaches(limit, slow) and (tolerated or not unrun)
+    settled = reaches(limit, slow) and (tolerated or not not_run)
     return "passed" if settled else "undetermined", actual, reason
 
 
@@ -431,16 +431,19 @@ def _best_mean(bound: _Bound, summary: MetricSummary, missing: int) -> float:
     return (summary.cases * summary.mean + missing * bound.best) / (summary.cases + missing)
 
 
-def _judge_bound(bound: _Bound, results: MetricResults, actual: float, best: float, reason: str) -> GateVerdict:
-    """Judge a measured number; `best` is the best number that missing scores still allow, and `reason` is a template
-    with two `{}` for the number and the bound."""
+def _judge_bound(bound: _Bound, results: MetricResults, actual: float, best_mean: float, reason: str) -> GateVerdict:
+    """Judge a measured number.
+
+    `best_mean` is the best value that missing scores still allow; `reason` is a template with two `{}` for the number
+    and the bound.
+    """
     shown, needed = decisive_numbers(actual, bound.required, minimize=not bound.best, holds=bound.holds(actual))
     # The name of a metric may have braces.
     before, middle, after = reason.rsplit("{}", 2)
     reason = f"{before}{shown}{middle}{'needs' if bound.best else 'at most'} {needed}{after}"
     if results.missing:
         reason += f"; {count_phrase(results.missing, 'evaluation')} missing"
-        state: GateState = "undetermined" if bound.holds(best) else "failed"
+        state: GateState = "undetermined" if bound.holds(best_mean) else "failed"
     else:
         state = "passed" if bound.holds(actual) else "failed"
     return GateVerdict(_gate_name(bound, results), state, actual, bound.required, reason)

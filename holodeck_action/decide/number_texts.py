@@ -53,8 +53,8 @@ def _format_bound(required: float, places: int) -> tuple[str, float]:
     return shown, _parse_number(shown)
 
 
-def _parse_number(shown: str) -> float:
-    return float(shown.replace(",", ""))
+def _parse_number(text: str) -> float:
+    return float(text.replace(",", ""))
 
 
 def _digits_needed(value: float, places: int) -> int:

@@ -35,15 +35,15 @@ class WeightedValues(Sequence[tuple[float, float]]):
         return len(self._values)
 
     @overload
-    def __getitem__(self, at: int) -> tuple[float, float]: ...
+    def __getitem__(self, index: int) -> tuple[float, float]: ...
 
     @overload
-    def __getitem__(self, at: slice) -> Sequence[tuple[float, float]]: ...
+    def __getitem__(self, index: slice) -> Sequence[tuple[float, float]]: ...
 
-    def __getitem__(self, at: int | slice) -> tuple[float, float] | Sequence[tuple[float, float]]:
-        if isinstance(at, slice):
-            return list(zip(self._values[at], self._weights[at], strict=True))
-        return self._values[at], self._weights[at]
+    def __getitem__(self, index: int | slice) -> tuple[float, float] | Sequence[tuple[float, float]]:
+        if isinstance(index, slice):
+            return list(zip(self._values[index], self._weights[index], strict=True))
+        return self._values[index], self._weights[index]
 
     def __iter__(self) -> Iterator[tuple[float, float]]:
         return zip(self._values, self._weights, strict=True)

@@ -224,19 +224,19 @@ def _case_judge(record: Record) -> Callable[[CaseRecord], CaseVerdict]:
     return judge
 
 
-def stop_text(certain: CertainEnd, cases: int) -> str:
+def stop_text(certain_end: CertainEnd, cases: int) -> str:
     """Return when a run stopped, such as `stopped after 12 of 200 cases`."""
-    return f"stopped after {len(certain.counted):,} of {count_phrase(cases, 'case')}"
+    return f"stopped after {len(certain_end.counted):,} of {count_phrase(cases, 'case')}"
 
 
-def _remaining(left: Sequence[tuple[CaseRecord, CaseVerdict]]) -> Remaining:
-    gating = [case for case, verdict in left if verdict.outcome != "quarantined"]
+def _remaining(unfinished: Sequence[tuple[CaseRecord, CaseVerdict]]) -> Remaining:
+    gating = [case for case, verdict in unfinished if verdict.outcome != "quarantined"]
     return Remaining(
         weights=[case.weight for case in gating if case.asserting],
         silent=[case.weight for case in gating if not case.asserting],
         repeated=sum(case.repeat > 1 and case.asserting for case in gating),
         evaluations=sum(case.repeat * (case.planned_evaluations + case.not_applicable) for case in gating),
-        quarantined=len(left) - len(gating),
+        quarantined=len(unfinished) - len(gating),
     )
 
 

@@ -171,16 +171,16 @@ def _rates(repeat: int, passed: int, failed: int, k: int) -> PassRates:
     )
 
 
-def _mean_rates(found: Sequence[tuple[int, int, int, bool, bool, float]], k: int) -> PassRates:
-    rates = [(_rates(repeat, passed, failed, k), weight) for repeat, passed, failed, _, _, weight in found]
+def _mean_rates(case_rates: Sequence[tuple[int, int, int, bool, bool, float]], k: int) -> PassRates:
+    rates = [(_rates(repeat, passed, failed, k), weight) for repeat, passed, failed, _, _, weight in case_rates]
     at = [(each.pass_at_k, weight) for each, weight in rates]
     hat = [(each.pass_hat_k, weight) for each, weight in rates]
     return PassRates(k, _mean_bounds(at), _mean_bounds(hat))
 
 
-def _mean_bounds(found: Sequence[tuple[Bounds, float]]) -> Bounds:
-    low = _mean([(bounds.low, weight) for bounds, weight in found])
-    return Bounds(low, _mean([(bounds.high, weight) for bounds, weight in found]))
+def _mean_bounds(case_bounds: Sequence[tuple[Bounds, float]]) -> Bounds:
+    low = _mean([(bounds.low, weight) for bounds, weight in case_bounds])
+    return Bounds(low, _mean([(bounds.high, weight) for bounds, weight in case_bounds]))
 
 
 def _mean(values: Sequence[tuple[float, float]]) -> float:

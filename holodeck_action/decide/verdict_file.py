@@ -154,11 +154,11 @@ def _written_turn(turn: TurnVerdict, trial: TrialVerdict) -> WrittenTurn:
 
 def _new_reason(
     part: CaseVerdict | TrialVerdict | TurnVerdict | MetricVerdict,
-    whole: CaseVerdict | TrialVerdict | TurnVerdict | None = None,
+    verdict: CaseVerdict | TrialVerdict | TurnVerdict | None = None,
 ) -> str | None:
     """Return the reason of a case, trial, turn or metric; None if it passed, is informational, or has the same reason
-    as the enclosing `whole`."""
+    as the enclosing `verdict`."""
     if part.outcome not in _EXPLAINED:
         return None
-    told = whole is not None and whole.outcome in _EXPLAINED and whole.reason == part.reason
+    told = verdict is not None and verdict.outcome in _EXPLAINED and verdict.reason == part.reason
     return None if told else part.reason

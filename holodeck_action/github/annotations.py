@@ -69,8 +69,8 @@ def _head_repositories(environ: Mapping[str, str]) -> list[str]:
     return [name for name in map(event.get, _HEAD_REPOSITORY_FIELDS) if isinstance(name, str)]
 
 
-def _foreign_reason(why: str, here: str) -> str:
-    return f"no line of the suite is annotated: {why}, so its lines are not lines of {here}"
+def _foreign_reason(reason: str, current: str) -> str:
+    return f"no line of the suite is annotated: {reason}, so its lines are not lines of {current}"
 
 
 _NO_REPOSITORY = (

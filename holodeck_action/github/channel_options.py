@@ -59,7 +59,7 @@ class ChannelOptions(Struct, frozen=True):
 
 
 def channel_options_from(
-    given: Mapping[str, Any], subjects: Sequence[str], environ: Mapping[str, str]
+    values: Mapping[str, Any], subjects: Sequence[str], environ: Mapping[str, str]
 ) -> ChannelOptions:
     """Return the options for given settings, with defaults for missing ones.
 
@@ -69,14 +69,14 @@ def channel_options_from(
     named = ", ".join(subjects)
     job = [environ.get("GITHUB_WORKFLOW", ""), environ.get("GITHUB_JOB", ""), named]
     return ChannelOptions(
-        comment=given.get("comment", "always"),
-        comment_id=given.get("comment_id") or "/".join(part for part in job if part),
-        subject=given.get("comment_id") or "",
-        check=given.get("check", True),
-        check_name=one_line(given.get("check_name") or f"{NAME}: {named}", _NAME_LIMIT),
-        check_fail_on=given.get("check_fail_on", "violation"),
-        review=given.get("review", "off"),
-        required=given.get("require_publish", False),
-        allow_unsafe_forks=given.get("allow_unsafe_forks", False),
-        token=given.get("github_token", ""),
+        comment=values.get("comment", "always"),
+        comment_id=values.get("comment_id") or "/".join(part for part in job if part),
+        subject=values.get("comment_id") or "",
+        check=values.get("check", True),
+        check_name=one_line(values.get("check_name") or f"{NAME}: {named}", _NAME_LIMIT),
+        check_fail_on=values.get("check_fail_on", "violation"),
+        review=values.get("review", "off"),
+        required=values.get("require_publish", False),
+        allow_unsafe_forks=values.get("allow_unsafe_forks", False),
+        token=values.get("github_token", ""),
     )

@@ -82,10 +82,10 @@ class Stopped(Exception):  # noqa: N818 - not an error: how the channel ends
         unclear: whether the result of the last write is unknown.
     """
 
-    def __init__(self, outcome: Outcome, *, unclear: bool = False) -> None:
+    def __init__(self, outcome: Outcome, *, is_unknown: bool = False) -> None:
         super().__init__()
         self.outcome = outcome
-        self.unclear = unclear
+        self.unclear = is_unknown
 
 
 class Access(Struct, frozen=True):
@@ -103,14 +103,14 @@ class Access(Struct, frozen=True):
     app: bool = True
     pause: Callable[[float], None] = time.sleep
 
-    def own_items(self, items: Sequence[Comment], what: str) -> list[tuple[Comment, Ownership]]:
+    def own_items(self, items: Sequence[Comment], clause: str) -> list[tuple[Comment, Ownership]]:
         """Return the items that this action wrote, in order; a marker alone is no proof, as anyone can write it.
 
         GraphQL reports which items are ours. If it does not answer, and `app` is True, all items by bots count as ours.
 
         Args:
             items: comments or reviews with our marker.
-            what: subject and verb of the error message, such as `a comment with our marker is`.
+            clause: subject and verb of the error message, such as `a comment with our marker is`.
 
         Raises:
             Stopped: it is unknown whether a person's item is ours.
@@ -120,7 +120,7 @@ class Access(Struct, frozen=True):
         except ApiError as error:
             bots = [item for item in items if item.author_type == "Bot"]
             if not self.app and len(bots) < len(items):
-                reason = f"{error_clause(error)}; so it is unknown whether {what} ours"
+                reason = f"{error_clause(error)}; so it is unknown whether {clause} ours"
                 raise Stopped(Failed(f"{reason}: use the job's own token, whose comments come from a bot")) from error
             return [(item, Ownership(own=True, minimized=False)) for item in bots] if self.app else []
         return [(item, known[item.node_id]) for item in items if item.node_id in known and known[item.node_id].own]
@@ -128,7 +128,7 @@ class Access(Struct, frozen=True):
     def edit(
         self,
         write: Callable[[], Comment],
-        listed: Callable[[], Iterable[Comment]],
+        list_comments: Callable[[], Iterable[Comment]],
         item: Comment,
         body: str,
         unknown: str,
@@ -137,7 +137,7 @@ class Access(Struct, frozen=True):
 
         Args:
             write: writes the new body.
-            listed: returns the current items, including the edited item.
+            list_comments: returns the current items, including the edited item.
             item: the item before the edit.
             body: the new body.
             unknown: clause of the error message if the item cannot be read.
@@ -155,7 +155,7 @@ class Access(Struct, frozen=True):
                 if not error.accepted:
                     raise
                 found = self.poll_or_stop(
-                    lambda: next((each for each in listed() if each.id == item.id), None),
+                    lambda: next((each for each in list_comments() if each.id == item.id), None),
                     lambda found: found is not None and same_body(found.body, body),
                     unknown,
                 )
@@ -186,26 +186,26 @@ class Access(Struct, frozen=True):
         try:
             return self.poll(read, is_done)
         except ApiError as error:
-            raise Stopped(Failed(f"{error_clause(error)}; {unknown}"), unclear=True) from error
+            raise Stopped(Failed(f"{error_clause(error)}; {unknown}"), is_unknown=True) from error
 
     def refusal_outcome(
-        self, what: str, permission: str, error: ApiError, also: str = "", *, missing: str = ""
+        self, action: str, permission: str, error: ApiError, note: str = "", *, missing: str = ""
     ) -> Outcome:
         """Return the outcome of a channel after a refused call.
 
         Args:
-            what: clause that names the failed action.
+            action: clause that names the failed action.
             permission: the line in `permissions:` that allows the action.
             error: the refusal.
-            also: a hint appended after the permission.
+            note: appended to the hint about the permission.
             missing: a hint appended if the status is 404.
         """
-        reason = f"{what}: {error_clause(error)}"
+        reason = f"{action}: {error_clause(error)}"
         if error.status == 401:
             return Skipped(f"{reason}; give `github-token` a token that is valid", requested=True)
         because = f"{self.read_only_reason.rstrip('.')}; " if self.read_only_reason else ""
         if error.kind == "denied":
-            hint = f"add `{permission}` to the `permissions:` of the job{also}"
+            hint = f"add `{permission}` to the `permissions:` of the job{note}"
             return Skipped(f"{because}{reason}; {hint}", requested=True)
         return Failed(f"{because}{reason}{missing if error.status == 404 else ''}")
 

@@ -157,7 +157,7 @@ class Job:
             self._branches[api, name] = entries_of(api, name)
         return self._branches[api, name]
 
-    def ancestry(self, api: Api, wanted: WantedCommit) -> Ancestry:
+    def ancestry(self, api: Api, commit: WantedCommit) -> Ancestry:
         """Return the wanted commit and its ancestors, whose results may serve as the base.
 
         Raises:
@@ -166,9 +166,9 @@ class Job:
         from holodeck_action.github.bases.merge_base import first_parents
         from holodeck_action.github.bases.stored_results import Ancestry
 
-        if (api, wanted) not in self._ancestries:
-            self._ancestries[api, wanted] = Ancestry.of(wanted, first_parents(api, wanted.commit))
-        return self._ancestries[api, wanted]
+        if (api, commit) not in self._ancestries:
+            self._ancestries[api, commit] = Ancestry.of(commit, first_parents(api, commit.commit))
+        return self._ancestries[api, commit]
 
     def _repository(self, folder: Path) -> str:
         given = self.environ.get("GITHUB_REPOSITORY", "").strip()

@@ -79,7 +79,7 @@ def evaluation_permission(
     return CodeAllowed(origin, accepted)
 
 
-def check_evaluated(destination: Destination, found: FoundPulls, commit: str | None) -> str | None:
+def check_evaluated(destination: Destination, pulls: FoundPulls, commit: str | None) -> str | None:
     """Check that a run evaluated the commit that it is about to publish results for.
 
     Without this check, a workflow that evaluates the default branch instead of the pull request would let the pull
@@ -91,12 +91,12 @@ def check_evaluated(destination: Destination, found: FoundPulls, commit: str | N
     """
     if destination.checks_out_head:
         return None
-    merged = {pull.merge_sha for pull in found.pulls} - {None}
-    if found.sha is not None and commit is not None and commit in {found.sha, *merged, *destination.equivalent_commits}:
+    merged = {pull.merge_sha for pull in pulls.pulls} - {None}
+    if pulls.sha is not None and commit is not None and commit in {pulls.sha, *merged, *destination.equivalent_commits}:
         return None
     evaluated = f"commit {commit[:12]} was evaluated" if commit else "the evaluated commit is unknown"
-    numbers = ", ".join(f"#{pull.number}" for pull in found.pulls)
-    head = f"commit {found.sha[:12]}" if found.sha else "an unknown commit"
+    numbers = ", ".join(f"#{pull.number}" for pull in pulls.pulls)
+    head = f"commit {pulls.sha[:12]}" if pulls.sha else "an unknown commit"
     expected = f"the pull request {numbers} is at {head}" if numbers else f"the event is about {head}"
     remedy = _CHECKOUT.get(destination.event, _CHECKOUT_SHA)
     return f"{evaluated}, but {expected}, so nothing is published for it: {remedy}"

@@ -202,15 +202,15 @@ class Publisher:
 
     def _conclude(
         self,
-        begun: CheckRun | Outcome,
+        started: CheckRun | Outcome,
         findings: Findings,
         marks: Sequence[Annotation],
         first: str = "",
         before: Outcome | None = None,
     ) -> Outcome:
         """Conclude the check run; if it already is, with the outcome `before`, only prepend `first` to its summary."""
-        if not isinstance(begun, CheckRun):
-            return begun
+        if not isinstance(started, CheckRun):
+            return started
         shown = marks[:MOST_ANNOTATIONS]
 
         def write(github: Access) -> Outcome:
@@ -233,8 +233,8 @@ class Publisher:
                 datetime.now(UTC),
             )
             if before is not None:
-                return check_run.prepend_summary(github, begun, ending, before)
-            return check_run.conclude(github, begun, ending, [as_check_annotation(mark) for mark in shown])
+                return check_run.prepend_summary(github, started, ending, before)
+            return check_run.conclude(github, started, ending, [as_check_annotation(mark) for mark in shown])
 
         return self._call_guarded(write)
 

@@ -78,20 +78,24 @@ def is_passing_text(body: str) -> bool:
 
 
 def review_text(
-    markers: Markers, reports: Sequence[Report], shown: Sequence[Annotation], rest: Sequence[Annotation], elsewhere: int
+    markers: Markers,
+    reports: Sequence[Report],
+    inline: Sequence[Annotation],
+    listed: Sequence[Annotation],
+    other_count: int,
 ) -> str:
     """Return the body of the review, within the size limit of a comment.
 
-    `shown` are the failures with an inline comment, `rest` the other failures on lines of the diff, worst first, and
-    `elsewhere` is the number of failures on other lines.
+    `inline` are the failures with an inline comment, `listed` the other failures on lines of the diff, worst first, and
+    `other_count` is the number of failures on other lines.
     """
-    paragraphs = [markers.review, _headline(len(shown) + len(rest))]
-    if rest:
-        paragraphs.append(f"{_failure_count(len(shown))} shown on the lines, the worst first. Not shown there:")
-        paragraphs.append(_list_failures(rest, COMMENT.bytes - _ROOM_FOR_END - len("\n\n".join(paragraphs).encode())))
-    if elsewhere:
+    paragraphs = [markers.review, _headline(len(inline) + len(listed))]
+    if listed:
+        paragraphs.append(f"{_failure_count(len(inline))} shown on the lines, the worst first. Not shown there:")
+        paragraphs.append(_list_failures(listed, COMMENT.bytes - _ROOM_FOR_END - len("\n\n".join(paragraphs).encode())))
+    if other_count:
         paragraphs.append(
-            f"{_failure_count(elsewhere)} on lines that the diff does not show: see the report of the run."
+            f"{_failure_count(other_count)} on lines that the diff does not show: see the report of the run."
         )
     unknown = sum(report.counts.error + report.counts.skipped for report in reports)
     if unknown:
@@ -111,14 +115,14 @@ def _failure_count(count: int) -> str:
     return "1 failure" if count == 1 else f"{count:,} failures"
 
 
-def _list_failures(rest: Sequence[Annotation], room: int) -> str:
+def _list_failures(listed: Sequence[Annotation], max_bytes: int) -> str:
     lines: list[str] = []
-    for annotation in rest:
+    for annotation in listed:
         place = inline_code(f"{annotation.path}:{annotation.line}", 200)
         line = f"- {place}: {inline_code(annotation.title, TITLE_LIMIT)}"
-        room -= len(line.encode()) + 1
-        if room < 0:
-            lines.append(f"- … and {len(rest) - len(lines):,} more")
+        max_bytes -= len(line.encode()) + 1
+        if max_bytes < 0:
+            lines.append(f"- … and {len(listed) - len(lines):,} more")
             break
         lines.append(line)
     return "\n".join(lines)
@@ -204,20 +208,20 @@ class _ReviewChannel(Struct, frozen=True):
         return Published(_join_details(details), url)
 
     def _plan(
-        self, ours: Mapping[str, Sequence[Comment]], failing: Sequence[Annotation], passing: frozenset[str]
+        self, existing: Mapping[str, Sequence[Comment]], failing: Sequence[Annotation], passing: frozenset[str]
     ) -> _Plan:
         lines: Mapping[str, frozenset[int]] = {}
-        if any(annotation.key not in ours for annotation in failing):
+        if any(annotation.key not in existing for annotation in failing):
             files = {annotation.path for annotation in failing}
             changed = (file for file in self.github.api.files(self.number) if file.path in files and file.patch)
             lines = {file.path: commentable_lines(file.patch or "") for file in changed}
-        shown = tuple(annotation for annotation in failing if annotation.key in ours)
-        others = [annotation for annotation in failing if annotation.key not in ours]
+        shown = tuple(annotation for annotation in failing if annotation.key in existing)
+        others = [annotation for annotation in failing if annotation.key not in existing]
         in_diff = [item for item in others if item.line in lines.get(item.path, frozenset())]
         room = max(0, MOST_INLINE - len(shown))
         wanted = {annotation.key: failing_text(self.markers, annotation) for annotation in shown}
         edits: list[tuple[Comment, str, bool]] = []
-        for key, comments in ours.items():
+        for key, comments in existing.items():
             for comment in comments:
                 if key in wanted and not same_body(comment.body, wanted[key]):
                     edits.append((comment, wanted[key], False))
@@ -299,9 +303,9 @@ class _ReviewChannel(Struct, frozen=True):
         newest = sorted(marked, key=_age, reverse=True)[:_MOST_CHECKED]
         return [item for item, _ in self.github.own_items(newest, "inline comments with our marker are")]
 
-    def _refusal(self, what: str, permission: str, error: ApiError) -> Outcome:
-        also = " (`pull-requests: write` to write the review)" if permission == "read" else ""
-        return self.github.refusal_outcome(what, f"pull-requests: {permission}", error, also, missing=NO_PULL)
+    def _refusal(self, action: str, permission: str, error: ApiError) -> Outcome:
+        note = " (`pull-requests: write` to write the review)" if permission == "read" else ""
+        return self.github.refusal_outcome(action, f"pull-requests: {permission}", error, note, missing=NO_PULL)
 
 
 def _unique_failures(marks: Iterable[Annotation]) -> tuple[Annotation, ...]:

@@ -14,34 +14,34 @@ from holodeck_action.reports.stale_comment import StaleComment, stale_lines
 
 def stale_notice(
     destination: Destination,
-    at: LinkContext,
-    ended: Sequence[tuple[int | None, Outcome]],
+    links: LinkContext,
+    outcomes: Sequence[tuple[int | None, Outcome]],
     earlier: Mapping[int, EarlierComment | None],
 ) -> str:
     """Return the notice for the start of the check run and the job summary; empty if no comment is outdated.
 
     Args:
         destination: where the run publishes.
-        at: the URLs for links.
-        ended: (number, outcome) of the comment for each pull request; the number is None if no pull request was found.
+        links: creates links to the repository and the run.
+        outcomes: (number, outcome) of the comment for each pull request; number is None if no pull request was found.
         earlier: earlier comment (None: no comment) by number of the pull request; no entry if comments were not read.
     """
     if not _may_have_comment(destination):
         return ""
     stale = []
-    for number, outcome in ended:
+    for number, outcome in outcomes:
         found = UNREAD_COMMENT if number is None else earlier.get(number, UNREAD_COMMENT)
         if found is not None and any_unpublished([Channel("comment", outcome)]):
             stale.append(_stale_comment(_pull_number(destination) if number is None else number, found))
-    return stale_lines(stale, at, several=len(ended) > 1)
+    return stale_lines(stale, links, plural=len(outcomes) > 1)
 
 
-def unpublished_notice(destination: Destination, at: LinkContext) -> str:
+def unpublished_notice(destination: Destination, links: LinkContext) -> str:
     """Return the notice at the start of the job summary if nothing could be published; empty if the event has no pull
     request."""
     number = _pull_number(destination)
     known = number is not None and _may_have_comment(destination)
-    return stale_lines([_stale_comment(number, UNREAD_COMMENT)], at, several=False) if known else ""
+    return stale_lines([_stale_comment(number, UNREAD_COMMENT)], links, plural=False) if known else ""
 
 
 def _may_have_comment(destination: Destination) -> bool:

@@ -96,15 +96,15 @@ class CommentResult(Struct, frozen=True):
     earlier: EarlierComment | None = None
 
 
-def publish_comment(github: Access, pull_number: int, first_line: str, wanted: CommentRequest) -> CommentResult:
+def publish_comment(github: Access, pull_number: int, first_line: str, request: CommentRequest) -> CommentResult:
     """Create or update the comment of a pull request.
 
     Only comments that we wrote and that no user has hidden count (see `Access.own_items`). The comment is found by its
     first line, a `marker`.
     """
-    if wanted.mode == "off":
+    if request.mode == "off":
         return CommentResult(Skipped("the comment is switched off", requested=False))
-    return _Sticky(github, pull_number, first_line, wanted).publish()
+    return _Sticky(github, pull_number, first_line, request).publish()
 
 
 class _Sticky(Struct, frozen=True):

@@ -65,18 +65,20 @@ class ModelClient:
         self._url = _request_url(plan)
         self._headers = _headers(plan)
 
-    async def ask(self, messages: Sequence[Message], settings: Mapping[str, Any], offered: Mapping[str, Any]) -> Reply:
+    async def ask(
+        self, messages: Sequence[Message], settings: Mapping[str, Any], tool_fields: Mapping[str, Any]
+    ) -> Reply:
         """Request the next message of a conversation.
 
         Args:
             messages: messages of the conversation.
             settings: the request settings (see `Codec.build_request`).
-            offered: the fields returned by `Codec.offer`.
+            tool_fields: the fields returned by `Codec.offer`.
 
         Raises:
             ModelCallError: there is no answer, the answer is malformed, or a content filter removed it.
         """
-        out = self.codec.build_request(messages, settings, offered)
+        out = self.codec.build_request(messages, settings, tool_fields)
         answer = await self._send(out)
         if answer.status >= 300:
             refusal = error_payload(answer)
@@ -94,13 +96,13 @@ class ModelClient:
             raise filtered_error(self.plan, None)
         return reply
 
-    async def _send(self, out: ProviderRequest) -> Answer:
+    async def _send(self, provider_request: ProviderRequest) -> Answer:
         try:
-            content, document = _encode(out.body)
+            content, document = _encode(provider_request.body)
         except ValueError:
             reason = "a call in it holds a number that JSON does not have"
             raise malformed_error(self.plan, reason, self._clients.redact) from None
-        request = HttpRequest(self._url, {**self._headers, **out.headers}, content, document)
+        request = HttpRequest(self._url, {**self._headers, **provider_request.headers}, content, document)
         try:
             return await self._clients.answer(self.plan.account, request)
         except WireError as error:

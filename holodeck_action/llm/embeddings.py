@@ -91,7 +91,7 @@ class EmbeddingPlan(Struct, frozen=True):
 
 
 def resolve_embedding(
-    suite_agent: AgentConfig, environ: Mapping[str, str], *, model: str | None, dimensions: int | None, where: str
+    suite_agent: AgentConfig, environ: Mapping[str, str], *, model: str | None, dimensions: int | None, path: str
 ) -> EmbeddingPlan:
     """Return the embedding model: `embedding_provider` if the suite has one, else the provider of its model.
 
@@ -101,7 +101,7 @@ def resolve_embedding(
         model: `embedding_model` of the tools. If it is None, the name in `embedding_provider` is used, else
             text-embedding-3-small, or nomic-embed-text:latest with Ollama.
         dimensions: `embedding_dimensions` of the tools; None to use the model's default.
-        where: path of the tool in agent.yaml, for messages.
+        path: path of the tool in agent.yaml, for messages.
 
     Raises:
         ModelConfigError: the key is missing, the URL is invalid, or the provider or model does not support embeddings
@@ -110,13 +110,13 @@ def resolve_embedding(
     given = suite_agent.embedding_provider
     config = embedding_reference(suite_agent, model)
     if config.provider == "anthropic":
-        raise ModelConfigError(f"{where}: anthropic has no embedding models; give `embedding_provider`")
+        raise ModelConfigError(f"{path}: anthropic has no embedding models; give `embedding_provider`")
     name = config.name
-    plan = resolve_model(config, environ, where="model" if given is None else "embedding_provider")
+    plan = resolve_model(config, environ, path="model" if given is None else "embedding_provider")
     fixed = _ONE_LENGTH.search(name) is not None
     if fixed and dimensions not in (None, _ADA_LENGTH):
         raise ModelConfigError(
-            f"{where}.embedding_dimensions is {dimensions}, but vectors of {name} have {_ADA_LENGTH} numbers; "
+            f"{path}.embedding_dimensions is {dimensions}, but vectors of {name} have {_ADA_LENGTH} numbers; "
             "remove it, or use a text-embedding-3 model"
         )
     notices = tuple(_unused_settings(given)) if given is not None else ()
@@ -264,8 +264,8 @@ class Embedder:
         return rows
 
 
-def _unused_settings(given: LLMProvider) -> Iterator[str]:
-    written = [name for name in ("temperature", "max_tokens", "top_p") if name in given.model_fields_set]
+def _unused_settings(config: LLMProvider) -> Iterator[str]:
+    written = [name for name in ("temperature", "max_tokens", "top_p") if name in config.model_fields_set]
     if written:
         verb = "are" if len(written) > 1 else "is"
         yield f"embedding_provider: {' and '.join(written)} {verb} not sent: an embedding model takes no such setting"

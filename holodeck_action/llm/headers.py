@@ -12,24 +12,24 @@ _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(r"[\t\x20-\x7e]*")
 
 
-def check_header(name: str, value: str, *, reserved: Set[str], where: str = "") -> None:
+def check_header(name: str, value: str, *, reserved: Set[str], prefix: str = "") -> None:
     """Check that a header can be sent unchanged.
 
     Args:
         name: the header's name.
         value: the header's value, which no message repeats.
         reserved: lower-case names that the HTTP client sets itself.
-        where: prefix of the message.
+        prefix: prefix of the message.
 
     Raises:
         TargetError: HTTP does not allow the header, or its name is reserved.
     """
     if not _NAME.fullmatch(name):
-        raise TargetError(f"{where}header name {excerpt(name, 40)} holds characters that HTTP does not allow")
+        raise TargetError(f"{prefix}header name {excerpt(name, 40)} holds characters that HTTP does not allow")
     if name.lower() in reserved:
-        raise TargetError(f"{where}header {name} is set by the HTTP client itself; remove it")
+        raise TargetError(f"{prefix}header {name} is set by the HTTP client itself; remove it")
     if not _VALUE.fullmatch(value):
         raise TargetError(
-            f"{where}the value of header {name} holds a line break or another character that HTTP does not allow "
+            f"{prefix}the value of header {name} holds a line break or another character that HTTP does not allow "
             "(a secret stored with a line end?)"
         )

@@ -186,7 +186,7 @@ class JudgeModel:
         )
 
 
-def judge_plan(config: LLMProvider, environ: Mapping[str, str], *, where: str) -> ModelPlan:
+def judge_plan(config: LLMProvider, environ: Mapping[str, str], *, path: str) -> ModelPlan:
     """Resolve the model of a judge.
 
     A judge's temperature is 0 unless agent.yaml sets another one. Its answers have no token limit unless agent.yaml
@@ -195,13 +195,13 @@ def judge_plan(config: LLMProvider, environ: Mapping[str, str], *, where: str) -
     Args:
         config: the validated model reference.
         environ: the job's environment.
-        where: path of the reference in the suite, for messages.
+        path: path of the reference in the suite, for messages.
 
     Raises:
         ModelConfigError: see `resolve_model`.
     """
     written = config.model_fields_set
-    plan = resolve_model(config, environ, where=where)
+    plan = resolve_model(config, environ, path=path)
     settings = dict(plan.settings)
     if "temperature" in settings and "temperature" not in written:
         settings["temperature"] = TEMPERATURE

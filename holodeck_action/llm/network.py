@@ -83,13 +83,13 @@ class Network:
         headers = tuple((name, value) for name, value in response.headers.items() if name not in _DROPPED_HEADERS)
         return Answer(response.status_code, headers, body, payload, latency)
 
-    def _build_request(self, given: HttpRequest) -> httpx2.Request:
+    def _build_request(self, call: HttpRequest) -> httpx2.Request:
         try:
-            url = _url(given.url)
+            url = _url(call.url)
         except httpx2.InvalidURL as error:
             raise WireError(f"{self._label} cannot be reached: {error}", "connect") from None
         return httpx2.Request(
-            "POST", url, headers={**_HEADERS, **given.headers}, content=given.content, extensions=_EXTENSIONS
+            "POST", url, headers={**_HEADERS, **call.headers}, content=call.content, extensions=_EXTENSIONS
         )
 
     async def _read(self, response: httpx2.Response) -> bytes:

@@ -125,7 +125,7 @@ class ModelPlan(Struct, frozen=True):
         return f"{_PROVIDER_WORDS[self.provider]} {noun} {self.name}"
 
 
-def resolve_model(config: LLMProvider, environ: Mapping[str, str], *, where: str = "model") -> ModelPlan:
+def resolve_model(config: LLMProvider, environ: Mapping[str, str], *, path: str = "model") -> ModelPlan:
     """Resolve the URL, key and settings of a model.
 
     The key is `api_key` of the model reference, or else the value of the provider's environment variable; an empty key
@@ -135,19 +135,19 @@ def resolve_model(config: LLMProvider, environ: Mapping[str, str], *, where: str
     Args:
         config: the validated model reference.
         environ: the job's environment variables; `Keyless` if no key is needed.
-        where: path of the model reference in agent.yaml, for messages.
+        path: path of the model reference in agent.yaml, for messages.
 
     Raises:
         MissingKeyError: there is no key.
         ModelConfigError: a URL is invalid, or the provider does not support a value.
     """
-    return _RESOLVERS[config.provider](config, environ, where)
+    return _RESOLVERS[config.provider](config, environ, path)
 
 
-def _resolve_openai(config: LLMProvider, environ: Mapping[str, str], where: str) -> ModelPlan:
-    base_url = _resolve_url(config, environ, where, _OPENAI)
+def _resolve_openai(config: LLMProvider, environ: Mapping[str, str], path: str) -> ModelPlan:
+    base_url = _resolve_url(config, environ, path, _OPENAI)
     own = urlsplit(base_url).hostname == urlsplit(_OPENAI).hostname
-    key, source = _find_key(config, environ, where, "OPENAI_API_KEY", base_url)
+    key, source = _find_key(config, environ, path, "OPENAI_API_KEY", base_url)
     reasoning = bool(REASONING.search(config.name))
     settings, notices = _settings(config, sampling=not reasoning)
     return ModelPlan(
@@ -164,9 +164,9 @@ def _resolve_openai(config: LLMProvider, environ: Mapping[str, str], where: str)
     )
 
 
-def _resolve_azure_openai(config: LLMProvider, environ: Mapping[str, str], where: str) -> ModelPlan:
-    endpoint = _check_url(config.endpoint or "", f"{where}.endpoint")
-    key, source = _find_key(config, environ, where, "AZURE_OPENAI_API_KEY", None)
+def _resolve_azure_openai(config: LLMProvider, environ: Mapping[str, str], path: str) -> ModelPlan:
+    endpoint = _check_url(config.endpoint or "", f"{path}.endpoint")
+    key, source = _find_key(config, environ, path, "AZURE_OPENAI_API_KEY", None)
     reasoning = bool(REASONING.search(config.name))
     settings, notices = _settings(config, sampling=not reasoning)
     version = config.api_version
@@ -187,17 +187,17 @@ def _resolve_azure_openai(config: LLMProvider, environ: Mapping[str, str], where
     )
 
 
-def _resolve_anthropic(config: LLMProvider, environ: Mapping[str, str], where: str) -> ModelPlan:
+def _resolve_anthropic(config: LLMProvider, environ: Mapping[str, str], path: str) -> ModelPlan:
     if config.auth_provider in _OTHER_CLOUDS:
         raise ModelConfigError(
-            f"{where}.auth_provider is {config.auth_provider}, which is not supported; "
+            f"{path}.auth_provider is {config.auth_provider}, which is not supported; "
             "use `auth_provider: api_key` with ANTHROPIC_API_KEY"
         )
-    base_url = _resolve_url(config, environ, where, _ANTHROPIC).removesuffix("/v1")
+    base_url = _resolve_url(config, environ, path, _ANTHROPIC).removesuffix("/v1")
     credential, variable = _ANTHROPIC_KEYS.get(config.auth_provider or "", ("api_key", "ANTHROPIC_API_KEY"))
-    key, source = _find_key(config, environ, where, variable, None)
+    key, source = _find_key(config, environ, path, variable, None)
     if config.temperature is not None and config.temperature > 1:
-        raise ModelConfigError(f"{where}.temperature is {config.temperature:g}; Anthropic accepts 0 to 1")
+        raise ModelConfigError(f"{path}.temperature is {config.temperature:g}; Anthropic accepts 0 to 1")
     settings, notices = _settings(config, sampling=True)
     if config.top_p is not None and "temperature" not in config.model_fields_set:
         # Newer models refuse temperature together with top_p, and the suite only sets top_p.
@@ -216,13 +216,13 @@ def _resolve_anthropic(config: LLMProvider, environ: Mapping[str, str], where: s
     )
 
 
-def _resolve_ollama(config: LLMProvider, environ: Mapping[str, str], where: str) -> ModelPlan:
-    base_url = _resolve_url(config, environ, where, _OLLAMA).removesuffix("/api")
+def _resolve_ollama(config: LLMProvider, environ: Mapping[str, str], path: str) -> ModelPlan:
+    base_url = _resolve_url(config, environ, path, _OLLAMA).removesuffix("/api")
     if urlsplit(base_url).path in ("", "/"):
         base_url = f"{base_url}/v1"
     settings, notices = _settings(config, sampling=True)
-    given = _written_key(config, environ, where) or environ.get("OLLAMA_API_KEY", "").strip() or _NO_KEY
-    key = _check_key(given, f"{where}.api_key or OLLAMA_API_KEY")
+    given = _written_key(config, environ, path) or environ.get("OLLAMA_API_KEY", "").strip() or _NO_KEY
+    key = _check_key(given, f"{path}.api_key or OLLAMA_API_KEY")
     return ModelPlan(
         "ollama",
         config.name,
@@ -235,17 +235,17 @@ def _resolve_ollama(config: LLMProvider, environ: Mapping[str, str], where: str)
     )
 
 
-def _resolve_compatible(config: LLMProvider, environ: Mapping[str, str], where: str) -> ModelPlan:
+def _resolve_compatible(config: LLMProvider, environ: Mapping[str, str], path: str) -> ModelPlan:
     service = COMPATIBLE[config.provider]
     variable = ADDRESS_VARIABLES[config.provider]
     if config.endpoint is None and not environ.get(variable, "").strip() and not service.address:
         raise ModelConfigError(
-            f"{where}.endpoint is missing: {service.title} has a separate address for each customer; write it "
+            f"{path}.endpoint is missing: {service.title} has a separate address for each customer; write it "
             "there, or set "
             f"{variable}"
         )
-    base_url = _resolve_url(config, environ, where, service.address)
-    key, source = _find_key(config, environ, where, service.key, base_url)
+    base_url = _resolve_url(config, environ, path, service.address)
+    key, source = _find_key(config, environ, path, service.key, base_url)
     settings, notices = _settings(config, sampling=not REASONING.search(config.name))
     return ModelPlan(
         config.provider,
@@ -284,38 +284,38 @@ def _settings(config: LLMProvider, *, sampling: bool) -> tuple[dict[str, Any], t
     return settings, unsent_notices(config.name, dropped)
 
 
-def unsent_notices(name: str, dropped: list[str]) -> tuple[str, ...]:
+def unsent_notices(name: str, names: list[str]) -> tuple[str, ...]:
     """Return a tuple with one notice about all settings that a model does not support, or an empty tuple."""
-    if not dropped:
+    if not names:
         return ()
-    verb = "are" if len(dropped) > 1 else "is"
-    return (f"{' and '.join(dropped)} {verb} not sent to {name}, which does not accept it",)
+    verb = "are" if len(names) > 1 else "is"
+    return (f"{' and '.join(names)} {verb} not sent to {name}, which does not accept it",)
 
 
-def _written_key(config: LLMProvider, environ: Mapping[str, str], where: str) -> str:
+def _written_key(config: LLMProvider, environ: Mapping[str, str], path: str) -> str:
     given = config.api_key.get_secret_value().strip() if config.api_key is not None else ""
     if isinstance(environ, Keyless):
         return _REPLAYED
     if unset := _REFERENCE.search(given):
         name = unset[1]
         raise MissingKeyError(
-            f"{where}.api_key names the variable {name}, which is not set: set it "
+            f"{path}.api_key names the variable {name}, which is not set: set it "
             f"(in a workflow: `env: {{{name}: ${{{{ secrets.{name} }}}}}}`), or replay a recorded run"
         )
     return given
 
 
 def _find_key(
-    config: LLMProvider, environ: Mapping[str, str], where: str, variable: str, base_url: str | None
+    config: LLMProvider, environ: Mapping[str, str], path: str, variable: str, base_url: str | None
 ) -> tuple[str, str]:
     """Return the key, and the field or variable that contains it."""
-    if given := _written_key(config, environ, where):
-        return _check_key(given, f"{where}.api_key"), f"{where}.api_key"
+    if given := _written_key(config, environ, path):
+        return _check_key(given, f"{path}.api_key"), f"{path}.api_key"
     if found := environ.get(variable, "").strip():
         return _check_key(found, variable), variable
     if base_url is not None and is_loopback(urlsplit(base_url).hostname or ""):
         return _NO_KEY, variable
-    place = where if "`" in where else f"`{where}:`"
+    place = path if "`" in path else f"`{path}:`"
     raise MissingKeyError(
         f"{_PROVIDER_WORDS[config.provider]} needs a key for the model {config.name}, but none is set: set the "
         f"environment variable {variable} (in a workflow: "
@@ -331,9 +331,9 @@ def _check_key(key: str, source: str) -> str:
     return key
 
 
-def _resolve_url(config: LLMProvider, environ: Mapping[str, str], where: str, default: str) -> str:
+def _resolve_url(config: LLMProvider, environ: Mapping[str, str], path: str, default: str) -> str:
     if config.endpoint is not None:
-        return _check_url(config.endpoint, f"{where}.endpoint")
+        return _check_url(config.endpoint, f"{path}.endpoint")
     variable = ADDRESS_VARIABLES[config.provider]
     return _check_url(environ.get(variable, "").strip() or default, variable)
 

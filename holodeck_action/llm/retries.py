@@ -34,7 +34,7 @@ class Retries:
     def __init__(
         self,
         next_link: Link,
-        most: int,
+        max_retries: int,
         *,
         longest_wait_s: float,
         pause: Callable[[float], Awaitable[None]],
@@ -45,14 +45,14 @@ class Retries:
 
         Args:
             next_link: the link that makes one attempt.
-            most: maximum number of retries, not counting those after refusals by a rate limit.
+            max_retries: maximum number of retries, not counting those after refusals by a rate limit.
             longest_wait_s: maximum seconds that a call waits in total after refusals.
             pause: waits for a number of seconds.
             uniform: returns a random number between two numbers.
             now: returns the current time, for dates in Retry-After.
         """
         self._next = next_link
-        self._most = most
+        self._most = max_retries
         self._longest_wait_s = longest_wait_s
         self._pause, self._uniform, self._now = pause, uniform, now
 

@@ -222,7 +222,7 @@ class Wire:
         self._recorded: RecordedCalls | None = None
         self._cache: RecordedCalls | None = None
         self._chain = CacheKeys(
-            self._store(), self._redactor, kept=settings.mode != "live" or settings.cache is not None
+            self._store(), self._redactor, persistent=settings.mode != "live" or settings.cache is not None
         )
         self.counts = Counts()
 

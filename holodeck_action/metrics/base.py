@@ -197,7 +197,7 @@ class BaseEvaluator(ABC):
         """Return whether a retry may help: by default after connection errors and timeouts inside the evaluator."""
         return isinstance(error, OSError) and not isinstance(error, _PERMANENT)
 
-    def resolve(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def resolve(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Rename parameters to the names that `PARAM_SPEC` declares; other names are kept.
 
         Raises:
@@ -206,7 +206,7 @@ class BaseEvaluator(ABC):
         """
         names = declared_names(self.PARAM_SPEC)
         arguments: dict[str, Any] = {}
-        for name, value in given.items():
+        for name, value in inputs.items():
             if value is None:
                 continue
             declared = names.get(name, name)
@@ -224,11 +224,11 @@ class BaseEvaluator(ABC):
             )
         return arguments
 
-    def knows_verdicts(self, given: Mapping[str, Any], trial: int) -> bool | None:
+    def knows_verdicts(self, inputs: Mapping[str, Any], trial: int) -> bool | None:
         """Return whether all verdicts of judges are known from earlier runs; None if no judge is needed.
 
         Args:
-            given: inputs of an item by name.
+            inputs: inputs of an item by name.
             trial: index of the trial; judges grade every trial.
         """
         return None
@@ -368,14 +368,14 @@ class DeterministicEvaluator(BaseEvaluator):
         )
 
     @final
-    def resolve(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def resolve(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Rename parameters to the declared names; parameters of other evaluators are dropped.
 
         Raises:
             EvaluationError: see `BaseEvaluator.resolve`; or a name is not an evaluation parameter (code
                 `unknown_parameter`).
         """
-        arguments = super().resolve(given)
+        arguments = super().resolve(inputs)
         declared = declared_names(self.PARAM_SPEC)
         if not arguments.keys() <= _PARAM_NAMES:
             name = next(name for name in arguments if name not in _PARAM_NAMES)

@@ -142,26 +142,26 @@ class CompositeMetric(Metric):
 class CompositeEvaluator(PresetEvaluator):
     """Several metrics graded as one; the metadata contains their results by name in `metrics`."""
 
-    def _inputs(self, member: Member, given: Mapping[str, Any]) -> Mapping[str, Any]:
-        calls, config = given.get(CONVERSATION_CALLS), member.config
-        known = {name: value for name, value in super()._inputs(member, given).items() if name != CONVERSATION_CALLS}
+    def _inputs(self, member: Member, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+        calls, config = inputs.get(CONVERSATION_CALLS), member.config
+        known = {name: value for name, value in super()._inputs(member, inputs).items() if name != CONVERSATION_CALLS}
         if config is None:
             return known
         # An expected trajectory refers to the calls of the whole conversation.
-        if config.OF_TOOL_CALLS and calls is not None and given.get("expected_trajectory") is not None:
+        if config.OF_TOOL_CALLS and calls is not None and inputs.get("expected_trajectory") is not None:
             known["tool_invocations"] = None if calls == UNKNOWN_CALLS else calls
         if config.sees_conversation:
-            text = conversation_text(given[EvalParam.TURNS])
+            text = conversation_text(inputs[EvalParam.TURNS])
             # The question has a name in each convention.
             known |= {name: text for name in (EvalParam.QUERY, EvalParam.INPUT) if name in known}
         if config.grades_conversation:
-            for param, value in conversation_inputs(given[EvalParam.TURNS]).items():
+            for param, value in conversation_inputs(inputs[EvalParam.TURNS]).items():
                 known[OTHER_NAME.get(EvalParam(param), param)] = value
         return known
 
-    def knows_verdicts(self, given: Mapping[str, Any], trial: int) -> bool | None:
+    def knows_verdicts(self, inputs: Mapping[str, Any], trial: int) -> bool | None:
         """Return whether all verdicts of judges are known from earlier runs; None if no judge is needed."""
-        found = [member.evaluator.knows_verdicts(self._inputs(member, given), trial) for member in self.members]
+        found = [member.evaluator.knows_verdicts(self._inputs(member, inputs), trial) for member in self.members]
         asked = [known for known in found if known is not None]
         return all(asked) if asked else None
 

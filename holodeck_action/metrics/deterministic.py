@@ -47,9 +47,9 @@ class ComparisonMetric(StandardMetric, ComputedMetric):
         """
         return self.compare_texts(given)[0]
 
-    def compare_texts(self, given: Mapping[str, Any]) -> tuple[EvaluationResult, str | None]:
+    def compare_texts(self, inputs: Mapping[str, Any]) -> tuple[EvaluationResult, str | None]:
         """Return the result of `compute`, and a clause why a text could not be parsed; None if both could be parsed."""
-        response, expected = require_texts(self.evaluator_name, given, EvaluationError)
+        response, expected = require_texts(self.evaluator_name, inputs, EvaluationError)
         error = None
         try:
             holds, reasoning = self._compare(response, expected)
@@ -91,20 +91,20 @@ class EqualityMetric(ComparisonMetric):
         return False, f"{_describe_difference(actual, wanted)}{after}"
 
 
-def _describe_difference(actual: str, wanted: str) -> str:
+def _describe_difference(actual: str, expected: str) -> str:
     """Return a description that quotes both texts from shortly before their first difference."""
-    position = _first_difference(actual, wanted)
+    position = _first_difference(actual, expected)
     start = max(0, position - _CONTEXT)
     where = f" from character {position + 1} on" if start else ""
-    return f"{_quote(actual, start)} differs from {_quote(wanted, start)}{where}"
+    return f"{_quote(actual, start)} differs from {_quote(expected, start)}{where}"
 
 
-def _first_difference(actual: str, wanted: str) -> int:
+def _first_difference(actual: str, expected: str) -> int:
     # Binary search, because comparing slices is much faster than comparing characters.
-    same, end = 0, min(len(actual), len(wanted))
+    same, end = 0, min(len(actual), len(expected))
     while same < end:
         middle = (same + end) // 2 + 1
-        if actual[same:middle] == wanted[same:middle]:
+        if actual[same:middle] == expected[same:middle]:
             same = middle
         else:
             end = middle - 1

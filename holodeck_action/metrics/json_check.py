@@ -204,7 +204,7 @@ class JsonMetric(AnswerCheck):
         if self._schema is None:
             return []
         found = []
-        for violation in self._schema.violations(value, whole="the answer", most=_MOST_PROBLEMS):
+        for violation in self._schema.violations(value, label="the answer", max_violations=_MOST_PROBLEMS):
             if violation.schema_path in ("pattern", "", "$ref"):
                 raise EvaluationError(f"the schema cannot be applied: {violation.problem}", code="schema_failed")
             wanted = f", expected {format_value(violation.wanted)}" if violation.schema_path.endswith("const") else ""

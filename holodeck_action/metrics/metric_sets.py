@@ -223,23 +223,23 @@ class PresetEvaluator(BaseEvaluator):
     async def _evaluate_impl(self, **kwargs: Any) -> EvaluationResult:
         return self._combine(await self._evaluate_members(kwargs))
 
-    async def _evaluate_members(self, given: Mapping[str, Any]) -> list[Outcome]:
+    async def _evaluate_members(self, inputs: Mapping[str, Any]) -> list[Outcome]:
         """Evaluate every metric; the failure of one does not stop the others."""
         if self._parallel:
-            return list(await asyncio.gather(*(self._evaluate_member(member, given) for member in self._members)))
-        return [await self._evaluate_member(member, given) for member in self._members]
+            return list(await asyncio.gather(*(self._evaluate_member(member, inputs) for member in self._members)))
+        return [await self._evaluate_member(member, inputs) for member in self._members]
 
-    async def _evaluate_member(self, member: Member, given: Mapping[str, Any]) -> Outcome:
+    async def _evaluate_member(self, member: Member, inputs: Mapping[str, Any]) -> Outcome:
         try:
-            return Outcome(member, await member.evaluator.evaluate(**self._inputs(member, given)), None)
+            return Outcome(member, await member.evaluator.evaluate(**self._inputs(member, inputs)), None)
         except Exception as error:  # noqa: BLE001 - one metric's trouble is not the others'
             return Outcome(member, None, error)
 
-    def _inputs(self, member: Member, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _inputs(self, member: Member, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the inputs of a metric; computed metrics only accept the names in `EvalParam`."""
         if not isinstance(member.evaluator, DeterministicEvaluator):
-            return given
-        return {name: value for name, value in given.items() if name in _NAMES}
+            return inputs
+        return {name: value for name, value in inputs.items() if name in _NAMES}
 
     def _combine(self, outcomes: Sequence[Outcome], facts: Mapping[str, Any] | None = None) -> EvaluationResult:
         """Combine the outcomes to one result.
@@ -320,18 +320,18 @@ class EitherEvaluator(BaseEvaluator):
     was retrieved.
     """
 
-    def __init__(self, with_texts: BaseEvaluator, without: BaseEvaluator) -> None:
+    def __init__(self, with_texts: BaseEvaluator, without_texts: BaseEvaluator) -> None:
         """Create the evaluator.
 
         Args:
             with_texts: the evaluator for items with `retrieval_context`.
-            without: the evaluator for items without `retrieval_context`.
+            without_texts: the evaluator for items without `retrieval_context`.
         """
         super().__init__(timeout=None, retry_config=RetryConfig(max_retries=0))
         self._with_texts = with_texts
-        self._without = without
+        self._without = without_texts
         texts = frozenset({EvalParam.RETRIEVAL_CONTEXT})
-        first, second = combine_specs([with_texts.PARAM_SPEC]), combine_specs([without.PARAM_SPEC])
+        first, second = combine_specs([with_texts.PARAM_SPEC]), combine_specs([without_texts.PARAM_SPEC])
         self.PARAM_SPEC = ParamSpec(
             required=(first.required - texts) & second.required,
             optional=first.required | first.optional | second.required | second.optional,

@@ -84,20 +84,20 @@ def _parse_answer(response: str) -> Any:
         raise ResponsePathError(f"the answer is JSON {why}") from None
 
 
-def _get_member(value: Any, key: str, where: str) -> Any:
+def _get_member(value: Any, key: str, path: str) -> Any:
     if not isinstance(value, dict):
-        raise ResponsePathError(f"{where or 'the answer'} is {_describe_kind(value)}, so it has no key {key}")
+        raise ResponsePathError(f"{path or 'the answer'} is {_describe_kind(value)}, so it has no key {key}")
     if key not in value:
-        raise ResponsePathError(f"{where or 'the answer'} has no key {key} ({_list_keys(value)})")
+        raise ResponsePathError(f"{path or 'the answer'} has no key {key} ({_list_keys(value)})")
     return value[key]
 
 
-def _get_item(value: Any, position: int, where: str) -> Any:
+def _get_item(value: Any, position: int, path: str) -> Any:
     if not isinstance(value, list):
-        raise ResponsePathError(f"{where} is {_describe_kind(value)}, so it has no item [{position}]")
+        raise ResponsePathError(f"{path} is {_describe_kind(value)}, so it has no item [{position}]")
     if position >= len(value):
         raise ResponsePathError(
-            f"{where} is a list of {format_count(len(value), 'items')}, so it has no item [{position}]"
+            f"{path} is a list of {format_count(len(value), 'items')}, so it has no item [{position}]"
         )
     return value[position]
 

@@ -321,7 +321,7 @@ def _quote_part(text: str, start: int, end: int) -> str:
     return ("..." if first else "") + excerpt(text[first:last]) + ("..." if last < len(text) else "")
 
 
-def _describe_nearest(answer: str, wanted: str) -> str:
+def _describe_nearest(answer: str, expected: str) -> str:
     """Return the end of a sentence about a missing string: the most similar part of the answer, or the answer's
     beginning if no part is similar.
     """
@@ -330,9 +330,9 @@ def _describe_nearest(answer: str, wanted: str) -> str:
     searched = answer[:_MOST_SEARCHED]
     # Lower case can be longer, and then places differ.
     low = searched.lower()
-    low, wanted = (low, wanted.lower()) if len(low) == len(searched) else (searched, wanted)
-    match = SequenceMatcher(None, low, wanted[:_MOST_COMPARED], autojunk=False).find_longest_match()
+    low, expected = (low, expected.lower()) if len(low) == len(searched) else (searched, expected)
+    match = SequenceMatcher(None, low, expected[:_MOST_COMPARED], autojunk=False).find_longest_match()
     if match.size < _LEAST_COMMON:
         return f": it is {excerpt(answer, 2 * _CONTEXT)}"
     start = max(0, match.a - match.b)
-    return f"; the nearest part is {_quote_part(searched, start, start + min(len(wanted), _MOST_COMPARED))}"
+    return f"; the nearest part is {_quote_part(searched, start, start + min(len(expected), _MOST_COMPARED))}"

@@ -27,11 +27,11 @@ def weak_assertions(suite: Suite) -> tuple[str, ...]:
     return tuple(mask_quotations(sentence, suite.secrets) for sentence in found)
 
 
-def _first_sentences(sentences: Iterator[str], what: str) -> Iterator[str]:
+def _first_sentences(sentences: Iterator[str], subject: str) -> Iterator[str]:
     yield from islice(sentences, _SHOWN)
     left = sum(1 for _ in sentences)
     if left:
-        yield f"{left} more {what}"
+        yield f"{left} more {subject}"
 
 
 def _no_assertion_notice(case: Case) -> str:

@@ -59,15 +59,15 @@ def within_bounds(number: Sum | None) -> Sum | None:
     return number if number is not None and 0 <= number <= LARGEST else None
 
 
-def measured_fact(value: T | None, because: str = "") -> Measured[T]:
+def measured_fact(value: T | None, reason: str = "") -> Measured[T]:
     """Return a number of a record as a fact; None becomes unknown."""
-    return Unknown(because) if value is None else Known(value)
+    return Unknown(reason) if value is None else Known(value)
 
 
-def list_fact(items: tuple[Item, ...] | None, because: str = "") -> Fact[tuple[Item, ...]]:
+def list_fact(items: tuple[Item, ...] | None, reason: str = "") -> Fact[tuple[Item, ...]]:
     """Return a list of a record as a fact; None becomes unknown, and an empty list becomes `Nothing`."""
     if items is None:
-        return Unknown(because)
+        return Unknown(reason)
     return Known(items) if items else Nothing()
 
 
@@ -93,9 +93,9 @@ def value_or_none(fact: Measured[T]) -> T | None:
     return fact.value if isinstance(fact, Known) else None
 
 
-def join_facts(before: Fact[tuple[Item, ...]], more: Fact[tuple[Item, ...]]) -> Fact[tuple[Item, ...]]:
+def join_facts(before: Fact[tuple[Item, ...]], further: Fact[tuple[Item, ...]]) -> Fact[tuple[Item, ...]]:
     """Return a fact with the items of both facts; unknown if one of them is unknown."""
-    first, second = items_of(before), items_of(more)
+    first, second = items_of(before), items_of(further)
     if isinstance(first, Unknown):
         return first
     return second if isinstance(second, Unknown) else list_fact(first + second)

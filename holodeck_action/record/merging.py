@@ -145,9 +145,9 @@ def _check_same(parts: Sequence[ShardResults]) -> None:
         raise MergeError(problems)
 
 
-def _difference(found: Any, wanted: Any) -> str:
+def _difference(actual: Any, expected: Any) -> str:
     """Return the differences of two values: `3, not 2`, or `max_flaky is 3, not none` for each differing part."""
-    ours, theirs = dict(_leaves(to_plain(found))), dict(_leaves(to_plain(wanted)))
+    ours, theirs = dict(_leaves(to_plain(actual))), dict(_leaves(to_plain(expected)))
     places = [place for place in {**theirs, **ours} if ours.get(place) != theirs.get(place)]
     said = [
         f"{one_line(place, 80) + ' is ' if place else ''}{_as_text(ours.get(place))}, not {_as_text(theirs.get(place))}"

@@ -24,15 +24,15 @@ class LazySequence(Sequence[T], Generic[T]):
         return self._length
 
     @overload
-    def __getitem__(self, at: int) -> T: ...
+    def __getitem__(self, index: int) -> T: ...
 
     @overload
-    def __getitem__(self, at: slice) -> Sequence[T]: ...
+    def __getitem__(self, index: slice) -> Sequence[T]: ...
 
-    def __getitem__(self, at: int | slice) -> T | Sequence[T]:
-        if isinstance(at, slice):
-            return tuple(self._get(index) for index in range(self._length)[at])
-        return self._get(range(self._length)[at])
+    def __getitem__(self, position: int | slice) -> T | Sequence[T]:
+        if isinstance(position, slice):
+            return tuple(self._get(index) for index in range(self._length)[position])
+        return self._get(range(self._length)[position])
 
     def __iter__(self) -> Iterator[T]:
         return map(self._get, range(self._length))

@@ -138,7 +138,7 @@ def _standing_of(report: Report) -> Callable[[str], Standing]:
     return lambda case: "worse" if case in worse else "failing" if case in alone else "before"
 
 
-def _explanation_of(case: CaseView, standing: Standing) -> _Explanation:
+def _explanation_of(case: CaseView, status: Standing) -> _Explanation:
     """Return the explanation of a case: only the problems with tools if there are any, since they explain the
     others."""
     problems: list[_Problem] = []
@@ -163,7 +163,7 @@ def _explanation_of(case: CaseView, standing: Standing) -> _Explanation:
         problems, metrics = tools, []
     actor = faults[0].actor if faults and case.outcome == "error" else None
     traits = () if problems else traits_of(case)
-    return _Explanation(case.position, standing, case.outcome, tuple(problems[:3]), tuple(metrics), actor, traits)
+    return _Explanation(case.position, status, case.outcome, tuple(problems[:3]), tuple(metrics), actor, traits)
 
 
 def _ignores_score(metric: MetricVerdict) -> bool:

@@ -90,12 +90,12 @@ def render_custom(
     report: Report,
     limit: SizeLimit = JOB_SUMMARY,
     *,
-    rest: str = IN_THE_RECORD,
+    footer: str = IN_THE_RECORD,
     limits: Limits = LIMITS,
 ) -> str:
     """Render a report with a user's template.
 
-    The template gets the same variables as the built-in one, `report` and `detail`. `rest` is trusted Markdown about
+    The template gets the same variables as the built-in one, `report` and `detail`. `footer` is trusted Markdown about
     the location of the rest of a cut report.
 
     Raises:
@@ -111,7 +111,7 @@ def render_custom(
         "name": template.name,
         "source": template.source,
         "limit": asdict(limit),
-        "rest": rest,
+        "rest": footer,
     }
     with tempfile.TemporaryFile() as given:
         given.write(json.dumps(task).encode() + b"\n" + data)

@@ -200,27 +200,27 @@ def markdown_report(
     note: Callable[[str], None],
     limit: SizeLimit = JOB_SUMMARY,
     *,
-    rest: str = IN_THE_RECORD,
+    footer: str = IN_THE_RECORD,
 ) -> str:
     """Render the Markdown report with the user's template; with the built-in one if `template` is None or fails.
 
-    `note` is called with the reason if the user's template fails; `rest` is trusted Markdown about the location of the
-    rest of a cut report.
+    `note` is called with the reason if the user's template fails; `footer` is trusted Markdown about the
+    location of the rest of a cut report.
     """
     if template is not None:
         try:
             notices = first_notices([report])
             room = limit.without("\n\n".join([*notices, ""]))
-            return prepend_notices(notices, render_custom(template, report, room, rest=rest))
+            return prepend_notices(notices, render_custom(template, report, room, footer=footer))
         except TemplateError as error:
             note(f"{error}; the built-in report is used instead")
-    return render_markdown(report, limit, rest=rest)
+    return render_markdown(report, limit, footer=footer)
 
 
-def render_markdown(report: Report, limit: SizeLimit = JOB_SUMMARY, *, rest: str = IN_THE_RECORD) -> str:
+def render_markdown(report: Report, limit: SizeLimit = JOB_SUMMARY, *, footer: str = IN_THE_RECORD) -> str:
     """Render a report as GitHub Flavored Markdown.
 
-    If it exceeds `limit`, details are left out, see `holodeck_action.reports.comment.size_limit`. `rest` is trusted
+    If it exceeds `limit`, details are left out, see `holodeck_action.reports.comment.size_limit`. `footer` is trusted
     Markdown about the location of the rest of a cut report.
     """
     data, cases = wrap(report), len(report.attention)
@@ -229,13 +229,13 @@ def render_markdown(report: Report, limit: SizeLimit = JOB_SUMMARY, *, rest: str
         return shipped_template("summary.md.j2").generate(report=data, detail=detail)
 
     # The sentence that names all of them is by far the longest text.
-    unlisted = f"{_omitted_text(cases, cases)}{rest}"
+    unlisted = f"{_omitted_text(cases, cases)}{footer}"
     text = fit(render, limit, unlisted, len(report.passing))
     body, _, end = text.rpartition(unlisted)
     if end != "_\n" or not cases:
         return text
     listed = body.rpartition(_CASE_TABLE)[2].partition("\n\n")[0].count("\n| ")
-    return f"{body}{_omitted_text(cases - listed, cases)}{rest}{end}"
+    return f"{body}{_omitted_text(cases - listed, cases)}{footer}{end}"
 
 
 _CASE_TABLE = "| | Case | Where | Why |\n| :-: | --- | --- | --- |"

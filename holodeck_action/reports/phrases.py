@@ -296,7 +296,7 @@ def repository_path(folder: str | None, source: SourceMark) -> str | None:
     return path
 
 
-def certain_end_text(verdict: Verdict, certain: CertainEnd, cases: int) -> str:
+def certain_end_text(verdict: Verdict, certain_end: CertainEnd, cases: int) -> str:
     """Return how a run ended whose exit code was certain, such as `stopped after 12 of 200 cases: 1 failure decides`,
     and how to run all cases."""
     why = "the other cases cannot change the verdict"
@@ -307,4 +307,4 @@ def certain_end_text(verdict: Verdict, certain: CertainEnd, cases: int) -> str:
         why = f"{count_phrase(number, noun) if failed[0] in counts else noun} decide{'s' * (number == 1)}"
     elif verdict.outcome != "passed":
         why = "these gates need more cases"
-    return f"{stop_text(certain, cases)}: {why} (stop: never runs all)"
+    return f"{stop_text(certain_end, cases)}: {why} (stop: never runs all)"

@@ -19,29 +19,33 @@ def preference_lines(comparison: Comparison) -> Iterator[str]:
         yield from each.notices
 
 
-def _win_rate_text(found: Preference) -> str:
-    interval = _interval_text(found.low, found.high)
-    chance = "too few cases for an interval" if found.p_value is None else f"{interval}, p = {found.p_value:.2g}"
-    counts = f"{found.wins:,} won, {found.ties:,} tied, {found.losses:,} lost"
-    missing = f"; {count_phrase(found.missing, 'pair')} could not be judged" if found.missing else ""
+def _win_rate_text(preference: Preference) -> str:
+    interval = _interval_text(preference.low, preference.high)
+    chance = (
+        "too few cases for an interval" if preference.p_value is None else f"{interval}, p = {preference.p_value:.2g}"
+    )
+    counts = f"{preference.wins:,} won, {preference.ties:,} tied, {preference.losses:,} lost"
+    missing = f"; {count_phrase(preference.missing, 'pair')} could not be judged" if preference.missing else ""
     return (
-        f"win rate {percent_text(found.win_rate)} over {count_phrase(found.cases, 'case')} ({chance}); "
-        f"{count_phrase(found.pairs, 'pair')}: {counts}{missing}"
+        f"win rate {percent_text(preference.win_rate)} over {count_phrase(preference.cases, 'case')} ({chance}); "
+        f"{count_phrase(preference.pairs, 'pair')}: {counts}{missing}"
     )
 
 
-def _influence_text(found: Preference) -> str:
-    asked = found.pairs - found.identical
+def _influence_text(preference: Preference) -> str:
+    asked = preference.pairs - preference.identical
     flipped = "both answers are the same in every pair"
     if asked:
-        share = percent_text(found.flipped / asked)
-        flipped = f"the order decided {found.flipped:,} of {count_phrase(asked, 'pair')} ({share}), which are ties"
-    if not found.unequal:
+        share = percent_text(preference.flipped / asked)
+        flipped = f"the order decided {preference.flipped:,} of {count_phrase(asked, 'pair')} ({share}), which are ties"
+    if not preference.unequal:
         return f"{flipped}; no decided pair has answers of different lengths"
-    interval = "" if found.longer_low is None else f", {_interval_text(found.longer_low, found.longer_high)}"
-    share = percent_text(found.longer / found.unequal)
+    interval = (
+        "" if preference.longer_low is None else f", {_interval_text(preference.longer_low, preference.longer_high)}"
+    )
+    share = percent_text(preference.longer / preference.unequal)
     return (
-        f"{flipped}; the longer answer won {found.longer:,} of {count_phrase(found.unequal, 'decided pair')} "
+        f"{flipped}; the longer answer won {preference.longer:,} of {count_phrase(preference.unequal, 'decided pair')} "
         f"({share}{interval})"
     )
 

@@ -99,14 +99,14 @@ def _frequencies(passing: Sequence[CaseView]) -> dict[Trait, float] | None:
 
 
 def _most_common(
-    kind: Kind, cases: Sequence[_HasTraits], fewest: float, elsewhere: dict[Trait, float] | None
+    kind: Kind, cases: Sequence[_HasTraits], min_cases: float, other_shares: dict[Trait, float] | None
 ) -> Trait | None:
     counts = Counter(trait for case in cases for trait in case.traits if trait.kind == kind)
     for trait, count in counts.most_common():
-        if count < fewest:
+        if count < min_cases:
             return None
         if kind == "answer":
             return trait
-        if elsewhere is not None and count / len(cases) >= _MIN_RATIO * elsewhere.get(trait, 0.0):
+        if other_shares is not None and count / len(cases) >= _MIN_RATIO * other_shares.get(trait, 0.0):
             return trait
     return None

@@ -27,19 +27,19 @@ class StaleComment(Struct, frozen=True):
     certain: bool
 
 
-def stale_lines(stale: Sequence[StaleComment], context: LinkContext, *, several: bool) -> str:
+def stale_lines(stale: Sequence[StaleComment], context: LinkContext, *, plural: bool) -> str:
     """Return a line of Markdown for each comment, each followed by an empty line.
 
-    If `several` is true, the commit has more than one pull request, so that lines include their numbers.
+    If `plural` is true, the commit has more than one pull request, so that lines include their numbers.
     """
-    return "".join(f"⚠️ {_sentence(each, context, several=several)}\n\n" for each in stale)
+    return "".join(f"⚠️ {_sentence(each, context, plural=plural)}\n\n" for each in stale)
 
 
-def _sentence(stale: StaleComment, context: LinkContext, *, several: bool) -> str:
+def _sentence(stale: StaleComment, context: LinkContext, *, plural: bool) -> str:
     if stale.pull is None:
         subject = "A comment on a pull request with this commit"
     else:
-        subject = f"The comment on {f'pull request #{stale.pull}' if several else 'this pull request'}"
+        subject = f"The comment on {f'pull request #{stale.pull}' if plural else 'this pull request'}"
     commit = context.commit(stale.commit) if stale.commit != context.sha else None
     if not stale.read:
         return f"**{subject} may be out of date:** {_NOT_REPLACED}."

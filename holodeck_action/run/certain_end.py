@@ -32,8 +32,8 @@ def case_order(item: PreparedSuite, base: Record | None, flaky: Set[str]) -> lis
     today, own = datetime.now(UTC).date(), {case.id for case in item.own_cases}
     waived = {entry.case for entry in item.suite.policy.quarantine if not is_expired(entry, today)}
 
-    def rank(at: Position) -> tuple[bool, bool, bool]:
-        case = item.cases[at]
+    def rank(position: Position) -> tuple[bool, bool, bool]:
+        case = item.cases[position]
         recorded = item.redactor.case_id(case.id, case.content_hash)
         return case.id in waived, recorded not in failed, recorded not in flaky
 
@@ -67,10 +67,10 @@ class DecidingPart:
         self.found: Sequence[Position] | None = None
         """Positions of the cases of the deciding part, in order; None if none is known."""
 
-    def finish(self, at: Position, counted: Sequence[int]) -> bool:
+    def finish(self, position: Position, counted: Sequence[int]) -> bool:
         """Add a finished case with the indexes of its trials that count; return whether the exit code is known to be
         certain."""
-        self._finished[at] = counted
+        self._finished[position] = counted
         if self._advance():
             begun = self._monotonic()
             if self._spent <= _ALLOWANCE_S + _SHARE * (begun - self._begun):

@@ -97,14 +97,14 @@ async def confirm_regressions(
 
 
 async def _ask_again(
-    side: FinishedSide, ids: Sequence[str], more: int, lane: Lane, stop: Stop
+    side: FinishedSide, ids: Sequence[str], further: int, lane: Lane, stop: Stop
 ) -> Mapping[str, tuple[TrialRecord, ...]]:
     """Return the further trials of each case by its id in the record, in order of index."""
     ready, redactor = side.ready, side.ready.redactor
     known = {redactor.case_id(case.id, case.content_hash): case for case in ready.item.cases}
     cases = [known[name] for name in ids if name in known]
     found: dict[str, dict[int, TrialRecord]] = {case.id: {} for case in cases}
-    keys = {(case.id, index) for case in cases for index in range(case.repeat, case.repeat + more)}
+    keys = {(case.id, index) for case in cases for index in range(case.repeat, case.repeat + further)}
     stored = ready.item.stored
 
     def keep_trial(place: int, case: Case, trial: TrialRecord, finished: bool) -> None:
@@ -115,7 +115,7 @@ async def _ask_again(
             side.journal.append(redactor.case_id(case.id, case.content_hash), to_json(trial))
 
     await run_cases(
-        [replace(case, repeat=case.repeat + more) for case in cases],
+        [replace(case, repeat=case.repeat + further) for case in cases],
         side.trials,
         lane=lane,
         run_timeout_s=_seconds_left(side),

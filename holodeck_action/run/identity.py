@@ -122,15 +122,15 @@ _LONGEST_PATH = 4_096
 class ImportedFiles:
     """Collects the files that worker processes report as imported, each once, with its digest."""
 
-    def __init__(self, checkout: Checkout, named: Iterable[Path] = ()) -> None:
+    def __init__(self, checkout: Checkout, excluded: Iterable[Path] = ()) -> None:
         """Create an empty collection.
 
         Args:
             checkout: the suite's checkout; files outside of it are ignored.
-            named: files to ignore because the identity of the run covers them already.
+            excluded: files to ignore because the identity of the run covers them already.
         """
         self._checkout = checkout
-        self._named = frozenset(os.path.relpath(path, checkout.folder) for path in named)
+        self._named = frozenset(os.path.relpath(path, checkout.folder) for path in excluded)
         self._digests: dict[str, str | None] = {}
         self._listener: Callable[[Mapping[str, str | None]], None] = _ignore
 
@@ -176,5 +176,5 @@ class ImportedFiles:
             return None
 
 
-def _ignore(found: Mapping[str, str | None]) -> None:
+def _ignore(digests: Mapping[str, str | None]) -> None:
     pass

@@ -320,12 +320,14 @@ def _read_cards(suite: Suite) -> Mapping[str, JudgeCard]:
     return found
 
 
-def _locate_problems(error: SuiteError, folder: Path, shown: str, checkout: Checkout) -> list[str | Located]:
+def _locate_problems(error: SuiteError, folder: Path, display_path: str, checkout: Checkout) -> list[str | Located]:
     """Return the problems of a suite's files, each with an excerpt of the line that it concerns."""
     from holodeck_action.suite.excerpts import QuotableFiles, add_excerpts
 
     quotable = QuotableFiles(checkout, error.files, error.redactor.text)
-    return add_excerpts([locate_problem(problem, folder, shown) for problem in error.problems], {folder: quotable})
+    return add_excerpts(
+        [locate_problem(problem, folder, display_path) for problem in error.problems], {folder: quotable}
+    )
 
 
 def with_lines(problems: Iterable[str | Located], suites: Iterable[LoadedSuite]) -> list[str | Located]:

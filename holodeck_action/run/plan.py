@@ -133,12 +133,12 @@ class _MinUse(Struct, frozen=True):
 
 
 def _min_use(
-    found: OwnEstimate | None,
+    estimate: OwnEstimate | None,
     judging: JudgingEstimate | None,
     calls: Sequence[PlannedCalls],
     playing: Sequence[ModelEstimate],
 ) -> _MinUse:
-    models = (*(() if found is None else (found.model,)), *(() if judging is None else judging.judges), *playing)
+    models = (*(() if estimate is None else (estimate.model,)), *(() if judging is None else judging.judges), *playing)
     return _MinUse(
         math.fsum([*(model.low_usd or 0.0 for model in models), *(_price_range(each)[0] or 0.0 for each in calls)]),
         sum(model.prompt_tokens.low for model in models) + sum(each.prompt_tokens[0] for each in calls),
@@ -211,27 +211,29 @@ def _confirmation_line(item: PreparedSuite) -> str:
     )
 
 
-def _suite_line(item: PreparedSuite, found: OwnEstimate | None, judging: JudgingEstimate | None, *, calls: bool) -> str:
+def _suite_line(
+    item: PreparedSuite, estimate: OwnEstimate | None, judging: JudgingEstimate | None, *, calls: bool
+) -> str:
     """Return the phrase for agent and judges; `calls` tells whether there are other model calls."""
-    has_calls = found is not None or judging is not None or calls
-    line = _model_words(item, found, has_calls=has_calls) + ("" if judging is None else f"; {judging}")
+    has_calls = estimate is not None or judging is not None or calls
+    line = _model_words(item, estimate, has_calls=has_calls) + ("" if judging is None else f"; {judging}")
     line += "; stop: certain may end the run earlier" if item.settings.stop_when_certain else ""
     return f"{line}; cached calls cost nothing" if has_calls and item.settings.calls.cache is not None else line
 
 
-def _model_words(item: PreparedSuite, found: OwnEstimate | None, *, has_calls: bool) -> str:
+def _model_words(item: PreparedSuite, estimate: OwnEstimate | None, *, has_calls: bool) -> str:
     cases = f"{len(item.own_cases):,} {pluralize(len(item.own_cases), 'case')}"
-    if found is None:
+    if estimate is None:
         if isinstance(item.target, ModelTarget):
             return (
                 f"{cases}, no model calls: answers are replayed from {one_line(str(item.settings.calls.folder), 200)}"
             )
         calls = "" if has_calls else "no model calls: "
         return f"{cases}, {calls}{one_line(describe_target(item.target), 200)} answers"
-    model = found.model
+    model = estimate.model
     provider, _, name = model.label.partition("/")
     line = (
-        f"{cases}, {found.trials} {pluralize(found.trials.high, 'trial')}: at least {model.calls.low:,} "
+        f"{cases}, {estimate.trials} {pluralize(estimate.trials.high, 'trial')}: at least {model.calls.low:,} "
         f"{pluralize(model.calls.low, 'call')} of {provider}/{one_line(name, 80)}, "
         f"about {model.prompt_tokens} prompt tokens, "
     )
@@ -244,19 +246,19 @@ def _model_words(item: PreparedSuite, found: OwnEstimate | None, *, has_calls: b
 
 
 def _budget_lines(
-    whose: str, usd: float | None, tokens: int | None, needed: Sequence[_MinUse], shards: int
+    owner: str, usd: float | None, tokens: int | None, min_uses: Sequence[_MinUse], shards: int
 ) -> Iterator[str]:
     shared = "" if shards == 1 else f", of which this shard has 1/{shards}"
     if usd is not None:
-        enough = _too_low_warning(usd / shards, [least.usd for least in needed])
-        yield f"budget {whose}: {format_dollars(usd)}{shared}{enough}"
+        enough = _too_low_warning(usd / shards, [least.usd for least in min_uses])
+        yield f"budget {owner}: {format_dollars(usd)}{shared}{enough}"
     if tokens is not None:
-        enough = _too_low_warning(tokens // shards, [least.tokens for least in needed])
-        yield f"budget {whose}: {tokens:,} tokens{shared}{enough}"
+        enough = _too_low_warning(tokens // shards, [least.tokens for least in min_uses])
+        yield f"budget {owner}: {tokens:,} tokens{shared}{enough}"
 
 
-def _too_low_warning(limit: float, needed: Sequence[float]) -> str:
-    least = math.fsum(needed)
+def _too_low_warning(limit: float, min_uses: Sequence[float]) -> str:
+    least = math.fsum(min_uses)
     return ", less than the minimum of the plan: the run will stop early" if limit < least else ""
 
 

@@ -187,10 +187,10 @@ def _unmergeable_settings(item: PreparedSuite) -> Iterator[str | Located]:
         yield suite_problem(item.suite, item.shown, item.suite.card_marks[0], "judges.cards", message)
 
 
-def settings_problem(suite: Suite, shown: str, error: SettingsError) -> str | Located:
+def settings_problem(suite: Suite, display_path: str, error: SettingsError) -> str | Located:
     """Return the problem of a setting, with the setting's line if it is in the policy file."""
     setting = error.setting or ""
-    return suite_problem(suite, shown, suite.gate_marks.get(setting), setting, str(error))
+    return suite_problem(suite, display_path, suite.gate_marks.get(setting), setting, str(error))
 
 
 def check_targets(suites: Sequence[LoadedSuite], context: SuiteContext) -> tuple[tuple[str, ...], ...]:
@@ -242,15 +242,15 @@ def check_targets(suites: Sequence[LoadedSuite], context: SuiteContext) -> tuple
 
 
 def gate_problems(
-    gates: Gates, baseline: Baseline, flags: Flags, suite: Suite, cases: Sequence[Case], shown: str
+    gates: Gates, baseline: Baseline, flags: Flags, suite: Suite, cases: Sequence[Case], display_path: str
 ) -> list[str | Located]:
     """Return a problem if no gate can fail in these cases; else an empty list."""
     problem = gates_problem(gates, baseline, flags, suite, cases)
     if problem is None:
         return []
     if problem.mark is None:
-        return [suite_problem(suite, shown, None, "", str(problem))]
-    return [locate_problem(problem, suite.folder, shown)]
+        return [suite_problem(suite, display_path, None, "", str(problem))]
+    return [locate_problem(problem, suite.folder, display_path)]
 
 
 def target_of(suite: Suite, flags: Flags, context: SuiteContext) -> tuple[AnyTarget, Checkout]:
@@ -280,7 +280,7 @@ def target_of(suite: Suite, flags: Flags, context: SuiteContext) -> tuple[AnyTar
 
 
 async def _try_target(
-    loaded: LoadedSuite, target: WrittenTarget, shown: str
+    loaded: LoadedSuite, target: WrittenTarget, display_path: str
 ) -> tuple[tuple[str, ...], list[str | Located]]:
     """Build the agent and close it; return notices and problems about data that it does not report."""
     suite, environ, code, redact = loaded.suite, loaded.environ, loaded.code, loaded.redactor.text
@@ -297,12 +297,12 @@ async def _try_target(
         redact=redact,
     )
     await agent.close()
-    problems = list(unreported_gates(suite.policy.gates, suite, agent, target, shown))
+    problems = list(unreported_gates(suite.policy.gates, suite, agent, target, display_path))
     return tuple(unreported_tools_notices(agent, suite.cases)), problems
 
 
 def unreported_gates(
-    gates: Gates, suite: Suite, agent: Agent, target: AnyTarget, shown: str
+    gates: Gates, suite: Suite, agent: Agent, target: AnyTarget, display_path: str
 ) -> Iterator[str | Located]:
     """Yield a problem for each gate that depends on data that the target does not report, and so could never pass."""
     for name, gate, _ in active_gates(gates):
@@ -312,7 +312,7 @@ def unreported_gates(
                 f"gates.{name} cannot be judged: {describe_target(target)} does not report what the gate depends "
                 f"on: {reason}; give it with every reply, or remove the gate"
             )
-            yield suite_problem(suite, shown, suite.gate_marks.get(f"gates.{name}"), f"gates.{name}", message)
+            yield suite_problem(suite, display_path, suite.gate_marks.get(f"gates.{name}"), f"gates.{name}", message)
 
 
 def check_python_target(loaded: LoadedSuite, target: AnyTarget) -> None:
@@ -338,7 +338,7 @@ def _check_own_model(loaded: LoadedSuite) -> tuple[str, ...]:
 
 
 def judge_problems(
-    suite: Suite, cases: Sequence[Case], settings: Settings, environ: Mapping[str, str], shown: str
+    suite: Suite, cases: Sequence[Case], settings: Settings, environ: Mapping[str, str], display_path: str
 ) -> list[str | Located]:
     """Return a problem for each metric whose judge is not configured or whose package is not installed."""
     metrics = judged_metrics(cases) | library_metrics(cases)
@@ -348,28 +348,30 @@ def judge_problems(
     from holodeck_action.targets.own_model.own_agent import model_environment
 
     keys = model_environment(environ, replayed=settings.calls.mode == "replay")
-    return [locate_problem(problem, suite.folder, shown) for problem in unusable_judges(suite, metrics, keys)]
+    return [locate_problem(problem, suite.folder, display_path) for problem in unusable_judges(suite, metrics, keys)]
 
 
 def user_problems(
-    suite: Suite, cases: Sequence[Case], settings: Settings, environ: Mapping[str, str], shown: str
+    suite: Suite, cases: Sequence[Case], settings: Settings, environ: Mapping[str, str], display_path: str
 ) -> list[str | Located]:
     """Return a problem for each case whose simulated user's model is not configured."""
     from holodeck_action.llm.providers import Keyless
 
     keys = Keyless(environ) if settings.calls.mode == "replay" else environ
-    return [locate_problem(problem, suite.folder, shown) for problem in _unusable_users(cases, keys)]
+    return [locate_problem(problem, suite.folder, display_path) for problem in _unusable_users(cases, keys)]
 
 
-def _check_users(suite: Suite, environ: Mapping[str, str], shown: str) -> tuple[list[str | Located], list[str]]:
+def _check_users(suite: Suite, environ: Mapping[str, str], display_path: str) -> tuple[list[str | Located], list[str]]:
     """Return the problems of the models of simulated users, and a note for each API key that is missing here."""
     from holodeck_action.llm.providers import Keyless
 
-    wrong = [locate_problem(each, suite.folder, shown) for each in _unusable_users(suite.cases, Keyless(environ))]
+    wrong = [
+        locate_problem(each, suite.folder, display_path) for each in _unusable_users(suite.cases, Keyless(environ))
+    ]
     if wrong:
         return [*wrong], []
     first = {problem.message: problem for problem in reversed(_unusable_users(suite.cases, environ))}
-    return [], [str(locate_problem(problem, suite.folder, shown)) for problem in first.values()]
+    return [], [str(locate_problem(problem, suite.folder, display_path)) for problem in first.values()]
 
 
 def _unusable_users(cases: Sequence[Case], environ: Mapping[str, str]) -> list[Problem]:
@@ -377,7 +379,7 @@ def _unusable_users(cases: Sequence[Case], environ: Mapping[str, str]) -> list[P
     return [] if found is None or not simulated else [*registry.resolve(found.problems)(simulated, environ)]
 
 
-def _check_judges(suite: Suite, environ: Mapping[str, str], shown: str) -> tuple[list[str | Located], list[str]]:
+def _check_judges(suite: Suite, environ: Mapping[str, str], display_path: str) -> tuple[list[str | Located], list[str]]:
     """Return the problems of a suite's judges, and a note for each package or API key that is missing here."""
     metrics = judged_metrics(suite.cases) | library_metrics(suite.cases)
     if not metrics:
@@ -386,6 +388,6 @@ def _check_judges(suite: Suite, environ: Mapping[str, str], shown: str) -> tuple
 
     wrong, lacking = check_judges(suite, metrics, environ)
     return (
-        [locate_problem(problem, suite.folder, shown) for problem in wrong],
-        [str(locate_problem(problem, suite.folder, shown)) for problem in lacking],
+        [locate_problem(problem, suite.folder, display_path) for problem in wrong],
+        [str(locate_problem(problem, suite.folder, display_path)) for problem in lacking],
     )

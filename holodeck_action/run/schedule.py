@@ -254,21 +254,21 @@ class _Work(Struct):
         if self.is_certain(place, self.counted_trials(place, case)):
             self.certain.set()
 
-    def _next_trials(self, case: Case, done: Mapping[int, TrialRecord]) -> list[int]:
-        wanted = self._wanted_trials(case, done)
+    def _next_trials(self, case: Case, finished: Mapping[int, TrialRecord]) -> list[int]:
+        wanted = self._wanted_trials(case, finished)
         return wanted if self.available is None else [index for index in wanted if (case.id, index) in self.available]
 
-    def _wanted_trials(self, case: Case, done: Mapping[int, TrialRecord]) -> list[int]:
-        missing = [index for index in range(case.repeat) if index not in done]
+    def _wanted_trials(self, case: Case, finished: Mapping[int, TrialRecord]) -> list[int]:
+        missing = [index for index in range(case.repeat) if index not in finished]
         if not self.stop_when_decided or case.repeat == 1:
             return missing
         # Only an interrupted run leaves gaps; the trials before a gap are needed for the deciding prefix.
         prefix = next(iter(missing), case.repeat)
-        outcomes = [judge_trial(done[index]).outcome for index in range(prefix)]
+        outcomes = [judge_trial(finished[index]).outcome for index in range(prefix)]
         wanted = trials_surely_needed(outcomes, case.repeat, case.passes_needed)
-        return [index for index in range(prefix, prefix + wanted) if index not in done]
+        return [index for index in range(prefix, prefix + wanted) if index not in finished]
 
-    async def _run_trial(self, place: int, case: Case, index: int, done: dict[int, TrialRecord]) -> None:
+    async def _run_trial(self, place: int, case: Case, index: int, finished: dict[int, TrialRecord]) -> None:
         try:
             trial = await self.trials.run(case, index, self._slot())
         except _NotStartedError:
@@ -276,10 +276,10 @@ class _Work(Struct):
         if self.stop.draining and _has_error_or_skip(trial):
             # The stop may have caused the errors: only a failure is certain, and --resume runs the trial again.
             if judge_trial(trial).outcome == "failed":
-                done[index] = trial
+                finished[index] = trial
                 self.on_trial(place, case, trial, False)
             return
-        done[index] = trial
+        finished[index] = trial
         self.on_trial(place, case, trial, True)
 
     @asynccontextmanager
@@ -376,8 +376,10 @@ def _has_error_or_skip(trial: TrialRecord) -> bool:
     )
 
 
-def _counted_in_order(done: Mapping[int, TrialRecord], case: Case, stop_when_decided: bool) -> tuple[TrialRecord, ...]:
-    ordered = [done[index] for index in sorted(done) if index < case.repeat]
+def _counted_in_order(
+    finished: Mapping[int, TrialRecord], case: Case, stop_when_decided: bool
+) -> tuple[TrialRecord, ...]:
+    ordered = [finished[index] for index in sorted(finished) if index < case.repeat]
     if stop_when_decided and len(ordered) > 1:
         outcomes = [judge_trial(trial).outcome for trial in ordered]
         ordered = ordered[: deciding_prefix(outcomes, case.repeat, case.passes_needed)]

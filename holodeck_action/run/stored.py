@@ -185,15 +185,15 @@ class StoredTrials(Struct, frozen=True):
                     turns.append(await self._grade(turn, kept, graded))
         return self.redactor.value(replace(trial, turns=tuple(turns)))
 
-    async def _grade(self, turn: Turn, kept: TurnRecord, answer: Answer) -> TurnRecord:
+    async def _grade(self, turn: Turn, stored: TurnRecord, answer: Answer) -> TurnRecord:
         # If there is an answer, an error can only come from its grading.
-        error = kept.error
-        if kept.response is not None and (error is None or error.type != USER_ERROR):
-            error = self._missing_texts_error(turn, kept)
-        if kept.response is None or error is not None:
-            reason = kept.skipped or f"not evaluated: {error.message if error else 'no answer'}"
+        error = stored.error
+        if stored.response is not None and (error is None or error.type != USER_ERROR):
+            error = self._missing_texts_error(turn, stored)
+        if stored.response is None or error is not None:
+            reason = stored.skipped or f"not evaluated: {error.message if error else 'no answer'}"
             pending = self.scorer.pending_evaluations(turn, reason)
-            return replace(kept, source=turn.mark, evaluations=pending, tool_assertions=(), error=error)
+            return replace(stored, source=turn.mark, evaluations=pending, tool_assertions=(), error=error)
         try:
             evaluations = await self.scorer.score(answer)
             assertions = await self.scorer.check_tools(turn, answer.calls)
@@ -202,12 +202,12 @@ class StoredTrials(Struct, frozen=True):
             message = cut(f"the answer could not be graded: {said}", 1000)
             error = ErrorInfo(type(defect).__name__, message, "internal")
             evaluations, assertions = self.scorer.pending_evaluations(turn, f"not evaluated: {message}"), ()
-        return replace(kept, source=turn.mark, evaluations=evaluations, tool_assertions=assertions, error=error)
+        return replace(stored, source=turn.mark, evaluations=evaluations, tool_assertions=assertions, error=error)
 
-    def _missing_texts_error(self, turn: Turn, kept: TurnRecord) -> ErrorInfo | None:
+    def _missing_texts_error(self, turn: Turn, stored: TurnRecord) -> ErrorInfo | None:
         """Return an error if a metric needs texts of the turn's files, which the record does not contain; else None."""
         has_texts = any(file.type != "image" for file in turn.files)
-        if kept.context is not None or not has_texts or not self.scorer.uses_context(turn):
+        if stored.context is not None or not has_texts or not self.scorer.uses_context(turn):
             return None
         message = "the record does not contain the texts of the turn's files, which a metric now needs; run it again"
         return ErrorInfo("StoredError", message, "no_file_texts")
@@ -222,19 +222,19 @@ def _recorded_turns(case: Case, trial: TrialRecord) -> Sequence[Turn]:
 
 
 def _stored_answer(
-    case: Case, index: int, turn: Turn, kept: TurnRecord, calls: Fact[tuple[ToolInvocation, ...]]
+    case: Case, index: int, turn: Turn, stored: TurnRecord, calls: Fact[tuple[ToolInvocation, ...]]
 ) -> Answer:
     return Answer(
         trial=index,
         turn=turn,
         case_name=case.name,
         multi_turn=case.multi_turn,
-        response=kept.response or "",
-        calls=kept.calls,
+        response=stored.response or "",
+        calls=stored.calls,
         conversation_calls=calls,
-        texts=kept.texts,
-        chunks=kept.chunks,
-        context=kept.context,
+        texts=stored.texts,
+        chunks=stored.chunks,
+        context=stored.context,
     )
 
 

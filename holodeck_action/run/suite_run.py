@@ -126,8 +126,8 @@ async def run_suite(
         if journal is not None and finished:
             journal.append(redactor.case_id(case.id, case.content_hash), text)
 
-    def report_case(case: Case, done: Sequence[TrialRecord]) -> None:
-        on_case(case_record(case, tuple(done), redactor))
+    def report_case(case: Case, finished: Sequence[TrialRecord]) -> None:
+        on_case(case_record(case, tuple(finished), redactor))
 
     def bare_cases() -> Iterator[CaseRecord]:
         return (case_record(case, (), redactor) for case in plan.cases)
@@ -203,11 +203,11 @@ async def run_suite(
 
 
 def _record_of_part(
-    made: Record, bare: Sequence[CaseRecord], kept: KeptTrials, counted: Mapping[int, Sequence[int]]
+    record: Record, bare: Sequence[CaseRecord], trials: KeptTrials, counted: Mapping[int, Sequence[int]]
 ) -> Record:
     """Return the record of a run that stopped with the cases at the positions in `counted`."""
-    cases = kept.records(bare, [counted.get(at, ()) for at in range(len(bare))])
-    return replace(made, cases=cases, certain=CertainEnd(tuple(bare[at].id for at in counted)))
+    cases = trials.records(bare, [counted.get(at, ()) for at in range(len(bare))])
+    return replace(record, cases=cases, certain=CertainEnd(tuple(bare[at].id for at in counted)))
 
 
 def _certain_end(cases: Sequence[CaseRecord], counted: Sequence[int]) -> CertainEnd:

@@ -168,13 +168,13 @@ class TrialRunner(Struct, frozen=True):
         return trouble
 
     def _with_grading(
-        self, last: Exchange, asked: Turn, conversation: Conversation, trouble: ErrorInfo | None
+        self, last: Exchange, case_turn: Turn, conversation: Conversation, trouble: ErrorInfo | None
     ) -> Exchange:
         """Return the last exchange with a simulated user, graded by what the case asks of the whole conversation.
 
         If the user failed, nothing is graded.
         """
-        turn = conversation_turn(asked, last.turn)
+        turn = conversation_turn(case_turn, last.turn)
         if last.reply is None or trouble is not None:
             return replace(last, turn=turn, error=None if last.skipped is not None else last.error or trouble)
         answer = conversation_answer(turn, conversation.answers)
@@ -200,7 +200,7 @@ class TrialRunner(Struct, frozen=True):
         return None
 
     async def _exchange(
-        self, session: Session, case: Case, turn: Turn, conversation: Conversation, unready: ErrorInfo | None
+        self, session: Session, case: Case, turn: Turn, conversation: Conversation, error: ErrorInfo | None
     ) -> Exchange:
         attributes = {
             "gen_ai.operation.name": "invoke_agent",
@@ -209,8 +209,8 @@ class TrialRunner(Struct, frozen=True):
         }
         with span(f"invoke_agent {self.agent_name}".rstrip(), attributes) as traced:
             exchange = (
-                Exchange(turn, context=turn.retrieval_context, error=unready)
-                if unready is not None
+                Exchange(turn, context=turn.retrieval_context, error=error)
+                if error is not None
                 else await self._ask_agent(session, case, turn, conversation)
             )
             if exchange.error is not None:

@@ -119,15 +119,15 @@ def said_turn(case: Case, index: int, text: str, said_by: Speaker) -> Turn:
     return Turn(index, TurnTexts(text), asked.mark, retrieval_context=asked.retrieval_context, said_by=said_by)
 
 
-def conversation_turn(asked: Turn, last: Turn) -> Turn:
+def conversation_turn(case_turn: Turn, last: Turn) -> Turn:
     """Return the last turn with a simulated user, with the expectations and metrics of the conversation.
 
     Args:
-        asked: the turn of the case, which has them.
+        case_turn: the turn of the case, which has them.
         last: the last turn, which has the input.
     """
-    texts = TurnTexts(last.input, asked.ground_truth)
-    return replace(asked, index=last.index, texts=texts, said_by=last.said_by)
+    texts = TurnTexts(last.input, case_turn.ground_truth)
+    return replace(case_turn, index=last.index, texts=texts, said_by=last.said_by)
 
 
 def conversation_answer(turn: Turn, answers: Sequence[Answer]) -> Answer:

@@ -151,19 +151,19 @@ class EvaluationSpans:
         self._ended: dict[int, int] = {}
         self._spans: dict[int, Span] = {}
 
-    def start_span(self, at: int, label: str) -> Span:
+    def start_span(self, index: int, label: str) -> Span:
         """Start the span of an evaluation that calls models or code, so that the spans of its calls are its
         children."""
         if self._turn is NO_SPAN:
             return NO_SPAN
-        self._started[at] = time.time_ns()
-        self._spans[at] = self._start_span(label, self._started[at])
-        return self._spans[at]
+        self._started[index] = time.time_ns()
+        self._spans[index] = self._start_span(label, self._started[index])
+        return self._spans[index]
 
-    def note_times(self, done: Mapping[int, JobResult[EvaluationResult]]) -> None:
-        """Store the times of evaluations that have just been computed one after another, in the order of `done`."""
+    def note_times(self, results: Mapping[int, JobResult[EvaluationResult]]) -> None:
+        """Store the times of evaluations that have just been computed one after another, in the order of `results`."""
         ended = time.time_ns()
-        for at, outcome in reversed([*done.items()]):
+        for at, outcome in reversed([*results.items()]):
             self._ended[at] = ended
             ended = self._started[at] = ended - _duration_ns(outcome)
 
@@ -183,14 +183,14 @@ class EvaluationSpans:
         return self._turn.child(name, "internal", attributes, sampled=False, started_ns=started_ns, graded=True)
 
 
-def record_tool_checks(found: Span, assertions: Iterable[ToolAssertion]) -> None:
+def record_tool_checks(span: Span, assertions: Iterable[ToolAssertion]) -> None:
     """Set the result of a turn's `expected_tools` on its span."""
     verdicts = [assertion.matched for assertion in assertions]
     if None in verdicts:
-        found.set({"holodeck_action.evaluation.status": "failed"})
+        span.set({"holodeck_action.evaluation.status": "failed"})
         return
     passed = all(verdicts)
-    found.set(
+    span.set(
         {
             "gen_ai.evaluation.score.label": "pass" if passed else "fail",
             "holodeck_action.evaluation.passed": passed,
@@ -199,10 +199,10 @@ def record_tool_checks(found: Span, assertions: Iterable[ToolAssertion]) -> None
     )
 
 
-def _set_attributes(found: Span, evaluation: Evaluation) -> None:
+def _set_attributes(span: Span, evaluation: Evaluation) -> None:
     score = evaluation.score
     label = _SCORE_LABELS.get(judge_evaluation(evaluation).outcome)
-    found.set(
+    span.set(
         {
             "gen_ai.evaluation.score.value": float(score) if isinstance(score, bool | int | float) else None,
             "gen_ai.evaluation.score.label": score if isinstance(score, str) else label,
@@ -212,9 +212,9 @@ def _set_attributes(found: Span, evaluation: Evaluation) -> None:
         }
     )
     if evaluation.error is not None:
-        found.fail(evaluation.error.code)
+        span.fail(evaluation.error.code)
     if evaluation.explanation is not None:
-        found.set_content("gen_ai.evaluation.explanation", evaluation.explanation)
+        span.set_content("gen_ai.evaluation.explanation", evaluation.explanation)
 
 
 def _duration_ns(outcome: JobResult[EvaluationResult]) -> int:

@@ -43,18 +43,18 @@ class EvaluationWriter:
         """Return the evaluation of a metric that was planned but not run."""
         return self._write(metric, "pending", reason)
 
-    def write_result(self, metric: PlannedMetric, done: JobResult[EvaluationResult]) -> Evaluation:
+    def write_result(self, metric: PlannedMetric, result: JobResult[EvaluationResult]) -> Evaluation:
         """Return the evaluation of a metric that was run."""
-        if done.result is None:
-            error = error_info(done.error or EvaluationError("the evaluation gave no result"))
-            return self._write(metric, "failed", error.message, None, done, error)
-        unstorable = _unstorable_reason(done.result)
+        if result.result is None:
+            error = error_info(result.error or EvaluationError("the evaluation gave no result"))
+            return self._write(metric, "failed", error.message, None, result, error)
+        unstorable = _unstorable_reason(result.result)
         if unstorable is not None:
             error = error_info(
                 EvaluationError(f"{metric.spec.label} gave no JSON values: {unstorable}", code="invalid_result")
             )
-            return self._write(metric, "failed", error.message, None, done, error)
-        return self._write(metric, "completed", done.result.reasoning, done.result, done)
+            return self._write(metric, "failed", error.message, None, result, error)
+        return self._write(metric, "completed", result.result.reasoning, result.result, result)
 
     def _write(
         self,
@@ -62,10 +62,10 @@ class EvaluationWriter:
         status: Status,
         explanation: str,
         result: EvaluationResult | None = None,
-        done: JobResult[EvaluationResult] | None = None,
+        job_result: JobResult[EvaluationResult] | None = None,
         error: ErrorInfo | None = None,
     ) -> Evaluation:
-        usage = None if done is None else done.usage
+        usage = None if job_result is None else job_result.usage
         return Evaluation(
             evaluation_id=f"eval_{self._new_id()}",
             target_event_id=self._target,
@@ -76,13 +76,13 @@ class EvaluationWriter:
             criteria=metric.criteria,
             metadata={} if result is None else _metadata(result, usage),
             timestamp=self._timestamp,
-            duration_ms=None if done is None else done.duration_ms,
+            duration_ms=None if job_result is None else job_result.duration_ms,
             status=status,
             # The canonical bytes of 1 and 1.0 differ, and a record that is read from a file has floats.
             confidence=None if result is None or result.confidence is None else float(result.confidence),
             cost_usd=None if usage is None else usage.cost_usd,
             error=error,
-            cached=done is not None and done.cached,
+            cached=job_result is not None and job_result.cached,
         )
 
 

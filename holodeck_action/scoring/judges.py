@@ -230,7 +230,7 @@ def plans_of(suite: Suite, config: Metric, environ: Mapping[str, str]) -> tuple[
     judges, fallbacks, second = _panel_plans(suite, panel, environ)
     if fallbacks:
         # The key of the suite's model may be missing if another target answers the cases.
-        tested = judge_plan(suite.agent.model, Keyless(environ), where="model")
+        tested = judge_plan(suite.agent.model, Keyless(environ), path="model")
         for plan in fallbacks:
             if _same_model(plan, tested):
                 raise ModelConfigError(
@@ -241,20 +241,20 @@ def plans_of(suite: Suite, config: Metric, environ: Mapping[str, str]) -> tuple[
 
 
 def _embedding_plan(suite: Suite, name: str, environ: Mapping[str, str]) -> EmbeddingPlan:
-    return resolve_embedding(suite.agent, environ, model=name, dimensions=None, where="embedding_model")
+    return resolve_embedding(suite.agent, environ, model=name, dimensions=None, path="embedding_model")
 
 
 def _panel_plans(
     suite: Suite, panel: Panel, environ: Mapping[str, str]
 ) -> tuple[tuple[ModelPlan, ...], tuple[ModelPlan, ...], ModelPlan | None]:
     judges = tuple(
-        plan_of(suite, model, environ, where=f"models[{at}] of {panel.origin}") for at, model in enumerate(panel.models)
+        plan_of(suite, model, environ, label=f"models[{at}] of {panel.origin}") for at, model in enumerate(panel.models)
     )
     fallbacks = tuple(
-        judge_plan(model, environ, where=f"fallback_models[{at}] of {panel.origin}")
+        judge_plan(model, environ, path=f"fallback_models[{at}] of {panel.origin}")
         for at, model in enumerate(panel.fallbacks)
     )
-    second = None if panel.second is None else judge_plan(panel.second, environ, where=f"escalate.to of {panel.origin}")
+    second = None if panel.second is None else judge_plan(panel.second, environ, path=f"escalate.to of {panel.origin}")
     return judges, fallbacks, second
 
 
@@ -267,7 +267,7 @@ def _same_model(one: ModelPlan, other: ModelPlan) -> bool:
 
 
 def plan_of(
-    suite: Suite, model: LLMProvider | None, environ: Mapping[str, str], *, where: str = "the metric's `model`"
+    suite: Suite, model: LLMProvider | None, environ: Mapping[str, str], *, label: str = "the metric's `model`"
 ) -> ModelPlan:
     """Return the plan of a metric's judge: the metric's own model, else `evaluations.model`, else the agent's model.
 
@@ -275,14 +275,14 @@ def plan_of(
         suite: the suite.
         model: the metric's own model; None if it has no model.
         environ: environment variables, with keys and URLs that model references omit.
-        where: name of the metric's own model in messages.
+        label: name of the metric's own model in messages.
 
     Raises:
         ModelConfigError: a key is missing, or a URL is invalid.
     """
     if model is not None:
-        return judge_plan(model, environ, where=where)
+        return judge_plan(model, environ, path=label)
     evaluations = suite.agent.evaluations
     if evaluations is not None and evaluations.model is not None:
-        return judge_plan(evaluations.model, environ, where="evaluations.model")
-    return judge_plan(suite.agent.model, environ, where="model")
+        return judge_plan(evaluations.model, environ, path="evaluations.model")
+    return judge_plan(suite.agent.model, environ, path="model")

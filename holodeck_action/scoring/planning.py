@@ -158,12 +158,14 @@ def _build_judged(
     return EscalatingEvaluator(first, make(found.second, half), limit)
 
 
-def _build_panel(found: PanelJudges, make: JudgeEvaluatorFactory, options: dict[str, Any]) -> BaseEvaluator:
+def _build_panel(panel_judges: PanelJudges, make: JudgeEvaluatorFactory, options: dict[str, Any]) -> BaseEvaluator:
     from holodeck_action.metrics.judging.panel import PanelEvaluator, build_panel
 
-    panel = found.panel
+    panel = panel_judges.panel
     return PanelEvaluator(
-        build_panel(found.judges, found.fallbacks, lambda judge: make(judge, {**options, "timeout": None})),
+        build_panel(
+            panel_judges.judges, panel_judges.fallbacks, lambda judge: make(judge, {**options, "timeout": None})
+        ),
         aggregation=panel.aggregation,
         min_successful=panel.min_successful,
         max_concurrent=panel.max_concurrent,

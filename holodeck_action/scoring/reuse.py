@@ -353,8 +353,8 @@ def digest_of(value: Any) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _has_error(found: Any) -> bool:
+def _has_error(value: Any) -> bool:
     """Return whether a verdict's metadata contain an error, such as one judge's error in a panel."""
-    if isinstance(found, Mapping):
-        return found.get("error") is not None or any(map(_has_error, found.values()))
-    return isinstance(found, list | tuple) and any(map(_has_error, found))
+    if isinstance(value, Mapping):
+        return value.get("error") is not None or any(map(_has_error, value.values()))
+    return isinstance(value, list | tuple) and any(map(_has_error, value))

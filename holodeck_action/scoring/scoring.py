@@ -244,14 +244,14 @@ class TurnScorer:
 
 
 def _write_evaluation(
-    writer: EvaluationWriter, metric: PlannedMetric, done: JobResult[EvaluationResult] | None, skipped: str | None
+    writer: EvaluationWriter, metric: PlannedMetric, result: JobResult[EvaluationResult] | None, skipped: str | None
 ) -> Evaluation:
     """Return the evaluation of a metric that ran, is skipped for a reason, or waits for the base's answer."""
     if skipped is not None:
         return writer.write_skipped(metric, skipped)
-    if done is None:
+    if result is None:
         return writer.write_pending(metric, "not evaluated: the run ended before both answers were compared")
-    return writer.write_result(metric, done)
+    return writer.write_result(metric, result)
 
 
 def _prepare_arguments(
@@ -291,9 +291,9 @@ def _uses_file_texts(metric: PlannedMetric) -> bool:
     return spec.uses_context or EvalParam.CONTEXT in spec.required | spec.optional
 
 
-def _missing_input(names: Sequence[str], where: str) -> EvaluationError:
+def _missing_input(names: Sequence[str], place: str) -> EvaluationError:
     return EvaluationError(
-        f"it needs {' and '.join(names)}, {where}", code="missing_input", context={"parameter": names[0]}
+        f"it needs {' and '.join(names)}, {place}", code="missing_input", context={"parameter": names[0]}
     )
 
 

@@ -95,7 +95,7 @@ class Checkout(Struct, frozen=True):
         self._split_root(real)
         return real
 
-    def open(self, name: str | Path, most: int) -> BinaryIO:
+    def open(self, name: str | Path, max_bytes: int) -> BinaryIO:
         """Open a regular file for reading.
 
         Every part of the resolved path is opened separately without following links, so that the checked file is the
@@ -103,42 +103,42 @@ class Checkout(Struct, frozen=True):
 
         Args:
             name: path of the file; a relative path starts in the checkout's folder.
-            most: largest size in bytes.
+            max_bytes: largest size in bytes.
 
         Raises:
             RefusedFileError: the suite may not read the file, or the file is not regular or too large.
             OSError: the file is missing or cannot be opened.
         """
         try:
-            return self._open(*self._split_root(self.resolve(name)), most)
+            return self._open(*self._split_root(self.resolve(name)), max_bytes)
         except OSError as error:
             error.filename = os.fspath(name)
             raise
 
-    def _open(self, root: Path, parts: tuple[str, ...], most: int) -> BinaryIO:
+    def _open(self, root: Path, parts: tuple[str, ...], max_bytes: int) -> BinaryIO:
         if not parts:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        return regular_file(_open_below(root, parts, _FILE_FLAGS), most)
+        return regular_file(_open_below(root, parts, _FILE_FLAGS), max_bytes)
 
-    def read(self, name: str | Path, most: int = MOST_TEXT) -> Foreign:
+    def read(self, name: str | Path, max_bytes: int = MOST_TEXT) -> Foreign:
         """Return the content of a file.
 
         Raises:
             OSError: as `open`.
         """
-        with self.open(name, most) as file:
-            return read_rest(file, most)
+        with self.open(name, max_bytes) as file:
+            return read_rest(file, max_bytes)
 
-    def check(self, name: str | Path, most: int = MOST_TEXT) -> os.stat_result:
+    def check(self, name: str | Path, max_bytes: int = MOST_TEXT) -> os.stat_result:
         """Check that a file can be opened, and return its status.
 
         Raises:
             OSError: as `open`.
         """
-        with self.open(name, most) as file:
+        with self.open(name, max_bytes) as file:
             return os.fstat(file.fileno())
 
-    def matching_files(self, pattern: str, most: int = MOST_LISTED) -> list[Path]:
+    def matching_files(self, pattern: str, max_names: int = MOST_LISTED) -> list[Path]:
         """Return the files that match a pattern, sorted by name; no links are followed.
 
         `*`, `?` and `[…]` match within a name, `**` any number of folders. Only a part that begins with a dot matches a
@@ -146,7 +146,7 @@ class Checkout(Struct, frozen=True):
 
         Args:
             pattern: a path with wildcards; a relative path starts in the checkout's folder.
-            most: maximum number of names to examine.
+            max_names: maximum number of names to examine.
 
         Raises:
             RefusedFileError: the suite may not read the folder of the pattern, or more names would have to be examined.
@@ -166,10 +166,10 @@ class Checkout(Struct, frozen=True):
         while pending:
             folder, states = pending.pop()
             try:
-                entries = self._list_folder(root, (*above, *folder.parts), most)
+                entries = self._list_folder(root, (*above, *folder.parts), max_names)
             except (FileNotFoundError, NotADirectoryError):
                 continue
-            most -= len(entries)
+            max_names -= len(entries)
             for name, is_folder in entries:
                 inner = folder / name
                 if is_folder:
@@ -180,15 +180,15 @@ class Checkout(Struct, frozen=True):
                     found.append(self.folder / start / inner)
         return sorted(found)
 
-    def _list_folder(self, root: Path, parts: tuple[str, ...], most: int) -> list[tuple[str, bool]]:
+    def _list_folder(self, root: Path, parts: tuple[str, ...], max_names: int) -> list[tuple[str, bool]]:
         """Return (name, is a folder) for each entry of a folder; a link does not count as a folder."""
         descriptor = _open_below(root, parts, _LIST_FLAGS)
         try:
             with os.scandir(descriptor) as entries:
-                found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in islice(entries, most + 1)]
+                found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in islice(entries, max_names + 1)]
         finally:
             os.close(descriptor)
-        if len(found) > most:
+        if len(found) > max_names:
             raise RefusedFileError("matches too many names: write a narrower pattern")
         return found
 

@@ -65,53 +65,53 @@ class ConfigurationError(Exception):
         super().__init__("\n".join(self.lines))
 
 
-def locate_problem(problem: Problem, folder: Path, shown: str) -> str | Located:
+def locate_problem(problem: Problem, folder: Path, display_path: str) -> str | Located:
     """Return a problem of a suite's files with its position, or as a sentence if it has none.
 
     Args:
         problem: the problem.
         folder: the suite's folder.
-        shown: that folder as the user would type it; empty if it is the working folder.
+        display_path: that folder as the user would type it; empty if it is the working folder.
     """
     from holodeck_action.suite.errors import printable
 
     if problem.mark is None:
         return str(problem)
-    text = f"{shown}/{problem}" if shown else str(problem)
+    text = f"{display_path}/{problem}" if display_path else str(problem)
     return Located(text, folder, problem.mark, problem.field, printable(problem.message))
 
 
-def suite_problem(suite: Suite, shown: str, mark: SourceMark | None, field: str, message: str) -> str | Located:
+def suite_problem(suite: Suite, display_path: str, mark: SourceMark | None, field: str, message: str) -> str | Located:
     """Return a problem of the suite as a whole, with its position, or as a sentence if `mark` is None."""
-    text = f"{shown}/{suite.file}: {message}" if shown else f"{suite.file}: {message}"
+    text = f"{display_path}/{suite.file}: {message}" if display_path else f"{suite.file}: {message}"
     return text if mark is None else Located(text, suite.folder, mark, field, message)
 
 
 def target_problems(
-    suite: Suite, shown: str, message: str, placed: Sequence[Problem] = (), *, written: str | None
+    suite: Suite, display_path: str, message: str, located: Sequence[Problem] = (), *, written: str | None
 ) -> list[str | Located]:
     """Return the problems of a target with their positions.
 
-    A position is a line of agent.yaml if `placed` has any, else the policy file's `target` or, for the suite's own
+    A position is a line of agent.yaml if `located` has any, else the policy file's `target` or, for the suite's own
     model, `model` in agent.yaml. The problem of a target from the command line has no position.
 
     Args:
         suite: the suite.
-        shown: its folder as the user would type it; empty if it is the working folder.
+        display_path: its folder as the user would type it; empty if it is the working folder.
         message: the problem.
-        placed: the same problem at lines of agent.yaml; empty if no line is known.
+        located: the same problem at lines of agent.yaml; empty if no line is known.
         written: the target from the command line; None if the option is not given.
     """
     from holodeck_action.suite.errors import Problem
     from holodeck_action.suite.model.targets import OWN_MODEL
 
-    if placed:
-        return [locate_problem(problem, suite.folder, shown) for problem in placed]
+    if located:
+        return [locate_problem(problem, suite.folder, display_path) for problem in located]
     if written is None and suite.target_mark is not None:
-        return [locate_problem(Problem(suite.target_mark, "target", message), suite.folder, shown)]
+        return [locate_problem(Problem(suite.target_mark, "target", message), suite.folder, display_path)]
     told = message if message.startswith("--target") else f"target: {message}"
     mark = suite.model_mark if written in (None, OWN_MODEL) else None
-    return [suite_problem(suite, shown, mark, "target", told)]
+    return [suite_problem(suite, display_path, mark, "target", told)]
 
 
 def map_texts(problem: str | Located, change: Callable[[str], str]) -> str | Located:

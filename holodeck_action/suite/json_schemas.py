@@ -77,13 +77,13 @@ class JsonSchema:
             _check_references(schema)
         self._validator: Validator = validator(schema, registry=Registry(), format_checker=formats)
 
-    def violations(self, value: Any, *, whole: str, most: int) -> Sequence[Violation]:
-        """Return the violations of the schema in a value, at most `most`; empty if the value is valid.
+    def violations(self, value: Any, *, label: str, max_violations: int) -> Sequence[Violation]:
+        """Return the violations of the schema in a value, at most `max_violations`; empty if the value is valid.
 
         Args:
             value: the value.
-            whole: name of the whole value in messages, such as `the arguments`.
-            most: maximum number of violations.
+            label: name of the whole value in messages, such as `the arguments`.
+            max_violations: maximum number of violations.
         """
         from referencing.exceptions import Unresolvable
 
@@ -91,9 +91,9 @@ class JsonSchema:
         try:
             for error in self._validator.iter_errors(value):
                 schema_path = field_path([*error.absolute_schema_path])
-                for problem in _describe_error(error, whole):
+                for problem in _describe_error(error, label):
                     found.setdefault(problem, Violation(problem, schema_path, error.validator_value, error.instance))
-                if len(found) >= most:
+                if len(found) >= max_violations:
                     break
         except TimeoutError:
             return [Violation("a text is too long or too repetitive for the schema's pattern", "pattern")]
@@ -101,7 +101,7 @@ class JsonSchema:
             return [Violation("the nesting is too deep", "")]
         except Unresolvable as error:
             return [Violation(f"the schema refers to an undefined definition: {excerpt(str(error))}", "$ref")]
-        return list(found.values())[:most]
+        return list(found.values())[:max_violations]
 
 
 def _contains_keyword(schema: Any, keyword: str) -> bool:
@@ -314,9 +314,9 @@ def _check_additional_properties(validator: Any, allowed: Any, instance: Any, sc
         yield ValidationError("additional properties")
 
 
-def _describe_error(error: ValidationError, whole: str) -> list[str]:
+def _describe_error(error: ValidationError, label: str) -> list[str]:
     """Return messages about a violation, for a model; they omit the invalid value, which may be long."""
-    where = field_path([*error.absolute_path]) or whole
+    where = field_path([*error.absolute_path]) or label
     wanted: Any = error.validator_value
     match error.validator:
         case "required":

@@ -199,15 +199,15 @@ def _card_marks(sources: Sources, policy: Policy) -> tuple[SourceMark, ...]:
     return tuple(sources.policy.mark_at(place) for place in places)
 
 
-def load_policy(path: Path, shown: str, *, environ: Mapping[str, str], metrics: MetricTypes) -> Policy:
-    """Load a policy file without a suite, to apply it to a stored record; `shown` is its name in messages.
+def load_policy(path: Path, display_path: str, *, environ: Mapping[str, str], metrics: MetricTypes) -> Policy:
+    """Load a policy file without a suite, to apply it to a stored record; `display_path` is its name in messages.
 
     Raises:
         SuiteError: the file is invalid; the error has all problems.
     """
     data, reason = read_content(Checkout.unbounded(path.parent), path.name)
     if data is None:
-        raise SuiteError([Problem(None, "", f"{shown}: {reason}")])
+        raise SuiteError([Problem(None, "", f"{display_path}: {reason}")])
     document = read_yaml(data, file=path.name, environ=environ)
     problems = list(document.problems)
     policy: Policy | None = Policy()

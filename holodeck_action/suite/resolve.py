@@ -321,17 +321,17 @@ class CaseBuilder:
         # Sharing one mark keeps large tables small.
         return mark if place == (mark.line, mark.column) else self._document.mark(*place)
 
-    def _build_turns(self, entry: CaseEntry, raw: Any, case_specs: Specs, added: Specs) -> list[Turn]:
+    def _build_turns(self, entry: CaseEntry, raw: Any, case_specs: Specs, parameter_specs: Specs) -> list[Turn]:
         if entry.turns is None:
-            return [self._build_turn(0, entry, raw, (case_specs or self._suite_specs) + added)]
+            return [self._build_turn(0, entry, raw, (case_specs or self._suite_specs) + parameter_specs)]
         turns: list[Turn] = []
         last = len(entry.turns) - 1
         for index, (turn, written) in enumerate(zip(entry.turns, raw["turns"], strict=True)):
             specs = self._list_specs(turn.evaluations, written.get("evaluations")) or case_specs
             if index == last:
-                specs = (specs or self._suite_specs) + added
+                specs = (specs or self._suite_specs) + parameter_specs
             else:
-                specs = (_turn_specs(specs) if specs else self._suite_specs_of_one_turn) + _turn_specs(added)
+                specs = (_turn_specs(specs) if specs else self._suite_specs_of_one_turn) + _turn_specs(parameter_specs)
             turns.append(self._build_turn(index, turn, written, specs))
         return turns
 

@@ -291,11 +291,11 @@ def _as_written(schema: Schema, reference: Schema) -> Schema:
     return reference
 
 
-def _entry_schema(place: Place, found: Mapping[Any, Schema], metrics: MetricTypes) -> Schema:
+def _entry_schema(place: Place, entries: Mapping[Any, Schema], metrics: MetricTypes) -> Schema:
     if place == "expect":
         allowed = metrics.allowed(place).values()
         return {"oneOf": [{"$ref": f"#/$defs/{_check_name(metric)}"} for metric in allowed]}
-    schema: Schema = {"oneOf": [found[metric, "validation"] for metric in metrics.allowed(place).values()]}
+    schema: Schema = {"oneOf": [entries[metric, "validation"] for metric in metrics.allowed(place).values()]}
     return schema if place == "case" else {**schema, "required": ["type"]}
 
 

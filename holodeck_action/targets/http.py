@@ -206,7 +206,9 @@ class HttpAgent:
             "history": request["messages"][:-1],
         }
         args = {"mapping": self._request_mapping, "variables": variables}
-        body: str = await self._computation_pool.call("render_request", args, what="target request", code="bad_request")
+        body: str = await self._computation_pool.call(
+            "render_request", args, label="target request", code="bad_request"
+        )
         return body.encode()
 
     async def _post(self, body: bytes, cookies: httpx2.Cookies, headers: Mapping[str, str]) -> Reply:
@@ -326,7 +328,7 @@ class HttpAgent:
         args = {"mapping": self._response_mapping, "bodies": [data for _, data in events]}
         try:
             found = await self._computation_pool.call(
-                "extract_streamed_reply", args, what=_MAPPING_NAME, code="bad_reply"
+                "extract_streamed_reply", args, label=_MAPPING_NAME, code="bad_reply"
             )
             reply = reply_from_mapping(REPLY.strip_unknown(found["reply"]), max_bytes=self._max_bytes)
         except AgentError as error:
@@ -375,18 +377,18 @@ class HttpAgent:
                 args = {"mapping": self._response_mapping, "body": body.lossy_text()}
                 # Entries that the reply format does not have are ignored.
                 value = REPLY.strip_unknown(
-                    await self._computation_pool.call("extract_reply", args, what=_MAPPING_NAME, code="bad_reply")
+                    await self._computation_pool.call("extract_reply", args, label=_MAPPING_NAME, code="bad_reply")
                 )
             return reply_from_mapping(value, max_bytes=self._max_bytes)
         except AgentError as error:
             raise self._unusable_error(error) from None
 
-    def _parse(self, body: Foreign, what: str) -> Any:
+    def _parse(self, body: Foreign, label: str) -> Any:
         try:
             return body.lossy_json()
         except ForeignError as error:
             raise self._make_error(
-                f"answered with {what} that is not JSON ({error}): {body.words(self._redact)}", "bad_reply"
+                f"answered with {label} that is not JSON ({error}): {body.words(self._redact)}", "bad_reply"
             ) from None
 
     def _unusable_error(self, error: AgentError) -> AgentError:

@@ -210,13 +210,11 @@ def _context_of(chunks: tuple[RetrievedChunk, ...] | None) -> tuple[str, ...] | 
     return texts if texts or not chunks else None
 
 
-def _total_usage(listed: Sequence[Mapping[str, Any]] | None, cost_usd: float | None, model: str | None) -> Usage | None:
+def _total_usage(items: Sequence[Mapping[str, Any]] | None, cost_usd: float | None, model: str | None) -> Usage | None:
     """Return the total usage of a reply's models; None if the reply reports neither usage nor cost."""
-    if listed is None:
+    if items is None:
         return None if cost_usd is None else Usage(cost_usd=cost_usd)
-    used = [
-        _model_usage(entry, model, f"usage[{at}]" if len(listed) > 1 else "usage") for at, entry in enumerate(listed)
-    ]
+    used = [_model_usage(entry, model, f"usage[{at}]" if len(items) > 1 else "usage") for at, entry in enumerate(items)]
     return Usage(
         prompt_tokens=_total_count("prompt_tokens", (each.prompt_tokens for each in used)),
         completion_tokens=_total_count("completion_tokens", (each.completion_tokens for each in used)),
@@ -240,9 +238,9 @@ def _model_usage(entry: Mapping[str, Any], model: str | None, path: str) -> Mode
     return ModelUsage(**{**entry, "model": named, "cost_usd": cost, "estimated": estimated})
 
 
-def _total_cost(used: Sequence[ModelUsage]) -> float | None:
-    costs = [each.cost_usd for each in used if each.cost_usd is not None]
-    return _check_sum("cost_usd", math.fsum(costs)) if len(costs) == len(used) else None
+def _total_cost(usages: Sequence[ModelUsage]) -> float | None:
+    costs = [each.cost_usd for each in usages if each.cost_usd is not None]
+    return _check_sum("cost_usd", math.fsum(costs)) if len(costs) == len(usages) else None
 
 
 def _total_count(name: str, counts: Iterable[int | None]) -> int | None:

@@ -356,15 +356,15 @@ class Object(Shape, Struct, frozen=True):
         }
 
 
-def check_keys(value: Mapping[Any, Any], allowed: Sequence[str], path: str, where: str) -> None:
+def check_keys(value: Mapping[Any, Any], allowed: Sequence[str], path: str, place: str) -> None:
     """Check that all keys are allowed.
 
     Raises:
-        AgentError: `bad_reply`; the message begins with `where`.
+        AgentError: `bad_reply`; the message begins with `place`.
     """
     for key in value:
         if key not in allowed:
-            raise AgentError(f"{where}{unknown_key_clause(key, allowed)}", "bad_reply", {"field": path})
+            raise AgentError(f"{place}{unknown_key_clause(key, allowed)}", "bad_reply", {"field": path})
 
 
 def read_finite(value: object, path: str) -> float:

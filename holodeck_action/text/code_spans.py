@@ -54,12 +54,12 @@ def fence(text: str, limit: int = 2000) -> str:
     return f"\n\n{marks}text\n{shown or EMPTY}\n{marks}\n\n"
 
 
-def _span(shown: str) -> str:
-    if not shown:
+def _span(link_text: str) -> str:
+    if not link_text:
         return EMPTY
-    marks = "`" * (1 + _longest_run(shown))
+    marks = "`" * (1 + _longest_run(link_text))
     # The parser removes one space on both sides. The spaces separate backticks at the ends from ours.
-    return f"{marks} {shown} {marks}" if len(marks) > 1 else f"{marks}{shown}{marks}"
+    return f"{marks} {link_text} {marks}" if len(marks) > 1 else f"{marks}{link_text}{marks}"
 
 
 def _longest_run(text: str) -> int:

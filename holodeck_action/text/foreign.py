@@ -64,9 +64,10 @@ class Foreign:
         self._unfinished = unfinished
 
     @classmethod
-    def of_text(cls, text: str, most: int | None = None) -> Foreign:
-        """Wrap a string that another process cut to `most` characters; `most` is None if the string is whole."""
-        return cls(replace_surrogates(text).encode(), unfinished=most is not None and len(text) >= most)
+    def of_text(cls, text: str, max_characters: int | None = None) -> Foreign:
+        """Wrap a string that another process cut to `max_characters`; `max_characters` is None if it is whole."""
+        unfinished = max_characters is not None and len(text) >= max_characters
+        return cls(replace_surrogates(text).encode(), unfinished=unfinished)
 
     def __repr__(self) -> str:
         return f"<{len(self._data):,} foreign bytes>"
@@ -145,21 +146,21 @@ class Foreign:
         except Exception as error:
             raise ForeignError(f"cannot be read: {one_line(str(error)) or type(error).__name__}") from error
 
-    def unpack(self, most: int) -> Foreign:
+    def unpack(self, max_bytes: int) -> Foreign:
         """Decompress gzip or zlib data (RFC 1952, RFC 1950).
 
         Raises:
-            ForeignError: the data is damaged or incomplete, or unpacks to more than `most` bytes.
+            ForeignError: the data is damaged or incomplete, or unpacks to more than `max_bytes` bytes.
         """
         import zlib
 
         unpacking = zlib.decompressobj(zlib.MAX_WBITS | 32)
         try:
-            data = unpacking.decompress(self._data, most + 1)
+            data = unpacking.decompress(self._data, max_bytes + 1)
         except zlib.error as error:
             raise ForeignError(f"is damaged: {error}") from None
-        if len(data) > most:
-            raise ForeignError(f"unpacks to more than {most:,} bytes")
+        if len(data) > max_bytes:
+            raise ForeignError(f"unpacks to more than {max_bytes:,} bytes")
         if not unpacking.eof or unpacking.unused_data:
             raise ForeignError("is damaged: it is cut short, or has something after its end")
         return Foreign(data)
@@ -200,23 +201,23 @@ class Foreign:
         return excerpt(next((line for line in reversed(lines) if line.strip()), ""), limit)
 
 
-def open_file(path: os.PathLike[str] | str, most: int | None = MOST_SMALL, *, follow: bool = True) -> BinaryIO:
+def open_file(path: os.PathLike[str] | str, max_bytes: int | None = MOST_SMALL, *, follow: bool = True) -> BinaryIO:
     """Open a file for reading at a path that a user or another program supplied.
 
     Args:
         path: the file.
-        most: largest size in bytes; None if there is no limit, because the file is read in parts.
+        max_bytes: largest size in bytes; None if there is no limit, because the file is read in parts.
         follow: whether to follow a symbolic link.
 
     Raises:
-        RefusedFileError: the file is a pipe, a device, a socket, a link that is not followed, or larger than `most`.
+        RefusedFileError: the file is a pipe, a device, a socket, a link that is not followed, or too large.
         OSError: it does not exist, is a folder, or cannot be opened.
     """
-    return _open_regular(path, most, None, follow=follow)
+    return _open_regular(path, max_bytes, None, follow=follow)
 
 
-def _open_regular(path: os.PathLike[str] | str, most: int | None, folder: int | None, *, follow: bool) -> BinaryIO:
-    return regular_file(open_descriptor(path, _FILE if follow else _FILE | os.O_NOFOLLOW, folder), most)
+def _open_regular(path: os.PathLike[str] | str, max_bytes: int | None, folder: int | None, *, follow: bool) -> BinaryIO:
+    return regular_file(open_descriptor(path, _FILE if follow else _FILE | os.O_NOFOLLOW, folder), max_bytes)
 
 
 def open_descriptor(path: os.PathLike[str] | str, flags: int, folder: int | None = None) -> int:
@@ -238,49 +239,49 @@ def open_descriptor(path: os.PathLike[str] | str, flags: int, folder: int | None
         raise
 
 
-def read_file(path: os.PathLike[str] | str, most: int = MOST_SMALL, *, follow: bool = True) -> Foreign:
+def read_file(path: os.PathLike[str] | str, max_bytes: int = MOST_SMALL, *, follow: bool = True) -> Foreign:
     """Return the content of a file, see `open_file`.
 
     Raises:
-        OSError: as for `open_file`, or the file has grown beyond `most`.
+        OSError: as for `open_file`, or the file has grown beyond `max_bytes`.
     """
-    with open_file(path, most, follow=follow) as file:
-        return read_rest(file, most)
+    with open_file(path, max_bytes, follow=follow) as file:
+        return read_rest(file, max_bytes)
 
 
-def read_rest(file: BinaryIO, most: int) -> Foreign:
+def read_rest(file: BinaryIO, max_bytes: int) -> Foreign:
     """Read an open file from its position to the end.
 
     Raises:
-        RefusedFileError: the rest has more than `most` bytes.
+        RefusedFileError: the rest has more than `max_bytes` bytes.
         OSError: it cannot be read.
     """
-    data = file.read(most + 1)
-    if len(data) > most:
-        raise _too_large(len(data), most)
+    data = file.read(max_bytes + 1)
+    if len(data) > max_bytes:
+        raise _too_large(len(data), max_bytes)
     return Foreign(data)
 
 
-def bounded_lines(file: BinaryIO, most: int) -> Iterator[bytes]:
+def bounded_lines(file: BinaryIO, max_bytes: int) -> Iterator[bytes]:
     """Yield the lines of an open file with their line ends; the last line may have none.
 
     Raises:
-        RefusedFileError: a line has more than `most` bytes.
+        RefusedFileError: a line has more than `max_bytes` bytes.
         OSError: it cannot be read.
     """
-    while line := file.readline(most + 1):
-        if len(line) > most:
-            raise RefusedFileError(f"has a line of more than {most:,} bytes")
+    while line := file.readline(max_bytes + 1):
+        if len(line) > max_bytes:
+            raise RefusedFileError(f"has a line of more than {max_bytes:,} bytes")
         yield line
 
 
-def regular_file(descriptor: int, most: int | None, *, write: bool = False) -> BinaryIO:
+def regular_file(descriptor: int, max_bytes: int | None, *, write: bool = False) -> BinaryIO:
     """Return the file of a descriptor; if it is not a regular file or too large, close the descriptor and raise an
     error.
 
     Args:
         descriptor: opened without blocking; the returned file owns it.
-        most: largest size in bytes; None if there is no limit.
+        max_bytes: largest size in bytes; None if there is no limit.
         write: whether to open the file for writing, too; it is then unbuffered.
 
     Raises:
@@ -292,8 +293,8 @@ def regular_file(descriptor: int, most: int | None, *, write: bool = False) -> B
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         if not stat.S_ISREG(found.st_mode):
             raise RefusedFileError(_NOT_REGULAR)
-        if most is not None and found.st_size > most:
-            raise _too_large(found.st_size, most)
+        if max_bytes is not None and found.st_size > max_bytes:
+            raise _too_large(found.st_size, max_bytes)
         os.set_blocking(descriptor, True)
         return cast(BinaryIO, os.fdopen(descriptor, "r+b", buffering=0)) if write else os.fdopen(descriptor, "rb")
     except BaseException:
@@ -301,8 +302,8 @@ def regular_file(descriptor: int, most: int | None, *, write: bool = False) -> B
         raise
 
 
-def _too_large(size: int, most: int) -> RefusedFileError:
-    return RefusedFileError(f"has {size:,} bytes; at most {most:,} are read: give a smaller one")
+def _too_large(size: int, max_bytes: int) -> RefusedFileError:
+    return RefusedFileError(f"has {size:,} bytes; at most {max_bytes:,} are read: give a smaller one")
 
 
 class OpenFolder:
@@ -313,13 +314,13 @@ class OpenFolder:
         self._handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         weakref.finalize(self, os.close, self._handle)
 
-    def open(self, name: str, most: int | None = MOST_SMALL) -> BinaryIO:
+    def open(self, name: str, max_bytes: int | None = MOST_SMALL) -> BinaryIO:
         """Open a file of the folder, see `open_file`.
 
         Raises:
             OSError: as `open_file`.
         """
-        return _open_regular(name, most, self._handle, follow=False)
+        return _open_regular(name, max_bytes, self._handle, follow=False)
 
     def names(self) -> list[str]:
         """Return the names of the folder's entries."""

@@ -32,9 +32,9 @@ MOST_LEVELS = 200
 class JsonSyntaxError(ValueError):
     """The input is not JSON; the message is the defect with its line and column, both from 1."""
 
-    def __init__(self, what: str, line: int, column: int) -> None:
-        super().__init__(f"{what} at {'' if line == 1 else f'line {line} '}column {column}")
-        self.what, self.line, self.column = what, line, column
+    def __init__(self, problem: str, line: int, column: int) -> None:
+        super().__init__(f"{problem} at {'' if line == 1 else f'line {line} '}column {column}")
+        self.what, self.line, self.column = problem, line, column
 
 
 class DuplicateKeyError(ValueError):

@@ -280,23 +280,23 @@ def _occurrences(view: str, form: str) -> Iterator[tuple[int, int]]:
 
 
 def _locate(
-    text: str, steps: tuple[Decoder, ...], projection: Projection, found: list[tuple[int, int]]
+    text: str, steps: tuple[Decoder, ...], projection: Projection, spans: list[tuple[int, int]]
 ) -> list[tuple[int, int]]:
-    """Return the spans in a text that correspond to the spans `found` in a projected layer of it."""
-    if not found:
+    """Return the spans in a text that correspond to the spans `spans` in a projected layer of it."""
+    if not spans:
         return []
     places = OriginalPositions(text, steps, projection)
-    return [places.span(start, end) for start, end in found]
+    return [places.span(start, end) for start, end in spans]
 
 
-def _edges(whole: Iterable[str]) -> dict[str, tuple[str, str]]:
+def _edges(steps: Iterable[str]) -> dict[str, tuple[str, str]]:
     """Return the characters before the first and after the last letter or digit of each secret that has such
     characters.
 
     The keys are the letters and digits of the secrets.
     """
     found = {}
-    for part in whole:
+    for part in steps:
         inner = [at for at, sign in enumerate(part) if sign.isalnum()]
         if inner and (inner[0] or inner[-1] < len(part) - 1):
             found[bare(part)] = (part[: inner[0]], part[inner[-1] + 1 :])

@@ -100,13 +100,15 @@ class RandomValueSearch:
                 for number, own in known.get(view[at : at + width], ()):
                     yield at, number, own
 
-    def _extend(self, view: str, at: int, number: int, own: int) -> tuple[int, int]:
-        """Extend an n-gram, which begins at `at` in the view and at `own` in the value, to both sides as long as the
-        letters are equal; return its (start, end) in the view."""
+    def _extend(self, view: str, position: int, number: int, own: int) -> tuple[int, int]:
+        """Extend an n-gram to both sides as long as the letters are equal; return its (start, end) in the view.
+
+        The n-gram begins at `position` in the view and at `own` in the value.
+        """
         letters = self._values[number].letters
-        after = _common_length(view[at : at + len(letters) - own], letters[own:])
-        before = _common_length(view[max(0, at - own) : at][::-1], letters[:own][::-1])
-        return at - before, at + after
+        after = _common_length(view[position : position + len(letters) - own], letters[own:])
+        before = _common_length(view[max(0, position - own) : position][::-1], letters[:own][::-1])
+        return position - before, position + after
 
 
 def _common_length(one: str, other: str) -> int:

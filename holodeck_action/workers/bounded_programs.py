@@ -77,17 +77,17 @@ def run_program(
     return ProgramResult(status, Foreign(output))
 
 
-def _read_output(process: KillableProcess, reading: int, until: float, max_bytes: int) -> bytes | None:
+def _read_output(process: KillableProcess, reading: int, deadline: float, max_bytes: int) -> bytes | None:
     """Return the output of a process until it ends or closes the pipe; None if that exceeds the time limit.
 
     Args:
         reading: file descriptor of the pipe to which the process writes.
-        until: end of the time limit, in seconds of the monotonic clock.
+        deadline: end of the time limit, in seconds of the monotonic clock.
     """
     poll = select.poll()
     poll.register(reading, select.POLLIN)
     found = bytearray()
-    while time.monotonic() < until:
+    while time.monotonic() < deadline:
         # Checked before the pipe is read: the output of an ended process is in the pipe.
         alive = process.alive
         if poll.poll(1000 * _POLL_S if alive else 0):

@@ -43,11 +43,11 @@ async def _gather(values: AsyncIterable[Any]) -> list[Any]:
     return [value async for value in values]
 
 
-def _row_line(row: object, number: int, left: int) -> bytes:
+def _row_line(row: object, number: int, max_size: int) -> bytes:
     if not isinstance(row, Mapping):
         raise CallError("no_rows", f"row {number} is of type {type(row).__name__} (required: a mapping)")
     if not all(type(key) is str and type(value) in _SIMPLE for key, value in row.items()):
-        row = PlainConverter(max(left, 0)).convert(row, f"row {number}")
+        row = PlainConverter(max(max_size, 0)).convert(row, f"row {number}")
     try:
         return json.dumps(row, ensure_ascii=False).encode() + b"\n"
     except UnicodeEncodeError:

@@ -205,9 +205,9 @@ class Server:
         while view:
             view = view[self._transfer(os.write, view) :]
 
-    def _transfer(self, operation: Callable[[int, Any], Any], what: Any) -> Any:
+    def _transfer(self, operation: Callable[[int, Any], Any], value: Any) -> Any:
         try:
-            return operation(self._connection, what)
+            return operation(self._connection, value)
         except ConnectionError:
             os._exit(0)
         except OSError:
@@ -251,19 +251,19 @@ def load_callable(reference: str, user_folders: UserFolders, wait_for: Callable[
 
 
 def _adapt_agent(
-    framework: str, found: object, shown: str, user_folders: UserFolders, wait_for: Callable[[Any], Any]
+    framework: str, attribute: object, reference: str, user_folders: UserFolders, wait_for: Callable[[Any], Any]
 ) -> Callable[..., Any]:
     from holodeck_action.workers.agent_adapters import adapt, agent_factory
 
-    agent = found
-    if (factory := agent_factory(framework, found, shown)) is not None:
+    agent = attribute
+    if (factory := agent_factory(framework, attribute, reference)) is not None:
         try:
             agent = wait_for(factory())
         except BaseException as error:  # noqa: BLE001 - it is the suite's code
-            raise user_folders.call_error_for(error, f"{shown} raised", "import_failed") from None
-        shown = f"the result of {shown}"
+            raise user_folders.call_error_for(error, f"{reference} raised", "import_failed") from None
+        reference = f"the result of {reference}"
     try:
-        return adapt(framework, agent, shown)
+        return adapt(framework, agent, reference)
     except CallError:
         raise
     except BaseException as error:  # noqa: BLE001 - importing a framework runs its code
@@ -325,17 +325,19 @@ def _module_of_file(path: str, folder: str) -> ModuleType:
     return module
 
 
-def _attribute_of(module: ModuleType, attribute: str, shown: str) -> Any:
+def _attribute_of(module: ModuleType, attribute: str, reference: str) -> Any:
     try:
         return getattr(module, attribute)
     except AttributeError:
-        raise CallError("missing_attribute", f"{shown} has no {attribute}{_suggestion(attribute, module)}") from None
+        raise CallError(
+            "missing_attribute", f"{reference} has no {attribute}{_suggestion(attribute, module)}"
+        ) from None
 
 
-def _callable_of(module: ModuleType, attribute: str, shown: str) -> Callable[..., Any]:
-    found = _attribute_of(module, attribute, shown)
+def _callable_of(module: ModuleType, attribute: str, reference: str) -> Callable[..., Any]:
+    found = _attribute_of(module, attribute, reference)
     if not callable(found):
-        raise CallError("not_callable", f"{attribute} in {shown} is of type {type(found).__name__}, not callable")
+        raise CallError("not_callable", f"{attribute} in {reference} is of type {type(found).__name__}, not callable")
     return found  # type: ignore[no-any-return]  # a callable of any kind
 
 

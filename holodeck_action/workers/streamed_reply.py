@@ -14,20 +14,20 @@ def is_streamed(value: object) -> bool:
     return hasattr(type(value), "__next__") or hasattr(type(value), "__anext__")
 
 
-def collect_reply(values: Any, wait_for: Callable[[Any], Any], begun: float, max_bytes: int) -> dict[str, Any]:
+def collect_reply(values: Any, wait_for: Callable[[Any], Any], started: float, max_bytes: int) -> dict[str, Any]:
     """Consume the parts of a streamed reply, and return the complete reply.
 
     Args:
         values: iterator over the parts, each a string or `{delta: string}`. Its last item, or the return value of a
             generator, may be a reply object with further data.
         wait_for: returns the result of an awaitable.
-        begun: start of the call, in seconds of the monotonic clock.
+        started: start of the call, in seconds of the monotonic clock.
         max_bytes: maximum total size of the parts, in bytes.
 
     Raises:
         CallError: a part is invalid (code `bad_reply`), or the parts are too large (`too_large`).
     """
-    parts = _ReplyParts(begun, max_bytes)
+    parts = _ReplyParts(started, max_bytes)
     if hasattr(type(values), "__anext__"):
         # In one task, so that the callable's contexts are closed in the task that opened them.
         wait_for(_add_all(values, parts))
@@ -54,8 +54,8 @@ async def _add_all(values: AsyncIterator[Any], parts: _ReplyParts) -> None:
 
 
 class _ReplyParts:
-    def __init__(self, begun: float, max_bytes: int) -> None:
-        self._begun = begun
+    def __init__(self, started: float, max_bytes: int) -> None:
+        self._begun = started
         self._max_bytes = max_bytes
         self._size = 0
         self._texts: list[str] = []

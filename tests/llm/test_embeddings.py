@@ -125,7 +125,7 @@ def test_what_cannot_embed_is_a_configuration_error(model: Any, asked: dict[str,
 
 def test_a_missing_key_is_told_with_the_place_to_write_it() -> None:
     with pytest.raises(ModelConfigError) as caught:
-        resolve_embedding(agent(OPENAI, {**OPENAI, "name": "e"}), {}, model=None, dimensions=None, where="tools.kb")
+        resolve_embedding(agent(OPENAI, {**OPENAI, "name": "e"}), {}, model=None, dimensions=None, path="tools.kb")
     assert "below `embedding_provider:`" in str(caught.value)
 
 

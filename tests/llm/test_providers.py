@@ -216,7 +216,7 @@ def test_clouds_that_are_not_supported_say_what_to_write(auth: str) -> None:
 def test_where_the_reference_stands_is_named() -> None:
     config = LLMProvider.model_validate({"provider": "openai", "name": "gpt-4o"})
     with pytest.raises(ModelConfigError, match=r"below `evaluations\.model:`"):
-        resolve_model(config, {}, where="evaluations.model")
+        resolve_model(config, {}, path="evaluations.model")
 
 
 def test_prices_are_list_prices_and_unknown_is_not_zero() -> None:

@@ -153,7 +153,7 @@ def test_an_empty_answer_scores_zero_without_a_call(shop: Shop, answer: str) -> 
 def test_an_empty_expected_text_scores_zero_without_a_call(models: FakeModels) -> None:
     async def main() -> EvaluationResult:
         model = LLMProvider(provider="openai", name=MODEL, endpoint=models.openai_url)
-        plan = EmbeddingPlan(resolve_model(model, {"OPENAI_API_KEY": KEY}, where="model"))
+        plan = EmbeddingPlan(resolve_model(model, {"OPENAI_API_KEY": KEY}, path="model"))
         async with opened(WireSettings()) as wire:
             evaluator = SimilarEvaluator(Similar(**SETTINGS), Embedder(plan, wire))
             return await evaluator.evaluate(response="x", ground_truth=" ")

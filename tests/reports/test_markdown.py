@@ -109,7 +109,7 @@ def _shrinking(report: object, text: str) -> list[str]:
 
 def test_a_cut_report_says_where_the_rest_is() -> None:
     shown = render_markdown(
-        report_of(hostile_record(400, 100)), SizeLimit(9000, 9000), rest="see [the run](https://ci.example/1)"
+        report_of(hostile_record(400, 100)), SizeLimit(9000, 9000), footer="see [the run](https://ci.example/1)"
     )
     listed = shown.partition("### Cases that need attention")[2]
     rows = sum(line.startswith("| ❌") for line in listed.splitlines())

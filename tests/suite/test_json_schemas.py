@@ -28,7 +28,7 @@ LONG = "a" * 60 + "b"
 )
 def test_no_pattern_holds_up_the_run(schema: dict[str, Any], value: Any) -> None:
     begun = time.process_time()
-    (violation,) = JsonSchema(schema).violations(value, whole="the answer", most=5)
+    (violation,) = JsonSchema(schema).violations(value, label="the answer", max_violations=5)
     assert violation.problem == "a text is too long or too repetitive for the schema's pattern"
     assert time.process_time() - begun < 10.0
 
@@ -56,4 +56,4 @@ VALUES = st.one_of(st.dictionaries(KEYS, st.sampled_from(["s", 1, None]), max_si
 @given(SCHEMAS, VALUES)
 def test_what_fits_is_what_fits_for_the_library(schema: dict[str, Any], value: Any) -> None:
     fits = jsonschema.Draft202012Validator(schema).is_valid(value)
-    assert (JsonSchema(schema).violations(value, whole="it", most=9) == []) == fits
+    assert (JsonSchema(schema).violations(value, label="it", max_violations=9) == []) == fits

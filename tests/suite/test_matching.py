@@ -92,7 +92,7 @@ def test_a_pattern_out_of_reach_is_refused(pattern: str, reason: str, folder: Pa
 def test_a_pattern_looks_at_so_many_names(folder: Path) -> None:
     checkout = Checkout.of(folder, folder)
     # Seven names: six in the folder, one below it.
-    assert len(checkout.matching_files("**/*.txt", most=7)) == 4
+    assert len(checkout.matching_files("**/*.txt", max_names=7)) == 4
     with pytest.raises(RefusedFileError, match="matches too many names: write a narrower pattern"):
-        checkout.matching_files("**/*.txt", most=6)
-    assert len(checkout.matching_files("inner/*.txt", most=1)) == 1
+        checkout.matching_files("**/*.txt", max_names=6)
+    assert len(checkout.matching_files("inner/*.txt", max_names=1)) == 1

@@ -42,7 +42,7 @@ def test_it_is_refused_where_a_suite_has_it(tmp_path: Path) -> None:
     traces = f"observability: {{enabled: true, traces: {{redaction_patterns: ['{ENDLESS}']}}}}\n"
     told = complaints(tmp_path, HEAD + EQUALITY + case + traces)
     assert [REFUSED in line for line in told] == [True, True], told
-    (violation,) = JsonSchema({"pattern": ENDLESS}).violations("aaa", whole="it", most=2)
+    (violation,) = JsonSchema({"pattern": ENDLESS}).violations("aaa", label="it", max_violations=2)
     assert "does not compile" in violation.problem
 
 

@@ -43,7 +43,7 @@ def computed(function: str, calls: list[dict[str, Any]]) -> list[Any]:
             await computing.start(function)
             for args in calls:
                 try:
-                    found.append(await computing.call(function, args, what="target request", code="bad"))
+                    found.append(await computing.call(function, args, label="target request", code="bad"))
                 except AgentError as error:
                     found.append(error.message)
         finally:

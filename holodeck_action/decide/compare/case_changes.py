@@ -52,8 +52,8 @@ class CaseChanges:
             return tuple(self._kept[place] for *_, place in ranked)
         places = array("Q", (place for *_, place in ranked))
 
-        def make(at: int) -> CaseChange:
-            change = _explain_change(recreate(places[at]), self._confirm)
+        def make(index: int) -> CaseChange:
+            change = _explain_change(recreate(places[index]), self._confirm)
             assert isinstance(change, CaseChange)
             return change
 

@@ -69,14 +69,16 @@ class MetricsTally:
         """Add a case of the head with its index in the head; cases may come in any order."""
         _note_criteria(self._of_head, case, index)
 
-    def add_same(self, same: SameCase) -> None:
+    def add_same(self, case_pair: SameCase) -> None:
         """Add a case of both runs, in the head's order, after `add_base` and `add_head`."""
-        if same.base.trials and same.head.trials:
-            self._one_sided.update({name for _, name in same.base_evaluations.keys() ^ same.head_evaluations.keys()})
-            for old, new in _replaced_metrics(same):
+        if case_pair.base.trials and case_pair.head.trials:
+            self._one_sided.update(
+                {name for _, name in case_pair.base_evaluations.keys() ^ case_pair.head_evaluations.keys()}
+            )
+            for old, new in _replaced_metrics(case_pair):
                 self._changed.setdefault(old, f"the check changed, and is {new} now")
                 self._changed.setdefault(new, f"the check changed, and was {old} on the base")
-        for (_, name), before, now in same.common:
+        for (_, name), before, now in case_pair.common:
             if name not in self._measured:
                 reason = _measure_difference(before, now)
                 if reason:
@@ -132,7 +134,7 @@ def _note_criteria(criteria: dict[str, tuple[int, Criteria]], case: CaseRecord, 
                 criteria[each.evaluator_name] = index, by
 
 
-def _replaced_metrics(same: SameCase) -> Iterator[tuple[str, str]]:
+def _replaced_metrics(case_pair: SameCase) -> Iterator[tuple[str, str]]:
     """Yield (old name, new name) for each metric of the base that another one replaces in this run.
 
     On a turn, the first new metric of a type replaces the first missing metric of this type, the second the second.
@@ -140,8 +142,8 @@ def _replaced_metrics(same: SameCase) -> Iterator[tuple[str, str]]:
     before, now = (
         [(turn, each.criteria.kind, name) for (turn, name), each in ours.items() if (turn, name) not in theirs]
         for ours, theirs in (
-            (same.base_evaluations, same.head_evaluations),
-            (same.head_evaluations, same.base_evaluations),
+            (case_pair.base_evaluations, case_pair.head_evaluations),
+            (case_pair.head_evaluations, case_pair.base_evaluations),
         )
     )
     kinds = {(turn, kind) for turn, kind, _ in before}
@@ -153,14 +155,14 @@ def _replaced_metrics(same: SameCase) -> Iterator[tuple[str, str]]:
         )
 
 
-def _configuration_difference(then: Configuration, now: Configuration, *, embeds: bool) -> str:
-    if then.judges != now.judges:
+def _configuration_difference(before: Configuration, now: Configuration, *, embeds: bool) -> str:
+    if before.judges != now.judges:
         model = "embedding model" if embeds else "judge"
-        return f"its {model} is {', '.join(now.judges)} now, but was {', '.join(then.judges)} on the base"
-    if then.version != now.version:
-        return f"its version is {now.version} now, but was {then.version} on the base"
+        return f"its {model} is {', '.join(now.judges)} now, but was {', '.join(before.judges)} on the base"
+    if before.version != now.version:
+        return f"its version is {now.version} now, but was {before.version} on the base"
     reasons = _EMBEDDING_DIGEST_REASONS if embeds else _DIGEST_REASONS
-    return next(what for name, what in reasons.items() if getattr(then, name) != getattr(now, name))
+    return next(what for name, what in reasons.items() if getattr(before, name) != getattr(now, name))
 
 
 def _measure_difference(before: Evaluation, now: Evaluation) -> str:

@@ -81,10 +81,10 @@ def compare(
     matched = _match_cases(base, head, terms, judged)
     same, metrics = matched.same, matched.metrics
 
-    def pair_at(at: int) -> CasePair:
+    def pair_at(index: int) -> CasePair:
         return judge_pair(
-            same[at],
-            judged[matched.places[at]],
+            same[index],
+            judged[matched.places[index]],
             metrics.informational,
             base_stops=base.stop_when_decided,
             head_stops=head.stop_when_decided,
@@ -368,15 +368,15 @@ def _unevaluated_case(pair: CasePair, reason: str) -> UnpairedCase:
     return UnpairedCase(pair.same.head.id, pair.same.title, "not evaluated", reason, failing, pair.quarantined)
 
 
-def _notices(base: Record, found: _PairTally) -> Iterator[str]:
+def _notices(base: Record, tally: _PairTally) -> Iterator[str]:
     if base.stopped is not None:
         yield f"The base stopped early: {base.stopped}."
-    if found.trial_counts_differ:
+    if tally.trial_counts_differ:
         yield (
             "The runs repeat cases a different number of times; for each case, only as many trials count as "
             "both runs have."
         )
-    if found.passed.by_trial:
+    if tally.passed.by_trial:
         yield "Cases are repeated, so the pass rate is compared as the share of passing trials."
 
 

@@ -99,9 +99,9 @@ class MetricValues:
         self.missing = 0
         self.example = ""
 
-    def add_missing(self, why: str) -> None:
-        """Count a case in which one side lacks a score; `why` describes it."""
-        self.example = min(self.example, why) if self.missing else why
+    def add_missing(self, reason: str) -> None:
+        """Count a case in which one side lacks a score; `reason` describes it."""
+        self.example = min(self.example, reason) if self.missing else reason
         self.missing += 1
 
 

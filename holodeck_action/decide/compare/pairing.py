@@ -145,7 +145,7 @@ def _index_evaluations(case: CaseRecord) -> dict[TurnMetric, Evaluation]:
 
 
 def judge_pair(
-    same: SameCase, own: CaseVerdict, informational: Set[str], *, base_stops: bool, head_stops: bool
+    case_pair: SameCase, verdict: CaseVerdict, informational: Set[str], *, base_stops: bool, head_stops: bool
 ) -> CasePair:
     """Judge both sides of a case by the same rules.
 
@@ -153,33 +153,33 @@ def judge_pair(
     count, and the head's required proportion of them must pass.
 
     Args:
-        same: the case.
-        own: the verdict on the case in the head's own run.
+        case_pair: the case.
+        verdict: the verdict on the case in the head's own run.
         informational: metrics that do not decide whether the case passes.
         base_stops: whether the base runs no further trials of a case once it is decided.
         head_stops: whether the head runs no further trials of a case once it is decided.
     """
-    base, head = same.base, same.head
+    base, head = case_pair.base, case_pair.head
     if not base.trials or not head.trials:
         # A case that was not run has no criteria to apply to both sides.
         before = judge_case(base, stop_when_decided=base_stops)
-        return CasePair(same, before, own, min(base.repeat, head.repeat), own.outcome == "quarantined")
+        return CasePair(case_pair, before, verdict, min(base.repeat, head.repeat), verdict.outcome == "quarantined")
     trials = min(base.repeat, head.repeat)
     needed = math.ceil(head.min_pass * trials / head.repeat)
     criteria = {
         place: replace(asked.criteria, asserts=False, fail_on_error=False)
         if place[1] in informational
         else asked.criteria
-        for place, _, asked in same.common
+        for place, _, asked in case_pair.common
     }
     stops = base_stops or head_stops
-    ours = _apply_criteria(head, criteria, same.head_evaluations, trials, needed)
-    theirs = _apply_criteria(base, criteria, same.base_evaluations, trials, needed)
-    # Of a conversation with a simulated user, `own` has all turns, and `head` only the last.
+    ours = _apply_criteria(head, criteria, case_pair.head_evaluations, trials, needed)
+    theirs = _apply_criteria(base, criteria, case_pair.base_evaluations, trials, needed)
+    # Of a conversation with a simulated user, `verdict` has all turns, and `head` only the last.
     as_run = ours is head and stops == head_stops and head.user is None
-    judged = own if as_run else judge_case(ours, stop_when_decided=stops)
+    judged = verdict if as_run else judge_case(ours, stop_when_decided=stops)
     before = judge_case(theirs, stop_when_decided=stops)
-    return CasePair(same, before, judged, trials, own.outcome == "quarantined", criteria)
+    return CasePair(case_pair, before, judged, trials, verdict.outcome == "quarantined", criteria)
 
 
 def gives_same_verdicts(one: Criteria, other: Criteria) -> bool:
@@ -196,22 +196,22 @@ def gives_same_verdicts(one: Criteria, other: Criteria) -> bool:
 def _apply_criteria(
     case: CaseRecord,
     criteria: Mapping[TurnMetric, Criteria],
-    own: Mapping[TurnMetric, Evaluation],
+    evaluations: Mapping[TurnMetric, Evaluation],
     trials: int,
-    needed: int,
+    passes: int,
 ) -> CaseRecord:
     """Return a case with only its first trials, and only the evaluations with an entry in `criteria`, which replaces
     their own criteria."""
-    as_asked = own.keys() == criteria.keys() and all(
-        gives_same_verdicts(evaluation.criteria, criteria[place]) for place, evaluation in own.items()
+    as_asked = evaluations.keys() == criteria.keys() and all(
+        gives_same_verdicts(evaluation.criteria, criteria[place]) for place, evaluation in evaluations.items()
     )
-    if as_asked and (case.repeat, case.min_pass) == (trials, needed):
+    if as_asked and (case.repeat, case.min_pass) == (trials, passes):
         return case
     tools = any(turn.tool_assertions for turn in case.turns)
     return replace(
         case,
         repeat=trials,
-        min_pass=needed,
+        min_pass=passes,
         asserting=case.asserting if as_asked else tools or any(each.asserts for each in criteria.values()),
         trials=tuple(apply_to_trial(trial, criteria) for trial in case.trials if trial.index < trials),
     )

@@ -59,7 +59,7 @@ class ModelConfig(BaseModel):
                 api_version=self.api_version,
             ),
             environ,
-            where="model_config",
+            path="model_config",
         )
 
 
@@ -167,11 +167,11 @@ class AzureAIEvaluator(BaseEvaluator):
         async with provide_judge(self._judge, self._plan) as judge:
             return self._read_verdict(await ask_library(self.METRIC, request, judge), judge)
 
-    def _read_verdict(self, found: Mapping[str, Any], judge: JudgeModel) -> EvaluationResult:
-        raw = found["score"]
+    def _read_verdict(self, result: Mapping[str, Any], judge: JudgeModel) -> EvaluationResult:
+        raw = result["score"]
         if not isinstance(raw, int | float) or not LOWEST <= raw <= HIGHEST:
             raise EvaluationError(f"{self.METRIC} gave no score", code="bad_verdict", context={"judge": judge.label})
-        return self._result(float(raw), str(found["reason"] or ""), {"judge": judge.label})
+        return self._result(float(raw), str(result["reason"] or ""), {"judge": judge.label})
 
     def _result(self, raw: float, reason: str, facts: Mapping[str, Any]) -> FivePointResult:
         return FivePointResult(

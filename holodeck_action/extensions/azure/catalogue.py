@@ -75,23 +75,23 @@ def _read(name: str) -> LibraryClass | None:
     return None if source is None or module is None else source.read_class(name, module)
 
 
-def _inputs(found: LibraryClass) -> Iterator[tuple[str, bool]]:
+def _inputs(library_class: LibraryClass) -> Iterator[tuple[str, bool]]:
     """Yield the inputs in the evaluator's first call signature, each with whether it is required."""
-    first = next(iter(found.method_definitions("__call__")), None)
+    first = next(iter(library_class.method_definitions("__call__")), None)
     if first is not None:
         for argument, default in zip(first.args.kwonlyargs, first.args.kw_defaults, strict=True):
             yield argument.arg, default is None
 
 
-def _entry(found: LibraryClass, given: Mapping[str, bool]) -> AzureEntry:
+def _entry(library_class: LibraryClass, requirements: Mapping[str, bool]) -> AzureEntry:
     tools: dict[str, Any] = {}
-    if _TOOLS in given:
-        tools[_TOOLS] = Parameter(_TOOLS, list[dict[str, Any]], given[_TOOLS], None)
+    if _TOOLS in requirements:
+        tools[_TOOLS] = Parameter(_TOOLS, list[dict[str, Any]], requirements[_TOOLS], None)
     return AzureEntry(
-        name=found.name,
+        name=library_class.name,
         options=tools,
-        needs=frozenset(_CASE_INPUTS[name] for name in given if name in _CASE_INPUTS),
-        reads_calls=_TOOLS in given and found.name not in _ANSWER_ONLY,
-        inputs=tuple(given),
-        scale=(0, 1) if found.name in _BINARY else (1, 5),
+        needs=frozenset(_CASE_INPUTS[name] for name in requirements if name in _CASE_INPUTS),
+        reads_calls=_TOOLS in requirements and library_class.name not in _ANSWER_ONLY,
+        inputs=tuple(requirements),
+        scale=(0, 1) if library_class.name in _BINARY else (1, 5),
     )

@@ -75,12 +75,12 @@ class AzureClassEvaluator(ModelJudgedEvaluator):
         """Name of the class."""
         return self._entry.name
 
-    def resolve(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def resolve(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Return the inputs under the library's names; the retrieved texts are the context if no other is given."""
-        texts = given.get(EvalParam.RETRIEVAL_CONTEXT.value)
-        if EvalParam.CONTEXT in self.PARAM_SPEC.required and not given.get(EvalParam.CONTEXT.value) and texts:
-            given = {**given, EvalParam.CONTEXT.value: join_texts(texts)}
-        return super().resolve(given)
+        texts = inputs.get(EvalParam.RETRIEVAL_CONTEXT.value)
+        if EvalParam.CONTEXT in self.PARAM_SPEC.required and not inputs.get(EvalParam.CONTEXT.value) and texts:
+            inputs = {**inputs, EvalParam.CONTEXT.value: join_texts(texts)}
+        return super().resolve(inputs)
 
     def is_transient(self, error: Exception) -> bool:
         """Return whether a retry may succeed after an error."""

@@ -74,7 +74,7 @@ async def evaluate(request: Mapping[str, Any], judge: LibraryJudge) -> dict[str,
 
 @cache
 def _build_evaluator(
-    name: str, custom_prompt: str | None, seen: tuple[str, ...], with_query: bool, scale: tuple[int, int]
+    name: str, custom_prompt: str | None, inputs: tuple[str, ...], with_query: bool, scale: tuple[int, int]
 ) -> Any:
     """Return an evaluator of the library that calls our judge; for groundedness the prompt depends on `with_query`."""
     evaluator = getattr(_PACKAGE, name)(dict(_UNUSED_CONFIG))
@@ -84,7 +84,7 @@ def _build_evaluator(
     if custom_prompt is None:
         prompt = library_prompt(own)
     else:
-        prompt = suite_prompt(custom_prompt, [name for name in seen if with_query or name != "query"])
+        prompt = suite_prompt(custom_prompt, [name for name in inputs if with_query or name != "query"])
     # The library accepts no client but its own.
     evaluator._flow = _Flow(prompt, _request_settings(own), scale, _defaults(own))
     return evaluator

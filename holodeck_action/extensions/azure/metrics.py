@@ -30,18 +30,18 @@ class GroundednessEvaluator(AzureAIEvaluator):
     )
     JUDGE_INPUTS = ("query", "context", "response")
 
-    def resolve(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def resolve(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Return the inputs under the library's names; the retrieved texts are the context if no other is given.
 
         Raises:
             EvaluationError: see the base class; a blank context counts as missing.
         """
         for name in (EvalParam.CONTEXT, EvalParam.RETRIEVAL_CONTEXT):
-            value = given.get(name.value)
+            value = inputs.get(name.value)
             if value is not None and join_texts(value).strip():
-                return super().resolve({**given, EvalParam.CONTEXT.value: join_texts(value)})
+                return super().resolve({**inputs, EvalParam.CONTEXT.value: join_texts(value)})
         # Report other missing inputs first.
-        super().resolve({**given, EvalParam.CONTEXT.value: ""})
+        super().resolve({**inputs, EvalParam.CONTEXT.value: ""})
         raise EvaluationError(
             f"{self.name} needs {_NO_CONTEXT}, which was not given",
             code="missing_input",

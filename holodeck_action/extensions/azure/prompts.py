@@ -53,8 +53,8 @@ class JudgePrompt(Struct, frozen=True):
         return self._fill(self.system, inputs), self._fill(self.user, inputs)
 
     def _fill(self, text: str, inputs: Mapping[str, str]) -> str:
-        def replace_mark(found: re.Match[str]) -> str:
-            value = inputs[found[1]]
+        def replace_mark(match: re.Match[str]) -> str:
+            value = inputs[match[1]]
             return _CLOSING.sub(_NEUTRALIZED, value) if self.tagged else value
 
         return _MARKED.sub(replace_mark, text)

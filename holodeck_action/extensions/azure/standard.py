@@ -61,10 +61,10 @@ class AzureMetric(StandardMetric):
         """The providers of models that can grade: only Azure OpenAI."""
         return SUPPORTED_PROVIDERS
 
-    def unsupported_judge(self, shown: str) -> str:
+    def unsupported_judge(self, model_name: str) -> str:
         """Return an error message: the judge's provider is not supported, with a remedy."""
         return (
-            f"is graded only by models of the provider azure_openai, and {shown} is not one of them: give it "
+            f"is graded only by models of the provider azure_openai, and {model_name} is not one of them: give it "
             f"a `model` of that provider, or migrate to {MIGRATION[self.metric]}"
         )
 

@@ -62,11 +62,11 @@ class Calibration(Struct, frozen=True):
     min_kappa_lower_bound: float | None = None
 
 
-def calibrate_judge(given: Mapping[str, Any], caller: Caller) -> int:
+def calibrate_judge(values: Mapping[str, Any], caller: Caller) -> int:
     """Compare labels with the verdicts of a record, or of a judge that is called now.
 
     Args:
-        given: the command line's values by option.
+        values: the command line's values by option.
         caller: receives the card on standard output, and plan, notes and violated gates on standard error.
 
     Returns:
@@ -77,18 +77,18 @@ def calibrate_judge(given: Mapping[str, Any], caller: Caller) -> int:
         ConfigurationError: options contradict each other, a file cannot be used, labels do not fit the record, or
             no model can grade.
     """
-    options = Calibration(**{field.name: given[field.name] for field in fields(Calibration)})
-    allowed = permissions_from(given)
-    results = given["results"]
+    options = Calibration(**{field.name: values[field.name] for field in fields(Calibration)})
+    allowed = permissions_from(values)
+    results = values["results"]
     if results is None:
-        return _calibrate_live(options, given, caller)
-    of_calls = (name for name in _CALL_OPTIONS if given[name] is not None and given[name] is not False)
+        return _calibrate_live(options, values, caller)
+    of_calls = (name for name in _CALL_OPTIONS if values[name] is not None and values[name] is not False)
     useless = ["SUITE" if name == "suite" else f"--{name.replace('_', '-')}" for name in of_calls]
     useless += [
         flag
         for flag, value in (
-            ("--env-file", given["env_file"]),
-            ("--requirements", given["requirements"]),
+            ("--env-file", values["env_file"]),
+            ("--requirements", values["requirements"]),
             ("--allow-path", allowed.paths),
             ("--allow-plain-http", allowed.plain_http),
             ("--allow-unsafe-forks", allowed.unsafe_forks),
@@ -109,13 +109,13 @@ def calibrate_judge(given: Mapping[str, Any], caller: Caller) -> int:
     return _deliver_card(options, labels, JudgedLabels(matched, None, configuration), digest, caller)
 
 
-def _calibrate_live(options: Calibration, given: Mapping[str, Any], caller: Caller) -> int:
+def _calibrate_live(options: Calibration, values: Mapping[str, Any], caller: Caller) -> int:
     from holodeck_action.run.plan import plan_lines
 
-    request = request_from({name: value for name, value in given.items() if name in (*_CALL_OPTIONS, *_SUITE_OPTIONS)})
+    request = request_from({name: value for name, value in values.items() if name in (*_CALL_OPTIONS, *_SUITE_OPTIONS)})
     around = caller.suite_context(request.env_file, request.allowed, request.requirements)
     labels = _load_labels(options)
-    loaded = load_one_suite(given["suite"] or "agent.yaml", around, "calibrate takes one suite")
+    loaded = load_one_suite(values["suite"] or "agent.yaml", around, "calibrate takes one suite")
     prepared, labels, metric = prepare_labels(labels, options.metric, options.threshold, loaded, request.flags, around)
     if request.dry_run or prepared.settings.calls.mode != "replay":
         stream = caller.stdout if request.dry_run else caller.stderr

@@ -154,8 +154,8 @@ def _apply_threshold(evaluation: Evaluation, threshold: float | None) -> Evaluat
     return replace(evaluation, criteria=criteria, metadata=metadata)
 
 
-def _threshold_problem(labels: Labels, line: int, what: str) -> str:
-    return f"{labels.file}:{line}: {what} {NO_THRESHOLD}"
+def _threshold_problem(labels: Labels, line: int, subject: str) -> str:
+    return f"{labels.file}:{line}: {subject} {NO_THRESHOLD}"
 
 
 def _human_verdict(label: float | None, scores: bool, criteria: Criteria) -> bool | None:

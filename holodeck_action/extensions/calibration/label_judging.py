@@ -78,7 +78,12 @@ class JudgedLabels(Struct, frozen=True):
 
 
 def prepare_labels(
-    labels: Labels, metric: str | None, threshold: float | None, loaded: LoadedSuite, flags: Flags, around: SuiteContext
+    labels: Labels,
+    metric: str | None,
+    threshold: float | None,
+    loaded: LoadedSuite,
+    flags: Flags,
+    context: SuiteContext,
 ) -> tuple[PreparedSuite, Labels, str]:
     """Turn labelled answers into a suite that can be graded.
 
@@ -88,7 +93,7 @@ def prepare_labels(
         threshold: lowest passing score that replaces the metric's threshold; None to keep it.
         loaded: the suite.
         flags: options of the command line.
-        around: environment, folders and permissions of the process.
+        context: environment, folders and permissions of the process.
 
     Returns:
         The prepared suite, with one case for each label of the metric, in file order; these labels; the metric's name.
@@ -97,8 +102,8 @@ def prepare_labels(
         ConfigurationError: the metric does not exist, no model can grade it, or a label lacks an input that it needs.
     """
     suite = loaded.suite
-    place = display_path(suite, around.cwd)
-    shown = display_folder(suite.folder, around.cwd)
+    place = display_path(suite, context.cwd)
+    shown = display_folder(suite.folder, context.cwd)
     try:
         specs = _metric_specs(suite, labels, metric or sole_metric(labels), place)
         of_pairs = specs[0].config.OF_PAIR
@@ -139,7 +144,7 @@ def prepare_labels(
         cases=judged_suite.cases,
         target=RecordedTarget(path=labels.file),
         base_files=loaded.suite.checkout,
-        target_files=Checkout.unbounded(around.cwd),
+        target_files=Checkout.unbounded(context.cwd),
         python=loaded.python,
         stored=StoredRun(record, labels.digest, judged_suite.cases, trials, ()),
     )
@@ -294,11 +299,11 @@ def _metric_specs(suite: Suite, labels: Labels, metric: str | None, place: str) 
     raise LabelError([f"{place}: no case has the metric {metric!r} (there are: {there})"])
 
 
-def _check_thresholds(labels: Labels, specs: Sequence[MetricSpec], shown: str) -> None:
+def _check_thresholds(labels: Labels, specs: Sequence[MetricSpec], display_path: str) -> None:
     """Raise LabelError, before any paid call, if the metric has no threshold to turn scores into verdicts."""
     for spec in specs:
         if not spec.config.asserts or (labels.scores and spec.config.pass_mark is None):
-            where = f"{shown}/{spec.mark}" if shown else str(spec.mark)
+            where = f"{display_path}/{spec.mark}" if display_path else str(spec.mark)
             raise LabelError([f"{where}: {spec.label} {NO_THRESHOLD}"])
 
 

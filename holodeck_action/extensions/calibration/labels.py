@@ -213,31 +213,31 @@ def _parse_csv(text: str, file: str) -> tuple[list[str], list[tuple[int, dict[st
     return columns, rows
 
 
-def _column_names(fields: Sequence[str], where: str) -> list[str]:
+def _column_names(fields: Sequence[str], place: str) -> list[str]:
     names = [_ALIASES.get(name, name) for name in (field.strip().lower() for field in fields)]
     known = (*_PLACE_COLUMNS, *_TEXT_COLUMNS, *_LIST_COLUMNS)
     problems = [
-        f"{where}: column {at}: there is no column {name!r} (there are: {', '.join(known)}, label, "
+        f"{place}: column {at}: there is no column {name!r} (there are: {', '.join(known)}, label, "
         "annotator, comment; for further humans label_2 to label_9, annotator_2, comment_2 and so on)"
         for at, name in enumerate(names, start=1)
         if name not in known and not _LABEL_COLUMN.fullmatch(name) and not _REMARK_COLUMN.fullmatch(name)
     ]
-    problems += [f"{where}: column {name} occurs twice" for name in dict.fromkeys(names) if names.count(name) > 1]
+    problems += [f"{place}: column {name} occurs twice" for name in dict.fromkeys(names) if names.count(name) > 1]
     if "label" not in names:
-        problems.append(f"{where}: there is no column label")
+        problems.append(f"{place}: there is no column label")
     problems += [
-        f"{where}: column {name} requires the column label{remark[1]}"
+        f"{place}: column {name} requires the column label{remark[1]}"
         for name in names
         if (remark := _REMARK_COLUMN.fullmatch(name)) and remark[1] and f"label{remark[1]}" not in names
     ]
     if "case" not in names and not {"input", "response"} <= set(names):
         problems.append(
-            f"{where}: nothing identifies the answers: give the column case, or the columns input and response"
+            f"{place}: nothing identifies the answers: give the column case, or the columns input and response"
         )
     if "other_response" in names and not {"input", "response"} <= set(names):
         problems.append(f"{where}: column other_response requires the columns input and response")
     problems += [
-        f"{where}: column {name} requires the column case"
+        f"{place}: column {name} requires the column case"
         for name in _PLACE_COLUMNS[1:]
         if _lacks_case_column(name, names)
     ]

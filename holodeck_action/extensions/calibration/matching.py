@@ -208,15 +208,20 @@ def _find_by_case(
 
 
 def _filter_by_index(
-    places: Sequence[_RecordedEvaluation], column: str, wanted: int | None, there: Sequence[int], case: str, metric: str
+    places: Sequence[_RecordedEvaluation],
+    column: str,
+    position: int | None,
+    there: Sequence[int],
+    case: str,
+    metric: str,
 ) -> Sequence[_RecordedEvaluation]:
-    """Return the evaluations whose turn or trial index is `wanted`; `there` has this index for each evaluation."""
-    if wanted is None and len(set(there)) > 1:
+    """Return the evaluations whose turn or trial index is `position`; `there` has this index for each evaluation."""
+    if position is None and len(set(there)) > 1:
         which = ", ".join(map(str, sorted(set(there))))
         raise _NotFoundError(column, f"name the {column} of {cut(case, 80)!r} ({which}) that the label is about")
-    kept = [place for place, index in zip(places, there, strict=True) if wanted in (None, index)]
+    kept = [place for place, index in zip(places, there, strict=True) if position in (None, index)]
     if not kept:
-        said = f"{column} {wanted} of {cut(case, 80)!r} was not evaluated by {metric}"
+        said = f"{column} {position} of {cut(case, 80)!r} was not evaluated by {metric}"
         raise _NotFoundError(column, said, not_judged=True)
     return kept
 
@@ -236,10 +241,10 @@ def _check_texts(row: LabelledAnswer, place: _RecordedEvaluation) -> None:
             raise _NotFoundError(column, "these are not the texts that were judged")
 
 
-def _duplicate_problems(labels: Labels, found: Sequence[tuple[LabelledAnswer, _RecordedEvaluation]]) -> list[str]:
+def _duplicate_problems(labels: Labels, matches: Sequence[tuple[LabelledAnswer, _RecordedEvaluation]]) -> list[str]:
     first: dict[int, int] = {}
     problems = []
-    for row, place in found:
+    for row, place in matches:
         line = first.setdefault(id(place.evaluation), row.line)
         if line != row.line:
             problems.append(

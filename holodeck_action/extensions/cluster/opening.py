@@ -80,12 +80,12 @@ def suite_identity(item: PreparedSuite) -> dict[str, Any]:
     return {name: value for name, value in found.items() if name not in MACHINE_PARTS}
 
 
-def _check_identity(wanted: Mapping[str, Any], item: PreparedSuite) -> None:
+def _check_identity(expected: Mapping[str, Any], item: PreparedSuite) -> None:
     try:
         found = suite_identity(item)
     except OSError as error:
         raise ConfigurationError([f"{error.filename}: cannot be read: {error.strerror}"]) from error
-    differing = [name for name in wanted if wanted[name] != found.get(name)]
+    differing = [name for name in expected if expected[name] != found.get(name)]
     if differing:
         raise ConfigurationError(
             [

@@ -59,12 +59,12 @@ def packed_digest(packed: bytes) -> str:
     return hashlib.sha256(packed).hexdigest()
 
 
-def unpack(packed: bytes, into: Path, digest: str) -> None:
+def unpack(packed: bytes, target: Path, digest: str) -> None:
     """Unpack files into a new folder; nothing is written outside of it.
 
     Args:
         packed: the packed files, possibly received from another worker.
-        into: the folder to create.
+        target: the folder to create.
         digest: SHA-256 in hex of the files as the coordinator packed them.
 
     Raises:
@@ -73,10 +73,10 @@ def unpack(packed: bytes, into: Path, digest: str) -> None:
     """
     if packed_digest(packed) != digest:
         raise PackingError("they differ from those that the coordinator sent")
-    into.mkdir(parents=True)
+    target.mkdir(parents=True)
     try:
         with tarfile.open(fileobj=io.BytesIO(packed), mode="r:gz") as archive:
-            archive.extractall(into, filter="data")
+            archive.extractall(target, filter="data")
     except tarfile.TarError as error:
         raise PackingError(str(error)) from error
 

@@ -69,12 +69,12 @@ class ClusterTrials(Struct, frozen=True):
         self._add_totals(done)
         return done.trial
 
-    def _add_totals(self, done: RemoteTrial) -> None:
-        self.ready.imported.add_digests(done.imported)
+    def _add_totals(self, trial: RemoteTrial) -> None:
+        self.ready.imported.add_digests(trial.imported)
         for budget in self.ready.budgets:
-            budget.charge(done.spent)
+            budget.charge(trial.spent)
         if self.ready.wire is not None:
-            counts, more = self.ready.wire.counts, done.calls
+            counts, more = self.ready.wire.counts, trial.calls
             counts.calls += more.calls
             counts.cached += more.cached
             counts.failed += more.failed

@@ -36,12 +36,12 @@ if TYPE_CHECKING:
     from holodeck_action.llm.spans import Span
 
 
-def start_evaluation_span(name: str, given: Mapping[str, Any], config: Traces) -> Span:
+def start_evaluation_span(name: str, inputs: Mapping[str, Any], config: Traces) -> Span:
     """Start the span of an evaluation as a child of the program's current span.
 
     Args:
         name: name of the metric.
-        given: the evaluator's inputs; recorded only if `capture_content` or `capture_evaluation_content` is set.
+        inputs: the evaluator's inputs; recorded only if `capture_content` or `capture_evaluation_content` is set.
         config: sampling, content and redaction of the span.
 
     Raises:
@@ -62,7 +62,9 @@ def start_evaluation_span(name: str, given: Mapping[str, Any], config: Traces) -
         patterns=config.redaction_patterns,
     )
     if span.content:
-        span.set_content("holodeck_action.evaluation.inputs", {key: _span_value(value) for key, value in given.items()})
+        span.set_content(
+            "holodeck_action.evaluation.inputs", {key: _span_value(value) for key, value in inputs.items()}
+        )
     return span
 
 
@@ -211,9 +213,9 @@ class DeepEvalBaseEvaluator(ModelJudgedEvaluator):
         """Whether the metric calls a model."""
         return True
 
-    def _case_fields(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def _case_fields(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Return the fields of DeepEval's test case as JSON values."""
-        return _test_case_fields(given)
+        return _test_case_fields(inputs)
 
     def _verdict_problem(self, verdict: Any) -> str | None:
         """Return a description of a defect in a verdict that fits its schema; None if it has no defect."""
@@ -226,7 +228,7 @@ class DeepEvalBaseEvaluator(ModelJudgedEvaluator):
     def _prepare(self, metric: Any, test_case: Any) -> None:
         """Adapt a metric before it measures."""
 
-    def _result_without_judge(self, given: Mapping[str, Any]) -> EvaluationResult | None:
+    def _result_without_judge(self, inputs: Mapping[str, Any]) -> EvaluationResult | None:
         """Return the result for inputs that need no judge, else None."""
         return None
 
@@ -281,11 +283,11 @@ class DeepEvalBaseEvaluator(ModelJudgedEvaluator):
             except Exception as error:
                 raise self._wrap_error(_unwrap_error(error), kwargs, judge.redact) from error
 
-    async def _evaluate_without_judge(self, case: Mapping[str, Any], given: Mapping[str, Any]) -> EvaluationResult:
+    async def _evaluate_without_judge(self, case: Mapping[str, Any], inputs: Mapping[str, Any]) -> EvaluationResult:
         try:
             return await self._evaluate_in_libraries(case, None)
         except Exception as error:
-            raise self._wrap_error(error, given, str) from error
+            raise self._wrap_error(error, inputs, str) from error
 
     @property
     def _is_built_in(self) -> bool:
@@ -352,13 +354,13 @@ class DeepEvalBaseEvaluator(ModelJudgedEvaluator):
             metadata={**({"judge": judge} if self.uses_judge else {}), **self._metadata(metric, test_case)},
         )
 
-    def _wrap_error(self, error: Exception, given: Mapping[str, Any], redact: Redact) -> EvaluationError:
+    def _wrap_error(self, error: Exception, inputs: Mapping[str, Any], redact: Redact) -> EvaluationError:
         if isinstance(error, EvaluationError):
             return error
         summary = {
             name: cut(redact(value), _SUMMARY_LENGTH)
             for name in ("input", "actual_output", "expected_output")
-            if isinstance(value := given.get(name), str)
+            if isinstance(value := inputs.get(name), str)
         }
         if isinstance(error, ModelCallError):
             context = {"cause": error.code, **error.context}
@@ -367,15 +369,15 @@ class DeepEvalBaseEvaluator(ModelJudgedEvaluator):
         return DeepEvalError(message, self.metric_name, error, summary)
 
 
-def _test_case_fields(given: Mapping[str, Any]) -> dict[str, Any]:
+def _test_case_fields(inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of DeepEval's test case; a context that is a string becomes a list."""
     fields: dict[str, Any] = {"input": ""}
     for param in (EvalParam.INPUT, EvalParam.ACTUAL_OUTPUT, EvalParam.EXPECTED_OUTPUT):
-        if (value := given.get(param.value, given.get(OTHER_NAME[param].value))) is not None:
+        if (value := inputs.get(param.value, inputs.get(OTHER_NAME[param].value))) is not None:
             # DeepEval rejects an empty answer, but the judge must grade it.
             fields[param.value] = neutralize_markers(str(value)) or " "
     for param in (EvalParam.CONTEXT, EvalParam.RETRIEVAL_CONTEXT):
-        if (value := given.get(param.value)) is not None:
+        if (value := inputs.get(param.value)) is not None:
             texts = [value] if isinstance(value, str) else list(value)
             fields[param.value] = [neutralize_markers(str(text)) for text in texts]
     return fields

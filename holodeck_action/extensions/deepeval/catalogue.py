@@ -97,46 +97,48 @@ def _find(name: str) -> LibraryClass | None:
     return None if source is None or module is None else source.read_class(name, module)
 
 
-def _unusable_reason(found: LibraryClass) -> str | None:
-    given = found.parameters or {}
-    packages = found.module.split(".")
-    if found.name in _OWN_TYPES:
-        return _OWN_TYPES[found.name]
-    if "voice" in packages or found.name in _SPEECH:
+def _unusable_reason(library_class: LibraryClass) -> str | None:
+    given = library_class.parameters or {}
+    packages = library_class.module.split(".")
+    if library_class.name in _OWN_TYPES:
+        return _OWN_TYPES[library_class.name]
+    if "voice" in packages or library_class.name in _SPEECH:
         return "it grades recorded speech, which a suite does not have; grade the transcript with type geval"
     if "multimodal_metrics" in packages:
         return "it grades images, which a suite does not have; grade a text about them with type geval"
-    if "mcp" in packages or "MCP_SERVERS" in (found.constant_names("_required_params") or ()):
+    if "mcp" in packages or "MCP_SERVERS" in (library_class.constant_names("_required_params") or ()):
         return "it needs MCP servers as Python objects; use type tool_correctness, or metric ArgumentCorrectnessMetric"
     if "dag" in given:
         return "it needs a graph of Python objects; use type geval with evaluation_steps, or type code"
-    if _ARENAS in found.bases:
+    if _ARENAS in library_class.bases:
         return "it compares several answers; compare the run with a base: see docs/baseline.md"
     if "model" not in given and "system_one_model" in given:
         return "it needs the decision model of DeepEval's service; use type geval"
-    unknown = [name for name in _required(found) if name not in {*_CASE_INPUTS, *_ALWAYS, _CALLS}]
+    unknown = [name for name in _required(library_class) if name not in {*_CASE_INPUTS, *_ALWAYS, _CALLS}]
     if unknown:
         return f"it needs {unknown[0].lower()}, which a suite does not have"
-    unset = [each.name for each in _constructor_options(found).values() if each.required and each.type is UNWRITABLE]
+    unset = [
+        each.name for each in _constructor_options(library_class).values() if each.required and each.type is UNWRITABLE
+    ]
     return f"its option {unset[0]} takes a Python object; use type code" if unset else None
 
 
-def _entry(found: LibraryClass) -> CatalogueEntry:
-    given, required = found.parameters or {}, _required(found)
+def _entry(library_class: LibraryClass) -> CatalogueEntry:
+    given, required = library_class.parameters or {}, _required(library_class)
     threshold = given["threshold"].default if "threshold" in given else None
-    is_traced = found.method_assigns_true("requires_trace")
-    calls = found.own_calls("a_measure", "_a_")
+    is_traced = library_class.method_assigns_true("requires_trace")
+    calls = library_class.own_calls("a_measure", "_a_")
     reasons = [name for name in calls if "reason" in name]
-    options, of_case = {**_constructor_options(found)}, {**_case_options(found)}
-    of_conversation = _CONVERSATIONS in found.bases
+    options, of_case = {**_constructor_options(library_class)}, {**_case_options(library_class)}
+    of_conversation = _CONVERSATIONS in library_class.bases
     return CatalogueEntry(
-        name=found.name,
+        name=library_class.name,
         options={name: each for name, each in (options | of_case).items() if each.type is not UNWRITABLE},
         case_options=frozenset(of_case),
         threshold=None if threshold is None else float(threshold),
         needs=frozenset(_CASE_INPUTS[name] for name in required if name in _CASE_INPUTS),
         inputs=tuple(name.lower() for name in required),
-        reads_calls=is_traced or _CALLS in required or (of_conversation and found.method_reads("tools_called")),
+        reads_calls=is_traced or _CALLS in required or (of_conversation and library_class.method_reads("tools_called")),
         has_judge="model" in given,
         of_conversation=of_conversation,
         is_traced=is_traced,
@@ -145,24 +147,30 @@ def _entry(found: LibraryClass) -> CatalogueEntry:
     )
 
 
-def _required(found: LibraryClass) -> tuple[str, ...]:
-    return found.constant_names("_required_params") or found.constant_names("_required_test_case_params") or ()
+def _required(library_class: LibraryClass) -> tuple[str, ...]:
+    return (
+        library_class.constant_names("_required_params")
+        or library_class.constant_names("_required_test_case_params")
+        or ()
+    )
 
 
-def _case_options(found: LibraryClass) -> Mapping[str, Parameter]:
+def _case_options(library_class: LibraryClass) -> Mapping[str, Parameter]:
     """Return the options of a conversation metric that are fields of its test case."""
-    if _CONVERSATIONS not in found.bases:
+    if _CONVERSATIONS not in library_class.bases:
         return {}
-    if "evaluation_params" in (found.parameters or {}):
+    if "evaluation_params" in (library_class.parameters or {}):
         return {name: Parameter(name, str | None, False, None) for name in _CASE_FIELDS}
-    if found.class_assigns_true("_requires_chatbot_role"):
+    if library_class.class_assigns_true("_requires_chatbot_role"):
         return {_ROLE: Parameter(_ROLE, NonBlank, True, None)}
     return {}
 
 
-def _constructor_options(found: LibraryClass) -> Mapping[str, Parameter]:
-    hidden = {*_HIDDEN_PARAMETERS, *FIXED.get(found.name, ())}
+def _constructor_options(library_class: LibraryClass) -> Mapping[str, Parameter]:
+    hidden = {*_HIDDEN_PARAMETERS, *FIXED.get(library_class.name, ())}
     listed = {
-        name: each for name, each in (found.parameters or {}).items() if name not in hidden and not name.startswith("_")
+        name: each
+        for name, each in (library_class.parameters or {}).items()
+        if name not in hidden and not name.startswith("_")
     }
     return listed | ({SCHEMA_OPTION: _SCHEMA} if SCHEMA_OPTION in listed else {})

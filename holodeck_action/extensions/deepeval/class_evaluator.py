@@ -97,21 +97,21 @@ class ClassEvaluator(DeepEvalBaseEvaluator):
     def _arguments(self) -> dict[str, Any]:
         return {**super()._arguments(), "metric": self._entry.name, "options": self._options}
 
-    def _result_without_judge(self, given: Mapping[str, Any]) -> EvaluationResult | None:
+    def _result_without_judge(self, inputs: Mapping[str, Any]) -> EvaluationResult | None:
         required = self.PARAM_SPEC.required
-        if EvalParam.ACTUAL_OUTPUT in required and not str(given[EvalParam.ACTUAL_OUTPUT.value]).strip():
+        if EvalParam.ACTUAL_OUTPUT in required and not str(inputs[EvalParam.ACTUAL_OUTPUT.value]).strip():
             return self._zero_result("the answer is empty")
         for param in _LISTS:
-            if param in required and not has_text(given[param.value]):
+            if param in required and not has_text(inputs[param.value]):
                 return self._zero_result(f"{param.value} has no text")
         return None
 
     def _zero_result(self, reason: str) -> EvaluationResult:
         return EvaluationResult(score=0.0, reasoning=reason, metric_name=self.metric_name, threshold=self._threshold)
 
-    def _case_fields(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        fields = super()._case_fields(given)
-        calls: Sequence[ToolInvocation] | None = given.get(EvalParam.TOOL_INVOCATIONS.value)
+    def _case_fields(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        fields = super()._case_fields(inputs)
+        calls: Sequence[ToolInvocation] | None = inputs.get(EvalParam.TOOL_INVOCATIONS.value)
         if EvalParam.TOOL_INVOCATIONS in self.PARAM_SPEC.required and calls is not None:
             fields["calls"] = [call_data(call) for call in calls]
         return fields
@@ -214,7 +214,9 @@ class _Schema:
         Raises:
             ValidationError: the answer is not JSON, or violates the schema.
         """
-        violations = JsonSchema(self._schema, written=True).violations(_parse(answer), whole="the answer", most=1)
+        violations = JsonSchema(self._schema, written=True).violations(
+            _parse(answer), label="the answer", max_violations=1
+        )
         if violations:
             raise _schema_error(violations[0].problem)
 

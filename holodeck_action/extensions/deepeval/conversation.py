@@ -29,8 +29,8 @@ class ConversationEvaluator(ClassEvaluator):
         needed = expected if "ground_truth" in entry.needs else frozenset[EvalParam]()
         return ParamSpec(required=needed | {EvalParam.TURNS}, optional=expected - needed)
 
-    def _result_without_judge(self, given: Mapping[str, Any]) -> EvaluationResult | None:
-        turns: Sequence[Exchange] = given[EvalParam.TURNS.value]
+    def _result_without_judge(self, inputs: Mapping[str, Any]) -> EvaluationResult | None:
+        turns: Sequence[Exchange] = inputs[EvalParam.TURNS.value]
         empty = next((number for number, turn in enumerate(turns) if not turn.response.strip()), None)
         if empty is not None:
             return self._zero_result(f"the answer of turn {empty} is empty")
@@ -38,14 +38,14 @@ class ConversationEvaluator(ClassEvaluator):
             return self._zero_result("nothing was retrieved in any turn")
         return None
 
-    def _case_fields(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        turns: Sequence[Exchange] = given[EvalParam.TURNS.value]
+    def _case_fields(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        turns: Sequence[Exchange] = inputs[EvalParam.TURNS.value]
         for number, turn in enumerate(turns):
             if self._entry.reads_calls and isinstance(turn.calls, Unknown):
                 raise self._missing("tool calls", number, REPORT_CALLS)
             if "retrieval_context" in self._entry.needs and isinstance(turn.texts, Unknown):
                 raise self._missing("retrieved texts", number, "give retrieval_context with the reply or the turn")
-        expected = given.get(EvalParam.EXPECTED_OUTPUT.value)
+        expected = inputs.get(EvalParam.EXPECTED_OUTPUT.value)
         fields = {"expected_outcome": expected} | {
             name: value for name, value in self._options.items() if name in self._entry.case_options
         }
@@ -54,9 +54,9 @@ class ConversationEvaluator(ClassEvaluator):
             "turns": [self._turn_fields(turn) for turn in turns],
         }
 
-    def _missing(self, what: str, number: int, remedy: str) -> EvaluationError:
+    def _missing(self, missing: str, number: int, remedy: str) -> EvaluationError:
         return EvaluationError(
-            f"{self.name} needs the {what} of turn {number}, which are unknown: {remedy}", code="missing_input"
+            f"{self.name} needs the {missing} of turn {number}, which are unknown: {remedy}", code="missing_input"
         )
 
     def _turn_fields(self, turn: Exchange) -> dict[str, Any]:

@@ -135,10 +135,10 @@ class _Call(_cases.ToolCall):  # type: ignore[misc,name-defined]
         return self._shown
 
 
-def _build_call(name: str, args: Mapping[str, Any] | None, shown: str) -> _Call:
+def _build_call(name: str, args: Mapping[str, Any] | None, label: str) -> _Call:
     call = _Call(name=name, input_parameters=args)
     call._digest = zlib.crc32(f"{name!r} {_canonical_text(args or {})}".encode("utf-8", "surrogatepass"))
-    call._shown = shown
+    call._shown = label
     return call
 
 

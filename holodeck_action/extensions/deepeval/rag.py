@@ -90,9 +90,9 @@ class RagEvaluator(DeepEvalBaseEvaluator):
             return None
         return f"it holds {len(verdicts)} verdicts, but there must be {wanted}"
 
-    def _empty_answer_result(self, given: Mapping[str, Any]) -> EvaluationResult | None:
+    def _empty_answer_result(self, inputs: Mapping[str, Any]) -> EvaluationResult | None:
         """Return a result with score 0 if the answer is empty, else None (DeepEval would score an empty answer 1)."""
-        return None if str(given[EvalParam.ACTUAL_OUTPUT.value]).strip() else self._zero_result("the answer is empty")
+        return None if str(inputs[EvalParam.ACTUAL_OUTPUT.value]).strip() else self._zero_result("the answer is empty")
 
     def _zero_result(self, reason: str) -> EvaluationResult:
         return EvaluationResult(score=0.0, reasoning=reason, metric_name=self.metric_name, threshold=self._threshold)
@@ -102,10 +102,10 @@ class RagEvaluator(DeepEvalBaseEvaluator):
             metric.reason = self._counts_text(self._metadata(metric, test_case), float(metric.score))
         return super()._result(metric, test_case, judge)
 
-    def _counts_text(self, found: Mapping[str, Any], score: float) -> str:
+    def _counts_text(self, result: Mapping[str, Any], score: float) -> str:
         """Return an explanation of the score by counts, for use if the judge gives no reason."""
         counts = ", ".join(
-            f"{name.replace('_', ' ')}: {value}" for name, value in found.items() if isinstance(value, int)
+            f"{name.replace('_', ' ')}: {value}" for name, value in result.items() if isinstance(value, int)
         )
         return f"{self.METRIC} is {score:g} ({counts})" if counts else f"{self.METRIC} is {score:g}"
 
@@ -113,8 +113,8 @@ class RagEvaluator(DeepEvalBaseEvaluator):
 class _ContextualEvaluator(RagEvaluator):
     """Base class of metrics of the retrieved texts; if there are none, the score is 0 and no judge is called."""
 
-    def _result_without_judge(self, given: Mapping[str, Any]) -> EvaluationResult | None:
-        return None if _has_text(given[EvalParam.RETRIEVAL_CONTEXT.value]) else self._zero_result(_NOTHING_RETRIEVED)
+    def _result_without_judge(self, inputs: Mapping[str, Any]) -> EvaluationResult | None:
+        return None if _has_text(inputs[EvalParam.RETRIEVAL_CONTEXT.value]) else self._zero_result(_NOTHING_RETRIEVED)
 
 
 class AnswerRelevancyEvaluator(RagEvaluator):
@@ -148,8 +148,8 @@ class AnswerRelevancyEvaluator(RagEvaluator):
     def _options(self) -> dict[str, Any]:
         return {"strict_mode": self._strict_mode}
 
-    def _result_without_judge(self, given: Mapping[str, Any]) -> EvaluationResult | None:
-        return self._empty_answer_result(given)
+    def _result_without_judge(self, inputs: Mapping[str, Any]) -> EvaluationResult | None:
+        return self._empty_answer_result(inputs)
 
     def _expected_verdicts(self, metric: Any, test_case: Any) -> int | None:
         return len(metric.statements)
@@ -179,8 +179,8 @@ class FaithfulnessEvaluator(RagEvaluator):
         uses_retrieval_context=True,
     )
 
-    def _result_without_judge(self, given: Mapping[str, Any]) -> EvaluationResult | None:
-        return self._empty_answer_result(given)
+    def _result_without_judge(self, inputs: Mapping[str, Any]) -> EvaluationResult | None:
+        return self._empty_answer_result(inputs)
 
     def _expected_verdicts(self, metric: Any, test_case: Any) -> int | None:
         return len(metric.claims)

@@ -131,7 +131,7 @@ class DeepEvalToolCorrectnessMetric(ToolCallComparison, ComputedMetric):
         if self.evaluation_params:
             for entry in entries:
                 if (problem := literal_problem(entry)) is not None:
-                    raise EvaluationError(f"{format_entry(entry, once=True)}: {problem}", code="invalid_input")
+                    raise EvaluationError(f"{format_entry(entry, single=True)}: {problem}", code="invalid_input")
         try:
             found = compute_in_library(
                 "deepeval",
@@ -187,12 +187,12 @@ def _expected_call(entry: ExpectedTool) -> dict[str, Any]:
     # Some of the arguments alone would be a different call.
     literal = literal_problem(entry) is None
     args = {name: matcher.value for name, matcher in (entry.args or {}).items()} if literal else None
-    return _call_data(entry.name, args, format_entry(entry, once=True))
+    return _call_data(entry.name, args, format_entry(entry, single=True))
 
 
-def _call_data(name: str, args: Mapping[str, Any] | None, shown: str) -> dict[str, Any]:
+def _call_data(name: str, args: Mapping[str, Any] | None, label: str) -> dict[str, Any]:
     """Return a call for the libraries' process, without its result."""
-    return {"name": name, "args": None if args is None else _json_value(args), "shown": shown}
+    return {"name": name, "args": None if args is None else _json_value(args), "shown": label}
 
 
 def _json_value(value: Any) -> Any:

@@ -100,7 +100,7 @@ class BaseEvaluator:
     def _members(self) -> list[Member]:
         return [metric.member() for metric in self.metrics]
 
-    def _evaluator_for(self, given: Mapping[str, Any]) -> PresetEvaluator:
+    def _evaluator_for(self, inputs: Mapping[str, Any]) -> PresetEvaluator:
         """Return the evaluator to use for an item with these inputs."""
         return self.evaluator
 

@@ -389,9 +389,9 @@ class AgentEvaluator(JudgedEvaluator):
     def _members(self) -> list[Member]:
         return [self.tool_correctness_metric.member(), Member("generation", self.generation_evaluator.evaluator)]
 
-    def _evaluator_for(self, given: Mapping[str, Any]) -> PresetEvaluator:
+    def _evaluator_for(self, inputs: Mapping[str, Any]) -> PresetEvaluator:
         members = self._members()
-        if self.trajectory_accuracy_metric is not None and EvalParam.TOOL_INVOCATIONS in given:
+        if self.trajectory_accuracy_metric is not None and EvalParam.TOOL_INVOCATIONS in inputs:
             members.append(self.trajectory_accuracy_metric.member(neutral=True))
         return PresetEvaluator(self.name, members, timeout=None)
 

@@ -158,13 +158,13 @@ def _parse_call(call: Any, field: str) -> tuple[str, dict[str, Any] | None, Any]
     return name, None if args is None else dict(args), result
 
 
-def _trajectory_error(field: str, why: str) -> EvaluationError:
+def _trajectory_error(field: str, reason: str) -> EvaluationError:
     return EvaluationError(
-        f"{field} must be a list of messages with tool_calls, or of calls with a name and args: {why}",
+        f"{field} must be a list of messages with tool_calls, or of calls with a name and args: {reason}",
         code="invalid_input",
     )
 
 
-def has_input(given: Mapping[str, Any], param: EvalParam) -> bool:
+def has_input(inputs: Mapping[str, Any], param: EvalParam) -> bool:
     """Return whether inputs contain a parameter, under this package's or gllm-evals' name."""
-    return param.value in given or OTHER_NAME.get(param, param).value in given
+    return param.value in inputs or OTHER_NAME.get(param, param).value in inputs

@@ -139,12 +139,12 @@ def make_grading(
     )
 
 
-def check_options_used(name: str, given: Grading, effective: Iterable[Grading]) -> None:
+def check_options_used(name: str, options: Grading, effective: Iterable[Grading]) -> None:
     """Refuse an option of an evaluator that none of its metrics uses.
 
     Args:
         name: name of the evaluator.
-        given: options of the evaluator.
+        options: options of the evaluator.
         effective: options of the evaluator's metrics, after the evaluator's options were applied.
 
     Raises:
@@ -152,7 +152,7 @@ def check_options_used(name: str, given: Grading, effective: Iterable[Grading]) 
     """
     all_reached = list(effective)
     for option, field in _OPTIONS.items():
-        value = getattr(given, field)
+        value = getattr(options, field)
         # The majority vote is the default, so giving it explicitly has no effect.
         if not value or value == DefaultValues.AGGREGATION_METHOD:
             continue

@@ -80,14 +80,14 @@ class BaseMetric:
         return to_gllm_result(Outcome(self.member(), result, None).data())
 
 
-def check_inputs(name: str, evaluator: BaseEvaluator, given: Mapping[str, Any]) -> None:
+def check_inputs(name: str, evaluator: BaseEvaluator, inputs: Mapping[str, Any]) -> None:
     """Check that all required inputs are present; an error uses gllm-evals' name of the missing input.
 
     Raises:
         EvaluationError: a required input is missing (code `missing_input`).
     """
     for param in EvalParam:
-        if param in evaluator.PARAM_SPEC.required and not has_input(given, param):
+        if param in evaluator.PARAM_SPEC.required and not has_input(inputs, param):
             raise EvaluationError(
                 f"{name} needs {gllm_name(param)}, which was not given",
                 code="missing_input",
@@ -95,12 +95,12 @@ def check_inputs(name: str, evaluator: BaseEvaluator, given: Mapping[str, Any]) 
             )
 
 
-def to_gllm_result(found: Mapping[str, Any]) -> dict[str, Any]:
+def to_gllm_result(result: Mapping[str, Any]) -> dict[str, Any]:
     """Return the metric's result with a `success` key, and with aggregates if the metric combines several metrics."""
-    converted = {name: to_gllm_result(value) if _is_part(value) else value for name, value in found.items()}
-    converted["success"] = found["passed"]
-    if any(map(_is_part, found.values())):
-        converted |= aggregate_keys(found["score"], found["passed"], found["explanation"])
+    converted = {name: to_gllm_result(value) if _is_part(value) else value for name, value in result.items()}
+    converted["success"] = result["passed"]
+    if any(map(_is_part, result.values())):
+        converted |= aggregate_keys(result["score"], result["passed"], result["explanation"])
     return converted
 
 
@@ -113,25 +113,25 @@ def _is_part(value: Any) -> bool:
     return isinstance(value, Mapping) and {"score", "passed", "explanation"} <= value.keys()
 
 
-def to_metric(given: BaseMetric | BaseEvaluator) -> BaseMetric:
+def to_metric(metric: BaseMetric | BaseEvaluator) -> BaseMetric:
     """Convert a metric, or an evaluator of this package, to a metric that accepts an evaluator's options.
 
     Raises:
-        ValueError: `given` is neither a metric nor an evaluator of this package.
+        ValueError: `metric` is neither a metric nor an evaluator of this package.
     """
-    if isinstance(given, BaseEvaluator):
-        asserts = getattr(given, "threshold", None) is not None
-        return to_metric(BaseMetric(given.metric_name, given, asserts=asserts))
-    if not isinstance(given, BaseMetric):
-        raise ValueError(f"metrics must be of this package, not {type(given).__name__}")
-    evaluator = given.evaluator
-    if isinstance(given, GradedMetric | _AzureMetric):
-        return given
+    if isinstance(metric, BaseEvaluator):
+        asserts = getattr(metric, "threshold", None) is not None
+        return to_metric(BaseMetric(metric.metric_name, metric, asserts=asserts))
+    if not isinstance(metric, BaseMetric):
+        raise ValueError(f"metrics must be of this package, not {type(metric).__name__}")
+    evaluator = metric.evaluator
+    if isinstance(metric, GradedMetric | _AzureMetric):
+        return metric
     if isinstance(evaluator, ModelJudgedEvaluator) and not evaluator.has_judge:
-        return _EvaluatorMetric(given.name, evaluator, asserts=given.asserts)
+        return _EvaluatorMetric(metric.name, evaluator, asserts=metric.asserts)
     if isinstance(evaluator, AzureAIEvaluator):
-        return _AzureMetric(given.name, evaluator, asserts=given.asserts)
-    return given
+        return _AzureMetric(metric.name, evaluator, asserts=metric.asserts)
+    return metric
 
 
 def make_build_context(grading: Grading) -> BuildContext:

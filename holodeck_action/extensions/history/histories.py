@@ -38,16 +38,18 @@ class Histories:
     a history in a folder, and no run to a history on a branch.
     """
 
-    def __init__(self, given: GivenPath | str | None, job: Job, disk: Disk, note: Callable[[str], None]) -> None:
+    def __init__(
+        self, history_place: GivenPath | str | None, job: Job, disk: Disk, note: Callable[[str], None]
+    ) -> None:
         """Store the settings; nothing is read yet.
 
         Args:
-            given: a folder or `branch:NAME`; None to use the branch that a suite is compared with, if there is one.
+            history_place: a folder or `branch:NAME`; None to use the branch that a suite is compared with, if any.
             job: job of the run.
             disk: disk that writes a history in a folder.
             note: called with a sentence for each history that cannot be read or extended.
         """
-        self._given, self._job, self._disk, self._note = given, job, disk, note
+        self._given, self._job, self._disk, self._note = history_place, job, disk, note
         self._stores: dict[_HistoryId, HistoryStore] = {}
         self._lines: dict[_HistoryId, HistoryLines] = {}
 

@@ -51,9 +51,9 @@ def show_history(folder: GivenPath, form: str, caller: Caller) -> int:
     return ExitCode.PASSED
 
 
-def _suite_histories(found: HistoryLines) -> Sequence[SuiteHistory]:
-    names = sorted({line.suite for line in found.lines})
-    return [SuiteHistory(name, found.of_suite(name), history_of(found.of_suite(name))) for name in names]
+def _suite_histories(lines: HistoryLines) -> Sequence[SuiteHistory]:
+    names = sorted({line.suite for line in lines.lines})
+    return [SuiteHistory(name, lines.of_suite(name), history_of(lines.of_suite(name))) for name in names]
 
 
 def _json_values(suite: SuiteHistory) -> object:
@@ -63,12 +63,12 @@ def _json_values(suite: SuiteHistory) -> object:
     }
 
 
-def import_runs(given: Sequence[GivenPath], into: GivenPath, caller: Caller) -> int:
+def import_runs(results: Sequence[GivenPath], history: GivenPath, caller: Caller) -> int:
     """Add the runs of results files to a history; runs that the history already has are skipped.
 
     Args:
-        given: results files, or folders to search recursively.
-        into: folder of the history; created if missing.
+        results: results files, or folders to search recursively.
+        history: folder of the history; created if missing.
         caller: receives the counts on standard output, and notes about skipped runs on standard error.
 
     Raises:
@@ -76,7 +76,7 @@ def import_runs(given: Sequence[GivenPath], into: GivenPath, caller: Caller) -> 
     """
     entries: list[HistoryEntry] = []
     problems: list[str] = []
-    for file in (file for path in given for file in find_results(path, (PREVIOUS_FOLDER, BASE_FOLDER))):
+    for file in (file for path in results for file in find_results(path, (PREVIOUS_FOLDER, BASE_FOLDER))):
         try:
             entry = _read_entry(file)
         except ConfigurationError as error:
@@ -88,7 +88,7 @@ def import_runs(given: Sequence[GivenPath], into: GivenPath, caller: Caller) -> 
             entries.append(entry)
     if problems:
         raise ConfigurationError(problems)
-    store = HistoryFolder(into, caller.pause, caller.disk or DISK)
+    store = HistoryFolder(history, caller.pause, caller.disk or DISK)
     caller.note(*store.read().notices)
     added = store.append(entries)
     known = len(entries) - added

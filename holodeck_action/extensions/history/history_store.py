@@ -109,12 +109,12 @@ def open_history(folder: GivenPath, pause: Callable[[float], None], disk: Disk) 
     return OpenHistory(store, store.read())
 
 
-def find_results(store: HistoryFolder, found: HistoryLines, run: str, suite: str | None = None) -> bytes:
+def find_results(store: HistoryFolder, history_lines: HistoryLines, run: str, suite: str | None = None) -> bytes:
     """Return the content of the results file of a run in a history.
 
     Args:
         store: folder of the history.
-        found: lines of the history.
+        history_lines: lines of the history.
         run: at least the first 4 characters of the commit, or a position: -1 means the newest complete run, -2 the run
             before it.
         suite: folder and file of the suite; None if the history has only one suite.
@@ -122,7 +122,7 @@ def find_results(store: HistoryFolder, found: HistoryLines, run: str, suite: str
     Raises:
         HistoryError: no run matches, or runs of several commits or suites match.
     """
-    lines = [line for line in found.lines if line.is_counted]
+    lines = [line for line in history_lines.lines if line.is_counted]
     suites = sorted({line.suite for line in lines})
     if suite is None and len(suites) > 1:
         raise HistoryError(

@@ -87,39 +87,39 @@ def _kept_run(caller: Caller) -> tuple[int, int] | None:
     return found.st_ino, found.st_mtime_ns
 
 
-def _problem(action: str, suites: list[str], given: Mapping[str, Any], caller: Caller) -> str | None:
+def _problem(action: str, suites: list[str], options: Mapping[str, Any], caller: Caller) -> str | None:
     """Return why the command cannot be run, with a remedy; None if it can be run."""
     if action == "optimize":
         return (
             "optimize is not supported: change the suite yourself, and compare with holodeck-action run --against SUITE"
         )
     for name, why in _REFUSED.items():
-        if given[name]:
+        if options[name]:
             return why
     useless = (
         _VIEW_OPTIONS if action == "run" else _RUN_OPTIONS if action == "view" else (*_RUN_OPTIONS, *_VIEW_OPTIONS)
     )
     for option in test.params:
-        if option.name in useless and given[option.name]:
+        if option.name in useless and options[option.name]:
             return f"{option.opts[-1]} has no effect on {action}; leave it out"
     if len(suites) > 1:
         return "test takes one SUITE: write holodeck-action run for several"
-    if given["form"] is not None and given["file"] is None:
+    if options["form"] is not None and options["file"] is None:
         return "--format is the format of the file that --output names; give both"
-    if given["host"] not in (None, "127.0.0.1", "localhost"):
+    if options["host"] not in (None, "127.0.0.1", "localhost"):
         return "--host is not supported: view serves this machine alone, so leave it out"
     if action == "view" and suites and (caller.cwd / suites[0]).parent != caller.cwd:
         return f"view shows the runs of the current folder: write cd {shlex.quote(str(Path(suites[0]).parent))} first"
     return None
 
 
-def _arguments(action: str, suites: list[str], given: Mapping[str, Any]) -> list[str]:
+def _arguments(action: str, suites: list[str], options: Mapping[str, Any]) -> list[str]:
     """Return the equivalent arguments of our command."""
     if action == "view":
-        port = _PORT if given["port"] is None else given["port"]
-        return ["--port", str(port), *(["--no-browser"] if given["no_browser"] else [])]
-    numbers = [word for name, ours in _NUMBER_OPTIONS.items() if given[name] for word in (ours, str(given[name]))]
-    return [*suites, *numbers, *(["--verbose"] if given["verbose"] else [])]
+        port = _PORT if options["port"] is None else options["port"]
+        return ["--port", str(port), *(["--no-browser"] if options["no_browser"] else [])]
+    numbers = [word for name, ours in _NUMBER_OPTIONS.items() if options[name] for word in (ours, str(options[name]))]
+    return [*suites, *numbers, *(["--verbose"] if options["verbose"] else [])]
 
 
 def _run_command(context: click.Context, name: str, arguments: list[str]) -> int:

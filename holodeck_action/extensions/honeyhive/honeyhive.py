@@ -172,8 +172,8 @@ def _metadata(concluded: Conclusion) -> BatchMetadata:
     )
 
 
-def _performance(found: EvaluationSummary) -> EvaluationPerformance:
-    performance = found.performance
+def _performance(summary: EvaluationSummary) -> EvaluationPerformance:
+    performance = summary.performance
     return EvaluationPerformance(
         total_evaluations=performance.total,
         successful_evaluations=performance.successful,
@@ -185,11 +185,11 @@ def _performance(found: EvaluationSummary) -> EvaluationPerformance:
     )
 
 
-def _quality(found: EvaluationSummary) -> EvaluationQuality:
-    confidence = found.quality.confidence
-    correlations: Mapping[str, Any] = {"_vs_".join(each.metrics): each.r for each in found.quality.correlations}
+def _quality(summary: EvaluationSummary) -> EvaluationQuality:
+    confidence = summary.quality.confidence
+    correlations: Mapping[str, Any] = {"_vs_".join(each.metrics): each.r for each in summary.quality.correlations}
     return EvaluationQuality(
-        evaluator_agreement=found.quality.agreement,
+        evaluator_agreement=summary.quality.agreement,
         inter_evaluator_correlation=correlations,
         confidence_distribution=ConfidenceShares(confidence.high, confidence.medium, confidence.low),
     )

@@ -56,10 +56,10 @@ def ab_tests(comparison: Comparison) -> Iterator[ABTestEvaluation]:
             yield _ab_test(metric.name, metric.change, comparison)
 
 
-def _pairs_text(found: Preference) -> str:
+def _pairs_text(preference: Preference) -> str:
     return (
-        f"a judge compared {found.pairs} pair(s) of answers: this run's was better in {found.wins}, the base's in "
-        f"{found.losses}, neither in {found.ties}"
+        f"a judge compared {preference.pairs} pair(s) of answers: this run's was better in {preference.wins}, "
+        f"the base's in {preference.losses}, neither in {preference.ties}"
     )
 
 
@@ -250,9 +250,9 @@ def _slope(scores: Sequence[float]) -> float | None:
     return math.fsum((at - middle) * (score - mean) for at, score in enumerate(scores)) / across
 
 
-def _trend(moved: float, noise: float, polarity: Polarity) -> Literal["improving", "stable", "degrading"] | None:
+def _trend(slope: float, noise: float, polarity: Polarity) -> Literal["improving", "stable", "degrading"] | None:
     if polarity == "neutral":
         return None
-    if abs(moved) <= noise:
+    if abs(slope) <= noise:
         return "stable"
-    return "improving" if (moved > 0) == (polarity == "maximize") else "degrading"
+    return "improving" if (slope > 0) == (polarity == "maximize") else "degrading"

@@ -69,9 +69,9 @@ def report_only(check: Callable[[], GraderResult]) -> GraderResult:
     return GraderResult(score=None, reason=f"weight 0, cannot fail: score {result.score:g}; {result.reason}")
 
 
-def not_imported(what: str) -> GraderResult:
+def not_imported(feature: str) -> GraderResult:
     """Raise an error, so that an assertion without a counterpart cannot pass silently."""
-    raise NotImplementedError(f"{what} was not imported: replace this grader, or remove it from agent.yaml")
+    raise NotImplementedError(f"{feature} was not imported: replace this grader, or remove it from agent.yaml")
 
 
 def fail_always(ctx: GraderContext, value: str) -> bool:
@@ -338,13 +338,15 @@ def tool_sequence(ctx: GraderContext, value: dict[str, Any]) -> bool:
     return all(any(matches_name(name, step) for name in left) for step in steps)
 
 
-def includes(found: Any, wanted: Any) -> bool:
+def includes(actual: Any, expected: Any) -> bool:
     """Return whether a value contains the expected value: objects may have further keys, other values must be equal."""
-    if isinstance(wanted, dict):
-        return isinstance(found, dict) and all(key in found and includes(found[key], wanted[key]) for key in wanted)
-    if isinstance(wanted, list):
-        return isinstance(found, list) and len(found) == len(wanted) and all(map(includes, found, wanted))
-    return same_value(found, wanted)
+    if isinstance(expected, dict):
+        return isinstance(actual, dict) and all(
+            key in actual and includes(actual[key], expected[key]) for key in expected
+        )
+    if isinstance(expected, list):
+        return isinstance(actual, list) and len(actual) == len(expected) and all(map(includes, actual, expected))
+    return same_value(actual, expected)
 
 
 def tool_args(ctx: GraderContext, value: dict[str, Any]) -> bool:

@@ -26,11 +26,11 @@ FIELD_ALIASES = {"pass_": "pass", "named_scores": "namedScores", "component_resu
 """Fields of a verdict, by the other names that Python code may use for them."""
 
 
-def verdict(result: Any, least: float | None = None) -> GraderResult:
+def verdict(result: Any, min_score: float | None = None) -> GraderResult:
     """Return the verdict in an object with `pass`, `score` and `reason` that an assertion's code returned.
 
     Args:
-        least: lowest passing score, in addition to `pass`; None if `pass` alone decides.
+        min_score: lowest passing score, in addition to `pass`; None if `pass` alone decides.
 
     Raises:
         TypeError: the result is not such an object.
@@ -50,7 +50,7 @@ def verdict(result: Any, least: float | None = None) -> GraderResult:
     if wrong:
         raise TypeError(f"the code of the assertion returned an object with a bad or missing {wrong[0]}, not {wanted}")
     assert isinstance(score, (int, float))
-    passed = result["pass"] and (least is None or score >= least)
+    passed = result["pass"] and (min_score is None or score >= min_score)
     bounded = min(1.0, max(0.0, float(score)))
     return GraderResult(score=bounded, passed=passed, reason=result["reason"], details={"score": float(score)})
 
@@ -64,7 +64,7 @@ def script_result(result: Any) -> CheckResult:
     return result if isinstance(result, (bool, int, float)) else verdict(result)
 
 
-def python_result(result: Any, least: float | None = None) -> CheckResult:
+def python_result(result: Any, min_score: float | None = None) -> CheckResult:
     """Return the result of Python code: a boolean, a number, the verdict in an object, or one of these in a string.
 
     Raises:
@@ -91,7 +91,7 @@ def python_result(result: Any, least: float | None = None) -> CheckResult:
             **result,
             **{FIELD_ALIASES[key]: item for key, item in result.items() if FIELD_ALIASES.get(key, key) not in result},
         }
-    return verdict(result, least)
+    return verdict(result, min_score)
 
 
 def python_file(ctx: GraderContext, value: dict[str, Any]) -> CheckResult:

@@ -28,8 +28,8 @@ SECONDS = 120.0
 class Converter(Protocol):
     """A function that converts a file of promptfoo or DeepEval."""
 
-    def __call__(self, source: Source, out: Path, *, allow_missing: bool) -> ImportResult:
-        """Return the suites to write to the absolute folder `out`.
+    def __call__(self, source: Source, folder: Path, *, allow_missing: bool) -> ImportResult:
+        """Return the suites to write to the absolute folder `folder`.
 
         Raises:
             ConfigurationError: the file is not of the expected kind.
@@ -121,7 +121,7 @@ def _call_in_process(name: str, request: Conversion, environ: Mapping[str, str],
         computing = ComputationPool(environ, redact, seconds, __name__)
         try:
             given = {"request": msgspec.to_builtins(request)}
-            return await computing.call(name, given, what=f"{request.shown}: the import", code="import")
+            return await computing.call(name, given, label=f"{request.shown}: the import", code="import")
         finally:
             await computing.close()
 

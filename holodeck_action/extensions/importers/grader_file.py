@@ -208,11 +208,11 @@ def _used_names(node: ast.AST) -> set[str]:
     return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
 
 
-def _import_text(node: ast.stmt, used: set[str]) -> str | None:
+def _import_text(node: ast.stmt, used_names: set[str]) -> str | None:
     if isinstance(node, ast.ImportFrom) and node.module == "__future__":
         return ast.unparse(node)
     if isinstance(node, ast.Import | ast.ImportFrom):
-        kept = [alias for alias in node.names if (alias.asname or alias.name.partition(".")[0]) in used]
+        kept = [alias for alias in node.names if (alias.asname or alias.name.partition(".")[0]) in used_names]
         if kept:
             part = ast.Import(kept) if isinstance(node, ast.Import) else ast.ImportFrom(node.module, kept, node.level)
             return ast.unparse(part)

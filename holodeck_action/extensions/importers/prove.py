@@ -147,20 +147,22 @@ def _write(path: Path, text: str) -> None:
     write_atomically(path, [text.encode()])
 
 
-def _run_program(what: str, arguments: list[str], environ: Mapping[str, str], code: CodeAllowed, folder: Path) -> None:
+def _run_program(
+    program: str, arguments: list[str], environ: Mapping[str, str], code: CodeAllowed, folder: Path
+) -> None:
     try:
         run_program(arguments, environ, code=code, timeout_s=SECONDS, max_bytes=_MOST_BYTES, folder=folder)
     except ProgramError as error:
-        raise ConfigurationError([f"{what} {error}"]) from None
+        raise ConfigurationError([f"{program} {error}"]) from None
     except OSError as error:
-        raise ConfigurationError([f"{what} cannot be started: {error.strerror}"]) from None
+        raise ConfigurationError([f"{program} cannot be started: {error.strerror}"]) from None
 
 
-def _read_result(what: str, path: Path) -> Any:
+def _read_result(program: str, path: Path) -> Any:
     try:
         return parse_json(read_file(path, _MOST_BYTES).text())
     except (OSError, ForeignError, ValueError):
-        raise ConfigurationError([f"{what} gave no results; run it by hand to see why"]) from None
+        raise ConfigurationError([f"{program} gave no results; run it by hand to see why"]) from None
 
 
 def _run_promptfoo(

@@ -72,16 +72,16 @@ def provider_context(request: dict[str, Any]) -> dict[str, Any]:
     return {"vars": (request.get("turn_config") or {}).get("vars", {})}
 
 
-def convert_reply(found: Any) -> Any:
+def convert_reply(reply: Any) -> Any:
     """Convert the return value of a promptfoo provider to the reply of an agent."""
-    if not isinstance(found, dict):
-        return found
-    if found.get("error"):
-        return {"error": str(found["error"])}
-    made: dict[str, Any] = {"response": found.get("output", "")}
-    usage = found.get("tokenUsage") or found.get("token_usage") or {}
+    if not isinstance(reply, dict):
+        return reply
+    if reply.get("error"):
+        return {"error": str(reply["error"])}
+    made: dict[str, Any] = {"response": reply.get("output", "")}
+    usage = reply.get("tokenUsage") or reply.get("token_usage") or {}
     if "prompt" in usage and "completion" in usage:
         made["usage"] = {"prompt_tokens": usage["prompt"], "completion_tokens": usage["completion"]}
-    if found.get("cost") is not None:
-        made["cost_usd"] = found["cost"]
+    if reply.get("cost") is not None:
+        made["cost_usd"] = reply["cost"]
     return made

@@ -107,22 +107,24 @@ def _input_differences(suite: WrittenSuite, loaded: Suite) -> Iterator[str]:
             yield f"{SUITE}: the case {case.name!r}"
 
 
-def _differing_places(place: str, expected: Any, found: Any) -> Iterator[str]:
+def _differing_places(place: str, expected: Any, actual: Any) -> Iterator[str]:
     """Yield the positions at which two values differ; a string that spells a number equals the number."""
-    if isinstance(expected, Mapping) and isinstance(found, dict):
-        if list(expected) != list(found):
+    if isinstance(expected, Mapping) and isinstance(actual, dict):
+        if list(expected) != list(actual):
             yield f"{place}: the keys"
             return
         for key, item in expected.items():
-            yield from _differing_places(f"{place}: {key}" if ": " not in place else f"{place}.{key}", item, found[key])
-    elif isinstance(expected, list | tuple) and isinstance(found, list):
-        if len(expected) != len(found):
+            yield from _differing_places(
+                f"{place}: {key}" if ": " not in place else f"{place}.{key}", item, actual[key]
+            )
+    elif isinstance(expected, list | tuple) and isinstance(actual, list):
+        if len(expected) != len(actual):
             yield f"{place}: the number of entries"
             return
         for index, item in enumerate(expected):
-            yield from _differing_places(f"{place}[{index}]", item, found[index])
-    elif isinstance(expected, str) or not isinstance(found, str):
-        if expected != found or isinstance(expected, bool) is not isinstance(found, bool):
+            yield from _differing_places(f"{place}[{index}]", item, actual[index])
+    elif isinstance(expected, str) or not isinstance(actual, str):
+        if expected != actual or isinstance(expected, bool) is not isinstance(actual, bool):
             yield place
-    elif str(expected).lower() != found.lower():
+    elif str(expected).lower() != actual.lower():
         yield place

@@ -54,18 +54,18 @@ class OutOfReachError(UnfitError):
 class Source:
     """The imported file and the files that it refers to, which must be in the same checkout; each file is read once."""
 
-    def __init__(self, path: Path, shown: str, cwd: Path, *, node: bool = False) -> None:
+    def __init__(self, path: Path, display_path: str, cwd: Path, *, node: bool = False) -> None:
         """Store the paths; nothing is read yet.
 
         Args:
             path: absolute path of the file, which may be outside of any checkout, since the user chose it.
-            shown: path of the file as the user wrote it, for messages.
+            display_path: path of the file as the user wrote it, for messages.
             cwd: absolute path of the working folder.
             node: whether Node.js is on the PATH.
         """
         self.path = path
         self.node = node
-        self.shown = shown
+        self.shown = display_path
         checkout = Checkout.of(path.parent, cwd)
         self._checkout = replace(checkout, hint="allowed: files of the checkout; copy it there")
         self._found: dict[str, list[Path]] = {}

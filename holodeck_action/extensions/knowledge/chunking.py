@@ -77,15 +77,15 @@ def _chunk_end(text: str, spans: list[tuple[int, int]], begin: int, size: int, o
     return max(range(earliest, last + 1), key=lambda end: (_boundary_strength(text, spans, end), end), default=last)
 
 
-def _boundary_strength(text: str, spans: list[tuple[int, int]], at: int) -> int:
-    """Return the strength of the boundary before token `at`: from 0 (no boundary) to 5 (a heading begins)."""
-    gap = text[spans[at - 1][1] : spans[at][0]]
+def _boundary_strength(text: str, spans: list[tuple[int, int]], position: int) -> int:
+    """Return the strength of the boundary before token `position`: from 0 (no boundary) to 5 (a heading begins)."""
+    gap = text[spans[position - 1][1] : spans[position][0]]
     lines = gap.count("\n")
-    if lines and text.startswith("#", spans[at][0]):
+    if lines and text.startswith("#", spans[position][0]):
         return 5
     if lines:
         return 4 if lines > 1 else 3
-    before = text[max(0, spans[at - 1][1] - 4) : spans[at - 1][1]].rstrip(_CLOSING)[-1:]
+    before = text[max(0, spans[position - 1][1] - 4) : spans[position - 1][1]].rstrip(_CLOSING)[-1:]
     if before and (before in _FULL_STOPS or (gap and before in _STOPS)):
         return 2
     return 1 if gap else 0

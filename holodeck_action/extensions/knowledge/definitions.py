@@ -107,7 +107,7 @@ class References:
             if section.number:
                 self._by_number.setdefault((kind, section.number.casefold()), index)
 
-    def referenced_sections(self, text: str, within: Sequence[int]) -> tuple[int, ...]:
+    def referenced_sections(self, text: str, sections: Sequence[int]) -> tuple[int, ...]:
         """Return the indexes of the sections that a text refers to, in order of first reference and without duplicates.
 
         If the document has no section `4.2(b)`, a reference to it finds section `4.2`. `subsection (2)` is looked up
@@ -115,15 +115,17 @@ class References:
 
         Args:
             text: a part of the document.
-            within: indexes of the sections that contain the text. References to them and to their parents are left out.
+            sections: indexes of the sections that contain the text; references to them and their parents are left out.
         """
-        own = {around for index in within for around in self._enclosing_sections(index)}
-        found = dict.fromkeys(self._find_section(kind, number, within[:1]) for kind, number in _named_references(text))
+        own = {around for index in sections for around in self._enclosing_sections(index)}
+        found = dict.fromkeys(
+            self._find_section(kind, number, sections[:1]) for kind, number in _named_references(text)
+        )
         return tuple(target for target in found if target is not None and target not in own)
 
-    def _find_section(self, kind: str, number: str, within: Sequence[int]) -> int | None:
+    def _find_section(self, kind: str, number: str, sections: Sequence[int]) -> int | None:
         if number.startswith("("):
-            around = (self._sections[at].number for index in within for at in self._enclosing_sections(index))
+            around = (self._sections[at].number for index in sections for at in self._enclosing_sections(index))
             starts = [base + number for base in around if base]
         else:
             # Drop the last designators one by one until a section matches.

@@ -94,10 +94,10 @@ def kind_and_number(title: str, domain: Domain) -> tuple[str, str]:
     return "heading", ""
 
 
-def first_words(text: str, words: int = 10) -> str:
+def first_words(text: str, limit: int = 10) -> str:
     """Return the first words of a text, followed by an ellipsis if it is longer."""
     found = text.split()
-    return text if len(found) <= words else f"{' '.join(found[:words])} …"
+    return text if len(found) <= limit else f"{' '.join(found[:limit])} …"
 
 
 def _named_heading(line: str, names: Mapping[str, int]) -> Heading | None:
@@ -125,13 +125,13 @@ def _heading_words(text: str) -> str | None:
     return None
 
 
-def _make_heading(rank: tuple[int, int], kind: str, number: str, label: str, rest: str, line: str) -> Heading:
+def _make_heading(rank: tuple[int, int], kind: str, number: str, label: str, text: str, line: str) -> Heading:
     """Return a heading. If the rest of its line is running text, its title is the first sentence or the first words."""
-    if len(rest.split()) <= _LONGEST and not re.search(r"[.;:,]\s|[;,:]$", rest):
+    if len(text.split()) <= _LONGEST and not re.search(r"[.;:,]\s|[;,:]$", text):
         return Heading(rank, kind, number, line, line)
-    sentence = re.match(r"([^.;:]{1,120})\.\s", rest)
-    title = sentence[1] if sentence is not None and len(sentence[1].split()) <= 10 else first_words(rest)
-    return Heading(rank, kind, number, f"{label.rstrip('.')} {title}", label, rest)
+    sentence = re.match(r"([^.;:]{1,120})\.\s", text)
+    title = sentence[1] if sentence is not None and len(sentence[1].split()) <= 10 else first_words(text)
+    return Heading(rank, kind, number, f"{label.rstrip('.')} {title}", label, text)
 
 
 def _is_title(text: str | None) -> bool:

@@ -109,9 +109,9 @@ class HierarchicalDocuments(DocumentTools):
             if entry.contextual_embeddings and uses_embeddings(entry):
                 writer = plan
                 if entry.context_model is not None:
-                    writer = resolve_model(entry.context_model, environ, where=f"tools.{entry.name}.context_model")
+                    writer = resolve_model(entry.context_model, environ, path=f"tools.{entry.name}.context_model")
             if entry.enable_reranking and entry.reranker_model is not None:
-                judge = resolve_model(entry.reranker_model, environ, where=f"tools.{entry.name}.reranker_model")
+                judge = resolve_model(entry.reranker_model, environ, path=f"tools.{entry.name}.reranker_model")
             made = _ToolPlan(entry, files, writer, judge)
             self._plans.append(made)
             found += [*tool_notices(entry, suite, others), *_unused_settings(entry)]
@@ -282,7 +282,7 @@ class HierarchicalDocuments(DocumentTools):
         notes = [note for each in documents for note in chunk_notes(each, **wanted)]
         judge = None
         if tool.reranker is not None:
-            judge = Reranker(tool.reranker, self._clients, most=candidate_count(entry.top_k))
+            judge = Reranker(tool.reranker, self._clients, max_passages=candidate_count(entry.top_k))
         search = ChunkSearch(chunks, entry, vectors)
         return HierarchicalSearch(entry, chunks, notes, search, self._embedder if tool.uses_embeddings else None, judge)
 
@@ -319,13 +319,13 @@ class HierarchicalSearch(Struct, frozen=True):
             return await self._rerank(self.reranker, query, found, max_bytes)
 
     async def _rerank(
-        self, reranker: Reranker, query: str, found: Sequence[tuple[int, float]], max_bytes: int
+        self, reranker: Reranker, query: str, candidates: Sequence[tuple[int, float]], max_bytes: int
     ) -> ToolResult:
         """Return the best hits, sorted by the reranker's scores.
 
         If the reranker gives no valid scores, the hits are sorted by the search's scores, with a note for the model.
         """
-        judged = found[: candidate_count(self.entry.top_k)]
+        judged = candidates[: candidate_count(self.entry.top_k)]
         if not judged:
             return search_result([], max_bytes)
         scores = await reranker.scores(query, [self.chunks[place].text for place, _ in judged])

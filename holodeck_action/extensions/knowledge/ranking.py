@@ -172,10 +172,10 @@ def numbers_in(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(number.casefold() for number in found))
 
 
-def _number_match(sought: str, own: str) -> float:
-    if own == sought:
+def _number_match(number: str, own: str) -> float:
+    if own == number:
         return 1.0
-    return 0.5 if own.startswith(sought) and own[len(sought)] in ".(-–" else 0.0
+    return 0.5 if own.startswith(number) and own[len(number)] in ".(-–" else 0.0
 
 
 _GRID = 2**24
@@ -197,14 +197,14 @@ class VectorIndex:
         self._steps = _to_grid(rows)
 
     def search(
-        self, query: NDArray[np.float32], *, most: int | None = None, least: float | None = None
+        self, query: NDArray[np.float32], *, max_hits: int | None = None, min_score: float | None = None
     ) -> list[tuple[int, float]]:
         """Return the nearest vectors.
 
         Args:
             query: vector of length 1, shape (d,).
-            most: largest number of vectors to return; None if there is no limit.
-            least: smallest score to return; None if there is no limit.
+            max_hits: largest number of vectors to return; None if there is no limit.
+            min_score: smallest score to return; None if there is no limit.
 
         Returns:
             The row and score of each vector, best first; equal scores are in the order of rows. The score is the cosine
@@ -218,9 +218,9 @@ class VectorIndex:
         ]
         exact = np.concatenate(parts) if parts else np.zeros(0)
         scores = np.clip(np.round(exact / (_GRID * _GRID), DIGITS), -1.0, 1.0)
-        order = np.argsort(-scores, kind="stable")[:most]
+        order = np.argsort(-scores, kind="stable")[:max_hits]
         found = [(int(row), float(scores[row])) for row in order]
-        return found if least is None else [(row, score) for row, score in found if score >= least]
+        return found if min_score is None else [(row, score) for row, score in found if score >= min_score]
 
 
 def _to_grid(vectors: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -127,17 +127,18 @@ def candidate_count(top_k: int) -> int:
 class Reranker:
     """Scores the relevance of passages to a query with a model."""
 
-    def __init__(self, plan: ModelPlan, clients: Clients, *, most: int) -> None:
+    def __init__(self, plan: ModelPlan, clients: Clients, *, max_passages: int) -> None:
         """Create the model's client.
 
         Args:
-            most: largest number of passages in one call; `max_tokens` is derived from it unless the suite sets it.
+            max_passages: maximum number of passages in one call; if the suite does not set `max_tokens`, it is derived
+                from this number.
 
         Raises:
             ModelConfigError: a required package is not installed.
         """
         if "max_tokens" not in plan.written:
-            plan = replace(plan, settings={**plan.settings, "max_tokens": 1000 + 30 * most})
+            plan = replace(plan, settings={**plan.settings, "max_tokens": 1000 + 30 * max_passages})
         self._model = ChatModel(plan, clients, schema=_SCORES_SCHEMA)
 
     async def scores(self, query: str, texts: Sequence[str]) -> list[float] | None:

@@ -118,7 +118,7 @@ def suite_embedder(suite: Suite, environ: Mapping[str, str], clients: Clients) -
     name, model = _common_value(suite, "embedding_model")
     sized, dimensions = _common_value(suite, "embedding_dimensions")
     where = f"tools.{sized or name or '*'}"
-    return Embedder(resolve_embedding(suite.agent, environ, model=model, dimensions=dimensions, where=where), clients)
+    return Embedder(resolve_embedding(suite.agent, environ, model=model, dimensions=dimensions, path=where), clients)
 
 
 def _common_value(suite: Suite, field: str) -> tuple[str | None, Any]:

@@ -89,12 +89,12 @@ def split_sections(text: str, domain: Domain = "none", depth: int | None = None)
     return tuple(_finish_sections(found))
 
 
-def _finish_sections(found: list[_OpenSection]) -> Iterator[Section]:
+def _finish_sections(sections: list[_OpenSection]) -> Iterator[Section]:
     """Yield the finished sections; the text before the first heading is a section only if it is not blank."""
-    first = 0 if "".join(found[0].lines).strip() else 1
+    first = 0 if "".join(sections[0].lines).strip() else 1
     paths: dict[int, tuple[str, ...]] = {}
     numbers: dict[int, str] = {}
-    for entry in found[first:]:
+    for entry in sections[first:]:
         above = paths[entry.parent] if entry.parent is not None else ()
         heading = entry.heading
         number = heading.number
@@ -263,11 +263,11 @@ def make_document(source: str, text: str, rules: ChunkRules) -> Document:
     return Document(source, text, found, tuple(make(source, text, found, rules)))
 
 
-def _chunks_by_structure(source: str, text: str, found: Sequence[Section], rules: ChunkRules) -> Iterator[Chunk]:
+def _chunks_by_structure(source: str, text: str, sections: Sequence[Section], rules: ChunkRules) -> Iterator[Chunk]:
     used: dict[str, int] = {}
-    for index, section in enumerate(found):
+    for index, section in enumerate(sections):
         shown = _path_text((*section.path, section.label) if section.label else (), rules.most_tokens // 4)
-        if not section.text and _is_in_subsection_chunk(index, found, rules):
+        if not section.text and _is_in_subsection_chunk(index, sections, rules):
             continue
         name = _unique_name(f"{source}#{_anchor(section)}", used)
         numbers = (section.number,) if section.number and section.kind in _CITED else ()
@@ -286,36 +286,38 @@ def _chunks_by_structure(source: str, text: str, found: Sequence[Section], rules
             )
 
 
-def _unique_name(name: str, used: dict[str, int]) -> str:
-    """Return a name that is not in `used`, and add it: the second `usage` becomes `usage-2`."""
+def _unique_name(name: str, used_names: dict[str, int]) -> str:
+    """Return a name that is not in `used_names`, and add it: the second `usage` becomes `usage-2`."""
     free = name
-    while free in used:
-        used[name] += 1
-        free = f"{name}-{used[name]}"
-    used[free] = 1
+    while free in used_names:
+        used_names[name] += 1
+        free = f"{name}-{used_names[name]}"
+    used_names[free] = 1
     return free
 
 
-def _is_in_subsection_chunk(index: int, found: Sequence[Section], rules: ChunkRules) -> bool:
+def _is_in_subsection_chunk(index: int, sections: Sequence[Section], rules: ChunkRules) -> bool:
     """Return whether the chunk of a subsection contains the heading of section `index`."""
-    below = found[index + 1] if index + 1 < len(found) else None
+    below = sections[index + 1] if index + 1 < len(sections) else None
     if below is None or below.parent != index:
         return False
-    label = found[index].label
+    label = sections[index].label
     shown = _path_text((*below.path, below.label), rules.most_tokens // 4)
     if below.path[-1] != label or len(below.path) + 1 > shown.count(" > ") + 1 or shown.startswith("… > "):
         return False
-    return bool(below.text) or _is_in_subsection_chunk(index + 1, found, rules)
+    return bool(below.text) or _is_in_subsection_chunk(index + 1, sections, rules)
 
 
-def _chunks_by_token(source: str, text: str, found: Sequence[Section], rules: ChunkRules) -> Iterator[Chunk]:
-    starts = [section.start for section in found]
+def _chunks_by_token(source: str, text: str, sections: Sequence[Section], rules: ChunkRules) -> Iterator[Chunk]:
+    starts = [section.start for section in sections]
     for place, (start, end) in enumerate(chunk_spans(text, size=rules.most_tokens, overlap=rules.overlap), start=1):
         around = [index for index, at in enumerate(starts) if at <= start][-1:]
         inside = [index for index, at in enumerate(starts) if start < at < end]
         held = (*around, *inside)
-        numbers = tuple(found[index].number for index in held if found[index].kind in _CITED and found[index].number)
-        title = found[held[0]].title if held else ""
+        numbers = tuple(
+            sections[index].number for index in held if sections[index].kind in _CITED and sections[index].number
+        )
+        title = sections[held[0]].title if held else ""
         yield Chunk(f"{source}#{place}", source, title, text[start:end], held, numbers)
 
 

@@ -210,7 +210,7 @@ class VectorSearch(Struct, frozen=True):
         with check_query(args) as query:
             row = await self.embedder.embed([query])
         found = await asyncio.to_thread(
-            self.index.search, row[0], most=self.entry.top_k, least=self.entry.min_similarity_score
+            self.index.search, row[0], max_hits=self.entry.top_k, min_score=self.entry.min_similarity_score
         )
         return search_result([_hit(self.passages[place], score) for place, score in found], max_bytes)
 
@@ -251,16 +251,16 @@ def _text_passages(file: SourceFile, text: str, entry: VectorstoreTool) -> Itera
         yield Passage(f"{file.name}#{number}", file.name, piece, piece, {})
 
 
-def _record_passages(file: SourceFile, text: str, entry: VectorstoreTool, alone: bool) -> Iterator[Passage]:
+def _record_passages(file: SourceFile, text: str, entry: VectorstoreTool, is_whole_source: bool) -> Iterator[Passage]:
     """Yield the records of a file as passages.
 
     Args:
-        alone: whether the file is the whole source, so that passages keep the ids of records.
+        is_whole_source: whether the file is the whole source, so that passages keep the ids of records.
     """
     for record in read_records(text, file.suffix, entry):
         further = fields_text(record.metadata)
         shown = f"{record.text}\n{further}" if further else record.text
-        name = record.id if alone else f"{file.name}#{record.id}"
+        name = record.id if is_whole_source else f"{file.name}#{record.id}"
         yield Passage(name, file.name, record.text, shown, record.metadata)
 
 

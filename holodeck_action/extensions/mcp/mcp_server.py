@@ -161,12 +161,12 @@ class McpServer:
             raise self._connection_error(connection)
         return connection, session
 
-    async def _run_with_limit(self, work: Coroutine[Any, Any, T], limit: float, what: str) -> T:
+    async def _run_with_limit(self, work: Coroutine[Any, Any, T], limit: float, action: str) -> T:
         """Run a coroutine with a time limit. At the limit it is abandoned, since its cancellation could hang.
 
         Raises:
             ServerError: the coroutine did not finish within `limit` seconds; the message says that the server did not
-                `what`.
+                `action`.
         """
         task = asyncio.create_task(work)
         self._calls.add(task)
@@ -176,7 +176,7 @@ class McpServer:
         finally:
             task.cancel()
         if not task.done():
-            raise ServerError(f"it did not {what} within {limit:g} s", "timeout")
+            raise ServerError(f"it did not {action} within {limit:g} s", "timeout")
         if task.cancelled():
             raise ServerError("it was stopped before it had answered because the run ended", "closed")
         return task.result()

@@ -231,7 +231,7 @@ def _check_url(entry: MCPTool) -> None:
             "http://HOST/PATH)"
         )
     for name, value in (entry.headers or {}).items():
-        check_header(name, value, reserved=_RESERVED_HEADERS, where=f"{where}.headers: ")
+        check_header(name, value, reserved=_RESERVED_HEADERS, prefix=f"{where}.headers: ")
 
 
 def _allowed_tools(entry: MCPTool) -> tuple[str, ...] | None:

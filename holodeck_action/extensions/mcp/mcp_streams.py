@@ -256,13 +256,13 @@ async def _forward_message(text: Foreign, received: MemoryObjectSendStream[Any],
     await received.send(SessionMessage(message))
 
 
-def _message_url(url: str, given: str) -> str:
+def _message_url(url: str, endpoint: str) -> str:
     """Return the absolute URL for messages to a server, which names it relative to its own URL.
 
     Raises:
         AgentError: the URL is on another server, which must not receive the headers.
     """
-    address = urljoin(url, given)
+    address = urljoin(url, endpoint)
     if urlsplit(address)[:2] != urlsplit(url)[:2]:
         raise AgentError("it redirects messages to another server, which must not receive its headers", "disconnected")
     return address

@@ -177,16 +177,16 @@ def _select_tools(server: McpServer, listing: Sequence[ListedTool]) -> list[List
     return [tool for name, tool in listed.items() if allowed is None or name in allowed]
 
 
-def _tool_definition(server: McpServer, listed: ListedTool, name: str) -> ToolDefinition:
+def _tool_definition(server: McpServer, tool: ListedTool, name: str) -> ToolDefinition:
     """Return the definition of a tool that the model receives.
 
     Raises:
         AgentError: the tool's input schema is invalid; the message suggests leaving the tool out.
     """
-    place = f"{server.plan.place}: the server's tool {quoted(server.redact(listed.name))}"
+    place = f"{server.plan.place}: the server's tool {quoted(server.redact(tool.name))}"
     try:
         schema: dict[str, Any] = make_storable(
-            PlainConverter(_MOST_SCHEMA_BYTES).convert(listed.input_schema, "its inputSchema")
+            PlainConverter(_MOST_SCHEMA_BYTES).convert(tool.input_schema, "its inputSchema")
         )
         if schema.setdefault("type", "object") != "object":
             raise ValueError("it must be of type object")
@@ -199,7 +199,7 @@ def _tool_definition(server: McpServer, listed: ListedTool, name: str) -> ToolDe
             "to leave the tool out, name the others in config.allowed_tools",
             "tool_unavailable",
         ) from None
-    description = listed.description or listed.title or listed.name
+    description = tool.description or tool.title or tool.name
     return ToolDefinition(name, make_storable(description)[:_MOST_SCHEMA_BYTES], schema)
 
 
@@ -213,22 +213,22 @@ _RECORD_ERROR_LIMIT = 500
 """Most characters of an error in the record."""
 
 
-def visible_names(found: Sequence[tuple[str, str]], taken: Collection[str]) -> list[str]:
+def visible_names(tools: Sequence[tuple[str, str]], used_names: Collection[str]) -> list[str]:
     """Return unique names under which the model calls tools: at most 64 letters, digits, `_` and `-`.
 
     Args:
-        taken: names of the suite's other tools.
+        used_names: names of the suite's other tools.
 
     Returns:
         For each tool its own name if that is unique, else `mcp__<server>__<tool>`. Characters that providers do not
         accept become `_`; a name that is too long is cut and ends in a digest.
     """
-    own = [_provider_name(name) for _, name in found]
+    own = [_provider_name(name) for _, name in tools]
     times = Counter(own)
-    used = {*taken, *(name for name in own if times[name] == 1)}
+    used = {*used_names, *(name for name in own if times[name] == 1)}
     names = []
-    for (server, tool), name in zip(found, own, strict=True):
-        if times[name] == 1 and name not in taken:
+    for (server, tool), name in zip(tools, own, strict=True):
+        if times[name] == 1 and name not in used_names:
             names.append(name)
             continue
         full = f"mcp__{server}__{tool}"

@@ -15,11 +15,13 @@ Evaluations = Mapping[tuple[str, int], Sequence[Evaluation]]
 _CONFIRMS = "trials that confirm a regression are not compared"
 
 
-def with_evaluations(record: Record, found: Evaluations) -> Record:
+def with_evaluations(record: Record, evaluations: Evaluations) -> Record:
     """Return a record with these evaluations; each replaces the one of the same name, or is added."""
 
     def change(case: CaseRecord) -> CaseRecord:
-        return replace(case, trials=tuple(_put(trial, found.get((case.id, trial.index), ())) for trial in case.trials))
+        return replace(
+            case, trials=tuple(_put(trial, evaluations.get((case.id, trial.index), ())) for trial in case.trials)
+        )
 
     return _map_cases(record, change)
 
@@ -62,10 +64,10 @@ def _skip(trial: TrialRecord, reason: str) -> TrialRecord:
     return replace(trial, turns=(*earlier, replace(last, evaluations=tuple(map(skip, last.evaluations)))))
 
 
-def _put(trial: TrialRecord, found: Sequence[Evaluation]) -> TrialRecord:
-    if not found:
+def _put(trial: TrialRecord, evaluations: Sequence[Evaluation]) -> TrialRecord:
+    if not evaluations:
         return trial
     *earlier, last = trial.turns
-    by_name = {each.evaluator_name: each for each in found}
+    by_name = {each.evaluator_name: each for each in evaluations}
     put = [by_name.pop(each.evaluator_name, each) for each in last.evaluations]
     return replace(trial, turns=(*earlier, replace(last, evaluations=(*put, *by_name.values()))))

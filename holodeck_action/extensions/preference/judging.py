@@ -88,8 +88,10 @@ def _judged_cases(ready: OpenSuite, head: Record) -> Iterator[tuple[CaseRecord, 
 class _Judging:
     """Judges the pairs of answers of a run; puts the evaluations into `found`."""
 
-    def __init__(self, ready: OpenSuite, base: Record, found: dict[tuple[str, int], Sequence[Evaluation]]) -> None:
-        self._ready, self._base, self.found = ready, base, found
+    def __init__(
+        self, ready: OpenSuite, base: Record, evaluations: dict[tuple[str, int], Sequence[Evaluation]]
+    ) -> None:
+        self._ready, self._base, self.found = ready, base, evaluations
         self._places = {name: place for place, name in enumerate(case_ids(base.cases))}
         self._slots = asyncio.Semaphore(ready.item.settings.concurrency)
         self._scorer = TurnScorer(
@@ -208,7 +210,7 @@ def _combine(orders: Sequence[JobResult[EvaluationResult]], before: str, answer:
 
 
 def _with_facts(
-    done: JobResult[EvaluationResult],
+    result: JobResult[EvaluationResult],
     value: int,
     texts: tuple[str, str],
     *,
@@ -216,7 +218,7 @@ def _with_facts(
     identical: bool = False,
 ) -> JobResult[EvaluationResult]:
     """Return the result with the data that statistics need in its metadata."""
-    assert done.result is not None
+    assert result.result is not None
     facts = {
         "value": value,
         "flipped": flipped,
@@ -224,7 +226,7 @@ def _with_facts(
         "lengths": [len(text) for text in texts],
         "base_digest": digest_of_text(texts[0]),
     }
-    return replace(done, result=with_result(done.result, metadata={**done.result.metadata, PREFERENCE: facts}))
+    return replace(result, result=with_result(result.result, metadata={**result.result.metadata, PREFERENCE: facts}))
 
 
 def _why_no_pair(case: CaseRecord, other: CaseRecord | None, trial: TrialRecord, base: Record) -> str | None:

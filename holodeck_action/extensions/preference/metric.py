@@ -69,14 +69,14 @@ class PreferenceMetric(AskingMetric):
         """Yield the two calls of an evaluation: each pair is judged in both orders."""
         yield JudgeCalls(self, 2)
 
-    async def grade(self, judge: JudgeModel, given: Mapping[str, Any]) -> EvaluationResult:
+    async def grade(self, judge: JudgeModel, inputs: Mapping[str, Any]) -> EvaluationResult:
         """Return 1 if `actual_output` is better than `other_response`, 0 if it is worse, 0.5 if neither is better."""
-        expected = given.get("expected_output")
+        expected = inputs.get("expected_output")
         texts = {
-            "Request": str(given["input"]),
+            "Request": str(inputs["input"]),
             **({} if expected is None else {"Expected answer": str(expected)}),
-            "First answer": str(given["actual_output"]),
-            "Second answer": str(given["other_response"]),
+            "First answer": str(inputs["actual_output"]),
+            "Second answer": str(inputs["other_response"]),
         }
         rubric = _RUBRIC if self.rubric is None else f"What makes an answer better: {self.rubric.strip()}"
         prompt = _QUESTION.format(

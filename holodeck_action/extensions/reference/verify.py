@@ -51,11 +51,11 @@ class _Score(Struct, frozen=True):
     numbers: Mapping[str, Any]
 
 
-def verify_scores(given: Sequence[GivenPath], caller: Caller) -> int:
+def verify_scores(paths: Sequence[GivenPath], caller: Caller) -> int:
     """Recompute every BLEU, ROUGE and METEOR score of records, and print each one that differs.
 
     Args:
-        given: results files, or folders that are searched for them recursively.
+        paths: results files, or folders that are searched for them recursively.
         caller: receives the differences, and a sentence for each record, on standard output.
 
     Returns:
@@ -66,7 +66,7 @@ def verify_scores(given: Sequence[GivenPath], caller: Caller) -> int:
         ConfigurationError: there is no record, a record is invalid, no record has text scores, or the libraries are not
             installed.
     """
-    files = [file for path in given for file in find_results(path, (PREVIOUS_FOLDER,))]
+    files = [file for path in paths for file in find_results(path, (PREVIOUS_FOLDER,))]
     records = [(file, read_record(file)) for file in files]
     if not any(_scores_of(turn) for _, record in records for _, turn in _named_turns(record)):
         shown = ", ".join(str(file) for file in files[:3]) + (", …" if len(files) > 3 else "")

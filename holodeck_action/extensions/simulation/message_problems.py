@@ -12,28 +12,28 @@ _WORD = re.compile(r"\w+")
 
 
 def message_problem(
-    message: str, *, given: Sequence[str], sent: Iterable[str], answers: Iterable[str], agent: str
+    message: str, *, instructions: Sequence[str], messages: Iterable[str], answers: Iterable[str], agent: str
 ) -> str:
     """Return why a message cannot be a user's next one, as a clause about it; empty if it can.
 
     Args:
         message: the message.
-        given: goal and persona.
-        sent: the user's earlier messages.
+        instructions: goal and persona.
+        messages: the user's earlier messages.
         answers: the agent's answers.
         agent: name of the agent.
     """
     words = _words(message)
     if not words:
         return "it is empty"
-    if any(_words(earlier) == words for earlier in sent):
+    if any(_words(earlier) == words for earlier in messages):
         return "it repeats an earlier message"
     names = "|".join(re.escape(name) for name in (*_AGENT_NAMES, agent) if name.strip())
     if re.search(rf"^\W*(?:{names})\W*:", message, re.IGNORECASE | re.MULTILINE):
         return "it speaks as the agent"
     if any(_words(answer) == words for answer in answers):
         return "it speaks as the agent, whose answer it repeats"
-    for title, text in zip(("goal", "persona"), given, strict=True):
+    for title, text in zip(("goal", "persona"), instructions, strict=True):
         quote = _shared_words(words, _words(text))
         if quote:
             return f'it quotes the {title} ("{quote}")'
@@ -44,9 +44,9 @@ def _words(text: str) -> list[str]:
     return _WORD.findall(text.casefold())
 
 
-def _shared_words(said: Sequence[str], text: Sequence[str]) -> str:
+def _shared_words(user_words: Sequence[str], text: Sequence[str]) -> str:
     """Return the first words in a row that both texts share, if they are too many; empty otherwise."""
     count = LONGEST_QUOTE + 1
     known = {tuple(text[at : at + count]) for at in range(len(text) - count + 1)}
-    runs = (tuple(said[at : at + count]) for at in range(len(said) - count + 1))
+    runs = (tuple(user_words[at : at + count]) for at in range(len(user_words) - count + 1))
     return " ".join(next((run for run in runs if run in known), ()))

@@ -55,20 +55,20 @@ def instructions(facts: Mapping[str, str]) -> str:
     return PROMPT.format(texts=fence_texts({TITLES[name]: text for name, text in facts.items()}))
 
 
-def question(said: Sequence[tuple[str, str]], problem: str) -> str:
+def question(exchanges: Sequence[tuple[str, str]], problem: str) -> str:
     """Return the request for the next message.
 
     Args:
-        said: the messages of user and agent in each turn so far.
+        exchanges: the messages of user and agent in each turn so far.
         problem: why the model's earlier answer to this request could not be used; empty if there is none.
     """
     from holodeck_action.metrics.judging.asking import fence_texts
 
     asked = FIRST
-    if said:
+    if exchanges:
         messages = [
             {"speaker": speaker, "text": text}
-            for user, agent in said
+            for user, agent in exchanges
             for speaker, text in (("person", user), ("assistant", agent))
         ]
         asked = NEXT.format(texts=fence_texts({"Conversation": json.dumps(messages, ensure_ascii=False, indent=1)}))

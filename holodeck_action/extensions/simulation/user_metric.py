@@ -57,9 +57,9 @@ class SimulatedUserMetric(GradingMetric):
         """True: the metric reads the messages of all turns."""
         return True
 
-    async def grade(self, judge: JudgeModel, given: Mapping[str, Any]) -> EvaluationResult:
+    async def grade(self, judge: JudgeModel, inputs: Mapping[str, Any]) -> EvaluationResult:
         """Return 1 if the user stayed in its role, otherwise 0."""
-        texts = {TITLES[name]: text for name, text in given["simulated_user"].items()}
-        texts["Conversation"] = messages_text(given["turns"])
+        texts = {TITLES[name]: text for name, text in inputs["simulated_user"].items()}
+        texts["Conversation"] = messages_text(inputs["turns"])
         found = await ask_verdict(judge, _QUESTION.format(texts=fence_texts(texts)), YesNo)
         return self.result(1.0 if found.verdict == "yes" else 0.0, found.reason, {"judge": judge.label})

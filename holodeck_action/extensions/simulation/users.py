@@ -69,7 +69,7 @@ def _simulate(case: Case) -> Simulate:
 
 
 def _plan_of(case: Case, environ: Mapping[str, str]) -> ModelPlan:
-    return resolve_model(_simulate(case).player, environ, where="simulate.model")
+    return resolve_model(_simulate(case).player, environ, path="simulate.model")
 
 
 async def _score(scorer: Scorer, answer: Answer) -> tuple[Evaluation, ...]:
@@ -218,13 +218,13 @@ class UserTurns:
             return str(error)
         return answer.model_copy(update={"message": self._wire.redact(answer.message)})
 
-    def _problem_of(self, answer: UserAnswer, said: Sequence[tuple[str, str]]) -> str:
+    def _problem_of(self, answer: UserAnswer, exchanges: Sequence[tuple[str, str]]) -> str:
         if answer.state != "goes_on":
-            return "" if said else "it ends the conversation before the first message"
+            return "" if exchanges else "it ends the conversation before the first message"
         return message_problem(
             answer.message,
-            given=(self._settings.wants, self._settings.character),
-            sent=[user for user, _ in said],
-            answers=[agent for _, agent in said],
+            instructions=(self._settings.wants, self._settings.character),
+            messages=[user for user, _ in exchanges],
+            answers=[agent for _, agent in exchanges],
             agent=self._agent,
         )

@@ -79,18 +79,20 @@ class Content:
                 return MASK
         return _shorten(value)
 
-    def _redact_value(self, value: Any, until: float) -> Any:
+    def _redact_value(self, value: Any, deadline: float) -> Any:
         if isinstance(value, str):
-            return self._redact_text(value, until)
+            return self._redact_text(value, deadline)
         if isinstance(value, list | tuple):
-            return [self._redact_value(item, until) for item in value]
+            return [self._redact_value(item, deadline) for item in value]
         if isinstance(value, dict):
-            return {self._redact_text(str(key), until): self._redact_value(item, until) for key, item in value.items()}
+            return {
+                self._redact_text(str(key), deadline): self._redact_value(item, deadline) for key, item in value.items()
+            }
         return value
 
-    def _redact_text(self, text: str, until: float) -> str:
+    def _redact_text(self, text: str, deadline: float) -> str:
         for pattern in self._patterns:
-            left = until - perf_counter()
+            left = deadline - perf_counter()
             if self.slow_pattern is not None or left <= 0:
                 self.slow_pattern = self.slow_pattern or pattern.pattern
                 return MASK

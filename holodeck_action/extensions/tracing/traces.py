@@ -127,18 +127,18 @@ def _exporters(block: Observability, environ: Mapping[str, str]) -> tuple[Consol
     )
 
 
-def _plan_otlp(given: OTLPExporter, environ: Mapping[str, str]) -> Otlp:
-    outside = "" if given.endpoint else _exporter_variable(environ, "ENDPOINT")
-    protocol = given.protocol
+def _plan_otlp(settings: OTLPExporter, environ: Mapping[str, str]) -> Otlp:
+    outside = "" if settings.endpoint else _exporter_variable(environ, "ENDPOINT")
+    protocol = settings.protocol
     if protocol is None:
         # The SDK has no default protocol. HoloDeck's default is gRPC, OpenTelemetry's is HTTP.
         said = _exporter_variable(environ, "PROTOCOL")
         grpc = said == "grpc" if said else not outside or outside.rstrip("/").endswith(":4317")
         protocol = "grpc" if grpc else "http"
-    if given.endpoint is None:
-        return Otlp(given, protocol, None, outside or _LOCAL[protocol])
+    if settings.endpoint is None:
+        return Otlp(settings, protocol, None, outside or _LOCAL[protocol])
     # HoloDeck's endpoint is a base address, whose scheme may be missing.
-    endpoint, insecure = given.endpoint.strip(), given.insecure
+    endpoint, insecure = settings.endpoint.strip(), settings.insecure
     if "://" not in endpoint:
         if insecure is None:
             said = _exporter_variable(environ, "INSECURE").lower()
@@ -149,7 +149,7 @@ def _plan_otlp(given: OTLPExporter, environ: Mapping[str, str]) -> Otlp:
     base, mark, query = endpoint.partition("?")
     if protocol == "http" and not base.rstrip("/").endswith(_PATH):
         endpoint = base.rstrip("/") + _PATH + mark + query
-    return Otlp(given, protocol, endpoint, endpoint)
+    return Otlp(settings, protocol, endpoint, endpoint)
 
 
 def _exporter_variable(environ: Mapping[str, str], name: str) -> str:

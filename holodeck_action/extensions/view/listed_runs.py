@@ -84,12 +84,12 @@ class Progress(Struct, frozen=True):
 
 
 def list_runs(
-    given: Sequence[GivenPath], caller: Caller, note: Callable[[str], None] = lambda sentence: None
+    paths: Sequence[GivenPath], caller: Caller, note: Callable[[str], None] = lambda sentence: None
 ) -> list[ListedRun]:
     """Return the runs in results files, folders and histories, newest first.
 
     Args:
-        given: results files, output folders, folders of output folders, or histories. If empty, the default output
+        paths: results files, output folders, folders of output folders, or histories. If empty, the default output
             folders in the caller's working folder are searched.
         caller: provides the working folder.
         note: called with a sentence for each line of a history that cannot be read.
@@ -98,9 +98,9 @@ def list_runs(
         ConfigurationError: a given path does not exist or contains no run.
     """
     runs: dict[str, ListedRun] = {}
-    for path in given or _default_folders(caller):
+    for path in paths or _default_folders(caller):
         found = list(_runs_at(path, caller, note))
-        if given and not found:
+        if paths and not found:
             raise ConfigurationError([f"{path}: holds no {RESULTS_FILE}; give the output folder of a run"])
         runs.update((run.key, run) for run in found)
     return sorted(runs.values(), key=lambda run: -run.changed)

@@ -45,11 +45,11 @@ _HEADERS = {
 _HTML, _JSON, _TEXT = "text/html; charset=utf-8", "application/json", "text/plain; charset=utf-8"
 
 
-def view_runs(given: Sequence[GivenPath], port: int, browser: bool, caller: Caller) -> int:
+def view_runs(paths: Sequence[GivenPath], port: int, browser: bool, caller: Caller) -> int:
     """Serve the pages of runs until the user interrupts the program.
 
     Args:
-        given: results files, folders of them, or histories; if empty, the last runs are served.
+        paths: results files, folders of them, or histories; if empty, the last runs are served.
         port: port to listen on; 0 to choose a free port.
         browser: whether to open a browser.
         caller: receives the URL on standard output.
@@ -57,7 +57,7 @@ def view_runs(given: Sequence[GivenPath], port: int, browser: bool, caller: Call
     Raises:
         ConfigurationError: a given path contains no run, or the port cannot be used.
     """
-    list_runs(given, caller, caller.note)
+    list_runs(paths, caller, caller.note)
     token = secrets.token_urlsafe(24)
     try:
         server = _Server((ADDRESS, port), _Handler)
@@ -65,7 +65,7 @@ def view_runs(given: Sequence[GivenPath], port: int, browser: bool, caller: Call
         raise ConfigurationError(
             [f"--port {port}: cannot be listened on: {error.strerror}; give another port"]
         ) from error
-    server.site = _Site(tuple(given), caller, token, server.server_address[1])
+    server.site = _Site(tuple(paths), caller, token, server.server_address[1])
     with server:
         address = f"http://{ADDRESS}:{server.site.port}/{token}/"
         caller.stdout.write(f"{address}\n")
@@ -207,24 +207,24 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Respond with headers and body."""
-        self._answer(whole=True)
+        self._answer(with_body=True)
 
     def do_HEAD(self) -> None:
         """Respond with headers only."""
-        self._answer(whole=False)
+        self._answer(with_body=False)
 
-    def _answer(self, *, whole: bool) -> None:
+    def _answer(self, *, with_body: bool) -> None:
         answer = self.server.site.answer(self.headers.get("Host", ""), self.path)
-        body = b"".join(answer.body) if whole else b""
+        body = b"".join(answer.body) if with_body else b""
         self.send_response(answer.status)
         for name, value in _HEADERS.items():
             self.send_header(name, value)
         self.send_header("Content-Security-Policy", f"{answer.policy}; frame-ancestors 'none'")
         self.send_header("Content-Type", answer.kind)
-        if whole:
+        if with_body:
             self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        if whole:
+        if with_body:
             self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:

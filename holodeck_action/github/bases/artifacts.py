@@ -91,7 +91,7 @@ class ArtifactResults:
         suite: WantedSuite,
         search: Search,
         problems: list[str],
-        unread: list[str],
+        unread_notes: list[str],
     ) -> None:
         """Search artifacts for results of a suite.
 
@@ -100,7 +100,7 @@ class ArtifactResults:
             suite: the suite to search for.
             search: collects the results.
             problems: collects sentences about unusable artifacts, which are always reported.
-            unread: collects sentences about artifacts that were not read, which are reported if no base is found.
+            unread_notes: collects sentences about artifacts that were not read, which are reported if no base is found.
         """
         refused: Counter[str] = Counter()
         downloads = 0
@@ -111,7 +111,7 @@ class ArtifactResults:
                 break
             if downloads == MOST_DOWNLOADS or not self._may_look_up(artifact):
                 looked = f"{MOST_DOWNLOADS} artifacts" if downloads == MOST_DOWNLOADS else f"{MOST_RUNS} runs"
-                unread.append(f"only the nearest {looked} were looked at")
+                unread_notes.append(f"only the nearest {looked} were looked at")
                 break
             reason = self._refusal(artifact)
             if reason:
@@ -122,7 +122,7 @@ class ArtifactResults:
             if found is not None:
                 fit = suite.fit(found.results.record, self._runs[artifact.run_id].workflow)
                 search.add(Candidate(found, artifact.sha, fit))
-        unread += (f"{count} skipped, of {reason}" for reason, count in refused.items())
+        unread_notes += (f"{count} skipped, of {reason}" for reason, count in refused.items())
 
     def _may_look_up(self, artifact: Artifact) -> bool:
         return not artifact.own or artifact.run_id in self._runs or len(self._runs) < MOST_RUNS

@@ -92,8 +92,8 @@ def _missing_files(entries: Sequence[TreeEntry], commit: str, known: Set[str], l
     return tuple(sizes)
 
 
-def _too_large(commit: str, most: int) -> str:
-    return f"the files of commit {commit[:12]} that the checkout lacks are larger than {most:,} bytes"
+def _too_large(commit: str, max_bytes: int) -> str:
+    return f"the files of commit {commit[:12]} that the checkout lacks are larger than {max_bytes:,} bytes"
 
 
 def _tree_objects(entries: Sequence[TreeEntry], root: str, commit: str) -> Iterator[tuple[str, bytes]]:
@@ -125,10 +125,10 @@ def _tree_objects(entries: Sequence[TreeEntry], root: str, commit: str) -> Itera
         raise ObjectsError(f"the list of files that GitHub gave for commit {commit[:12]} has files in no folder")
 
 
-def _object_name(kind: str, content: bytes, like: str) -> str:
+def _object_name(kind: str, content: bytes, sample: str) -> str:
     data = f"{kind} {len(content)}\0".encode() + content
     return (
-        hashlib.sha256(data) if len(like) == _SHA256_DIGITS else hashlib.sha1(data, usedforsecurity=False)
+        hashlib.sha256(data) if len(sample) == _SHA256_DIGITS else hashlib.sha1(data, usedforsecurity=False)
     ).hexdigest()
 
 

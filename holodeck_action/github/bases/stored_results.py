@@ -91,10 +91,10 @@ class Fit(Struct, frozen=True, order=True):
 _DIFFERENT = 2
 
 
-def _difference(mine: str, theirs: str) -> int:
-    if not mine or mine == theirs:
+def _difference(own: str, other: str) -> int:
+    if not own or own == other:
         return 0
-    return _DIFFERENT if theirs else 1
+    return _DIFFERENT if other else 1
 
 
 class Candidate(Struct, frozen=True):
@@ -143,10 +143,10 @@ class Ancestry(Struct, frozen=True):
     distances: Mapping[str, int]
 
     @classmethod
-    def of(cls, wanted: WantedCommit, line: tuple[str, ...]) -> Ancestry:
+    def of(cls, wanted_commit: WantedCommit, line: tuple[str, ...]) -> Ancestry:
         """Return the ancestry of a commit; `line` is the commit followed by its first-parent ancestors, the nearest
         first."""
-        return cls(wanted, {commit: distance for distance, commit in enumerate(line)})
+        return cls(wanted_commit, {commit: distance for distance, commit in enumerate(line)})
 
     @property
     def phrase(self) -> str:
@@ -177,11 +177,11 @@ class ResultsSource(Protocol):
 
 
 @contextmanager
-def explain_api_errors(what: str, permission: str) -> Iterator[None]:
+def explain_api_errors(noun: str, permission: str) -> Iterator[None]:
     """Convert an `ApiError` in the block to `NoResultsError`.
 
     Args:
-        what: noun that names what cannot be read, for the message.
+        noun: noun that names what cannot be read, for the message.
         permission: the line in `permissions:` that allows the calls, named if access was denied.
 
     Raises:
@@ -190,7 +190,7 @@ def explain_api_errors(what: str, permission: str) -> Iterator[None]:
     try:
         yield
     except ApiError as error:
-        raise NoResultsError(f"{what} cannot be read: {error.with_remedy(permission)}") from error
+        raise NoResultsError(f"{noun} cannot be read: {error.with_remedy(permission)}") from error
 
 
 def check_results(content: bytes, name: str, suite: WantedSuite, commit: str) -> BaseResults | None:

@@ -104,12 +104,12 @@ def _check_entry(entry: zipfile.ZipInfo) -> None:
         raise ZipError("has a file that is compressed in an unsupported way")
 
 
-def _read_entry(opened: zipfile.ZipFile, entry: zipfile.ZipInfo, most: int) -> bytes:
+def _read_entry(opened: zipfile.ZipFile, entry: zipfile.ZipInfo, max_bytes: int) -> bytes:
     content = bytearray()
     with opened.open(entry) as file:
         while piece := file.read(_BLOCK_BYTES):
             content += piece
-            if len(content) > most:
+            if len(content) > max_bytes:
                 raise ZipError(f"holds results of more than {MOST_UNPACKED:,} bytes")
             if len(content) > max(_SMALL_FILE_BYTES, MOST_RATIO * entry.compress_size):
                 raise ZipError(f"unpacks to more than {MOST_RATIO} times its size")

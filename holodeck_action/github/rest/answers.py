@@ -38,23 +38,23 @@ class TooSlowError(Exception):
     """The body did not arrive within its time limit."""
 
 
-def read_body(response: httpx2.Response, most: int, within_s: float) -> Foreign:
+def read_body(response: httpx2.Response, max_bytes: int, within_s: float) -> Foreign:
     """Return the decompressed body of a response.
 
     Args:
         response: the response, whose body is not read yet.
-        most: maximum number of bytes.
+        max_bytes: maximum number of bytes.
         within_s: time limit for the whole body in seconds; limits per read would allow endless slow bodies.
 
     Raises:
-        TooLargeError: the body is longer than `most` bytes.
+        TooLargeError: the body is longer than `max_bytes` bytes.
         TooSlowError: the body takes longer than `within_s`.
     """
     data = bytearray()
     end = time.monotonic() + within_s
     for piece in response.iter_bytes():
         data += piece
-        if len(data) > most:
+        if len(data) > max_bytes:
             raise TooLargeError
         if time.monotonic() > end:
             raise TooSlowError

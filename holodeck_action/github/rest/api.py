@@ -220,9 +220,9 @@ class Api:
         path = f"/actions/artifacts?per_page={PER_PAGE}&page={page:d}{named}"
         return self._one("GET", path, lambda data: objects.read_list(data, stored_objects.artifact, "artifacts"))
 
-    def download_artifact(self, artifact_id: int, most: int, into: BinaryIO) -> None:
-        """Write the zip file of an artifact, at most `most` bytes, to `into`."""
-        self._client.download(f"{self._root}/actions/artifacts/{artifact_id:d}/zip", most, into)
+    def download_artifact(self, artifact_id: int, max_bytes: int, output: BinaryIO) -> None:
+        """Write the zip file of an artifact, at most `max_bytes` bytes, to `output`."""
+        self._client.download(f"{self._root}/actions/artifacts/{artifact_id:d}/zip", max_bytes, output)
 
     def workflow_run(self, run_id: int) -> WorkflowRun:
         """Return a workflow run."""
@@ -274,13 +274,13 @@ class Api:
         path = f"/git/refs/{_part(f'heads/{name}')}"
         self._one("PATCH", path, _REFERENCE, {"sha": commit, "force": False})
 
-    def _one(self, method: str, path: str, read: Callable[[Any], _T], body: Mapping[str, Any] | None = None) -> _T:
-        return self._client.call(method, self._root + path, read, body=body)
+    def _one(self, method: str, path: str, parse: Callable[[Any], _T], body: Mapping[str, Any] | None = None) -> _T:
+        return self._client.call(method, self._root + path, parse, body=body)
 
     def _all(
-        self, path: str, read: Callable[[Any], _T], parameters: Mapping[str, Any] | None = None, key: str | None = None
+        self, path: str, parse: Callable[[Any], _T], parameters: Mapping[str, Any] | None = None, key: str | None = None
     ) -> tuple[_T, ...]:
-        return self._client.pages(self._root + path, parameters or {}, lambda data: objects.read_list(data, read, key))
+        return self._client.pages(self._root + path, parameters or {}, lambda data: objects.read_list(data, parse, key))
 
 
 def _part(text: str) -> str:

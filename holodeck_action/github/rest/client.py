@@ -151,21 +151,21 @@ class Client:
         self._github.close()
         self._connection.close()
 
-    def call(self, method: str, path: str, read: Callable[[Any], T], *, body: Mapping[str, Any] | None = None) -> T:
-        """Send one request, and return the value that `read` extracts from the response's JSON.
+    def call(self, method: str, path: str, parse: Callable[[Any], T], *, body: Mapping[str, Any] | None = None) -> T:
+        """Send one request, and return the value that `parse` extracts from the response's JSON.
 
         Args:
             method: GET, POST, PATCH or PUT.
             path: path below the API's URL, with quoted parts.
-            read: converts the JSON; raises `ShapeError` if it is not the expected object.
+            parse: converts the JSON; raises `ShapeError` if it is not the expected object.
             body: body to send as JSON; None to send no body.
 
         Raises:
             ApiError: the request failed.
         """
-        return self._send(_Request(method, path, path, body=body), read).value
+        return self._send(_Request(method, path, path, body=body), parse).value
 
-    def pages(self, path: str, parameters: Mapping[str, Any], read: Callable[[Any], Iterable[T]]) -> tuple[T, ...]:
+    def pages(self, path: str, parameters: Mapping[str, Any], parse: Callable[[Any], Iterable[T]]) -> tuple[T, ...]:
         """Return the entries of all pages of a list, without the duplicates that arise if entries move between pages.
 
         Pages are requested by number; links in responses are not followed.
@@ -176,7 +176,7 @@ class Client:
         found: dict[T, None] = {}
         for number in range(1, MOST_PAGES + 1):
             query = {**parameters, "per_page": self._github.per_page, "page": number}
-            answer = self._send(_Request("GET", path, path, query), read)
+            answer = self._send(_Request("GET", path, path, query), parse)
             page = dict.fromkeys(answer.value)
             if page and page.keys() <= found.keys() and answer.more:
                 raise self._unusable_error("GET", path, answer.status, "it repeats a page")
@@ -187,8 +187,8 @@ class Client:
             "GET", path, answer.status, f"it has more than {MOST_PAGES} pages of {PAGE_SIZE} entries"
         )
 
-    def query(self, text: str, variables: Mapping[str, Any], read: Callable[[Any], T]) -> T:
-        """Send a GraphQL query, and return the value that `read` extracts from its data.
+    def query(self, text: str, variables: Mapping[str, Any], parse: Callable[[Any], T]) -> T:
+        """Send a GraphQL query, and return the value that `parse` extracts from its data.
 
         The query must not be a mutation, since the request may be repeated.
 
@@ -199,7 +199,7 @@ class Client:
         body = {"query": text, "variables": variables}
 
         def checked(answer: Any) -> GraphqlRefusal | T:
-            return graphql_refusal(answer) or read(answer.get("data"))
+            return graphql_refusal(answer) or parse(answer.get("data"))
 
         answer = self._send(_Request("POST", urlsplit(url).path, url, body=body), checked)
         if isinstance(answer.value, GraphqlRefusal):
@@ -209,16 +209,16 @@ class Client:
             raise ApiError(sentence, answer.value.kind, answer.status)
         return answer.value
 
-    def download(self, path: str, most: int, into: BinaryIO) -> None:
+    def download(self, path: str, max_bytes: int, output: BinaryIO) -> None:
         """Download the file to which the API redirects.
 
         Args:
             path: path below the API's URL, with quoted parts.
-            most: maximum number of bytes.
-            into: file to write to, from its current position; after an error it may contain a part of the download.
+            max_bytes: maximum number of bytes.
+            output: file to write to, from its current position; after an error it may contain a part of the download.
 
         Raises:
-            ApiError: the file cannot be downloaded or is larger than `most` bytes.
+            ApiError: the file cannot be downloaded or is larger than `max_bytes` bytes.
         """
         from holodeck_action.github.rest.downloads import fetch
 
@@ -228,7 +228,9 @@ class Client:
         if not parts.hostname or parts.scheme not in ("https", self._origin[0]):
             raise self._unusable_error("GET", path, None, "it does not redirect to the URL of a file")
         # What it says is shown without the address, which is a key to the file.
-        fetch(address, self._request_label("GET", path), most, into, pause=self._pause, timeout_s=self._timeout_s)
+        fetch(
+            address, self._request_label("GET", path), max_bytes, output, pause=self._pause, timeout_s=self._timeout_s
+        )
 
     def _resolve_file_url(self, path: str) -> str:
         """Return the URL outside of the API to which `path` redirects, also after redirects of a renamed repository."""
@@ -250,23 +252,23 @@ class Client:
             return False
         return same and parts.path.startswith(self._prefix + prefix)
 
-    def _send(self, request: _Request, read: Callable[[Any], T]) -> _Answer[T]:
+    def _send(self, request: _Request, parse: Callable[[Any], T]) -> _Answer[T]:
         if request.body is not None:
             request = replace(request, body=_replace_surrogates(request.body))
         for _ in range(1 + _MOST_REDIRECTS):
             try:
-                return self._send_with_retries(request, read)
+                return self._send_with_retries(request, parse)
             except RedirectedError as redirected:
                 # A repository that was renamed. The parameters are part of the new address.
                 request = replace(request, address=self._redirect_url(request, redirected), parameters={})
         raise self._unusable_error(request.method, request.path, None, f"more than {_MOST_REDIRECTS} redirects")
 
-    def _send_with_retries(self, request: _Request, read: Callable[[Any], T]) -> _Answer[T]:
+    def _send_with_retries(self, request: _Request, parse: Callable[[Any], T]) -> _Answer[T]:
         """Send a request until there is a response, or until it must not be repeated."""
         attempts = _Attempts()
         while True:
             try:
-                return self._attempt(request, read, attempts)
+                return self._attempt(request, parse, attempts)
             except _FailedError as failed:
                 if failed.wait is None or attempts.repeats == MOST_REPEATS:
                     raise failed.error from None
@@ -279,7 +281,7 @@ class Client:
             attempts.repeats += 1
             self._pause(wait)
 
-    def _attempt(self, request: _Request, read: Callable[[Any], T], attempts: _Attempts) -> _Answer[T]:
+    def _attempt(self, request: _Request, parse: Callable[[Any], T], attempts: _Attempts) -> _Answer[T]:
         method, path = request.method, request.path
         if method != "GET" and (early := self._next_write - time.monotonic()) > 0:
             self._pause(early)
@@ -293,7 +295,7 @@ class Client:
                 # PyGithub calls its methods and asks nothing else of it.
                 cast("HTTPSRequestsConnectionClass", self._connection),
             )
-            return _Answer(status, read(parse_body(text)), bool(_NEXT_LINK.search(headers["link"])))
+            return _Answer(status, parse(parse_body(text)), bool(_NEXT_LINK.search(headers["link"])))
         except RefusedError as refused:
             raise self._refusal_error(method, path, refused, attempts) from None
         except ShapeError as error:

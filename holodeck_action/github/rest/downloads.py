@@ -25,22 +25,22 @@ class _TemporaryError(Exception):
 
 
 def fetch(
-    address: str, label: str, most: int, into: BinaryIO, *, pause: Callable[[float], None], timeout_s: float
+    address: str, label: str, max_bytes: int, output: BinaryIO, *, pause: Callable[[float], None], timeout_s: float
 ) -> None:
     """Download a file.
 
     Args:
         address: URL of the file; it grants access, so no message contains it.
         label: description of the file for messages.
-        most: maximum number of bytes.
-        into: file to write to, from its current position; after an error it may contain a part of the download.
+        max_bytes: maximum number of bytes.
+        output: file to write to, from its current position; after an error it may contain a part of the download.
         pause: waits for a number of seconds before another attempt.
         timeout_s: timeout in seconds for a connection, and for each read.
 
     Raises:
-        ApiError: the file cannot be downloaded or is larger than `most` bytes.
+        ApiError: the file cannot be downloaded or is larger than `max_bytes` bytes.
     """
-    start = into.tell()
+    start = output.tell()
     local = is_loopback(urlsplit(address).hostname or "")
     with httpx2.Client(
         headers={"accept-encoding": "identity"},
@@ -50,7 +50,7 @@ def fetch(
     ) as http:
         for attempt in range(1, _ATTEMPTS + 1):
             try:
-                _attempt(http, address, label, most, into)
+                _attempt(http, address, label, max_bytes, output)
             except httpx2.InvalidURL:
                 raise ApiError(f"{label} cannot be downloaded: its address is not a URL", "unavailable", None) from None
             except (httpx2.RequestError, _TemporaryError) as error:
@@ -59,12 +59,12 @@ def fetch(
                     raise ApiError(f"{label} cannot be downloaded: {reason}", "unavailable", None) from None
             else:
                 return
-            into.seek(start)
-            into.truncate()
+            output.seek(start)
+            output.truncate()
             pause(2.0**attempt)
 
 
-def _attempt(http: httpx2.Client, address: str, label: str, most: int, into: BinaryIO) -> None:
+def _attempt(http: httpx2.Client, address: str, label: str, max_bytes: int, output: BinaryIO) -> None:
     end = time.monotonic() + MOST_SECONDS
     size = 0
     with http.stream("GET", address) as response:
@@ -76,8 +76,8 @@ def _attempt(http: httpx2.Client, address: str, label: str, most: int, into: Bin
         # As it is stored: what is packed is unpacked where its size is watched.
         for piece in response.iter_raw():
             size += len(piece)
-            if size > most:
-                raise ApiError(f"{label} cannot be used: it is larger than {most:,} bytes", "invalid", None)
+            if size > max_bytes:
+                raise ApiError(f"{label} cannot be used: it is larger than {max_bytes:,} bytes", "invalid", None)
             if time.monotonic() > end:
                 raise _TemporaryError(f"it did not arrive within {MOST_SECONDS:.0f} seconds")
-            into.write(piece)
+            output.write(piece)

@@ -36,9 +36,9 @@ class ApiError(Exception):
         self.status = status
         self.accepted = accepted
 
-    def with_suffix(self, more: str) -> ApiError:
-        """Return the error with `more` appended to its message."""
-        return ApiError(f"{self}{more}", self.kind, self.status, accepted=self.accepted)
+    def with_suffix(self, suffix: str) -> ApiError:
+        """Return the error with `suffix` appended to its message."""
+        return ApiError(f"{self}{suffix}", self.kind, self.status, accepted=self.accepted)
 
     def with_remedy(self, permission: str) -> str:
         """Return the message, with a remedy if access was denied; `permission` is a line such as `contents: read`."""
@@ -178,12 +178,12 @@ def changed_file(data: Any) -> ChangedFile:
     return ChangedFile(path=required_field(data, "filename", str), patch=optional_field(data, "patch", str))
 
 
-def read_list(data: Any, read: Callable[[Any], _T], key: str | None = None) -> tuple[_T, ...]:
+def read_list(data: Any, parse: Callable[[Any], _T], key: str | None = None) -> tuple[_T, ...]:
     """Read a page of a list. If GitHub wraps the list in an object, `key` names the object's field, else it is None."""
     items = data if key is None else required_field(data, key, list)
     if not isinstance(items, list):
         raise ShapeError("it is not a list")
-    return tuple(read(item) for item in items)
+    return tuple(parse(item) for item in items)
 
 
 def ownerships(data: Any, ids: Sequence[str]) -> dict[str, Ownership]:

@@ -202,17 +202,18 @@ Store = Callable[[Call, dict[str, Any]], Awaitable[Answer]]
 class CacheKeys:
     """The link of the wire that sets each call's cache key. Two calls are equal if their keys are equal."""
 
-    def __init__(self, store: Store, redactor: Redactor, *, kept: bool) -> None:
+    def __init__(self, store: Store, redactor: Redactor, *, persistent: bool) -> None:
         """Create the link.
 
         Args:
             store: the next link.
             redactor: masks secrets.
-            kept: whether answers are stored under the key; if not, the key only identifies equal calls in progress.
+            persistent: whether answers are stored under the key; if not, the key only identifies equal calls in
+                progress.
         """
         self._store = store
         self._redactor = redactor
-        self._kept = kept
+        self._kept = persistent
 
     async def __call__(self, call: Call) -> Answer:
         """Set the key and pass the call on."""

@@ -169,11 +169,11 @@ class RecordedCalls:
             message = f"the answer cannot be recorded in {self.folder}: {reason}"
             raise WireError(message, "cassette_unwritable") from None
 
-    def requests(self, most: int) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield the location and request of up to `most` entries, in the order of their keys; invalid entries are
+    def requests(self, limit: int) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield the location and request of up to `limit` entries, in the order of their keys; invalid entries are
         skipped.
         """
-        for key in islice(self.documents.keys(), most):
+        for key in islice(self.documents.keys(), limit):
             try:
                 data = self.documents.read(key)
                 request = None if data is None else data.parse(parse_document).get("request")

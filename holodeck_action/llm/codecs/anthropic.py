@@ -86,7 +86,7 @@ class AnthropicMessages:
         return fields
 
     def build_request(
-        self, messages: Sequence[Message], settings: Mapping[str, Any], offered: Mapping[str, Any]
+        self, messages: Sequence[Message], settings: Mapping[str, Any], tool_fields: Mapping[str, Any]
     ) -> ProviderRequest:
         """Return the request (see `Codec.build_request`)."""
         instructions = instructions_of(messages)
@@ -95,8 +95,8 @@ class AnthropicMessages:
         if instructions is not None:
             body["system"] = [{"type": "text", "text": instructions}]
         body |= {"messages": list(_format_messages(messages)), "model": self._name}
-        body |= {name: offered[name] for name in ("tools", "tool_choice") if name in offered}
-        config = {"format": offered.get("format"), "effort": settings.get("effort")}
+        body |= {name: tool_fields[name] for name in ("tools", "tool_choice") if name in tool_fields}
+        config = {"format": tool_fields.get("format"), "effort": settings.get("effort")}
         if any(config.values()):
             body["output_config"] = {name: value for name, value in config.items() if value}
         if "thinking" in settings:
@@ -136,7 +136,7 @@ class AnthropicMessages:
             return replace(reply, refusal=words if isinstance(words, str) and words else reply.text)
         return reply
 
-    def fallback_request(self, sent: ProviderRequest, status: int, error: Any) -> ProviderRequest | None:
+    def fallback_request(self, request: ProviderRequest, status: int, error: Any) -> ProviderRequest | None:
         """Return the request that lets the service drop thoughts of another conversation; None if such thoughts are not
         the reason for the refusal.
         """
@@ -144,19 +144,19 @@ class AnthropicMessages:
         message = told.get("message") if isinstance(told, Mapping) else None
         if status != 400 or not isinstance(message, str) or _WRONG_CONVERSATION not in message:
             return None
-        return self._with_thought_dropping(sent)
+        return self._with_thought_dropping(request)
 
-    def _with_thought_dropping(self, out: ProviderRequest) -> ProviderRequest | None:
+    def _with_thought_dropping(self, request: ProviderRequest) -> ProviderRequest | None:
         """Return a request that allows the service to drop thoughts from another conversation; None if the model does
         not support this.
         """
-        thinking: Mapping[str, Any] = out.body.get("thinking", {})
+        thinking: Mapping[str, Any] = request.body.get("thinking", {})
         adaptive = "block_binding" not in thinking and thinking.get("type", "adaptive") == "adaptive"
         if not self.known.binds_thoughts or not adaptive:
             return None
-        betas = {*filter(None, out.headers.get("anthropic-beta", "").split(",")), _DROPPING_BETA}
-        body = {**out.body, "thinking": {"type": "adaptive", **thinking, "block_binding": _DROPPING_FIELDS}}
-        return ProviderRequest(body, {**out.headers, "anthropic-beta": ",".join(sorted(betas))})
+        betas = {*filter(None, request.headers.get("anthropic-beta", "").split(",")), _DROPPING_BETA}
+        body = {**request.body, "thinking": {"type": "adaptive", **thinking, "block_binding": _DROPPING_FIELDS}}
+        return ProviderRequest(body, {**request.headers, "anthropic-beta": ",".join(sorted(betas))})
 
     def _token_limit(self, settings: Mapping[str, Any]) -> tuple[int, bool]:
         """Return the maximum tokens of the answer, and whether it must be streamed."""
@@ -213,22 +213,22 @@ def _assistant_blocks(part: Text | Thought | ToolCall) -> Iterator[dict[str, Any
             yield {"thinking": part.content, "signature": part.signature, "type": "thinking"}
 
 
-def _parse_block(value: Any, where: str) -> Text | Thought | ToolCall:
-    block = require_mapping(value, where)
+def _parse_block(value: Any, path: str) -> Text | Thought | ToolCall:
+    block = require_mapping(value, path)
     match block.get("type"):
         case "text":
-            return Text(require_text(block, "text", where))
+            return Text(require_text(block, "text", path))
         case "thinking":
             signature = block.get("signature")
-            return Thought(require_text(block, "thinking", where), signature=signature if signature else None)
+            return Thought(require_text(block, "thinking", path), signature=signature if signature else None)
         case "redacted_thinking":
-            return Thought("", _HIDDEN, require_text(block, "data", where))
+            return Thought("", _HIDDEN, require_text(block, "data", path))
         case "tool_use":
             args = block.get("input")
             if not isinstance(args, dict | str):
-                raise BrokenAnswerError(f"missing or wrong: {where}.input")
-            return ToolCall(require_text(block, "id", where), require_text(block, "name", where), args)
-    raise BrokenAnswerError(f"missing or wrong: {where}.type")
+                raise BrokenAnswerError(f"missing or wrong: {path}.input")
+            return ToolCall(require_text(block, "id", path), require_text(block, "name", path), args)
+    raise BrokenAnswerError(f"missing or wrong: {path}.type")
 
 
 def _has_dropped_thoughts(answer: Mapping[str, Any]) -> bool:

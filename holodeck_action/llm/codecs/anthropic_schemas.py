@@ -102,30 +102,30 @@ def _convert(given: Any) -> Schema:
     return converted
 
 
-def _convert_contents(kind: Any, rest: Schema, converted: Schema) -> None:
-    """Convert the keywords that apply to the type `kind`, moving them from `rest` to `converted`."""
+def _convert_contents(kind: Any, schema: Schema, converted: Schema) -> None:
+    """Convert the keywords that apply to the type `kind`, moving them from `schema` to `converted`."""
     match kind:
         case "object":
-            converted["properties"] = {name: _convert(each) for name, each in rest.pop("properties", {}).items()}
-            rest.pop("additionalProperties", None)
+            converted["properties"] = {name: _convert(each) for name, each in schema.pop("properties", {}).items()}
+            schema.pop("additionalProperties", None)
             converted["additionalProperties"] = False
-            if (required := rest.pop("required", None)) is not None:
+            if (required := schema.pop("required", None)) is not None:
                 converted["required"] = required
         case "string":
-            if rest.get("format") in _FORMATS:
-                converted["format"] = rest.pop("format")
-            elif not rest.get("format"):
-                rest.pop("format", None)
+            if schema.get("format") in _FORMATS:
+                converted["format"] = schema.pop("format")
+            elif not schema.get("format"):
+                schema.pop("format", None)
             else:
                 # Moved to the end, so that the description lists it last.
-                rest["format"] = rest.pop("format")
+                schema["format"] = schema.pop("format")
         case "array":
-            if (items := rest.pop("items", None)) is not None:
+            if (items := schema.pop("items", None)) is not None:
                 converted["items"] = _convert(items)
-            if (least := rest.pop("minItems", None)) in (0, 1) and least is not None:
+            if (least := schema.pop("minItems", None)) in (0, 1) and least is not None:
                 converted["minItems"] = least
             elif least is not None:
-                rest["minItems"] = least
+                schema["minItems"] = least
         case "boolean" | "integer" | "number" | "null" | None:
             pass
         case _:
@@ -155,12 +155,12 @@ def _is_recursive(schema: Schema) -> bool:
     parts: dict[str, Any] = {"#": whole, **held}
     done: set[str] = set()
 
-    def is_cyclic(name: str, above: frozenset[str]) -> bool:
-        if name in above:
+    def is_cyclic(name: str, enclosing: frozenset[str]) -> bool:
+        if name in enclosing:
             return True
         if name in done or name not in parts:
             return False
-        found = any(is_cyclic(inner, above | {name}) for inner in references(parts[name]))
+        found = any(is_cyclic(inner, enclosing | {name}) for inner in references(parts[name]))
         done.add(name)
         return found
 

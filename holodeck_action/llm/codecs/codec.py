@@ -40,7 +40,7 @@ class Codec(Protocol):
         ...
 
     def build_request(
-        self, messages: Sequence[Message], settings: Mapping[str, Any], offered: Mapping[str, Any]
+        self, messages: Sequence[Message], settings: Mapping[str, Any], tool_fields: Mapping[str, Any]
     ) -> ProviderRequest:
         """Return the request for the next message.
 
@@ -48,7 +48,7 @@ class Codec(Protocol):
             messages: the conversation.
             settings: any of `temperature`, `top_p`, `max_tokens`, `presence_penalty`, `frequency_penalty`, `effort`,
                 `thinking`, `betas` and `top_logprobs`; the fields of `extra_body` are copied to the body.
-            offered: the fields returned by `offer`.
+            tool_fields: the fields returned by `offer`.
         """
         ...
 
@@ -63,11 +63,11 @@ class Codec(Protocol):
         """
         ...
 
-    def fallback_request(self, sent: ProviderRequest, status: int, error: Any) -> ProviderRequest | None:
+    def fallback_request(self, request: ProviderRequest, status: int, error: Any) -> ProviderRequest | None:
         """Return the request to send once instead of a refused request; None if there is no alternative.
 
         Args:
-            sent: the refused request.
+            request: the refused request.
             status: the HTTP status of the refusal.
             error: the body of the refusal as a JSON value.
         """
@@ -99,7 +99,7 @@ def arguments_text(call: ToolCall) -> str:
         return json.dumps(value, separators=(",", ":"))
 
 
-def require_text(holder: Mapping[str, Any], key: str, where: str) -> str:
+def require_text(holder: Mapping[str, Any], key: str, path: str) -> str:
     """Return a field of an answer that must be a string.
 
     Raises:
@@ -107,16 +107,16 @@ def require_text(holder: Mapping[str, Any], key: str, where: str) -> str:
     """
     value = holder.get(key)
     if not isinstance(value, str):
-        raise BrokenAnswerError(f"missing or wrong: {where}.{key}" if where else f"missing or wrong: {key}")
+        raise BrokenAnswerError(f"missing or wrong: {path}.{key}" if path else f"missing or wrong: {key}")
     return value
 
 
-def require_mapping(value: Any, where: str) -> Mapping[str, Any]:
+def require_mapping(value: Any, path: str) -> Mapping[str, Any]:
     """Return a part of an answer that must be an object.
 
     Raises:
         BrokenAnswerError: the part is not an object.
     """
     if not isinstance(value, Mapping):
-        raise BrokenAnswerError(f"missing or wrong: {where}")
+        raise BrokenAnswerError(f"missing or wrong: {path}")
     return value

@@ -77,19 +77,19 @@ class OpenAIChat:
         return fields
 
     def build_request(
-        self, messages: Sequence[Message], settings: Mapping[str, Any], offered: Mapping[str, Any]
+        self, messages: Sequence[Message], settings: Mapping[str, Any], tool_fields: Mapping[str, Any]
     ) -> ProviderRequest:
         """Return the request (see `Codec.build_request`)."""
         sent = {
             name: value for name, value in settings.items() if not (name in _SAMPLING and self._thinks_first(settings))
         }
         body: dict[str, Any] = {"model": self._name, "messages": self._messages(messages)}
-        body |= {name: offered[name] for name in ("tools", "tool_choice") if name in offered}
+        body |= {name: tool_fields[name] for name in ("tools", "tool_choice") if name in tool_fields}
         body["stream"] = False
         if "max_tokens" in sent:
             body[self._limit] = sent["max_tokens"]
-        if "response_format" in offered:
-            body["response_format"] = offered["response_format"]
+        if "response_format" in tool_fields:
+            body["response_format"] = tool_fields["response_format"]
         if "effort" in sent:
             body["reasoning_effort"] = sent["effort"]
         for name in ("temperature", "top_p", "presence_penalty", "frequency_penalty"):
@@ -121,7 +121,7 @@ class OpenAIChat:
         declined = "" if reason == "refusal" else None
         return Reply(parts, model, finish, declined, tokens)
 
-    def fallback_request(self, sent: ProviderRequest, status: int, error: Any) -> ProviderRequest | None:
+    def fallback_request(self, request: ProviderRequest, status: int, error: Any) -> ProviderRequest | None:
         """Return None: refused requests have no fallback."""
         return None
 
@@ -274,13 +274,13 @@ def _parse_calls(message: Mapping[str, Any]) -> Iterator[ToolCall]:
         yield ToolCall(identity, name, args, call.get("extra_content") or None)
 
 
-def _parse_tokens(listed: Any) -> tuple[TokenProbability, ...] | None:
+def _parse_tokens(value: Any) -> tuple[TokenProbability, ...] | None:
     """Return the tokens of an answer with their log probabilities; None if the answer has no log probabilities.
 
     Raises:
         BrokenAnswerError: a token does not have the API's format.
     """
-    tokens = listed.get("content") if isinstance(listed, Mapping) else None
+    tokens = value.get("content") if isinstance(value, Mapping) else None
     if not tokens:
         return None
     try:

@@ -144,13 +144,13 @@ class Walk:
             self._walked[name] = walked, self._values - before
         return deepcopy(walked)
 
-    def _walk_definition(self, name: str, beside: Schema) -> Schema:
+    def _walk_definition(self, name: str, siblings: Schema) -> Schema:
         found = self.definitions.get(name)
         if found is None:
             found = resolve_pointer(self.schema, name)
         if found is None:
             raise SchemaError(f"it refers to {name}, which it does not contain")
-        node: Schema = {**({} if isinstance(found, bool) else deepcopy(found)), **beside}
+        node: Schema = {**({} if isinstance(found, bool) else deepcopy(found)), **siblings}
         if found is False:
             node["not"] = {}
         self._add_values(_count_values(node))

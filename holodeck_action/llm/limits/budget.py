@@ -155,8 +155,8 @@ class Budget:
             self.max_tokens is None or self._spent_tokens + reserved.tokens + amount.tokens <= self.max_tokens
         )
 
-    def _exceeds_usd(self, more: float) -> bool:
-        return self.max_cost_usd is not None and self._spent_usd + more > self.max_cost_usd + _SLACK_USD
+    def _exceeds_usd(self, amount: float) -> bool:
+        return self.max_cost_usd is not None and self._spent_usd + amount > self.max_cost_usd + _SLACK_USD
 
     def _add_reservation(self, amount: Amount) -> int:
         self._tickets += 1
@@ -346,5 +346,5 @@ def _total_tokens(tokens: Tokens) -> int:
     return (tokens.prompt or 0) + (tokens.completion or 0)
 
 
-def _add_times(amount: Amount, more: Amount, times: int) -> Amount:
-    return Amount(amount.tokens + times * more.tokens, amount.cost_usd + times * more.cost_usd)
+def _add_times(amount: Amount, further: Amount, times: int) -> Amount:
+    return Amount(amount.tokens + times * further.tokens, amount.cost_usd + times * further.cost_usd)

@@ -180,7 +180,7 @@ class LeasedLimit(AccountLimit):
         super()._wake()
         self._lease.owner.changed()
 
-    def _note_outcome(self, answer: Answer, started: float, busy: int, in_flight: int, first: bool) -> None:
+    def _note_outcome(self, answer: Answer, started: float, concurrent: int, in_flight: int, first: bool) -> None:
         took, waiting = self._monotonic() - started, self.waiting > 0
         if is_throttled(answer) or self._lease.paced:
             # The coordinator decides whether the worker keeps this slot; the slot is not reused before.

@@ -73,16 +73,16 @@ class Window:
     concurrently, up to a few, so that a rate limit delays calls without stopping them. Times are monotonic seconds.
     """
 
-    def __init__(self, most: int, start: int | None = None) -> None:
+    def __init__(self, limit: int, start: int | None = None) -> None:
         """Create the window.
 
         Args:
-            most: maximum of concurrent requests, at least 1.
+            limit: maximum of concurrent requests, at least 1.
             start: number of concurrent requests at the start, at least 1; None to start with the maximum.
         """
-        self._most = float(most)
-        self._size = float(most if start is None else min(start, most))
-        self._ceiling = float(most)
+        self._most = float(limit)
+        self._size = float(limit if start is None else min(start, limit))
+        self._ceiling = float(limit)
         self._wave = 0
         self._decreased = float("-inf")
         self._answered = 0
@@ -101,16 +101,16 @@ class Window:
         self._answered = 0
         self._ceiling = self._size = min(float(max(1, ceiling)), self._most)
 
-    def note_answer(self, started: float, now: float, busy: int, *, full: bool) -> None:
+    def note_answer(self, started: float, now: float, concurrent: int, *, full: bool) -> None:
         """Record a successful answer.
 
         Args:
             started: when the request was sent.
             now: when the answer arrived.
-            busy: maximum number of requests in progress at the same time as this one, including itself.
+            concurrent: maximum number of requests in progress at the same time as this one, including itself.
             full: whether more requests would have been sent if allowed.
         """
-        self._refusal_rate_at(busy).add(False)
+        self._refusal_rate_at(concurrent).add(False)
         self._ends.append(now)
         while self._ends[0] < started:
             self._ends.popleft()
@@ -125,22 +125,22 @@ class Window:
                 self._answered = 0
                 self._ceiling = self._size = min(self._ceiling + 1, self._most)
 
-    def note_refusal(self, started: float, now: float, busy: int, requested_s: float | None) -> None:
+    def note_refusal(self, started: float, now: float, concurrent: int, requested_s: float | None) -> None:
         """Record a refusal between successful answers.
 
         Args:
             started: when the request was sent.
             now: when the refusal arrived.
-            busy: see `note_answer`.
+            concurrent: see `note_answer`.
             requested_s: waiting time in seconds that the provider requests; None if the header is missing or
                 implausible.
         """
-        share = self._refusal_rate_at(busy)
+        share = self._refusal_rate_at(concurrent)
         share.add(True)
-        fewer = self._shares.get(busy.bit_length() - 1)
+        fewer = self._shares.get(concurrent.bit_length() - 1)
         if fewer is not None and fewer.count >= MIN_OUTCOMES and fewer.value > USEFUL_REDUCTION * share.value:
             return
-        if busy == 1 and share.count >= MIN_OUTCOMES and share.value > HIGH_REFUSAL_RATE:
+        if concurrent == 1 and share.count >= MIN_OUTCOMES and share.value > HIGH_REFUSAL_RATE:
             self._ceiling = self._most
             self._hold_until = now
             return
@@ -148,7 +148,7 @@ class Window:
             self._hold_until = max(self._hold_until, now + min(HOLD_FACTOR * requested_s, MAX_HOLD_S))
         if started >= self._decreased:
             self._decreased = now
-            self._wave = min(busy, self.size)
+            self._wave = min(concurrent, self.size)
             self._lower_ceiling(self._wave - 1)
         else:
             # Another refusal of the same wave lowers the ceiling by one, at most to half of the wave.
@@ -160,8 +160,8 @@ class Window:
         self._ceiling = float(max(least, int(ceiling)))
         self._size = min(self._size, max(least, self._ceiling * DECREASE))
 
-    def _refusal_rate_at(self, busy: int) -> _RefusalRate:
-        return self._shares.setdefault(busy.bit_length(), _RefusalRate())
+    def _refusal_rate_at(self, concurrent: int) -> _RefusalRate:
+        return self._shares.setdefault(concurrent.bit_length(), _RefusalRate())
 
 
 PATIENCE_FACTOR = 8.0
@@ -180,7 +180,7 @@ class AccountLimit:
         self,
         next_link: Link,
         label: str,
-        most: int,
+        max_concurrent: int,
         *,
         monotonic: Callable[[], float],
         pause: Callable[[float], Awaitable[None]],
@@ -194,7 +194,7 @@ class AccountLimit:
         Args:
             next_link: the link that sends requests.
             label: the account's name in messages.
-            most: maximum of concurrent requests, at least 1.
+            max_concurrent: maximum of concurrent requests, at least 1.
             monotonic: returns monotonic seconds.
             pause: waits for a number of seconds.
             now: returns the current time, for dates in Retry-After.
@@ -204,10 +204,10 @@ class AccountLimit:
         """
         self._next = next_link
         self._label = label
-        self._most = most
+        self._most = max_concurrent
         self._monotonic, self._pause, self._now = monotonic, pause, now
         self._min_patience_s = patience_s
-        self._window = Window(most)
+        self._window = Window(max_concurrent)
         self._pace = Pace(rate)
         self._paced: asyncio.TimerHandle | None = None
         self._breaker = CircuitBreaker(longest_wait_s)
@@ -331,14 +331,14 @@ class AccountLimit:
                 self._occupy()
                 turn.set_result(None)
 
-    def _note_outcome(self, answer: Answer, started: float, busy: int, in_flight: int, first: bool) -> None:
+    def _note_outcome(self, answer: Answer, started: float, concurrent: int, in_flight: int, first: bool) -> None:
         now = self._monotonic()
         if is_throttled(answer):
             requested_s = retry_after(answer, self._now())
             stated = stated_rate(answer, self._now())
             # Without successful answers refusals do not show the limit, unless their headers state it.
             if self._breaker.has_recent_answers or stated is not None:
-                self._note_refusal(started, now, busy, in_flight, requested_s, stated)
+                self._note_refusal(started, now, concurrent, in_flight, requested_s, stated)
             elif self._breaker.has_no_answers:
                 # The requests still in progress are those that the account accepted.
                 self._window.limit_to(len(self._begun) or self._most)
@@ -352,21 +352,29 @@ class AccountLimit:
             self._breaker.note_answer()
             self._update_usual_time(now - started)
             full = bool(self._queue) or self._taken >= self.window
-            self._window.note_answer(started, now, busy, full=full)
+            self._window.note_answer(started, now, concurrent, full=full)
             self._pace.note_answer(started, now, self._begun, first=first, full=bool(self._queue))
             self._wake()
 
     def _note_refusal(
-        self, started: float, now: float, busy: int, in_flight: int, requested_s: float | None, stated: float | None
+        self,
+        started: float,
+        now: float,
+        concurrent: int,
+        in_flight: int,
+        requested_s: float | None,
+        stated_rate: float | None,
     ) -> None:
         if self._pace.rate is None:
-            self._window.note_refusal(started, now, busy, requested_s)
-        if self._pace.note_refusal(started, now, self._begun, in_flight, stated):
+            self._window.note_refusal(started, now, concurrent, requested_s)
+        if self._pace.note_refusal(started, now, self._begun, in_flight, stated_rate):
             # The refusal was about the rate, not about concurrency.
             self._window.limit_to(self._most)
 
-    def _update_usual_time(self, took: float) -> None:
-        self._usual_s = took if self._usual_s is None else self._usual_s + ANSWER_TIME_WEIGHT * (took - self._usual_s)
+    def _update_usual_time(self, seconds: float) -> None:
+        self._usual_s = (
+            seconds if self._usual_s is None else self._usual_s + ANSWER_TIME_WEIGHT * (seconds - self._usual_s)
+        )
 
     async def _close_breaker(self) -> None:
         """While the circuit breaker is open, let trial calls be sent when their time has come; end all waiting calls if

@@ -139,7 +139,7 @@ class Pace:
         self._alone = now
 
     def note_refusal(
-        self, started: float, now: float, pending: Iterable[float], in_flight: int, stated: float | None = None
+        self, started: float, now: float, pending: Iterable[float], in_flight: int, stated_rate: float | None = None
     ) -> bool:
         """Record a refusal between successful answers.
 
@@ -148,7 +148,7 @@ class Pace:
             now: when the refusal arrived.
             pending: sending times of the requests in progress.
             in_flight: number of requests in progress when the refused one was sent, including itself.
-            stated: requests per second according to the headers of the refusal; None if the headers do not contain it.
+            stated_rate: requests per second according to the headers of the refusal; None if they do not contain it.
 
         Returns:
             Whether the refusal is attributed to the rate.
@@ -160,8 +160,8 @@ class Pace:
         # Pending requests sent clearly earlier were accepted: otherwise their refusal would be here.
         accepted = [*self._accepted, *(each for each in pending if each < started - (now - started))]
         accepted = [each for each in accepted if started - COUNTED_S < each <= started]
-        if stated is not None and (self._rate is None or self._untested) and now >= self._unrelated_until:
-            self._start_pace(accepted, now, stated)
+        if stated_rate is not None and (self._rate is None or self._untested) and now >= self._unrelated_until:
+            self._start_pace(accepted, now, stated_rate)
             return True
         if self._rate is None:
             if not (self._first and in_flight <= self._carried and self._row >= REFUSALS_IN_A_ROW and accepted):
@@ -195,16 +195,16 @@ class Pace:
         self._since = now
         self._good = self._bad = 0
 
-    def _start_pace(self, accepted: Sequence[float], now: float, stated: float | None = None) -> None:
-        """Limit the rate: to the number of requests accepted within `COUNTED_S`, or to `stated` with even spacing.
+    def _start_pace(self, accepted: Sequence[float], now: float, stated_rate: float | None = None) -> None:
+        """Limit the rate: to the number of requests accepted within `COUNTED_S`, or to `stated_rate` with even spacing.
 
         The next request is sent when `COUNTED_S` have passed since the first accepted one, which is safe for sliding
         windows and token buckets. The account may have counted requests after they were sent, later by at most the
         duration of its refusals.
         """
         self._untested = False
-        self._even = stated is not None
-        self._set_rate(len(accepted) / COUNTED_S if stated is None else stated, now)
+        self._even = stated_rate is not None
+        self._set_rate(len(accepted) / COUNTED_S if stated_rate is None else stated_rate, now)
         late = min(self._late, MAX_LATE_S)
         self._sent = deque(sorted(each + late for each in accepted))
         self._next = max(now, min(self._sent, default=now) + COUNTED_S)

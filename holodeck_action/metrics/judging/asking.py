@@ -40,12 +40,12 @@ Verdict = TypeVar("Verdict", bound=BaseModel)
 class GradingMetric(JudgedMetric, ScoringMetric):
     """A metric that asks a judge its own question: a subclass declares `PARAM_SPEC` and implements `grade`."""
 
-    async def grade(self, judge: JudgeModel, given: Mapping[str, Any]) -> EvaluationResult:
+    async def grade(self, judge: JudgeModel, inputs: Mapping[str, Any]) -> EvaluationResult:
         """Ask the judge, and return the result of the metric.
 
         Args:
             judge: the model to call.
-            given: inputs under the names of `PARAM_SPEC`.
+            inputs: inputs under the names of `PARAM_SPEC`.
 
         Raises:
             ModelCallError: there is no answer.
@@ -103,11 +103,11 @@ class AskingEvaluator(ModelJudgedEvaluator, MetricEvaluator[GradingMetric]):
         async with provide_judge(self._judge, self._plan) as judge:
             return await self._grade(judge, kwargs)
 
-    async def _grade(self, judge: JudgeModel, given: Mapping[str, Any]) -> EvaluationResult:
+    async def _grade(self, judge: JudgeModel, inputs: Mapping[str, Any]) -> EvaluationResult:
         from holodeck_action.llm.errors import ModelCallError
 
         try:
-            return await self.config.grade(judge, given)
+            return await self.config.grade(judge, inputs)
         except ModelCallError as error:
             context = {"cause": error.code, **error.context}
             raise EvaluationError(error.message, code="judge_failed", context=context) from error

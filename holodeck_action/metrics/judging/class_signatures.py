@@ -166,11 +166,14 @@ class LibrarySource(Struct, frozen=True):
                 if found is not None and isinstance(found[1], ast.ClassDef):
                     left += [(found[0], each) for each in found[1].bases]
 
-    def _parameters(self, module: str, given: ast.arguments) -> Iterator[Parameter]:
-        positional = [*given.posonlyargs, *given.args][1:]
-        defaults: list[ast.expr | None] = [None] * (len(positional) - len(given.defaults))
-        defaults += given.defaults[-len(positional) :] if positional else []
-        listed = [*zip(positional, defaults, strict=True), *zip(given.kwonlyargs, given.kw_defaults, strict=True)]
+    def _parameters(self, module: str, arguments: ast.arguments) -> Iterator[Parameter]:
+        positional = [*arguments.posonlyargs, *arguments.args][1:]
+        defaults: list[ast.expr | None] = [None] * (len(positional) - len(arguments.defaults))
+        defaults += arguments.defaults[-len(positional) :] if positional else []
+        listed = [
+            *zip(positional, defaults, strict=True),
+            *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
+        ]
         for argument, default in listed:
             value = default.value if isinstance(default, ast.Constant) else None
             kind = UNWRITABLE if argument.annotation is None else self._type(module, argument.annotation)

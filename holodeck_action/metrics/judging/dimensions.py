@@ -99,14 +99,14 @@ class DimensionMetric(AskingMetric):
         """The fields of the verdict on an empty answer, without the reason, for the current settings."""
         return self.EMPTY
 
-    async def grade(self, judge: JudgeModel, given: Mapping[str, Any]) -> EvaluationResult:
+    async def grade(self, judge: JudgeModel, inputs: Mapping[str, Any]) -> EvaluationResult:
         """Ask the judge one question; an empty answer scores 0 without a model call."""
-        answer = str(given["actual_output"])
+        answer = str(inputs["actual_output"])
         if not answer.strip():
             empty = self.verdict_type.model_validate({"reason": EMPTY_ANSWER, **self.empty_verdict})
             return self.result(0.0, EMPTY_ANSWER, empty.facts(), confidence=empty.confidence)
-        texts = {"Request": str(given["input"])} if "input" in given else {}
-        references = self._references(given)
+        texts = {"Request": str(inputs["input"])} if "input" in inputs else {}
+        references = self._references(inputs)
         texts |= {title: text for found in references.values() for title, text in found.items()}
         texts["Answer of the assistant"] = answer
         found = self.apply_settings(
@@ -117,18 +117,18 @@ class DimensionMetric(AskingMetric):
             more["references"] = list(references)
         return self.result(found.score, found.explanation(), more | found.facts(), confidence=found.confidence)
 
-    def apply_settings(self, found: DimensionVerdict) -> DimensionVerdict:
+    def apply_settings(self, verdict: DimensionVerdict) -> DimensionVerdict:
         """Return the judge's verdict after applying the metric's settings; by default unchanged."""
-        return found
+        return verdict
 
     def _question(self, references: Mapping[str, Mapping[str, str]], texts: str) -> str:
         return self.QUESTION.format(material=MATERIAL, texts=texts, confidence=CONFIDENCE)
 
-    def _references(self, given: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    def _references(self, inputs: Mapping[str, Any]) -> dict[str, dict[str, str]]:
         """Return the reference texts by title, for every optional parameter that is given and not empty."""
         found = {}
         for param, title in _TITLES.items():
-            value = given.get(param) if param in self.PARAM_SPEC.optional else None
+            value = inputs.get(param) if param in self.PARAM_SPEC.optional else None
             texts = [str(text) for text in (value if isinstance(value, list | tuple) else [value] if value else [])]
             numbered = {f"{title} {number}" if len(texts) > 1 else title: text for number, text in enumerate(texts, 1)}
             if numbered:

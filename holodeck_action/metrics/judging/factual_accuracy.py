@@ -60,11 +60,11 @@ class Claim(BaseModel):
     confidence: Share | None = None
     sources: list[Text] = []
 
-    def require_confidence(self, least: float) -> Self:
-        """Return the claim; it does not hold if its confidence is below `least` or unknown."""
-        if self.verdict == "no" or (self.confidence is not None and self.confidence >= least):
+    def require_confidence(self, minimum: float) -> Self:
+        """Return the claim; it does not hold if its confidence is below `minimum` or unknown."""
+        if self.verdict == "no" or (self.confidence is not None and self.confidence >= minimum):
             return self
-        why = "confidence unknown" if self.confidence is None else f"confidence below {least:g}"
+        why = "confidence unknown" if self.confidence is None else f"confidence below {minimum:g}"
         return self.model_copy(update={"verdict": "no", "reason": f"{self.reason} ({why})"})
 
     def data(self) -> dict[str, Any]:
@@ -98,9 +98,9 @@ class FactualAccuracyVerdict(DimensionVerdict):
             raise ValueError("hallucination_detected is true, but no claim and no citation has the verdict no")
         return self
 
-    def require_confidence(self, least: float) -> Self:
-        """Return the verdict; claims whose confidence is below `least` or unknown do not hold in it."""
-        return self.model_copy(update={"claims": [claim.require_confidence(least) for claim in self.claims]})
+    def require_confidence(self, minimum: float) -> Self:
+        """Return the verdict; claims whose confidence is below `minimum` or unknown do not hold in it."""
+        return self.model_copy(update={"claims": [claim.require_confidence(minimum) for claim in self.claims]})
 
     @property
     def score(self) -> float | None:
@@ -149,12 +149,12 @@ class FactualAccuracyMetric(DimensionMetric):
     min_confidence: UnitInterval | None = None
     """A claim does not hold if the confidence of the judge is lower or unknown. Example: `0.8`."""
 
-    def apply_settings(self, found: DimensionVerdict) -> DimensionVerdict:
+    def apply_settings(self, verdict: DimensionVerdict) -> DimensionVerdict:
         """Return the verdict after `min_confidence` is applied."""
         if self.min_confidence is None:
-            return found
-        assert isinstance(found, FactualAccuracyVerdict)
-        return found.require_confidence(self.min_confidence)
+            return verdict
+        assert isinstance(verdict, FactualAccuracyVerdict)
+        return verdict.require_confidence(self.min_confidence)
 
     def _question(self, references: Mapping[str, Mapping[str, str]], texts: str) -> str:
         basis = _BY_REFERENCE if references else _BY_KNOWLEDGE

@@ -79,5 +79,5 @@ class JudgeModelConfig(BaseModel):
         return judge_plan(
             LLMProvider(**{name: value for name, value in given.items() if value is not None}),
             environ,
-            where="model_config",
+            path="model_config",
         )

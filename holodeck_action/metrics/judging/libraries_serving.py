@@ -167,6 +167,6 @@ class RemoteJudge:
             waiting.set_result(message)
 
 
-def _parse_token(listed: Any) -> TokenProbability:
-    token, logprob, alternatives = listed
+def _parse_token(value: Any) -> TokenProbability:
+    token, logprob, alternatives = value
     return TokenProbability(token, logprob, tuple((other, each) for other, each in alternatives))

@@ -16,21 +16,21 @@ TRANSIENT = frozenset(("rate_limited", "overloaded", "server_error", "timeout", 
 
 @asynccontextmanager
 async def provide_judge(
-    given: JudgeModel | None, make_plan: Callable[[Mapping[str, str]], ModelPlan]
+    judge: JudgeModel | None, make_plan: Callable[[Mapping[str, str]], ModelPlan]
 ) -> AsyncIterator[JudgeModel]:
     """Provide the judge of an evaluation: the given one, or a new one with its own wire.
 
     A new wire does not retry, because the evaluator retries according to its `retry_config`.
 
     Args:
-        given: a judge whose wire the caller closes; None to create a judge.
+        judge: a judge whose wire the caller closes; None to create a judge.
         make_plan: called with the environment; returns the resolved model for a new judge.
 
     Raises:
         EvaluationError: the model's configuration is invalid (code `no_judge`).
     """
-    if given is not None:
-        yield given
+    if judge is not None:
+        yield judge
         return
     # Imported here, because it imports the HTTP library.
     from holodeck_action.llm.wire import Wire, WireSettings

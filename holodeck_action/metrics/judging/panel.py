@@ -122,7 +122,7 @@ class PanelEvaluator(BaseEvaluator):
         return self._result([outcome for outcome in found if isinstance(outcome, _JudgeResult)])
 
     async def _ask_judge(
-        self, candidates: Candidates, rounds: int, gate: asyncio.Semaphore, end: Deadline | None, given: dict[str, Any]
+        self, candidates: Candidates, rounds: int, gate: asyncio.Semaphore, end: Deadline | None, inputs: dict[str, Any]
     ) -> _JudgeResult | EvaluationError:
         """Ask a judge, then its fallbacks, until one gives a verdict; return an error that every judge would get."""
         async with gate:
@@ -131,7 +131,7 @@ class PanelEvaluator(BaseEvaluator):
                 limit = None if end is None else end.left() / (rounds * (len(candidates) - at))
                 with judge_span(judge.label, self.name, fallback=at > 0) as traced:
                     try:
-                        found = _read_verdict(judge, await _evaluate_by(judge, limit, given), failures)
+                        found = _read_verdict(judge, await _evaluate_by(judge, limit, inputs), failures)
                     except (EvaluationError, TimeoutError) as error:
                         traced.fail(_code_of(error))
                         if isinstance(error, EvaluationError) and affects_all_judges(error):
@@ -142,12 +142,12 @@ class PanelEvaluator(BaseEvaluator):
                         return found
             return _JudgeResult(JudgeVerdict(candidates[0].label, error=_error_of(failures)), None)
 
-    def _result(self, found: Sequence[_JudgeResult]) -> EvaluationResult:
-        verdicts = [each.verdict for each in found]
+    def _result(self, judge_results: Sequence[_JudgeResult]) -> EvaluationResult:
+        verdicts = [each.verdict for each in judge_results]
         given = [verdict for verdict in verdicts if verdict.has_verdict]
         if len(given) < self._min_successful:
             raise self._too_few_error(verdicts, len(given))
-        results = [each.result for each in found if each.result is not None]
+        results = [each.result for each in judge_results if each.result is not None]
         score, voted = combine(self._aggregation, given)
         threshold = results[0].threshold
         # With a threshold the score decides; the score of a majority vote agrees with the vote.
@@ -170,12 +170,12 @@ class PanelEvaluator(BaseEvaluator):
             result, reasoning=explain_vote(self._aggregation, result.passed, verdicts), metadata={"panel": panel}
         )
 
-    def _too_few_error(self, verdicts: Sequence[JudgeVerdict], given: int) -> EvaluationError:
+    def _too_few_error(self, verdicts: Sequence[JudgeVerdict], inputs: int) -> EvaluationError:
         silent = "; ".join(
             verdict.error["message"] for verdict in verdicts if verdict.error and not verdict.has_verdict
         )
         return EvaluationError(
-            f"{given} of {len(verdicts)} judges gave a verdict; {self._min_successful} are needed: {silent}",
+            f"{inputs} of {len(verdicts)} judges gave a verdict; {self._min_successful} are needed: {silent}",
             code="too_few_judges",
             context={"verdicts": [verdict.data() for verdict in verdicts]},
         )
@@ -227,14 +227,14 @@ def build_panel(
     return tuple(with_fallbacks())
 
 
-async def _evaluate_by(judge: PanelJudge, limit: float | None, given: dict[str, Any]) -> EvaluationResult:
+async def _evaluate_by(judge: PanelJudge, limit: float | None, inputs: dict[str, Any]) -> EvaluationResult:
     context = CALL.get(CallContext("judge", 0, None, Meter()))
     until = context.deadline if limit is None else Deadline(limit)
     token = CALL.set(structs.replace(context, sample=judge.sample, deadline=until))
     try:
         with stop_during_calls(until):
             async with TimeLimit(limit):
-                return await judge.evaluator.evaluate(**given)
+                return await judge.evaluator.evaluate(**inputs)
     except TimeoutError:
         # No number, because the share of the time differs from run to run.
         raise TimeoutError(f"{judge.label} gave no verdict before its share of the timeout ended") from None

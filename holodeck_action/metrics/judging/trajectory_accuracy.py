@@ -60,20 +60,20 @@ class TrajectoryAccuracyMetric(AskingMetric):
     model: Annotated[LLMProvider | None, Role.JUDGES] = None
     """The judge; `evaluations.model` when absent."""
 
-    async def grade(self, judge: JudgeModel, given: Mapping[str, Any]) -> EvaluationResult:
+    async def grade(self, judge: JudgeModel, inputs: Mapping[str, Any]) -> EvaluationResult:
         """Return 1 for a sound sequence of calls, 0.5 for a harmless flaw, otherwise 0.
 
         If `expected_trajectory` is given, the prompt contains it as an example of a good sequence.
         """
-        texts = {"Request": str(given["input"]), "Tool calls": _format_calls(given["tool_invocations"])}
-        expected: Sequence[ExpectedTool] | ToolExpectation | None = given.get("expected_trajectory")
+        texts = {"Request": str(inputs["input"]), "Tool calls": _format_calls(inputs["tool_invocations"])}
+        expected: Sequence[ExpectedTool] | ToolExpectation | None = inputs.get("expected_trajectory")
         if expected is not None:
             steps = expected.tools if isinstance(expected, ToolExpectation) else expected
             texts["Reference"] = "\n".join(map(format_entry, steps)) or "no call"
-        texts["Answer"] = str(given["actual_output"])
+        texts["Answer"] = str(inputs["actual_output"])
         prompt = _QUESTION.format(reference="" if expected is None else _REFERENCE, texts=fence_texts(texts))
         found = await ask_verdict(judge, prompt, Soundness)
-        facts = {"judge": judge.label, "calls": len(given["tool_invocations"])}
+        facts = {"judge": judge.label, "calls": len(inputs["tool_invocations"])}
         return self.result(_SCORES[found.verdict], found.reason, facts)
 
 

@@ -33,14 +33,14 @@ class VerdictError(ValueError):
 
 
 async def request_verdict(
-    judge: str, prompt: str, ask: Callable[[str], Awaitable[JudgeAnswer]], read: Callable[[str], R]
+    judge: str, prompt: str, send: Callable[[str], Awaitable[JudgeAnswer]], read: Callable[[str], R]
 ) -> tuple[JudgeAnswer, R]:
     """Ask for a verdict; an invalid answer is requested once more, with the reason.
 
     Args:
         judge: the judge's name, for the message.
         prompt: the question.
-        ask: called with a prompt; returns the judge's answer.
+        send: called with a prompt; returns the judge's answer.
         read: called with an answer's text; returns the parsed verdict, or raises VerdictError if it is invalid.
 
     Returns:
@@ -54,7 +54,7 @@ async def request_verdict(
     for _ in range(2):
         if wrong is not None:
             prompt = f"{prompt}\n\nAn earlier answer to this could not be used: {wrong}. {_ALONE}"
-        answer = await ask(prompt)
+        answer = await send(prompt)
         try:
             if answer.truncated:
                 raise VerdictError("it stops at the token limit; be brief")

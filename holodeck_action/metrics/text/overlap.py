@@ -20,21 +20,21 @@ def _ngrams(tokens: list[str], order: int) -> Iterable[Hashable]:
     return tokens if order == 1 else zip(*(tokens[start:] for start in range(order)), strict=False)
 
 
-def overlap(ours: list[str], theirs: list[str], order: int = 1) -> int:
+def overlap(candidate: list[str], reference: list[str], order: int = 1) -> int:
     """Return the size of the multiset intersection of the n-grams of length `order` of two token lists."""
-    distinct = set(_ngrams(ours, order))
-    shared = distinct.intersection(_ngrams(theirs, order))
-    if not shared or len(distinct) == len(ours) - order + 1:
+    distinct = set(_ngrams(candidate, order))
+    shared = distinct.intersection(_ngrams(reference, order))
+    if not shared or len(distinct) == len(candidate) - order + 1:
         return len(shared)
-    counts, limits = Counter(_ngrams(ours, order)), Counter(_ngrams(theirs, order))
+    counts, limits = Counter(_ngrams(candidate, order)), Counter(_ngrams(reference, order))
     return sum([min(counts[ngram], limits[ngram]) for ngram in shared])
 
 
-def f_measure(common: int, ours: int, theirs: int) -> float:
+def f_measure(common: int, candidate: int, reference: int) -> float:
     """Return the harmonic mean of precision `common / ours` and recall `common / theirs`; 0.0 if nothing is common."""
     if not common:
         return 0.0
-    precision, recall = common / ours, common / theirs
+    precision, recall = common / candidate, common / reference
     return 2 * precision * recall / (precision + recall)
 
 

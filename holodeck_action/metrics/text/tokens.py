@@ -52,8 +52,8 @@ class _Rule(NamedTuple):
     replacement: str
 
 
-def _rule(needed: str, pattern: str, replacement: str, engine: Any = re) -> _Rule:
-    return _Rule(tuple(needed.split(" ")), engine.compile(pattern).sub, replacement)
+def _rule(literal: str, pattern: str, replacement: str, engine: Any = re) -> _Rule:
+    return _Rule(tuple(literal.split(" ")), engine.compile(pattern).sub, replacement)
 
 
 # Listed explicitly, because `re` treats U+001C to U+001F as white space and NLTK's engine does not.

@@ -145,8 +145,8 @@ class CallTable:
         """Return the calls with exactly these argument names."""
         return self._argument_names.get(arguments, 0)
 
-    def calls_matching(self, argument: str, matcher: ArgumentMatcher, among: CallSet) -> CallSet:
-        """Return those calls in `among` whose value of `argument` the `matcher` accepts.
+    def calls_matching(self, argument: str, matcher: ArgumentMatcher, candidates: CallSet) -> CallSet:
+        """Return those calls in `candidates` whose value of `argument` the `matcher` accepts.
 
         Raises:
             PatternError: a pattern does not compile or takes too long; the message names the argument.
@@ -155,11 +155,11 @@ class CallTable:
         if column is None:
             column = self._columns[argument] = _Column(argument, self.calls)
         if matcher.kind == "literal":
-            return column.calls_equal_to(matcher.value) & among
-        key = (argument, matcher.kind, matcher.value, among)
+            return column.calls_equal_to(matcher.value) & candidates
+        key = (argument, matcher.kind, matcher.value, candidates)
         if key not in self._matched:
             try:
-                self._matched[key] = column.calls_accepted_by(matcher, self._patterns, among)
+                self._matched[key] = column.calls_accepted_by(matcher, self._patterns, candidates)
             except PatternError as error:
                 raise PatternError(f"argument {quote_name(argument)}: {error}", code=error.code) from None
         return self._matched[key]
@@ -189,12 +189,12 @@ class _Column:
         slots = self._buckets.get(_bucket_key(expected), ())
         return sum(self._masks[slot] for slot in slots if literal_equal(expected, self._values[slot].value))
 
-    def calls_accepted_by(self, matcher: ArgumentMatcher, patterns: TimedPatterns, among: CallSet) -> CallSet:
+    def calls_accepted_by(self, matcher: ArgumentMatcher, patterns: TimedPatterns, candidates: CallSet) -> CallSet:
         accepts = compile_matcher(matcher, patterns)
         accepted = 0
         for value, mask in zip(self._values, self._masks, strict=True):
-            if mask & among and accepts(value):
-                accepted |= mask & among
+            if mask & candidates and accepts(value):
+                accepted |= mask & candidates
         return accepted
 
 

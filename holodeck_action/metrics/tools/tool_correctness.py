@@ -169,7 +169,7 @@ def pair_calls(expected: Sequence[ExpectedTool], calls: Sequence[ToolInvocation]
         expected=sum(entry.count for entry in expected),
         made=len(calls),
         matched=found.total(),
-        missing=tuple(_repeat_text(format_entry(entry, once=True), number) for entry, number in lacking[:_LISTED]),
+        missing=tuple(_repeat_text(format_entry(entry, single=True), number) for entry, number in lacking[:_LISTED]),
         unexpected=tuple(format_call(calls[index]) for index in islice(bit_positions(free), _LISTED)),
         wrong_arguments=tuple(islice(wrong, _LISTED)),
     )
@@ -202,18 +202,18 @@ def _wrong_arguments(
             yield f"{format_text(call.name)}, call {partner + 1} of {len(table.calls)}: {join_first(wrong)}"
 
 
-def expected_calls(evaluator: str, given: Mapping[str, Any]) -> Sequence[ExpectedTool]:
+def expected_calls(evaluator: str, inputs: Mapping[str, Any]) -> Sequence[ExpectedTool]:
     """Return the expected calls from an evaluator's parameters: `expected_trajectory`, or else `expected_tools`.
 
     Args:
         evaluator: the evaluator's name, for the message.
-        given: the parameters.
+        inputs: the parameters.
 
     Raises:
         EvaluationError: neither parameter is given (code `missing_input`).
     """
     for param in (EvalParam.EXPECTED_TRAJECTORY, EvalParam.EXPECTED_TOOLS):
-        expected: Sequence[ExpectedTool] | ToolExpectation | None = given.get(param)
+        expected: Sequence[ExpectedTool] | ToolExpectation | None = inputs.get(param)
         if expected is not None:
             return expected.tools if isinstance(expected, ToolExpectation) else expected
     raise EvaluationError(

@@ -288,30 +288,30 @@ def _hash(text: str, length: int = _HASH) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:length]
 
 
-def _shrink_to_fit(whole: State) -> State:
+def _shrink_to_fit(state: State) -> State:
     """Return the state with as many of its parts as fit into the limit; a state that fits is unchanged."""
-    return next(some for some in _smaller_states(whole) if _fits(some))
+    return next(some for some in _smaller_states(state) if _fits(some))
 
 
 def _fits(state: State) -> bool:
     return len(to_json(state)) <= _MAX_JSON and len(_encode_line(state)) <= STATE_LIMIT
 
 
-def _smaller_states(whole: State) -> Iterator[State]:
-    yield whole
-    if whole.before is not None:
-        unnamed = tuple(replace(suite, failing=None) for suite in whole.before.suites)
-        yield replace(whole, before=replace(whole.before, suites=unnamed))
+def _smaller_states(state: State) -> Iterator[State]:
+    yield state
+    if state.before is not None:
+        unnamed = tuple(replace(suite, failing=None) for suite in state.before.suites)
+        yield replace(state, before=replace(state.before, suites=unnamed))
         yield replace(
-            whole,
-            before=replace(whole.before, suites=tuple(replace(suite, metrics=()) for suite in unnamed)),
+            state,
+            before=replace(state.before, suites=tuple(replace(suite, metrics=()) for suite in unnamed)),
         )
-        whole = replace(whole, before=None)
-        yield whole
-    unnamed = tuple(replace(suite, failing=None) for suite in whole.suites)
-    yield replace(whole, suites=unnamed)
-    yield replace(whole, suites=tuple(replace(suite, metrics=()) for suite in unnamed))
-    yield replace(whole, suites=())
+        state = replace(state, before=None)
+        yield state
+    unnamed = tuple(replace(suite, failing=None) for suite in state.suites)
+    yield replace(state, suites=unnamed)
+    yield replace(state, suites=tuple(replace(suite, metrics=()) for suite in unnamed))
+    yield replace(state, suites=())
 
 
 def _encode_line(state: State) -> str:

@@ -94,7 +94,7 @@ def _custom_summary(
     try:
         notices = first_notices([report])
         room = SizeLimit(CHECK.bytes, CHECK.bytes).without("\n\n".join([*notices, ""]))
-        return prepend_notices(notices, render_custom(template, report, room, rest=rest_text(context)))
+        return prepend_notices(notices, render_custom(template, report, room, footer=rest_text(context)))
     except TemplateError as error:
         note(f"{error}; the built-in report is used instead")
         return ""

@@ -64,29 +64,29 @@ class LinkContext(Struct, frozen=True):
             return None
         return f"[`{sha[:7]}`]({self.server}/{self.repository}/commit/{sha})"
 
-    def line(self, path: str, line: int, shown: str) -> str:
+    def line(self, path: str, line: int, text: str) -> str:
         """Return a link to a line of a file in the repository, or only its text if the commit is unknown.
 
         Args:
             path: path of the file in the repository.
             line: number of the line, from 1.
-            shown: trusted Markdown for the link's text.
+            text: trusted Markdown for the link's text.
         """
         if self.sha is None or not _COMMIT.fullmatch(self.sha):
-            return shown
-        return f"[{shown}]({line_url(f'{self.server}/{self.repository}', self.sha, path, line)})"
+            return text
+        return f"[{text}]({line_url(f'{self.server}/{self.repository}', self.sha, path, line)})"
 
-    def source(self, folder: str | None, mark: SourceMark, otherwise: str, shown: str | None = None) -> str:
+    def source(self, folder: str | None, mark: SourceMark, fallback: str, link_text: str | None = None) -> str:
         """Return a link to a position in a suite.
 
         Args:
             folder: folder of the suite in its repository; untrusted, since a fork writes the record.
             mark: the position.
-            otherwise: untrusted text for a position outside the repository.
-            shown: trusted Markdown for the link's text; None to show path and line.
+            fallback: untrusted text for a position outside the repository.
+            link_text: trusted Markdown for the link's text; None to show path and line.
         """
         path = repository_path(folder, mark)
         if path is None:
-            return shown or inline_code(otherwise, 100)
+            return link_text or inline_code(fallback, 100)
         text = f"{path}, {mark.in_sheet}" if mark.sheet else f"{path}:{mark.line}"
-        return self.line(path, mark.file_line, shown or inline_code(text, 100))
+        return self.line(path, mark.file_line, link_text or inline_code(text, 100))

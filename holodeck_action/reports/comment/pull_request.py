@@ -109,11 +109,11 @@ def _at_commit(context: LinkContext, now: State) -> LinkContext:
     return replace(context, sha=now.sha)
 
 
-def _assemble(head: str, body: Callable[[int], str], rest: str) -> str:
+def _assemble(head: str, body: Callable[[int], str], end: str) -> str:
     """Return the head followed by the body, cut to the size of a comment; the head is never cut. `body` is called with
     its limit in bytes."""
     text = head + body(COMMENT.bytes - len(head.encode()))
-    return text if COMMENT.holds(len(text), len(text.encode())) else cut(text, COMMENT, rest)
+    return text if COMMENT.holds(len(text), len(text.encode())) else cut(text, COMMENT, end)
 
 
 class _CommentText(Struct, frozen=True):
@@ -124,29 +124,29 @@ class _CommentText(Struct, frozen=True):
     template: CustomTemplate | None
     note: Callable[[str], None]
 
-    def render(self, reports: Sequence[Report], changes: Sequence[Change | None], room: int) -> str:
-        """Return the text about suites in at most `room` bytes: failed suites in detail, then a line for each passed
-        suite."""
+    def render(self, reports: Sequence[Report], changes: Sequence[Change | None], max_bytes: int) -> str:
+        """Return the text about suites, at most `max_bytes`: failed suites in detail, then a line per passed suite."""
         alone = len(reports) == 1 and reports[0].exit_code == self.exit_code
         if alone:
-            return self._suite_text(reports[0], changes[0], SizeLimit(room - 1, room - 1), alone=True) + "\n"
+            return self._suite_text(reports[0], changes[0], SizeLimit(max_bytes - 1, max_bytes - 1), alone=True) + "\n"
         whole = [(report, change) for report, change in zip(reports, changes, strict=True) if self._is_detailed(report)]
         green = [report for report in reports if not self._is_detailed(report)]
         told = [report for report in reports if report.outcome != "passed"][:_NAMED]
         parts = [self._overview(reports, told)]
         last = self._passed_lines(green)
-        room -= len(parts[0].encode()) + len(last.encode())
+        max_bytes -= len(parts[0].encode()) + len(last.encode())
         for left, (report, change) in zip(range(len(whole), 0, -1), whole, strict=True):
-            share = room // left - 1
+            share = max_bytes // left - 1
             if share < _MIN_SECTION:
                 parts.append(
                     f"\n_There is no room for {count_phrase(left, 'more suite')}: {rest_text(self.context)}._\n\n"
                 )
                 break
             parts.append(
-                self._suite_text(report, change, SizeLimit(share, share), alone=False, told=report in told) + "\n"
+                self._suite_text(report, change, SizeLimit(share, share), alone=False, in_overview=report in told)
+                + "\n"
             )
-            room -= len(parts[-1].encode())
+            max_bytes -= len(parts[-1].encode())
         return "".join([*parts, last])
 
     def _is_detailed(self, report: Report) -> bool:
@@ -161,7 +161,7 @@ class _CommentText(Struct, frozen=True):
         return f" ({details})" if details else ""
 
     def _suite_text(
-        self, report: Report, change: Change | None, limit: SizeLimit, *, alone: bool, told: bool = False
+        self, report: Report, change: Change | None, limit: SizeLimit, *, alone: bool, in_overview: bool = False
     ) -> str:
         """Return the section about a suite.
 
@@ -170,7 +170,7 @@ class _CommentText(Struct, frozen=True):
             change: the changes since the previous comment.
             limit: maximum size.
             alone: whether no other suite is in the comment.
-            told: whether the overview has the suite's headline.
+            in_overview: whether the overview has the suite's headline.
         """
         if self.template is not None:
             commit = self.context.commit(self.context.sha) if alone else None
@@ -179,7 +179,7 @@ class _CommentText(Struct, frozen=True):
             room = limit.without(head + "\n\n".join([*notices, ""]))
             try:
                 return prepend_notices(
-                    notices, head + render_custom(self.template, report, room, rest=rest_text(self.context))
+                    notices, head + render_custom(self.template, report, room, footer=rest_text(self.context))
                 )
             except TemplateError as error:
                 self.note(f"{error}; the built-in report is used instead")
@@ -189,7 +189,7 @@ class _CommentText(Struct, frozen=True):
             "alone": alone,
             "subject": " · ".join(dict.fromkeys(prose(name, 80) for name in names if name)),
             "change": change,
-            "told": told,
+            "told": in_overview,
             "commit": self.context.commit(self.context.sha) if alone else None,
             "run": self.context.more if alone and self.context.run_url else None,
             "linked": lambda source, shown=None: self._linked_place(report, source, shown),
@@ -201,7 +201,7 @@ class _CommentText(Struct, frozen=True):
 
         return _BLANK.sub("\n\n", fit(render, limit, rest_text(self.context)))
 
-    def _overview(self, reports: Sequence[Report], told: Sequence[Report]) -> str:
+    def _overview(self, reports: Sequence[Report], with_headline: Sequence[Report]) -> str:
         """Return the overview of all suites' verdicts, with the headlines of some of them."""
         subject = f"{prose(self.context.comment_id, 80)} · " if self.context.comment_id else ""
         red = [report for report in reports if report.outcome != "passed"]
@@ -215,9 +215,9 @@ class _CommentText(Struct, frozen=True):
             if worst_exit_code(report.exit_code for report in reports) != self.exit_code:
                 lines[-1] += f" · the run and its suites ended differently; see the log of {self.context.run}"
             lines[-1] += "".join(
-                f"{': ' if len(red) == 1 else '<br>'}{self._suite_headline_text(report)}" for report in told
+                f"{': ' if len(red) == 1 else '<br>'}{self._suite_headline_text(report)}" for report in with_headline
             )
-            lines[-1] += f"<br>and {len(red) - len(told)} more" if len(red) > len(told) else ""
+            lines[-1] += f"<br>and {len(red) - len(with_headline)} more" if len(red) > len(with_headline) else ""
         lines[-1] += "".join(f"<br>{notice}" for notice in first_notices(reports, PULL_REQUEST))
         return "\n".join(lines) + "\n\n"
 
@@ -237,8 +237,8 @@ class _CommentText(Struct, frozen=True):
             lines.append(f"- … and {len(reports) - _PASSED_SHOWN} more that passed")
         return "\n".join([*lines, *_footer_lines(self.context, self.context.commit(self.context.sha))]) + "\n"
 
-    def _linked_place(self, report: Report, source: Fields, shown: str | None) -> str:
+    def _linked_place(self, report: Report, source: Fields, text: str | None) -> str:
         """Return a position as a link to its line, or as plain text if no link is possible."""
         return self.context.source(
-            report.provenance.folder, mark_of(source), text_of(place(source, report.folder)), shown
+            report.provenance.folder, mark_of(source), text_of(place(source, report.folder)), text
         )

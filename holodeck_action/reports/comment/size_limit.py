@@ -52,13 +52,13 @@ _HTML_BLOCK = re.compile(
 _DETAILS = re.compile(r"<(/?)details\b", re.IGNORECASE)
 
 
-def fit(render: Callable[[Detail], Iterable[str]], limit: SizeLimit, rest: str, listed: int = 0) -> str:
+def fit(render: Callable[[Detail], Iterable[str]], limit: SizeLimit, footer: str, listed: int = 0) -> str:
     """Return the most detailed rendering that fits; if none fits, the least detailed one, cut.
 
     Args:
         render: yields the text in pieces for a level of detail; iteration stops once the limit is exceeded.
         limit: size limits of the text.
-        rest: trusted Markdown about the location of the whole report; appended to a cut text.
+        footer: trusted Markdown about the location of the whole report; appended to a cut text.
         listed: number of rows that only the most detailed level has.
     """
     text = ""
@@ -67,7 +67,7 @@ def fit(render: Callable[[Detail], Iterable[str]], limit: SizeLimit, rest: str, 
         text, whole = gather(render(detail), limit)
         if whole:
             return text
-    return cut(text, limit, rest)
+    return cut(text, limit, footer)
 
 
 def gather(pieces: Iterable[str], limit: SizeLimit) -> tuple[str, bool]:
@@ -87,15 +87,15 @@ def gather(pieces: Iterable[str], limit: SizeLimit) -> tuple[str, bool]:
     return "".join(gathered), True
 
 
-def cut(text: str, limit: SizeLimit, rest: str) -> str:
+def cut(text: str, limit: SizeLimit, footer: str) -> str:
     """Cut Markdown at the end of a line, and close an open fence and open `<details>` there.
 
     Args:
         text: Markdown without `<details>` tags in HTML comments.
         limit: size limits of the result.
-        rest: trusted Markdown to append.
+        footer: trusted Markdown to append.
     """
-    end = f"\n\n_The report was cut here: {rest}_\n"
+    end = f"\n\n_The report was cut here: {footer}_\n"
     best = ""
     characters = size = 0
     for line, closing in _lines_with_closers(text):

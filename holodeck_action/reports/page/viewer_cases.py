@@ -99,23 +99,23 @@ def _trial(trial: TrialRecord, verdict: TrialVerdict | None) -> dict[str, Any]:
     return shown
 
 
-def _add_verdict(turn: TurnRecord, verdict: TurnVerdict, shown: dict[str, Any]) -> None:
+def _add_verdict(turn: TurnRecord, verdict: TurnVerdict, plain: dict[str, Any]) -> None:
     """Add the verdict to a turn's data, and remove data that the page does not show."""
-    del shown["index"], shown["source"], shown["timing"]
-    shown["outcome"], shown["problems"] = verdict.outcome, turn_problems(turn, verdict)
-    shown["latency_ms"] = _round_ms(value_or_none(turn.took_ms))
-    shown["first_token_ms"] = _round_ms(value_or_none(turn.began_ms))
-    for call in shown["tool_invocations"] or ():
+    del plain["index"], plain["source"], plain["timing"]
+    plain["outcome"], plain["problems"] = verdict.outcome, turn_problems(turn, verdict)
+    plain["latency_ms"] = _round_ms(value_or_none(turn.took_ms))
+    plain["first_token_ms"] = _round_ms(value_or_none(turn.began_ms))
+    for call in plain["tool_invocations"] or ():
         call["args"], call["result"] = _json(call["args"]), _as_text(call["result"])
         call["duration_ms"] = _round_ms(call["duration_ms"])
     for name in ("messages", "metadata"):
-        shown[name] = _as_text(shown.get(name))
+        plain[name] = _as_text(plain.get(name))
     own = {chunk.text for chunk in turn.retrieved_chunks or ()}
-    shown["retrieval_context"] = [text for text in turn.retrieval_context or () if text not in own]
-    if shown["error"] is not None:
-        shown["error"]["context"] = _as_text(shown["error"]["context"] or None)
-    shown["evaluations"] = [
-        _evaluation(each, judged) for each, judged in zip(shown["evaluations"], verdict.metrics, strict=True)
+    plain["retrieval_context"] = [text for text in turn.retrieval_context or () if text not in own]
+    if plain["error"] is not None:
+        plain["error"]["context"] = _as_text(plain["error"]["context"] or None)
+    plain["evaluations"] = [
+        _evaluation(each, judged) for each, judged in zip(plain["evaluations"], verdict.metrics, strict=True)
     ]
 
 

@@ -128,15 +128,15 @@ def _suite_rows(suites: Sequence[ViewedSuite]) -> Iterator[Row]:
 class _Rows:
     """Creates the rows of a suite."""
 
-    def __init__(self, at: int, suite: ViewedSuite) -> None:
+    def __init__(self, index: int, suite: ViewedSuite) -> None:
         self.report = suite.concluded.report
-        self._at, self._record, self._verdicts = at, suite.concluded.record, suite.concluded.verdict.cases
+        self._at, self._record, self._verdicts = index, suite.concluded.record, suite.concluded.verdict.cases
         # Build views of few cases only: one costs as much as the rest of a row.
         self._view = view_at(self.report.attention, self.report.passing, self.report.informational)
         self._base = () if suite.base is None else suite.base.cases
         self._before = () if suite.base is None else judge_cases(suite.base)
         # Index in the base by id; cases that were yielded are removed.
-        self._places = {case: at for at, case in enumerate(case_ids(self._base))}
+        self._places = {case: index for index, case in enumerate(case_ids(self._base))}
         compared = self.report.comparison
         # Sequence and index of each change by the case's id, since changes of large runs are built on demand.
         self._case_changes = {

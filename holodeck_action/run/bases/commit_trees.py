@@ -94,10 +94,10 @@ class CommitTrees:
         except OSError as error:
             raise TreeError(f"the files of commit {commit[:12]} cannot be written: {error.strerror}") from error
 
-    def _fetch(self, root: Path, commit: str, own: _Repository) -> str:
+    def _fetch(self, root: Path, commit: str, repository: _Repository) -> str:
         """Download a commit's objects that the checkout lacks; return the hash of the commit's tree."""
         try:
-            return fetch_objects(self._job.api(root), commit, own.known_objects(), own.objects)
+            return fetch_objects(self._job.api(root), commit, repository.known_objects(), repository.objects)
         except (ApiError, ObjectsError) as error:
             raise TreeError(
                 f"the checkout does not have the files of commit {commit[:12]}, and they cannot be downloaded "

@@ -72,7 +72,7 @@ class CaseRows:
             copy = Path(folder, f"cases{kind.suffix}")
             write_new(copy, iter(partial(file.read, _BLOCK), b""), UNSYNCED_DISK)
             args = {"path": str(copy), **({"sheet": sheet} if kind.sheets else {})}
-            yield from self._read_rows(pool, kind.rows, args, folder, named=False)
+            yield from self._read_rows(pool, kind.rows, args, folder, with_names=False)
 
     def call_function(self, reference: str, environment: Environment | None) -> Iterator[bytes]:
         """Yield the rows of a function; see `RowSource.call_function`."""
@@ -95,14 +95,14 @@ class CaseRows:
             yield from self._read_rows(pool, reference, {}, rows)
 
     def _read_rows(
-        self, pool: WorkerPool, reference: str, args: Mapping[str, Any], folder: str, *, named: bool = True
+        self, pool: WorkerPool, reference: str, args: Mapping[str, Any], folder: str, *, with_names: bool = True
     ) -> Iterator[bytes]:
         path = Path(folder, "rows.jsonl")
         try:
             asyncio.run(self._write_rows(pool, reference, {"args": args, "rows": str(path)}))
         except UserCodeError as error:
             message = error.message
-            raise RowsError(message if named else message.removeprefix(f"{reference}: ")) from None
+            raise RowsError(message if with_names else message.removeprefix(f"{reference}: ")) from None
         try:
             # Code of the suite could have replaced the file by a link.
             with open_file(path, None, follow=False) as file:

@@ -136,7 +136,7 @@ def environment_python(
         raise PackagesError(f"{error}: {cut_start(redactor.text(error.output), _MAX_OUTPUT_CHARACTERS)}") from None
 
 
-def environment_problem(suite: Suite, shown: str, error: PackagesError, setup: PackageSetup) -> str | Located:
+def environment_problem(suite: Suite, display_path: str, error: PackagesError, setup: PackageSetup) -> str | Located:
     """Return the problem of a suite's packages, at the line that names them."""
     environment = suite.policy.environment
     if setup.requirements:
@@ -144,7 +144,7 @@ def environment_problem(suite: Suite, shown: str, error: PackagesError, setup: P
     if environment is None:
         return f"{JOB_PYTHON}: {error}"
     return locate_problem(
-        Problem(suite.environment_mark, f"environment.{environment.given_key}", str(error)), suite.folder, shown
+        Problem(suite.environment_mark, f"environment.{environment.given_key}", str(error)), suite.folder, display_path
     )
 
 

@@ -140,13 +140,13 @@ _LOCAL = re.compile(r"(?:-e|--editable)[\s=]+(\S.*)|.*@\s*file://(/\S*).*|([^\s;
 
 
 def _read_texts(
-    name: str, files: Checkout, content: list[str], folders: list[Path], above: tuple[str, ...] = ()
+    name: str, files: Checkout, content: list[str], folders: list[Path], including: tuple[str, ...] = ()
 ) -> list[str]:
     """Return the texts of a requirements file and of the files that it includes.
 
     Appends texts and digests that determine the installation to `content`, and folders of local packages to `folders`.
     """
-    if name in above:
+    if name in including:
         return []
     text = _read_text(name, files)
     content.append(text)
@@ -156,7 +156,7 @@ def _read_texts(
         line = re.sub(r"(^|\s)#.*", "", line).strip()
         included, local = _INCLUDED.fullmatch(line), _LOCAL.fullmatch(line)
         if included is not None and "://" not in included[1]:
-            found += _read_texts(os.path.join(folder, included[1]), files, content, folders, (*above, name))
+            found += _read_texts(os.path.join(folder, included[1]), files, content, folders, (*including, name))
         elif (links := _LINKS.fullmatch(line)) is not None:
             content += _list_archives(Path(os.path.normpath(files.folder / folder / links[1])))
         elif local is not None and not line.startswith("--"):

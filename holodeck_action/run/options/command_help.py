@@ -33,9 +33,9 @@ _MAX_IN_HELP = 24
 _SHOWS_ALL = "holodeck_action.help_all"
 
 
-def show_help(context: click.Context, option: click.Parameter, wanted: bool) -> None:
-    """Write the help of a command to the caller's standard output, and exit; do nothing if `wanted` is false."""
-    if wanted and not context.resilient_parsing:
+def show_help(context: click.Context, option: click.Parameter, requested: bool) -> None:
+    """Write the help of a command to the caller's standard output, and exit; do nothing if `requested` is false."""
+    if requested and not context.resilient_parsing:
         context.meta[_SHOWS_ALL] = option.name == "help_all"
         click.echo(context.get_help(), file=context.obj.stdout, color=context.color)
         context.exit()

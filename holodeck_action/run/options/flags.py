@@ -104,8 +104,8 @@ class HistoryType(click.ParamType):
 Command = Callable[..., Any]
 
 
-def _show_version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
-    if wanted and not context.resilient_parsing:
+def _show_version(context: click.Context, _: click.Parameter, requested: bool) -> None:
+    if requested and not context.resilient_parsing:
         click.echo(f"holodeck-action, version {__version__}", file=context.obj.stdout, color=context.color)
         context.exit()
 

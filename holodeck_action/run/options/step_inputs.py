@@ -172,5 +172,5 @@ class _OptionReader:
         close = get_close_matches(name, self._options, n=1, cutoff=0.8)
         self._refuse(f"--{name}", "there is no such option" + (f"; did you mean --{close[0]}?" if close else ""))
 
-    def _refuse(self, what: str, reason: str) -> None:
-        self._problems.append(f"args: {one_line(what, _SHOWN)}: {reason}")
+    def _refuse(self, option: str, reason: str) -> None:
+        self._problems.append(f"args: {one_line(option, _SHOWN)}: {reason}")

@@ -160,10 +160,10 @@ def source_path(source: str) -> str | None:
     return None if "://" in source and urlsplit(source).scheme else source
 
 
-def _file_problem(checkout: Checkout, name: str, most: int, *, missing: str | None = None) -> str | None:
+def _file_problem(checkout: Checkout, name: str, max_bytes: int, *, missing: str | None = None) -> str | None:
     """Return why a file cannot be read; None if it can. `missing` is the reason for a file that does not exist."""
     try:
-        checkout.check(name, most)
+        checkout.check(name, max_bytes)
     except FileNotFoundError:
         return missing
     except RefusedFileError as error:
@@ -178,11 +178,11 @@ def _folder_problems(execution: ExecutionConfig, checkout: Checkout) -> Iterator
         yield ("execution", "cache_dir"), _path_problem(checkout, execution.cache_dir, "folder")
 
 
-def _path_problem(checkout: Checkout, name: str, what: str) -> str | None:
+def _path_problem(checkout: Checkout, name: str, subject: str) -> str | None:
     try:
         checkout.resolve(name)
     except RefusedFileError as error:
-        return f"the {what} {error.clause}"
+        return f"the {subject} {error.clause}"
     return None
 
 

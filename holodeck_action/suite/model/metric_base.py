@@ -332,11 +332,10 @@ class Metric(FormatModel):
         """The providers whose models can grade the metric; None if all can."""
         return None
 
-    def unsupported_judge(self, shown: str) -> str:
-        """Return a clause: the model named `shown` cannot grade the metric, and which providers' models can."""
-        return (
-            f"is graded only by models of {' or '.join(self.supported_providers or ())}, and {shown} is not one of them"
-        )
+    def unsupported_judge(self, model_name: str) -> str:
+        """Return a clause about why the judge `model_name` is refused: it names the providers that are supported."""
+        providers = " or ".join(self.supported_providers or ())
+        return f"is graded only by models of {providers}, and {model_name} is not one of them"
 
     def expected_value_problem(self, ground_truth: str) -> str | None:
         """Return why no answer can pass with this expected answer; None if an answer can."""

@@ -169,10 +169,10 @@ class Gate(Struct, frozen=True):
     absent: float | None = None
     reported: Literal["tokens", "cost", "time", "first token"] | None = None
 
-    def can_fail(self, limit: float, found: GatedCases) -> bool:
+    def can_fail(self, limit: float, gated: GatedCases) -> bool:
         """Return whether a run with these cases can fail the gate."""
         if self.looks_at in _COUNTED_CASES:
-            return limit < int(getattr(found, self.looks_at))
+            return limit < int(getattr(gated, self.looks_at))
         return self.looks_at == "run" or (self.looks_at == "answers" and self.bounds_share(limit))
 
     def bounds_share(self, limit: float) -> bool:
@@ -424,20 +424,20 @@ def fails_on_case_regression(baseline: Baseline) -> bool:
     return baseline.on_case_regression in ("fail", "confirm")
 
 
-def why_no_gate_fails(gates: Gates, found: GatedCases) -> str | None:
+def why_no_gate_fails(gates: Gates, gated: GatedCases) -> str | None:
     """Return why no gate can fail, with what to change; None if a gate can fail.
 
     If no case asserts anything, only gates on scores count, because answers cannot fail the other gates.
     """
     if (
         has_score_gate(gates)
-        or found.compared
-        or (found.asserting and any(gate.can_fail(limit, found) for _, gate, limit in active_gates(gates)))
+        or gated.compared
+        or (gated.asserting and any(gate.can_fail(limit, gated) for _, gate, limit in active_gates(gates)))
     ):
         return None
-    if not found.asserting:
+    if not gated.asserting:
         return "no gate can fail: no case asserts anything; give gates.metrics a bound on scores, such as min_mean"
-    reasons = "; ".join(_reasons(gates, found))
+    reasons = "; ".join(_reasons(gates, gated))
     return f"no gate can fail: {reasons}; set min_pass_rate above 0 or give another gate, such as gates.metrics"
 
 
@@ -454,14 +454,14 @@ def has_answer_gate(gates: Gates) -> bool:
     return rates or has_score_gate(gates)
 
 
-def _reasons(gates: Gates, found: GatedCases) -> Iterator[str]:
+def _reasons(gates: Gates, gated: GatedCases) -> Iterator[str]:
     if gates.min_pass_rate is None:
         yield "min_pass_rate is off"
     for name, gate, limit in active_gates(gates):
         if gate.looks_at == "answers":
             yield f"{name} {limit:g} is always reached"
         elif gate.looks_at in _COUNTED_CASES:
-            yield f"{name} {limit} allows all of {getattr(found, gate.looks_at)} {_COUNTED_CASES[gate.looks_at]}"
+            yield f"{name} {limit} allows all of {getattr(gated, gate.looks_at)} {_COUNTED_CASES[gate.looks_at]}"
     for name, key, bound in _bounds(gates):
         yield f"metrics.{name}.{key} {bound:g} is always reached"
     if gates.summary is not None:

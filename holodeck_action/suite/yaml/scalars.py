@@ -168,11 +168,11 @@ def join_surrogates(text: str) -> Joined | None:
         return None
     numbers: dict[str, int] = {}
 
-    def join(found: re.Match[str]) -> str:
-        if found[1] is None:
-            return found[0]
-        number = numbers.setdefault(found[0], len(numbers))
-        code = 0x10000 + ((int(found[1], 16) & 0x3FF) << 10) + (int(found[2], 16) & 0x3FF)
+    def join(match: re.Match[str]) -> str:
+        if match[1] is None:
+            return match[0]
+        number = numbers.setdefault(match[0], len(numbers))
+        code = 0x10000 + ((int(match[1], 16) & 0x3FF) << 10) + (int(match[2], 16) & 0x3FF)
         high, low = divmod(number, len(_MARKS))
         return f"\\U{code:08x}{chr(_MARKS[0] + high % len(_MARKS))}{chr(_MARKS[0] + low)}"
 

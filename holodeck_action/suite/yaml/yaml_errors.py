@@ -92,18 +92,18 @@ def _cannot_start(sign: str) -> str:
     return f"a value cannot start with {sign}: put it in quotes"
 
 
-def _explain_colon(found: _ErrorContext) -> _Explanation:
+def _explain_colon(context: _ErrorContext) -> _Explanation:
     """Explain a colon where no key is allowed."""
-    line, _ = found.at
-    if _KEY_BEFORE.match(found.before) or (found.before.strip() and _KEY_BEFORE.match(found.before + "x")):
-        return found.at, "the value holds a colon: put the value in quotes"
-    if len(found.before.strip()) > _LONGEST_KEY:
-        return found.at, f"a key is longer than {_LONGEST_KEY:,} characters: shorten it"
-    above = next((index for index in range(line - 1, -1, -1) if found.line(index).strip()), None)
-    text = "" if above is None else found.line(above)
-    here = (line, len(found.before) - len(found.before.lstrip()))
+    line, _ = context.at
+    if _KEY_BEFORE.match(context.before) or (context.before.strip() and _KEY_BEFORE.match(context.before + "x")):
+        return context.at, "the value holds a colon: put the value in quotes"
+    if len(context.before.strip()) > _LONGEST_KEY:
+        return context.at, f"a key is longer than {_LONGEST_KEY:,} characters: shorten it"
+    above = next((index for index in range(line - 1, -1, -1) if context.line(index).strip()), None)
+    text = "" if above is None else context.line(above)
+    here = (line, len(context.before) - len(context.before.lstrip()))
     if above is None:
-        return found.at, "unexpected colon, no key is allowed here: put the text in quotes"
+        return context.at, "unexpected colon, no key is allowed here: put the text in quotes"
     if _DASHED_WORD.match(text):
         return (above, text.index("-")), "an item of a list needs a space after its dash"
     if text.count('"') % 2 or text.count("'") % 2:
@@ -113,31 +113,31 @@ def _explain_colon(found: _ErrorContext) -> _Explanation:
     return (above, len(text) - len(text.lstrip())), "this line is not a key: write it as key: value"
 
 
-def _explain_missing_colon(found: _ErrorContext) -> _Explanation:
-    if _DASHED_WORD.match(found.line(found.began[0])):
-        return found.began, "an item of a list needs a space after its dash"
-    return found.began, "this line is not a key: write it as key: value"
+def _explain_missing_colon(context: _ErrorContext) -> _Explanation:
+    if _DASHED_WORD.match(context.line(context.began[0])):
+        return context.began, "an item of a list needs a space after its dash"
+    return context.began, "this line is not a key: write it as key: value"
 
 
-def _explain_missing_key(found: _ErrorContext) -> _Explanation:
+def _explain_missing_key(context: _ErrorContext) -> _Explanation:
     """Explain text where the next key of a mapping is expected."""
-    before = found.before.rstrip()
-    first = found.line(found.began[0])
-    if "\ufeff" in before + found.rest[:1]:
-        return found.at, "unexpected byte order mark inside the file: delete it"
+    before = context.before.rstrip()
+    first = context.line(context.began[0])
+    if "\ufeff" in before + context.rest[:1]:
+        return context.at, "unexpected byte order mark inside the file: delete it"
     if before.endswith("'"):
-        return found.at, "text follows the closing quote: write '' for ' inside single quotes, or use double quotes"
+        return context.at, "text follows the closing quote: write '' for ' inside single quotes, or use double quotes"
     if before.endswith('"'):
-        return found.at, 'text follows the closing quote: write \\" for " inside double quotes, or use single quotes'
+        return context.at, 'text follows the closing quote: write \\" for " inside double quotes, or use single quotes'
     if before.endswith(("]", "}")):
-        return found.at, f"text follows the closing {before[-1]}: put the whole value in quotes"
+        return context.at, f"text follows the closing {before[-1]}: put the whole value in quotes"
     if before.strip():
-        return found.at, "text follows the end of a value: put the whole value in quotes"
+        return context.at, "text follows the end of a value: put the whole value in quotes"
     if _DASHED_WORD.match(first):
-        return (found.began[0], first.index("-")), "an item of a list needs a space after its dash"
-    if found.rest.startswith("-") and found.at[1] <= found.began[1]:
-        return found.at, "found an item of a list instead of a key: indent it below its key"
-    return found.at, (
+        return (context.began[0], first.index("-")), "an item of a list needs a space after its dash"
+    if context.rest.startswith("-") and context.at[1] <= context.began[1]:
+        return context.at, "found an item of a list instead of a key: indent it below its key"
+    return context.at, (
         "the indentation of this line matches no line above it: indent it like the lines that it belongs to"
     )
 
@@ -146,49 +146,52 @@ def _flow_explainer(closing: str, other: str) -> Callable[[_ErrorContext], _Expl
     opening = {"]": "[", "}": "{"}[closing]
     what = {"]": "list", "}": "mapping"}[closing]
 
-    def explain(found: _ErrorContext) -> _Explanation:
-        if found.rest.startswith(other):
-            return found.at, f"{other} cannot close {opening}: write {closing}"
-        if found.is_at_end or found.at[0] > found.began[0]:
-            return found.began, f"the {what} that begins here is not closed: add {closing}, or put the value in quotes"
-        return found.at, f"a comma or {closing} is missing here, or the value needs quotes"
+    def explain(context: _ErrorContext) -> _Explanation:
+        if context.rest.startswith(other):
+            return context.at, f"{other} cannot close {opening}: write {closing}"
+        if context.is_at_end or context.at[0] > context.began[0]:
+            return (
+                context.began,
+                f"the {what} that begins here is not closed: add {closing}, or put the value in quotes",
+            )
+        return context.at, f"a comma or {closing} is missing here, or the value needs quotes"
 
     return explain
 
 
-def _explain_missing_value(found: _ErrorContext) -> _Explanation:
-    if found.is_at_end:
-        return found.at, "the text ends inside brackets: close [ with ], and { with }"
-    if "block" in found.context:
-        return found.at, _cannot_start(found.rest[:1])
-    return found.at, "an item is missing before this sign, or the value needs quotes"
+def _explain_missing_value(context: _ErrorContext) -> _Explanation:
+    if context.is_at_end:
+        return context.at, "the text ends inside brackets: close [ with ], and { with }"
+    if "block" in context.context:
+        return context.at, _cannot_start(context.rest[:1])
+    return context.at, "an item is missing before this sign, or the value needs quotes"
 
 
-def _explain_open_quote(found: _ErrorContext) -> _Explanation:
-    return found.began, f"the quotation that begins here is not closed: add {found.opening[:1]} at its end"
+def _explain_open_quote(context: _ErrorContext) -> _Explanation:
+    return context.began, f"the quotation that begins here is not closed: add {context.opening[:1]} at its end"
 
 
-def _explain_escape(found: _ErrorContext) -> _Explanation:
-    sign = found.rest[1:2]
-    return found.at, (
+def _explain_escape(context: _ErrorContext) -> _Explanation:
+    sign = context.rest[1:2]
+    return context.at, (
         f"\\{sign} is not an escape in double quotes: write \\\\{sign} for a backslash, or use single quotes"
     )
 
 
-def _explain_missing_digits(found: _ErrorContext) -> _Explanation:
-    sign = found.before[-1:]
+def _explain_missing_digits(context: _ErrorContext) -> _Explanation:
+    sign = context.before[-1:]
     needed = f"\\{sign} needs {_HEX_DIGITS.get(sign, 2)} hexadecimal digits"
-    place = (found.at[0], max(0, found.at[1] - 2))
+    place = (context.at[0], max(0, context.at[1] - 2))
     return place, f"{needed}: write \\\\{sign} for a backslash, or use single quotes"
 
 
-def _explain_text_after_end(found: _ErrorContext) -> _Explanation:
-    above = [line for line in found.lines[: found.at[0]] if line.strip()]
-    if found.before.startswith("...") or any(line.startswith("...") for line in above):
-        return found.at, "text follows the end of the document, which ... marks: remove the line with ..."
+def _explain_text_after_end(context: _ErrorContext) -> _Explanation:
+    above = [line for line in context.lines[: context.at[0]] if line.strip()]
+    if context.before.startswith("...") or any(line.startswith("...") for line in above):
+        return context.at, "text follows the end of the document, which ... marks: remove the line with ..."
     if any(line.startswith("%") for line in above):
-        return found.at, "--- is missing below a directive, which starts with %: add it, or remove the directive"
-    return found.at, "text follows the end of the document: put the whole value in quotes"
+        return context.at, "--- is missing below a directive, which starts with %: add it, or remove the directive"
+    return context.at, "text follows the end of the document: put the whole value in quotes"
 
 
 _EXPLAINERS: Mapping[str, Callable[[_ErrorContext], _Explanation]] = {

@@ -89,7 +89,7 @@ class AnswerFormat:
         except ValueError as error:
             message = f"the answer is not JSON, which response_format requires ({error}): {said.words(redact)}"
             raise AgentError(message, "bad_output", context) from None
-        violations = self._schema.violations(value, whole="the answer", most=_MOST_PROBLEMS)
+        violations = self._schema.violations(value, label="the answer", max_violations=_MOST_PROBLEMS)
         if violations:
             shown = "; ".join(violation.problem for violation in violations)
             context["schema_path"] = violations[0].schema_path

@@ -68,7 +68,7 @@ class PromptTools(Toolkit):
             template = _compile_template(entry, text, [*schema.get("properties", {})], where)
             own = plan
             if entry.model is not None:
-                own = resolve_model(entry.model, environ, where=f"tools.{entry.name}.model")
+                own = resolve_model(entry.model, environ, path=f"tools.{entry.name}.model")
             self._entries.append((entry, text, schema, own))
             notices += [
                 f"tools.{entry.name}: its template does not use the parameter {name}" for name in template.unused
@@ -116,7 +116,7 @@ class PromptTool(Struct, frozen=True):
         names = [*self.definition.parameters.get("properties", {})]
         given = {"template": self.template, "parameters": names, "values": args}
         try:
-            rendered = await self.computing.call("render_prompt", given, what="the template", code="bad_arguments")
+            rendered = await self.computing.call("render_prompt", given, label="the template", code="bad_arguments")
         except AgentError as error:
             raise ToolError(f"the template cannot be filled in: {error.message}", "bad_arguments") from None
         if len(rendered.encode("utf-8", "replace")) > max_bytes:
@@ -150,18 +150,18 @@ def template_text(entry: PromptEntry, checkout: Checkout) -> str:
         raise TargetError(f"tools.{entry.name}.file: {entry.file} cannot be read: {reason}") from None
 
 
-def _compile_template(entry: PromptEntry, text: str, names: Sequence[str], where: str) -> PromptTemplate:
+def _compile_template(entry: PromptEntry, text: str, names: Sequence[str], path: str) -> PromptTemplate:
     try:
         return PromptTemplate(text, names)
     except ValueError as error:
         field = "file" if entry.template is None else "template"
-        raise TargetError(f"{where}.{field} is not a usable template: {error}") from None
+        raise TargetError(f"{path}.{field} is not a usable template: {error}") from None
 
 
-def _parameter_schema(entry: PromptEntry, where: str) -> dict[str, Any]:
+def _parameter_schema(entry: PromptEntry, path: str) -> dict[str, Any]:
     try:
         schema: dict[str, Any] = make_storable(parameters_schema(entry.parameters))
         JsonSchema(schema)
     except ValueError as error:
-        raise TargetError(f"{where}.parameters: {error}") from None
+        raise TargetError(f"{path}.parameters: {error}") from None
     return schema

@@ -221,7 +221,7 @@ def check_arguments(schema: JsonSchema, args: Mapping[str, Any]) -> None:
     Raises:
         ToolError: `bad_arguments`, with up to five problems.
     """
-    found = schema.violations(args, whole="the arguments", most=_MOST_PROBLEMS)
+    found = schema.violations(args, label="the arguments", max_violations=_MOST_PROBLEMS)
     if found:
         shown = "; ".join(misfit.problem for misfit in found)
         raise ToolError(f"the arguments do not fit the tool's schema: {shown}", "bad_arguments")

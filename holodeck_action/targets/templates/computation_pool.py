@@ -56,13 +56,13 @@ class ComputationPool:
         except UserCodeError as error:
             raise AgentError(error.message, "cannot_start") from None
 
-    async def call(self, function: str, args: Mapping[str, Any], *, what: str, code: str) -> Any:
+    async def call(self, function: str, args: Mapping[str, Any], *, label: str, code: str) -> Any:
         """Call a function and return the `value` of its result.
 
         Args:
             function: name of the function.
             args: arguments of the function, JSON values; `seconds` is added.
-            what: name of the computation in messages, such as `target request`.
+            label: name of the computation in messages, such as `target request`.
             code: code of the error if the function reports no code.
 
         Raises:
@@ -75,12 +75,12 @@ class ComputationPool:
             )
         except UserCodeError as error:
             if error.code == "timeout":
-                raise AgentError(f"{what} took longer than {self._seconds:g} s; make it simpler", code) from None
+                raise AgentError(f"{label} took longer than {self._seconds:g} s; make it simpler", code) from None
             if error.type == "MemoryError":
-                raise AgentError(f"{what} needs more memory than is allowed; make it smaller", code) from None
-            raise AgentError(f"{what}: {error.message.partition(': ')[2]}", code) from None
+                raise AgentError(f"{label} needs more memory than is allowed; make it smaller", code) from None
+            raise AgentError(f"{label}: {error.message.partition(': ')[2]}", code) from None
         if outcome.value["cut"]:
-            raise AgentError(f"{what} produces more than {MOST_BYTES:,} bytes; make it smaller", code)
+            raise AgentError(f"{label} produces more than {MOST_BYTES:,} bytes; make it smaller", code)
         found = parse_json(outcome.value["value"])
         if "error" in found:
             words = Foreign.of_text(found["error"], MAX_SENT_CHARS).words(self._redact, _MAX_ERROR_CHARS)

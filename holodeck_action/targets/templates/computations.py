@@ -50,17 +50,17 @@ def render_prompt(template: str, parameters: Sequence[str], values: Mapping[str,
     return _run_computation("the template", seconds, render)
 
 
-def _run_computation(what: str, seconds: float, compute: Callable[[], Any]) -> str:
-    """Call `compute` within a time limit, and return `{value}` or `{error, code}` as JSON; `what` begins the error."""
+def _run_computation(label: str, seconds: float, compute: Callable[[], Any]) -> str:
+    """Call `compute` within a time limit, and return `{value}` or `{error, code}` as JSON; `label` begins the error."""
     try:
         with time_limit(seconds):
             return json.dumps({"value": compute()})
     except AgentError as error:
         return json.dumps({"error": error.message, "code": error.code})
     except OutOfTimeError as error:
-        return json.dumps({"error": f"{what}: {error}", "code": None})
+        return json.dumps({"error": f"{label}: {error}", "code": None})
     except MemoryError:
-        return json.dumps({"error": f"{what} needs more memory than is allowed", "code": None})
+        return json.dumps({"error": f"{label} needs more memory than is allowed", "code": None})
 
 
 @lru_cache(maxsize=4)

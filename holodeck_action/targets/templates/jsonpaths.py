@@ -202,10 +202,10 @@ def _environment() -> JSONPathEnvironment:
             self.function_extensions["match"] = TimedMatch()
             self.function_extensions["search"] = TimedSearch()
 
-        def compare(self, left: object, operator: str, right: object) -> bool:
-            if operator == "=~" and isinstance(left, str) and isinstance(right, re.Pattern):
-                return _is_match(regex.compile(right.pattern, right.flags & _SHARED_FLAGS).fullmatch, left)
-            return super().compare(left, operator, right)
+        def compare(self, first: object, operator: str, right: object) -> bool:
+            if operator == "=~" and isinstance(first, str) and isinstance(right, re.Pattern):
+                return _is_match(regex.compile(right.pattern, right.flags & _SHARED_FLAGS).fullmatch, first)
+            return super().compare(first, operator, right)
 
     return TimedEnvironment()
 

@@ -113,7 +113,7 @@ def test_the_standalone_evaluator_finds_its_own_way(models: FakeModels) -> None:
 def sent(models: FakeModels, **reference: Any) -> dict[str, Any]:
     """The body of the request when the judge's reference says more."""
     given = {"provider": "azure_openai", "name": DEPLOYMENT, "endpoint": models.azure_url, "api_key": KEY, **reference}
-    plan = judge_plan(LLMProvider.model_validate(given), {}, where="model")
+    plan = judge_plan(LLMProvider.model_validate(given), {}, path="model")
 
     async def ask() -> None:
         async with opened() as wire:

@@ -159,7 +159,7 @@ def test_other_providers_are_refused() -> None:
 
     async def with_judge() -> None:
         async with opened() as wire:
-            plan = judge_plan(LLMProvider(provider="ollama", name="m"), {}, where="model")
+            plan = judge_plan(LLMProvider(provider="ollama", name="m"), {}, path="model")
             Relevance(judge=JudgeModel(plan, wire))
 
     with pytest.raises(ProviderNotSupportedError, match="not of ollama"):

@@ -91,7 +91,7 @@ def test_without_cards_nothing_is_said(show: object) -> None:
 def test_a_template_of_the_user_can_show_them() -> None:
     source = "{% for card in report.cards %}{{ card.metric|code }} {{ card.corrected|estimate }}{% endfor %}"
     template = CustomTemplate("mine.md.j2", source)
-    shown = render_custom(template, report_of(of(HELD)), JOB_SUMMARY, rest="")
+    shown = render_custom(template, report_of(of(HELD)), JOB_SUMMARY, footer="")
     assert shown == "`faithfulness` 0.667 [0.600, 0.800]"
 
 

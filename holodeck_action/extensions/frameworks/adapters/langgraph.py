@@ -84,11 +84,11 @@ def _tool_calls(messages: Sequence[Any]) -> list[dict[str, Any]]:
     return calls
 
 
-def _usage(model: str, used: Mapping[str, Any]) -> dict[str, Any]:
+def _usage(model: str, usage: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "model": model,
-        "prompt_tokens": used["input_tokens"],
-        "completion_tokens": used["output_tokens"],
-        "cached_tokens": (used.get("input_token_details") or {}).get("cache_read"),
-        "reasoning_tokens": (used.get("output_token_details") or {}).get("reasoning"),
+        "prompt_tokens": usage["input_tokens"],
+        "completion_tokens": usage["output_tokens"],
+        "cached_tokens": (usage.get("input_token_details") or {}).get("cache_read"),
+        "reasoning_tokens": (usage.get("output_token_details") or {}).get("reasoning"),
     }

@@ -151,7 +151,7 @@ class _Connection:
         """
         while (answer := await self._answer_request()) is not None:
             going_on = self._state.their_state is h11.DONE
-            await self._send_response(answer, going_on=going_on)
+            await self._send_response(answer, keep_open=going_on)
             if not going_on or self._state.our_state is not h11.DONE:
                 return
             self._state.start_next_cycle()
@@ -228,10 +228,10 @@ class _Connection:
             self.begun, self.since = True, self._clock()
         self._state.receive_data(data)
 
-    async def _send_response(self, answer: HttpResponse, *, going_on: bool) -> None:
+    async def _send_response(self, answer: HttpResponse, *, keep_open: bool) -> None:
         text = f"{answer.text}\n".encode() if answer.content_type.startswith("text/") else answer.text.encode()
         headers = [("content-type", answer.content_type), ("content-length", str(len(text)))]
-        if not going_on:
+        if not keep_open:
             headers.append(("connection", "close"))
         self._write(h11.Response(status_code=answer.status, headers=headers))
         self._write(h11.Data(text))

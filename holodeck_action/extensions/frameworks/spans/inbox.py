@@ -40,16 +40,16 @@ class Inbox:
         traces: ids of the traces of the turn.
     """
 
-    def __init__(self, session: str, *, own: bool, wait_state: WaitState) -> None:
+    def __init__(self, session: str, *, has_own_url: bool, wait_state: WaitState) -> None:
         """Create an inbox without a turn.
 
         Args:
             session: id of the conversation.
-            own: whether the inbox has its own URL, so that all spans after the turn's start belong to the turn.
+            has_own_url: whether the inbox has its own URL, so that all spans after the turn's start belong to the turn.
             wait_state: state that all conversations of the target share.
         """
         self.session = session
-        self._own = own
+        self._own = has_own_url
         self._wait_state = wait_state
         self._reset("", "")
 
@@ -69,9 +69,9 @@ class Inbox:
         self._reset(trace, root)
         return traceparent
 
-    def add(self, spans: Iterable[SizedSpan], unread: int = 0) -> None:
+    def add(self, spans: Iterable[SizedSpan], unread_count: int = 0) -> None:
         """Keep those spans that belong to the turn, and count unreadable spans."""
-        self._unread += unread
+        self._unread += unread_count
         for span, size in spans:
             if not self._belongs_to_turn(span) or span.id in self._spans:
                 continue

@@ -308,16 +308,16 @@ def _convert_span(span: _Span, scope: str, shared: Mapping[str, Any] | None) -> 
     return made, _size((scope, span.name, status.message, attributes, *events))
 
 
-def _identifier(given: str | None) -> str:
-    if not given:
+def _identifier(value: str | None) -> str:
+    if not value:
         raise ValueError("an id is missing")
-    return given.lower()[:LONGEST_ID]
+    return value.lower()[:LONGEST_ID]
 
 
-def _nanoseconds(given: float | str | None) -> int:
-    if given is None:
+def _nanoseconds(value: float | str | None) -> int:
+    if value is None:
         raise ValueError("a time is missing")
-    return int(given)
+    return int(value)
 
 
 def _attributes(pairs: list[_Pair] | None, depth: int) -> dict[str, Any]:

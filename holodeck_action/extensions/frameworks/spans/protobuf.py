@@ -142,10 +142,10 @@ def _read_fields(data: memoryview) -> Iterator[tuple[int, int, Any]]:
         at += size
 
 
-def _read_varint(data: memoryview, at: int, end: int) -> tuple[int, int]:
-    """Return the varint at position `at`, and the position after it."""
+def _read_varint(data: memoryview, position: int, end: int) -> tuple[int, int]:
+    """Return the varint at position `position`, and the position after it."""
     found = shift = 0
-    for place in range(at, min(end, at + _LONGEST_VARINT)):
+    for place in range(position, min(end, position + _LONGEST_VARINT)):
         byte = data[place]
         found |= (byte & 0x7F) << shift
         if byte < 0x80:

@@ -79,9 +79,9 @@ class SpanReader:
         reply = self._unwrap_reply(_fill(Reply(""), turn, self._max_bytes))
         return PartialTurn(reply.tool_invocations, reply.usage)
 
-    def _unwrap_reply(self, found: _FilledReply) -> Reply:
-        self._unusable += not found.usable
-        return found.reply
+    def _unwrap_reply(self, reply: _FilledReply) -> Reply:
+        self._unusable += not reply.usable
+        return reply.reply
 
 
 class _FilledReply(Struct, frozen=True):

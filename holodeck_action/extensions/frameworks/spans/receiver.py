@@ -57,7 +57,7 @@ class Receiver:
             AgentError: the port is in use (code `cannot_start`).
         """
         await self._listen()
-        inbox = Inbox(session, own=has_receiver_url, wait_state=self._wait_state)
+        inbox = Inbox(session, has_own_url=has_receiver_url, wait_state=self._wait_state)
         if has_receiver_url:
             self._addressed[secrets.token_hex(16)] = inbox
         else:
@@ -133,11 +133,11 @@ class Receiver:
                 found = await asyncio.to_thread(read_export, body, head.content_type, head.encoding)
         except (ForeignError, MemoryError) as error:
             if inbox is not None:
-                inbox.add((), unread=1)
+                inbox.add((), unread_count=1)
             return HttpResponse(400, f"the request {error}")
         self._wait_state.received = self._wait_state.waits = True
         if inbox is not None:
-            inbox.add((), unread=found.unread)
+            inbox.add((), unread_count=found.unread)
         for start in range(0, len(found.spans), _BATCH_SPANS):
             part = found.spans[start : start + _BATCH_SPANS]
             if inbox is None:

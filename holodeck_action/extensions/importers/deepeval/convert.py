@@ -63,12 +63,12 @@ class _Case(Struct):
     policy: dict[str, Any] = field(default_factory=dict)
 
 
-def convert(source: Source, out: Path, *, allow_missing: bool) -> ImportResult:
+def convert(source: Source, folder: Path, *, allow_missing: bool) -> ImportResult:
     """Convert a test file (.py) or a dataset (.json, .csv) of DeepEval.
 
     Args:
         source: the file to import.
-        out: not used; required by `Converter`.
+        folder: not used; required by `Converter`.
         allow_missing: whether a metric without a counterpart becomes a comment only; otherwise it also becomes a grader
             that raises.
 
@@ -205,7 +205,7 @@ class _Builder:
         graders = self._graders.text()
         return WrittenSuite("", self._source.name, top, kept, policy, notes=notes, graders=graders, agent=agent)
 
-    def _read_call(self, file: PythonFile, site: EvaluationCall, used: set[int]) -> None:
+    def _read_call(self, file: PythonFile, site: EvaluationCall, used_places: set[int]) -> None:
         place = self._place_of(site.call)
         what = called_name(site.call)
         try:
@@ -215,17 +215,19 @@ class _Builder:
         except UnfitError as error:
             found = []
             if site.cases is not None:
-                used.add(id(site.cases.node))
+                used_places.add(id(site.cases.node))
             case = self._add_placeholder_case(place, what, site.function or f"line {place.line}")
             self._add_missing(case, place, what, str(error))
             self._add_metrics(file, site, case, None)
         for number, value in enumerate(found, 1):
             name = site.function or f"line {place.line}"
-            case, expected = self._constructed_case(file, value, f"{name} {number}" if len(found) > 1 else name, used)
+            case, expected = self._constructed_case(
+                file, value, f"{name} {number}" if len(found) > 1 else name, used_places
+            )
             self._add_metrics(file, site, case, expected)
 
     def _constructed_case(
-        self, file: PythonFile, value: ScopedExpression, name: str, used: set[int]
+        self, file: PythonFile, value: ScopedExpression, name: str, used_places: set[int]
     ) -> tuple[_Case, Any]:
         """Return the case that an expression constructs, and the case's expected output.
 
@@ -236,9 +238,9 @@ class _Builder:
         kind = called_name(node) if isinstance(node, ast.Call) else ""
         key = (id(node), *(id(each.node) for each in value.names.values()))
         if isinstance(node, ast.Call):
-            used.add(id(node))
+            used_places.add(id(node))
         for bound in value.names.values():
-            used.add(id(bound.node))
+            used_places.add(id(bound.node))
         expected = None
         if kind in SINGLE_TURN:
             assert isinstance(node, ast.Call)
@@ -290,8 +292,8 @@ class _Builder:
         self._made_cases[case.name] = case
         return case
 
-    def _add_placeholder_case(self, place: Place, what: str, name: str) -> _Case:
-        return self._add_case(_Case(f"{name}: {what}", place, [WrittenTurn({"input": NOT_IMPORTED})]))
+    def _add_placeholder_case(self, place: Place, source: str, name: str) -> _Case:
+        return self._add_case(_Case(f"{name}: {source}", place, [WrittenTurn({"input": NOT_IMPORTED})]))
 
     def _expect_tools(self, case: _Case) -> str:
         """Add the expected tool calls of a case to its policy; return why this is impossible, or an empty string."""
@@ -349,21 +351,21 @@ class _Builder:
                 case.metrics.append(metric)
         self._add_row(place, name, becomes, became.outcome, became.note, asserts=True)
 
-    def _add_missing(self, case: _Case, place: Place, what: str, reason: str, *, asserts: bool = False) -> None:
+    def _add_missing(self, case: _Case, place: Place, source: str, reason: str, *, asserts: bool = False) -> None:
         """Add a comment for a metric without a counterpart, and a grader that raises unless that is allowed."""
-        self._add_row(place, what, "", Outcome.MISSING, reason, asserts=asserts)
-        case.comments.append(f"Not imported: {what} ({place}): {reason}")
+        self._add_row(place, source, "", Outcome.MISSING, reason, asserts=asserts)
+        case.comments.append(f"Not imported: {source} ({place}): {reason}")
         if self._allow_missing:
             return
-        slug = re.sub(r"\W+", "_", what.lower())
-        check = Check(f"line_{place.line}_{slug}", f"{place.exact}: {what}", "not_imported")
+        slug = re.sub(r"\W+", "_", source.lower())
+        check = Check(f"line_{place.line}_{slug}", f"{place.exact}: {source}", "not_imported")
         grader = self._graders.add(check, case.name)
         case.metrics.append({"type": "code", "grader": grader, "fail_on_error": True})
 
     def _add_row(
-        self, place: Place, what: str, becomes: str, outcome: Outcome, note: str, *, asserts: bool = False
+        self, place: Place, source: str, becomes: str, outcome: Outcome, note: str, *, asserts: bool = False
     ) -> None:
-        self.rows.append(Row(place.file, place.line, what, becomes, outcome, note, 1, asserts, place.column))
+        self.rows.append(Row(place.file, place.line, source, becomes, outcome, note, 1, asserts, place.column))
 
     def _place_of(self, node: ast.AST) -> Place:
         return Place(self._source.name, getattr(node, "lineno", 1), getattr(node, "col_offset", 0) + 1)

@@ -131,100 +131,102 @@ def _member_names(node: ast.expr) -> list[str] | None:
     return None
 
 
-def _threshold(given: Mapping[str, Any], default: float, strict: float = 1.0) -> float:
-    threshold = given.get("threshold", default)
-    if given.get("strict_mode") is True:
+def _threshold(arguments: Mapping[str, Any], default: float, strict: float = 1.0) -> float:
+    threshold = arguments.get("threshold", default)
+    if arguments.get("strict_mode") is True:
         return strict
     if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not 0 <= threshold <= 1:
         raise UnfitError("its threshold is not a number from 0 to 1")
     return float(threshold)
 
 
-def _judge(given: Mapping[str, Any]) -> dict[str, Any]:
-    model = given.get("model")
+def _judge(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    model = arguments.get("model")
     known = isinstance(model, str) and re.match(r"(gpt-|o\d|chatgpt-)", model)
     return {"model": {"provider": "openai", "name": model}} if known else {}
 
 
-def _judge_note(given: Mapping[str, Any]) -> str:
-    return "the suite's own model judges" if "model" in given and not _judge(given) else ""
+def _judge_note(arguments: Mapping[str, Any]) -> str:
+    return "the suite's own model judges" if "model" in arguments and not _judge(arguments) else ""
 
 
-def _check_arguments(given: Mapping[str, Any], *allowed: str) -> None:
-    foreign = sorted(set(given) - {"threshold", "strict_mode", "model", *allowed})
+def _check_arguments(arguments: Mapping[str, Any], *allowed: str) -> None:
+    foreign = sorted(set(arguments) - {"threshold", "strict_mode", "model", *allowed})
     if foreign:
         raise UnfitError(f"its argument {foreign[0]} has no equivalent")
 
 
-def _same_metric(name: str, made: Mapping[str, Any], given: Mapping[str, Any], *allowed: str) -> MetricCounterpart:
-    _check_arguments(given, *allowed)
-    return MetricCounterpart(Outcome.METRIC, name, made, note=_judge_note(given))
+def _same_metric(
+    name: str, current: Mapping[str, Any], arguments: Mapping[str, Any], *allowed: str
+) -> MetricCounterpart:
+    _check_arguments(arguments, *allowed)
+    return MetricCounterpart(Outcome.METRIC, name, current, note=_judge_note(arguments))
 
 
-def _convert_class(name: str, given: Mapping[str, Any]) -> MetricCounterpart:
+def _convert_class(name: str, arguments: Mapping[str, Any]) -> MetricCounterpart:
     """Return the metric of `type: deepeval` for a class."""
-    options = {key: value for key, value in given.items() if key not in ("threshold", "model")}
+    options = {key: value for key, value in arguments.items() if key not in ("threshold", "model")}
     made: dict[str, Any] = {"type": "deepeval", "metric": name}
-    if "threshold" in given:
-        made["threshold"] = _threshold({"threshold": given["threshold"]}, 0.5)
+    if "threshold" in arguments:
+        made["threshold"] = _threshold({"threshold": arguments["threshold"]}, 0.5)
     if options:
         made["options"] = options
-    notes = [_judge_note(given)]
-    if name in _INVERTED and "threshold" in given:
+    notes = [_judge_note(arguments)]
+    if name in _INVERTED and "threshold" in arguments:
         notes.append("since DeepEval 4.3 high scores are good: check the threshold")
-    return MetricCounterpart(Outcome.METRIC, name, made | _judge(given), note="; ".join(filter(None, notes)))
+    return MetricCounterpart(Outcome.METRIC, name, made | _judge(arguments), note="; ".join(filter(None, notes)))
 
 
-def _convert_geval(given: Mapping[str, Any], call: ast.Call) -> MetricCounterpart:
-    params = given.get("evaluation_params") or []
+def _convert_geval(arguments: Mapping[str, Any], call: ast.Call) -> MetricCounterpart:
+    params = arguments.get("evaluation_params") or []
     foreign = [name for name in params if name not in _PARAMS]
     if foreign:
         raise UnfitError(f"its judge needs {foreign[0]}, which judges here do not receive")
     if "ACTUAL_OUTPUT" not in params:
         raise UnfitError("its judge does not see the answer")
-    if given.get("rubric") is not None or argument_of(call, "rubric", None) is not None:
+    if arguments.get("rubric") is not None or argument_of(call, "rubric", None) is not None:
         raise UnfitError("it has a rubric; write the levels into evaluation_steps, or use a preset")
-    steps = given.get("evaluation_steps")
+    steps = arguments.get("evaluation_steps")
     if steps is not None and not (isinstance(steps, list) and all(isinstance(step, str) for step in steps)):
         raise UnfitError("its evaluation_steps are not a list of strings")
-    criteria = given.get("criteria") or " ".join(steps or ())
-    if not criteria or not isinstance(given.get("name"), str):
+    criteria = arguments.get("criteria") or " ".join(steps or ())
+    if not criteria or not isinstance(arguments.get("name"), str):
         raise UnfitError("it has no name, or neither criteria nor steps")
-    made: dict[str, Any] = {"type": "geval", "name": given["name"], "criteria": criteria}
+    made: dict[str, Any] = {"type": "geval", "name": arguments["name"], "criteria": criteria}
     if steps:
         made["evaluation_steps"] = steps
     made["evaluation_params"] = [_PARAMS[name] for name in params]
-    made["threshold"] = _threshold(given, 0.5)
-    if given.get("strict_mode") is True:
+    made["threshold"] = _threshold(arguments, 0.5)
+    if arguments.get("strict_mode") is True:
         made["strict_mode"] = True
     return _same_metric(
-        "geval", {**made, **_judge(given)}, given, "name", "criteria", "evaluation_steps", "evaluation_params"
+        "geval", {**made, **_judge(arguments)}, arguments, "name", "criteria", "evaluation_steps", "evaluation_params"
     )
 
 
-def _convert_tools(given: Mapping[str, Any], call: ast.Call) -> MetricCounterpart:
+def _convert_tools(arguments: Mapping[str, Any], call: ast.Call) -> MetricCounterpart:
     if argument_of(call, "available_tools", None) is not None:
         raise UnfitError("its argument available_tools has no equivalent")
-    made: dict[str, Any] = {"type": "deepeval_tool_correctness", "threshold": _threshold(given, 0.5)}
-    params = given.get("evaluation_params") or []
+    made: dict[str, Any] = {"type": "deepeval_tool_correctness", "threshold": _threshold(arguments, 0.5)}
+    params = arguments.get("evaluation_params") or []
     if "OUTPUT" in params:
         raise UnfitError("results of calls are not compared")
     if "INPUT_PARAMETERS" in params:
         made["evaluation_params"] = ["input_parameters"]
     for key in ("should_exact_match", "should_consider_ordering"):
-        if given.get(key) is True:
+        if arguments.get(key) is True:
             made[key] = True
     allowed = ("evaluation_params", "should_exact_match", "should_consider_ordering")
-    became = _same_metric("deepeval_tool_correctness", made, given, *allowed)
+    became = _same_metric("deepeval_tool_correctness", made, arguments, *allowed)
     return MetricCounterpart(became.outcome, became.name, became.metric, needs=frozenset(("expected_tools",)))
 
 
-def _convert_pattern(given: Mapping[str, Any], title: str, stem: str) -> MetricCounterpart:
-    pattern = given.get("pattern")
-    _check_arguments(given, "pattern", "ignore_case")
+def _convert_pattern(arguments: Mapping[str, Any], title: str, stem: str) -> MetricCounterpart:
+    pattern = arguments.get("pattern")
+    _check_arguments(arguments, "pattern", "ignore_case")
     try:
         re.compile(str(pattern).strip())
     except re.error as error:
         raise UnfitError(f"its pattern does not compile: {error}") from None
-    options = {"ignore_case": True} if given.get("ignore_case") is True else {}
+    options = {"ignore_case": True} if arguments.get("ignore_case") is True else {}
     return MetricCounterpart(Outcome.GRADER, check=Check(stem, title, "full_match", str(pattern).strip(), options))

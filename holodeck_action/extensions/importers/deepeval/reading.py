@@ -425,14 +425,14 @@ class PythonFile:
 
 
 def _new_call(
-    call: ast.Call, scope: Scope, here: ScopedExpression, cases: ast.expr | None, metrics: ast.expr | None
+    call: ast.Call, scope: Scope, current: ScopedExpression, cases: ast.expr | None, metrics: ast.expr | None
 ) -> EvaluationCall:
     function = scope.name if isinstance(scope, FUNCTIONS) else ""
     return EvaluationCall(
         call,
         function,
-        None if cases is None else here.with_node(cases),
-        None if metrics is None else here.with_node(metrics),
+        None if cases is None else current.with_node(cases),
+        None if metrics is None else current.with_node(metrics),
     )
 
 
@@ -445,5 +445,5 @@ def _nested_rounds(
     return [{**names, **each} for names in rounds for each in values]
 
 
-def _only_item(items: Sequence[ast.expr], otherwise: ast.expr) -> ast.expr:
-    return items[0] if len(items) == 1 else otherwise
+def _only_item(items: Sequence[ast.expr], fallback: ast.expr) -> ast.expr:
+    return items[0] if len(items) == 1 else fallback

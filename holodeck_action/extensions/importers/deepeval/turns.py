@@ -37,21 +37,21 @@ def golden_turns(golden: Mapping[str, Any]) -> list[WrittenTurn]:
     return _written_turns(said, golden.get("expected_outcome"))
 
 
-def _written_turns(said: Sequence[Mapping[str, Any]], outcome: Any) -> list[WrittenTurn]:
+def _written_turns(messages: Sequence[Mapping[str, Any]], outcome: Any) -> list[WrittenTurn]:
     """Return the turns; empty unless user and assistant alternate and all contents are texts."""
-    texts = [each.get("content") for each in said]
-    if len(said) % 2 or any(each.get("role") != ("user", "assistant")[at % 2] for at, each in enumerate(said)):
+    texts = [each.get("content") for each in messages]
+    if len(messages) % 2 or any(each.get("role") != ("user", "assistant")[at % 2] for at, each in enumerate(messages)):
         return []
     if not all(isinstance(text, str) for text in texts) or not all(str(text).strip() for text in texts[::2]):
         return []
-    turns = [_written_turn(asked, answer) for asked, answer in zip(said[::2], said[1::2], strict=True)]
+    turns = [_written_turn(question, answer) for question, answer in zip(messages[::2], messages[1::2], strict=True)]
     if turns and isinstance(outcome, str) and outcome.strip():
         turns[-1] = WrittenTurn({**turns[-1].fields, "ground_truth": outcome}, turns[-1].reply)
     return turns
 
 
-def _written_turn(asked: Mapping[str, Any], answer: Mapping[str, Any]) -> WrittenTurn:
-    turn, reply = {"input": asked["content"]}, {"response": answer["content"]}
+def _written_turn(question: Mapping[str, Any], answer: Mapping[str, Any]) -> WrittenTurn:
+    turn, reply = {"input": question["content"]}, {"response": answer["content"]}
     context, tools = answer.get("retrieval_context"), answer.get("tools_called")
     if isinstance(context, list) and all(isinstance(text, str) for text in context):
         turn["retrieval_context"] = context

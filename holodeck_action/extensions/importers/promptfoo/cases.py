@@ -97,13 +97,13 @@ class CaseBuilder:
         self.rows.append(setting_row(place, what, "", Outcome.MISSING, reason or problem, 1))
         self._add_missing_grader(case, place, what, reason or problem)
 
-    def _add_missing_grader(self, case: BuiltCase, place: Place, what: str, reason: str) -> None:
+    def _add_missing_grader(self, case: BuiltCase, place: Place, source: str, reason: str) -> None:
         """Add a comment for an assertion without a counterpart, and a grader that raises unless that is allowed."""
-        case.comments.append(f"Not imported: {what} ({place}): {reason}")
+        case.comments.append(f"Not imported: {source} ({place}): {reason}")
         if self._allow_missing:
             return
-        check = Check(f"line_{place.line}_{slug(what).replace('-', '_')}", f"{place}: {what}", "not_imported")
-        name = one_line(f"not imported: {what} (line {place.line})", 100)
+        check = Check(f"line_{place.line}_{slug(source).replace('-', '_')}", f"{place}: {source}", "not_imported")
+        name = one_line(f"not imported: {source} (line {place.line})", 100)
         self._add_check(case, check, {"name": name})
 
     def _add_assertions(self, case: BuiltCase) -> None:
@@ -230,17 +230,17 @@ class CaseBuilder:
         return metric
 
     def _add_weighted(
-        self, case: BuiltCase, place: Place, what: str, threshold: float, members: Sequence[WrittenAssertion]
+        self, case: BuiltCase, place: Place, source: str, threshold: float, members: Sequence[WrittenAssertion]
     ) -> None:
         """Add one grader for several assertions whose weighted mean score is compared with a threshold.
 
         If one of them cannot become a check, all are added separately.
         """
         try:
-            check = self._mean_check(case, place, what, threshold, members)
+            check = self._mean_check(case, place, source, threshold, members)
         except UnfitError as error:
-            self.rows.append(setting_row(place, what, "", Outcome.MISSING, str(error), 1))
-            self._add_missing_grader(case, place, what, str(error))
+            self.rows.append(setting_row(place, source, "", Outcome.MISSING, str(error), 1))
+            self._add_missing_grader(case, place, source, str(error))
             for item in members:
                 if item.data.get("type") == "assert-set":
                     self._add_set(case, item)
@@ -249,10 +249,10 @@ class CaseBuilder:
             return
         grader = self._add_check(case, check, {})
         note = f"the weighted mean of {len(members)} assertions"
-        self.rows.append(setting_row(place, what, grader, Outcome.GRADER, note, 1))
+        self.rows.append(setting_row(place, source, grader, Outcome.GRADER, note, 1))
 
     def _mean_check(
-        self, case: BuiltCase, place: Place, what: str, threshold: float, members: Sequence[WrittenAssertion]
+        self, case: BuiltCase, place: Place, source: str, threshold: float, members: Sequence[WrittenAssertion]
     ) -> Check:
         parts: list[tuple[float, Check]] = []
         rows: list[Row] = []
@@ -260,7 +260,7 @@ class CaseBuilder:
             kind = str(item.data.get("type"))
             if kind == "assert-set":
                 inner = self._set_members(item)
-                if inner is None or what == "assert-set":
+                if inner is None or source == "assert-set":
                     raise UnfitError(
                         f"a set that has no assertions or is nested in another set (line {item.place.line})"
                     )
@@ -276,9 +276,9 @@ class CaseBuilder:
             rows.append(
                 Row(item.place.file, item.place.line, kind, "", match.outcome, note, 1, True, item.place.column)
             )
-        stem = f"line_{place.line}_{what.replace('-', '_')}"
+        stem = f"line_{place.line}_{source.replace('-', '_')}"
         self.rows += [replace(row, becomes=stem) for row in rows]
-        return Check(stem, f"{place}: {what}", threshold=threshold, parts=tuple(parts))
+        return Check(stem, f"{place}: {source}", threshold=threshold, parts=tuple(parts))
 
 
 def setting_row(place: Place, source: str, becomes: str, outcome: Outcome, note: str, cases: int = 0) -> Row:

@@ -31,12 +31,12 @@ _SETTINGS = {
 """Keys of a configuration that would change verdicts, each with what to do instead."""
 
 
-def convert(source: Source, out: Path, *, allow_missing: bool) -> ImportResult:
+def convert(source: Source, folder: Path, *, allow_missing: bool) -> ImportResult:
     """Convert a promptfoo configuration to suites.
 
     Args:
         source: the configuration file.
-        out: the absolute output folder.
+        folder: the absolute output folder.
         allow_missing: whether an assertion without a counterpart becomes a comment only; otherwise it also becomes a
             grader that raises.
 
@@ -69,9 +69,9 @@ def convert(source: Source, out: Path, *, allow_missing: bool) -> ImportResult:
         for index, (instructions, chosen) in enumerate(groups, 1):
             parts = [slug(provider.name) or f"provider-{number}"] if len(providers) > 1 else []
             parts += [f"prompt-{index}"] if len(groups) > 1 else []
-            folder = folders.add("-".join(parts))
-            builder = SuiteBuilder(source, templates, root, provider, out / folder, allow_missing=allow_missing)
-            suites.append(builder.build(folder, instructions, chosen, tests))
+            folder_name = folders.add("-".join(parts))
+            builder = SuiteBuilder(source, templates, root, provider, folder / folder_name, allow_missing=allow_missing)
+            suites.append(builder.build(folder_name, instructions, chosen, tests))
             rows += builder.rows
     return ImportResult(suites, rows)
 

@@ -142,13 +142,13 @@ def _similar_metric(assertion: GradedAssertion) -> dict[str, Any]:
     }
 
 
-def _embedding_model(named: Any) -> str:
+def _embedding_model(value: Any) -> str:
     """Return the OpenAI embedding model that a provider names; the default model if it names none."""
-    if isinstance(named, dict) and "id" not in named:
-        named = named.get("embedding")
-    if isinstance(named, str) and (model := _EMBEDDING.fullmatch(named)):
+    if isinstance(value, dict) and "id" not in value:
+        value = value.get("embedding")
+    if isinstance(value, str) and (model := _EMBEDDING.fullmatch(value)):
         return model[1]
-    if named and "embedding" in str(named):
+    if value and "embedding" in str(value):
         raise UnfitError("its embeddings are not those of OpenAI; write a similar metric, and embedding_provider")
     return _DEFAULT_EMBEDDING
 

@@ -130,14 +130,14 @@ class _Parser:
     def _peek(self, count: int) -> str:
         return self._text[self._at : self._at + count]
 
-    def _parse_pattern(self, inside: tuple[int, ...]) -> str:
-        if len(inside) > _MAX_DEPTH:
+    def _parse_pattern(self, enclosing: tuple[int, ...]) -> str:
+        if len(enclosing) > _MAX_DEPTH:
             raise _unfit_error("groups nested too deeply")
         part = self._next_part()
-        sequences = [self._parse_sequence((*inside, part))]
+        sequences = [self._parse_sequence((*enclosing, part))]
         while self._peek(1) == "|":
             self._at += 1
-            sequences.append(self._parse_sequence((*inside, part)))
+            sequences.append(self._parse_sequence((*enclosing, part)))
         if len(sequences) > 1:
             self._optional.add(part)
         return "|".join(sequences)
@@ -146,13 +146,13 @@ class _Parser:
         self._parts += 1
         return self._parts
 
-    def _parse_sequence(self, inside: tuple[int, ...]) -> str:
+    def _parse_sequence(self, enclosing: tuple[int, ...]) -> str:
         made: list[str] = []
         while self._at < len(self._text) and self._peek(1) not in ("|", ")"):
             part = self._next_part()
             before, is_group = (self._half_atoms, self._required_half_atoms), self._peek(1) == "("
             at_start = made[:1] == [r"\A"] and all(item.startswith((r"\A", "(?=", "(?!")) for item in made)
-            atom, repeatable = self._parse_term((*inside, part), at_start)
+            atom, repeatable = self._parse_term((*enclosing, part), at_start)
             quantifier = _QUANTIFIER.match(self._text, self._at)
             if quantifier:
                 if not repeatable:
@@ -173,19 +173,19 @@ class _Parser:
         self._required_half_atoms += quantifier.startswith("+")
         self.splits |= not quantifier.startswith(("*", "+")) or self._required_half_atoms > 1
 
-    def _note_characters(self, found: Sequence[tuple[int, int]]) -> None:
-        if _has_halves(found):
+    def _note_characters(self, ranges: Sequence[tuple[int, int]]) -> None:
+        if _has_halves(ranges):
             self._half_atoms += 1
-            self.splits |= _has_halves(_complement(found))
+            self.splits |= _has_halves(_complement(ranges))
 
-    def _parse_term(self, inside: tuple[int, ...], at_start: bool) -> tuple[str, bool]:
+    def _parse_term(self, enclosing: tuple[int, ...], at_start: bool) -> tuple[str, bool]:
         """Return the next assertion or atom in Python's syntax, and whether a quantifier may follow it.
 
         `at_start` is whether the term can only match at the start of the text.
         """
         character = self._peek(1)
         if character == "(":
-            return self._parse_group(inside, at_start)
+            return self._parse_group(enclosing, at_start)
         if character == "\\":
             return self._parse_escape()
         self._at += 1
@@ -205,27 +205,27 @@ class _Parser:
         self._note_characters(_ranges_of(character))
         return _literal_text(character), True
 
-    def _parse_group(self, inside: tuple[int, ...], at_start: bool) -> tuple[str, bool]:
+    def _parse_group(self, enclosing: tuple[int, ...], at_start: bool) -> tuple[str, bool]:
         for start in _LOOKAROUNDS:
             if self._peek(len(start)) == start:
                 self.splits |= not at_start or start.startswith("(?<")
-                self._optional.add(inside[-1])
-                return self._parse_group_body(start, inside), False
+                self._optional.add(enclosing[-1])
+                return self._parse_group_body(start, enclosing), False
         if self._peek(3) == "(?:":
-            return self._parse_group_body("(?:", inside), True
+            return self._parse_group_body("(?:", enclosing), True
         named = re.compile(r"\(\?<([A-Za-z_][A-Za-z0-9_]*)>").match(self._text, self._at)
         if named is None and self._peek(2) == "(?":
             raise _unfit_error(self._peek(4))
-        self._groups.append(inside)
+        self._groups.append(enclosing)
         number = len(self._groups)
         taken = named[0] if named else "("
-        made = self._parse_group_body(taken, inside, f"(?P<{named[1]}>" if named else "(")
+        made = self._parse_group_body(taken, enclosing, f"(?P<{named[1]}>" if named else "(")
         self._closed.add(number)
         return made, True
 
-    def _parse_group_body(self, taken: str, inside: tuple[int, ...], start: str = "") -> str:
+    def _parse_group_body(self, taken: str, enclosing: tuple[int, ...], start: str = "") -> str:
         self._at += len(taken)
-        made = self._parse_pattern(inside)
+        made = self._parse_pattern(enclosing)
         if self._peek(1) != ")":
             raise _unfit_error("a group that is not closed")
         self._at += 1
@@ -356,5 +356,5 @@ def _code_text(point: int) -> str:
     return f"\\x{point:02x}" if point < 0x100 else f"\\u{point:04x}" if point < 0x10000 else f"\\U{point:08x}"
 
 
-def _unfit_error(what: str) -> UnfitError:
-    return UnfitError(f"the pattern has JavaScript syntax that is not translated ({what}); write a code grader")
+def _unfit_error(feature: str) -> UnfitError:
+    return UnfitError(f"the pattern has JavaScript syntax that is not translated ({feature}); write a code grader")

@@ -99,9 +99,9 @@ def prompts_of(source: Source, root: Mapping[str, Any]) -> list[Prompt]:
     return list(_read_prompts(source, written if isinstance(written, list) else [written], place))
 
 
-def _read_prompts(source: Source, written: Sequence[Any], whole: Place) -> Iterator[Prompt]:
+def _read_prompts(source: Source, written: Sequence[Any], entry_place: Place) -> Iterator[Prompt]:
     for index, item in enumerate(written):
-        place = place_of(source.name, written, index) if isinstance(written, MarkedList) else whole
+        place = place_of(source.name, written, index) if isinstance(written, MarkedList) else entry_place
         label = str(item.get("label") or "") if isinstance(item, dict) else ""
         try:
             text = item.get("raw") or item.get("id") if isinstance(item, dict) else item
@@ -249,14 +249,14 @@ def _render(
     return whole, messages
 
 
-def _filled(whole: str, messages: list[dict[str, Any]] | None) -> FilledPrompt:
+def _filled(text: str, messages: list[dict[str, Any]] | None) -> FilledPrompt:
     if messages is None:
-        return FilledPrompt(None, whole, whole)
+        return FilledPrompt(None, text, text)
     system = [message["content"] for message in messages if message["role"] in _SYSTEM]
     rest = [message for message in messages if message["role"] not in _SYSTEM]
     if len(rest) != 1 or rest[0]["role"] != "user" or not all(isinstance(each["content"], str) for each in messages):
         raise UnfitError("the prompt is a conversation, or holds more than text; write a case with turns or files")
-    return FilledPrompt("\n\n".join(system) or None, rest[0]["content"], whole)
+    return FilledPrompt("\n\n".join(system) or None, rest[0]["content"], text)
 
 
 def _is_message(item: Any) -> bool:

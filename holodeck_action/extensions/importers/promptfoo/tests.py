@@ -114,8 +114,8 @@ class TestReader:
                 return replace(self._read_test({}, place), problem=f"defaultTest: {error}")
         return self._read_test(written if isinstance(written, dict) else {}, place)
 
-    def _add_missing(self, place: Place, what: str, reason: str) -> None:
-        row = Row(place.file, place.line, what, "", Outcome.MISSING, reason, asserts=False, column=place.column)
+    def _add_missing(self, place: Place, source: str, reason: str) -> None:
+        row = Row(place.file, place.line, source, "", Outcome.MISSING, reason, asserts=False, column=place.column)
         self.rows.append(row)
 
     def _extend_chain(self, path: Path, chain: Sequence[Path]) -> Sequence[Path]:

@@ -22,9 +22,9 @@ def unit(*rows: list[float]) -> NDArray[np.float32]:
 def test_the_nearest_come_first_with_the_cosine_as_score() -> None:
     index = VectorIndex(unit([1, 0], [1, 1], [0, 1], [-1, 0]))
     assert index.search(unit([1, 0])[0]) == [(0, 1.0), (1, round(math.sqrt(0.5), 6)), (2, 0.0), (3, -1.0)]
-    assert index.search(unit([1, 0])[0], most=1) == [(0, 1.0)]
-    assert index.search(unit([1, 0])[0], least=0.7) == [(0, 1.0), (1, 0.707107)]
-    assert index.search(unit([1, 0])[0], least=0.707107, most=5) == [(0, 1.0), (1, 0.707107)]
+    assert index.search(unit([1, 0])[0], max_hits=1) == [(0, 1.0)]
+    assert index.search(unit([1, 0])[0], min_score=0.7) == [(0, 1.0), (1, 0.707107)]
+    assert index.search(unit([1, 0])[0], min_score=0.707107, max_hits=5) == [(0, 1.0), (1, 0.707107)]
 
 
 def test_equal_scores_keep_the_order_of_the_documents() -> None:
@@ -50,7 +50,7 @@ def test_scores_are_those_of_exact_arithmetic(length: int, seed: int) -> None:
 def test_many_rows_are_searched_in_parts() -> None:
     random = np.random.default_rng(1)
     rows = unit(*random.normal(size=(10_000, 8)).tolist())
-    found = VectorIndex(rows).search(rows[9_999], most=3)
+    found = VectorIndex(rows).search(rows[9_999], max_hits=3)
     assert found[0] == (9_999, 1.0)
     plain = rows.astype(np.float64) @ rows[9_999].astype(np.float64)
     assert [row for row, _ in found] == np.argsort(-plain)[:3].tolist()
