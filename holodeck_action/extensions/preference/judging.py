@@ -210,7 +210,7 @@ def _combine(orders: Sequence[JobResult[EvaluationResult]], before: str, answer:
 
 
 def _with_facts(
-    result: JobResult[EvaluationResult],
+    job_result: JobResult[EvaluationResult],
     value: int,
     texts: tuple[str, str],
     *,
@@ -218,7 +218,7 @@ def _with_facts(
     identical: bool = False,
 ) -> JobResult[EvaluationResult]:
     """Return the result with the data that statistics need in its metadata."""
-    assert result.result is not None
+    assert job_result.result is not None
     facts = {
         "value": value,
         "flipped": flipped,
@@ -226,7 +226,9 @@ def _with_facts(
         "lengths": [len(text) for text in texts],
         "base_digest": digest_of_text(texts[0]),
     }
-    return replace(result, result=with_result(result.result, metadata={**result.result.metadata, PREFERENCE: facts}))
+    return replace(
+        job_result, result=with_result(job_result.result, metadata={**job_result.result.metadata, PREFERENCE: facts})
+    )
 
 
 def _why_no_pair(case: CaseRecord, other: CaseRecord | None, trial: TrialRecord, base: Record) -> str | None:
