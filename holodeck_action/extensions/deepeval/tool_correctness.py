@@ -192,7 +192,7 @@ def _expected_call(entry: ExpectedTool) -> dict[str, Any]:
 
 def _call_data(name: str, args: Mapping[str, Any] | None, label: str) -> dict[str, Any]:
     """Return a call for the libraries' process, without its result."""
-    return {"name": name, "args": None if args is None else _json_value(args), "shown": label}
+    return {"name": name, "args": None if args is None else _json_value(args), "label": label}
 
 
 def _json_value(value: Any) -> Any:
