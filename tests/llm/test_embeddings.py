@@ -38,7 +38,7 @@ def agent(model: dict[str, Any], embedding_provider: dict[str, Any] | None = Non
 
 
 def plan(chat: dict[str, Any], embedding: dict[str, Any] | None = None, **asked: Any) -> EmbeddingPlan:
-    given = {"model": None, "dimensions": None, "where": "tools.kb", **asked}
+    given = {"model": None, "dimensions": None, "path": "tools.kb", **asked}
     environ = {"OPENAI_API_KEY": KEY, "AZURE_OPENAI_API_KEY": KEY}
     return resolve_embedding(agent(chat, embedding), environ, **given)
 
@@ -118,7 +118,7 @@ def test_what_cannot_embed_is_a_configuration_error(model: Any, asked: dict[str,
     config = agent(OPENAI).model_copy(update={"model": agent(OPENAI).model.model_copy(update=model)})
     with pytest.raises(ModelConfigError) as caught:
         resolve_embedding(
-            config, {"OPENAI_API_KEY": KEY}, **{"model": None, "dimensions": None, "where": "tools.kb", **asked}
+            config, {"OPENAI_API_KEY": KEY}, **{"model": None, "dimensions": None, "path": "tools.kb", **asked}
         )
     assert told in str(caught.value)
 
