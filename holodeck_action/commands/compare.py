@@ -22,7 +22,7 @@ from holodeck_action.record.result_files import Results, read_results
 from holodeck_action.record.stored_cases import RecordError
 from holodeck_action.reports.comparison_page import render_comparison
 from holodeck_action.reports.conclusion import conclude
-from holodeck_action.reports.page.viewer import View, render_page
+from holodeck_action.reports.page.viewer import PageView, render_page
 from holodeck_action.reports.page.viewer_index import ViewedSuite
 from holodeck_action.reports.written import write_pieces
 from holodeck_action.run.caller import Caller
@@ -141,7 +141,7 @@ def compare_results(before: Results, after: Results, options: CompareOptions, ca
 
 def _comparison_page(
     base: Record, head: Record, compared: ComparisonReport, options: CompareOptions, caller: Caller
-) -> View:
+) -> PageView:
     """Return the viewer's page of the head, with the outcome of the comparison instead of the head's verdict."""
     concluded = conclude(head)
     report = replace(
@@ -156,7 +156,7 @@ def _comparison_page(
     )
     suite = ViewedSuite(replace(concluded, report=report), base)
     results = str(options.head or LAST_RESULTS)
-    return View([suite], compared.exit_code, results=results, links=page_links(caller.environ))
+    return PageView([suite], compared.exit_code, results=results, links=page_links(caller.environ))
 
 
 def _digest_of(results: Results) -> str:

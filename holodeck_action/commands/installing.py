@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TextIO
 
-from holodeck_action.run.environments.extras import Need, describe_needs
+from holodeck_action.run.environments.extras import NeededExtra, describe_needs
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.credentials import credentials_in
 from holodeck_action.text.plain import cut_start, one_line
@@ -53,7 +53,7 @@ class RunnerExtras:
         """Whether extras can be installed."""
         return bool(self._command)
 
-    def install(self, needs: Sequence[Need]) -> None:
+    def install(self, needs: Sequence[NeededExtra]) -> None:
         """Install missing extras; return if none is missing or nothing can be installed here.
 
         Raises:

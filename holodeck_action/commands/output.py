@@ -29,7 +29,7 @@ from holodeck_action.text.terminal import Terminal, terminal_of
 
 if TYPE_CHECKING:
     from holodeck_action.reports.custom import CustomTemplate
-    from holodeck_action.reports.page.viewer_index import Links, ViewedSuite
+    from holodeck_action.reports.page.viewer_index import PageLinks, ViewedSuite
     from holodeck_action.reports.report_views import Report
 
 
@@ -82,7 +82,7 @@ class Output(Struct, frozen=True):
         return self.progress.stream
 
     @property
-    def links(self) -> Links:
+    def links(self) -> PageLinks:
         """The URLs that the page links to."""
         from holodeck_action.github.job import page_links
 
@@ -199,9 +199,9 @@ def _report_writers(
         JUNIT_FILE: lambda: render(report, "junit"),
     }
     if viewed is not None:
-        from holodeck_action.reports.page.viewer import PAGE_FILE, View, render_page
+        from holodeck_action.reports.page.viewer import PAGE_FILE, PageView, render_page
 
-        view = View([viewed], report.exit_code, results=str(results), links=output.links)
+        view = PageView([viewed], report.exit_code, results=str(results), links=output.links)
         made[PAGE_FILE] = lambda: render_page(view)
     return made
 
@@ -228,9 +228,9 @@ def report_together(finished: Sequence[FinishedSuite], not_run: Sequence[str], o
         viewed = [item.viewed for item in finished if item.viewed is not None]
         if len(viewed) > 1:
             from holodeck_action.reports.formats import write_reports
-            from holodeck_action.reports.page.viewer import PAGE_FILE, View, render_page
+            from holodeck_action.reports.page.viewer import PAGE_FILE, PageView, render_page
 
-            view = View(viewed, code, results=str(output.folder / "SUITE" / RESULTS_FILE), links=output.links)
+            view = PageView(viewed, code, results=str(output.folder / "SUITE" / RESULTS_FILE), links=output.links)
             write_reports(output.folder, {PAGE_FILE: lambda: render_page(view)}, output.note, output.disk)
     return code
 

@@ -14,7 +14,7 @@ from holodeck_action.record.result_files import RESULTS_FILE
 from holodeck_action.reports.conclusion import Conclusion
 from holodeck_action.reports.formats import markdown_report, render
 from holodeck_action.reports.page.run_columns import RunColumn, check_columns, column_name
-from holodeck_action.reports.page.viewer import View, render_page
+from holodeck_action.reports.page.viewer import PageView, render_page
 from holodeck_action.reports.report_views import Report, canonical_report, cases_in_suite_order
 from holodeck_action.reports.terminal.console import print_report
 from holodeck_action.reports.written import write_pieces, write_text
@@ -82,7 +82,7 @@ def show_record(options: ReportOptions, caller: Caller) -> int:
         print_report(report, stdout, terminal_of(stdout, caller.environ))
         return ExitCode.PASSED
     if options.format == "html":
-        view = View(
+        view = PageView(
             [replace(viewed, concluded=replace(concluded, report=report))],
             report.exit_code,
             results=str(results),

@@ -22,7 +22,7 @@ from holodeck_action.reports.first_lines import first_notices
 from holodeck_action.reports.formats import REPORT_FILE, markdown_report
 from holodeck_action.reports.headline import verdict_line
 from holodeck_action.reports.page.viewer import PAGE_FILE
-from holodeck_action.suite.configuration_errors import Located
+from holodeck_action.suite.configuration_errors import LocatedProblem
 from holodeck_action.text.code_spans import cell, fence
 from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.plain import one_line
@@ -43,7 +43,7 @@ class StepEnd(Struct, frozen=True):
     exit_code: int
     done: FinishedRun | None = None
     problems: tuple[str, ...] = ()
-    located: tuple[Located, ...] = ()
+    located: tuple[LocatedProblem, ...] = ()
     log_text: str = ""
     plan: str = ""
     compared: ComparisonReport | None = None

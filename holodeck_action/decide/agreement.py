@@ -337,10 +337,10 @@ def _clamp(value: float) -> float:
 
 def pearson(pairs: Sequence[Pair]) -> float | None:
     """Return Pearson's correlation Σ(x−x̄)(y−ȳ)/√(Σ(x−x̄)²·Σ(y−ȳ)²); None if x or y is constant."""
-    return correlation(*(Centred(side) for side in zip(*pairs, strict=True))) if len(pairs) > 1 else None
+    return correlation(*(CentredSample(side) for side in zip(*pairs, strict=True))) if len(pairs) > 1 else None
 
 
-class Centred:
+class CentredSample:
     """A sample for `correlation`: the differences from the mean, and the sum of their squares."""
 
     def __init__(self, numbers: Sequence[float]) -> None:
@@ -349,7 +349,7 @@ class Centred:
         self.squares = math.fsum(distance**2 for distance in self.differences)
 
 
-def correlation(one: Centred, other: Centred) -> float | None:
+def correlation(one: CentredSample, other: CentredSample) -> float | None:
     """Return Pearson's correlation of two centred samples; None if one of them is constant."""
     if one.squares <= 1e-12 or other.squares <= 1e-12:
         return None

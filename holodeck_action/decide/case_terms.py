@@ -9,7 +9,14 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holodeck_action.decide.terms import Compared, Higher, Lower, compare_thresholds, compare_trials, comparison_rules
+from holodeck_action.decide.terms import (
+    Compared,
+    HigherIsStricter,
+    LowerIsStricter,
+    compare_thresholds,
+    compare_trials,
+    comparison_rules,
+)
 from holodeck_action.decide.terms_changes import ChangedPlace, TermsChange, join_phrases, plain_name
 from holodeck_action.record.evaluation import Criteria
 from holodeck_action.record.own_terms import OwnCase, OwnTerms, OwnTurn, text_digest
@@ -244,7 +251,7 @@ def criteria_changes(name: str, before: Criteria, now: Criteria) -> Iterator[_Cr
     if before.asserts and now.asserts and before.polarity == now.polarity:
         way = compare_thresholds(before, now)
         if way in ("laxer", "changed"):
-            by: Compared = Higher() if now.polarity == "maximize" else Lower()
+            by: Compared = HigherIsStricter() if now.polarity == "maximize" else LowerIsStricter()
             said = field_phrase(by, f"the threshold of {shown}", before.threshold, now.threshold)
             yield way, f"{said} in", now.source, False
 
@@ -263,7 +270,7 @@ def _values_phrase(text: str, direction: str, before: Sequence[str] | None, now:
 
 def field_phrase(term: Compared, label: str, before: Any, now: Any) -> str:
     """Return the change of a field as a plain-text phrase, such as `lowers min_pass_rate from 1 to 0.5`."""
-    if isinstance(term, Higher | Lower):
+    if isinstance(term, HigherIsStricter | LowerIsStricter):
         then, new = (term.absent if value is None else value for value in (before, now))
         if then is None:
             return f"sets {label} to {value_text(new)}"

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holodeck_action.decide.consumption import Total
+from holodeck_action.decide.consumption import KnownTotal
 from holodeck_action.decide.gates import MIN_PASS_RATE, NOT_DETERMINED, GateInputs, Scores, judge_gates
 from holodeck_action.decide.verdict import GateVerdict, MetricSummary
 from holodeck_action.suite.model.policy import BOUNDS_OF_METRICS, Gates, active_gates
@@ -26,7 +26,7 @@ _WHOLE = ("p95_latency_ms", "p95_first_token_ms", "summary")
 _MEANS = BOUNDS_OF_METRICS[0]
 
 
-class Remaining(Struct, frozen=True):
+class UncountedCases(Struct, frozen=True):
     """The cases of a run that do not count because it stopped.
 
     Attributes:
@@ -54,7 +54,7 @@ class Remaining(Struct, frozen=True):
         return self.gating + self.quarantined
 
 
-def judge_stopped_gates(gates: Gates, inputs: GateInputs, remaining: Remaining) -> Iterator[GateVerdict]:
+def judge_stopped_gates(gates: Gates, inputs: GateInputs, remaining: UncountedCases) -> Iterator[GateVerdict]:
     """Judge every configured gate of a stopped run; `inputs` covers the cases that count."""
     ends = (judge_gates(gates, each) for each in _extreme_completions(inputs, remaining))
     for gate, *others in zip(judge_gates(gates, inputs), *ends, strict=True):
@@ -75,7 +75,7 @@ def _undetermined(gate: GateVerdict) -> GateVerdict:
     return GateVerdict(gate.name, "undetermined", None, gate.required, NOT_DETERMINED)
 
 
-def _is_settled(name: str, remaining: Remaining) -> bool:
+def _is_settled(name: str, remaining: UncountedCases) -> bool:
     """Return whether the extreme completions suffice for a gate."""
     if name in _WHOLE:
         return not remaining.cases
@@ -101,7 +101,7 @@ def gates_by_end(gates: Gates, *, compared: bool) -> tuple[list[str], list[str]]
     return early, late
 
 
-def _extreme_completions(inputs: GateInputs, remaining: Remaining) -> Iterator[GateInputs]:
+def _extreme_completions(inputs: GateInputs, remaining: UncountedCases) -> Iterator[GateInputs]:
     """Yield the completions in which all remaining cases pass, all fail, and all are in error with an unknown input.
 
     In the last, the scores of metrics are as high, then as low, as any completion allows.
@@ -127,11 +127,11 @@ def _extreme_completions(inputs: GateInputs, remaining: Remaining) -> Iterator[G
         )
 
 
-def _with_unknown(total: Total, remaining: Remaining) -> Total:
-    return Total(total.known, total.unknown + remaining.cases)
+def _with_unknown(total: KnownTotal, remaining: UncountedCases) -> KnownTotal:
+    return KnownTotal(total.known, total.unknown + remaining.cases)
 
 
-def _extreme_summary(current: MetricSummary, scores: Scores, remaining: Remaining, best: float) -> MetricSummary:
+def _extreme_summary(current: MetricSummary, scores: Scores, remaining: UncountedCases, best: float) -> MetricSummary:
     """Return a metric's summary from which gates compute the mean that is nearest to the best possible score.
 
     If j of the remaining cases have this score, their weights are at most the j largest, and at most all other

@@ -27,7 +27,7 @@ _AZURE_JUDGED = ("groundedness", "relevance", "coherence", "fluency", "similarit
 _UNKNOWN_USAGE = Usage()
 
 
-class Total(Struct, frozen=True):
+class KnownTotal(Struct, frozen=True):
     """The sum of the known amounts, and the number of unknown ones."""
 
     known: float
@@ -88,9 +88,9 @@ class Amounts:
             self._known.append(amount)
 
     @property
-    def total(self) -> Total:
+    def total(self) -> KnownTotal:
         """The sum of the known amounts, and the number of unknown ones."""
-        return Total(math.fsum(self._known), self.unknown)
+        return KnownTotal(math.fsum(self._known), self.unknown)
 
     @property
     def known(self) -> float | None:
@@ -151,17 +151,17 @@ class Consumption:
         self._cost.add(usage.cost_usd)
 
     @property
-    def tokens(self) -> Total:
+    def tokens(self) -> KnownTotal:
         """Total tokens of all prompts and answers."""
         return self._tokens.total
 
     @property
-    def cost_usd(self) -> Total:
+    def cost_usd(self) -> KnownTotal:
         """Total list price of all model calls, US dollars."""
         return self._cost.total
 
     @property
-    def judging_cost_usd(self) -> Total:
+    def judging_cost_usd(self) -> KnownTotal:
         """Total list price of the judges' calls, US dollars."""
         return self._judging.total
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from msgspec import Struct, field
 
-from holodeck_action.decide.consumption import Latencies, Total
+from holodeck_action.decide.consumption import KnownTotal, Latencies
 from holodeck_action.decide.number_texts import count_phrase, decisive_numbers, decisive_percentages
 from holodeck_action.decide.statistics import (
     MIN_SAMPLE,
@@ -38,7 +38,7 @@ MIN_PASS_RATE = "min_pass_rate"  # noqa: S105
 MAX_LOST_NAMED = 3
 """Maximum number of missing evaluations that the reason of a gate names."""
 _P95 = 0.95
-_ZERO = Total(0.0, 0)
+_ZERO = KnownTotal(0.0, 0)
 _NO_LATENCIES = Latencies((), 0)
 _TENTH = 0.10
 NOT_DETERMINED = "not determined: stopped"
@@ -74,8 +74,8 @@ class GateInputs(Struct, frozen=True):
     lost: int = 0
     lost_first: tuple[str, ...] = ()
     scores: Mapping[str, Scores] = field(default_factory=dict)
-    tokens: Total = _ZERO
-    cost_usd: Total = _ZERO
+    tokens: KnownTotal = _ZERO
+    cost_usd: KnownTotal = _ZERO
     latencies: Latencies = _NO_LATENCIES
     first_tokens: Latencies = _NO_LATENCIES
     unrun: int = 0
@@ -262,7 +262,7 @@ def _judge_tokens(limit: float, inputs: GateInputs, tolerated: bool) -> GateResu
     )
 
 
-def _judge_spending(limit: float, total: Total, not_run: int, *, places: int, template: str) -> GateResult:
+def _judge_spending(limit: float, total: KnownTotal, not_run: int, *, places: int, template: str) -> GateResult:
     """Decide a limit on tokens or dollars; unknown amounts and cases that were not run could still exceed it."""
     holds = reaches(limit, total.known)
     state: GateState = "failed" if not holds else "undetermined" if total.unknown or not_run else "passed"

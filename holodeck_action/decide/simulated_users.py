@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from holodeck_action.decide.consumption import Amounts, Total
+from holodeck_action.decide.consumption import Amounts, KnownTotal
 from holodeck_action.record.record import CaseRecord, SimulatedUser, Usage
 
 
@@ -32,8 +32,8 @@ class UserSummary(Struct, frozen=True):
     calls: int
     asked_again: int
     failed: int
-    tokens: Total
-    cost_usd: Total
+    tokens: KnownTotal
+    cost_usd: KnownTotal
 
 
 class UsersTally:

@@ -14,8 +14,8 @@ from itertools import combinations
 
 from msgspec import Struct
 
-from holodeck_action.decide.agreement import Centred, correlation
-from holodeck_action.decide.consumption import Total
+from holodeck_action.decide.agreement import CentredSample, correlation
+from holodeck_action.decide.consumption import KnownTotal
 from holodeck_action.decide.statistics import MIN_SAMPLE, WeightedValues, equal_quantile, weighted_mean
 from holodeck_action.decide.verdict import CaseVerdict, MetricSummary, MetricVerdict, Outcome
 from holodeck_action.record.evaluation import Polarity
@@ -132,7 +132,7 @@ class EvaluationTally:
             column.append(mean)
         self._cases += 1
 
-    def summary(self, judging_cost: Total) -> EvaluationSummary:
+    def summary(self, judging_cost: KnownTotal) -> EvaluationSummary:
         """Return the summary; `judging_cost` is the list price of all judges' calls in US dollars."""
         total, took, shares = self._successful + self._failed, self._durations, self._agreements
         return EvaluationSummary(
@@ -157,7 +157,7 @@ class EvaluationTally:
         # A suite with a check for each case has many metrics that score one case.
         frequent = {name: found for name, found in self._means.items() if len(found[0]) >= MIN_SAMPLE}
         # Most other metrics score every case, so their columns are centred only once.
-        whole = {name: Centred(column) for name, (_, column) in frequent.items() if len(column) == self._cases}
+        whole = {name: CentredSample(column) for name, (_, column) in frequent.items() if len(column) == self._cases}
         for names in combinations(sorted(frequent), 2):
             if all(name in whole for name in names):
                 cases, sides = self._cases, [whole[name] for name in names]
@@ -165,7 +165,7 @@ class EvaluationTally:
                 first, second = (frequent[name] for name in names)
                 means = dict(zip(*first, strict=True))
                 pairs = [(means[at], mean) for at, mean in zip(*second, strict=True) if at in means]
-                cases, sides = len(pairs), [Centred(side) for side in zip(*pairs, strict=True)]
+                cases, sides = len(pairs), [CentredSample(side) for side in zip(*pairs, strict=True)]
             if cases >= MIN_SAMPLE:
                 yield Correlation(names, cases, correlation(*sides))
 

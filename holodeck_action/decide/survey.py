@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from holodeck_action.decide.agreement import PanelTally
 from holodeck_action.decide.case_verdicts import judge_case
-from holodeck_action.decide.certainty import Remaining
+from holodeck_action.decide.certainty import UncountedCases
 from holodeck_action.decide.consumption import Consumption, Timings
 from holodeck_action.decide.gates import MAX_LOST_NAMED, GateInputs
 from holodeck_action.decide.number_texts import count_phrase
@@ -229,9 +229,9 @@ def stop_text(certain_end: CertainEnd, cases: int) -> str:
     return f"stopped after {len(certain_end.counted):,} of {count_phrase(cases, 'case')}"
 
 
-def _remaining(unfinished: Sequence[tuple[CaseRecord, CaseVerdict]]) -> Remaining:
+def _remaining(unfinished: Sequence[tuple[CaseRecord, CaseVerdict]]) -> UncountedCases:
     gating = [case for case, verdict in unfinished if verdict.outcome != "quarantined"]
-    return Remaining(
+    return UncountedCases(
         weights=[case.weight for case in gating if case.asserting],
         silent=[case.weight for case in gating if not case.asserting],
         repeated=sum(case.repeat > 1 and case.asserting for case in gating),

@@ -30,7 +30,7 @@ Direction = Literal["laxer", "stricter", "changed"]
 """The direction of a term's change; `changed` if it is unclear."""
 
 
-class Higher(Struct, frozen=True):
+class HigherIsStricter(Struct, frozen=True):
     """A number for which higher is stricter. None means `absent`, or that the term is off if `absent` is None."""
 
     absent: float | None = None
@@ -40,7 +40,7 @@ class Higher(Struct, frozen=True):
         return _compare_numbers(before, now, self.absent, higher=True)
 
 
-class Lower(Struct, frozen=True):
+class LowerIsStricter(Struct, frozen=True):
     """A number for which lower is stricter. None means `absent`, or that the term is off if `absent` is None."""
 
     absent: float | None = None
@@ -50,7 +50,7 @@ class Lower(Struct, frozen=True):
         return _compare_numbers(before, now, self.absent, higher=False)
 
 
-class Ordered(Struct, frozen=True):
+class StrictnessOrder(Struct, frozen=True):
     """One of several values, listed from the least strict to the strictest."""
 
     values: tuple[Any, ...]
@@ -62,7 +62,7 @@ class Ordered(Struct, frozen=True):
         return "laxer" if self.values.index(now) < self.values.index(before) else "stricter"
 
 
-class Fewer(Struct, frozen=True):
+class FewerIsStricter(Struct, frozen=True):
     """A set that is stricter with fewer members; a change from or to None has no clear direction."""
 
     def compare(self, before: Collection[Any] | None, now: Collection[Any] | None) -> Direction | None:
@@ -75,7 +75,7 @@ class Fewer(Struct, frozen=True):
         return "laxer" if new > old else "stricter" if new < old else "changed"
 
 
-class Given(Struct, frozen=True):
+class PresenceIsStricter(Struct, frozen=True):
     """A term that is stricter with a value than without; values are not compared."""
 
     def compare(self, before: Any, now: Any) -> Direction | None:
@@ -85,7 +85,7 @@ class Given(Struct, frozen=True):
         return "laxer" if now is None else "stricter"
 
 
-class Other(Struct, frozen=True):
+class NoDirection(Struct, frozen=True):
     """A term whose change has no clear direction."""
 
     def compare(self, before: Any, now: Any) -> Direction | None:
@@ -93,116 +93,131 @@ class Other(Struct, frozen=True):
         return None if before == now else "changed"
 
 
-class Parts(Struct, frozen=True):
+class TermContainer(Struct, frozen=True):
     """A container of values with their own terms; None or a missing entry switches its terms off."""
 
 
-class Joint(Struct, frozen=True):
+class ComparedSeparately(Struct, frozen=True):
     """A term that is compared together with other fields, by separate code; `why` is the reason."""
 
     why: str
 
 
-class NoTerm(Struct, frozen=True):
+class NotATerm(Struct, frozen=True):
     """A field that is not a term; `why` is the reason."""
 
     why: str
 
 
-Term = Higher | Lower | Ordered | Fewer | Given | Other | Parts | Joint | NoTerm
-Compared = Higher | Lower | Ordered | Fewer | Given | Other
-EXPIRES = Lower()
+Term = (
+    HigherIsStricter
+    | LowerIsStricter
+    | StrictnessOrder
+    | FewerIsStricter
+    | PresenceIsStricter
+    | NoDirection
+    | TermContainer
+    | ComparedSeparately
+    | NotATerm
+)
+Compared = HigherIsStricter | LowerIsStricter | StrictnessOrder | FewerIsStricter | PresenceIsStricter | NoDirection
+EXPIRES = LowerIsStricter()
 """The last day of a quarantine, for which earlier is stricter."""
-REACTIONS = Ordered(tuple(reversed(get_args(Reaction))))
+REACTIONS = StrictnessOrder(tuple(reversed(get_args(Reaction))))
 """`fail` is stricter than `warn`, which is stricter than `ignore`."""
 
 DECLARED: Mapping[type, Mapping[str, Term]] = {
     Record: {
-        "gates": Parts(),
-        "quarantine": Parts(),
-        "cases": Parts(),
-        "configurations": Parts(),
-        "stop_when_decided": Ordered((True, False)),
-        "baseline": Given(),
-        "own": Joint("terms that take the place of these"),
-        "marks": NoTerm("places of terms"),
-        "schema_version": NoTerm("how the file is written"),
-        "suite": NoTerm("which suite it is"),
-        "provenance": Joint("filters leave out cases"),
-        "chosen": Joint("which cases there are"),
-        "run": NoTerm("when and how long"),
-        "stopped": NoTerm("what happened"),
-        "certain": NoTerm("what happened"),
-        "notices": NoTerm("what happened"),
-        "summary": NoTerm("a result; `gates.summary` names the function"),
-        "cards": NoTerm("measured agreement of judges with labels"),
+        "gates": TermContainer(),
+        "quarantine": TermContainer(),
+        "cases": TermContainer(),
+        "configurations": TermContainer(),
+        "stop_when_decided": StrictnessOrder((True, False)),
+        "baseline": PresenceIsStricter(),
+        "own": ComparedSeparately("terms that take the place of these"),
+        "marks": NotATerm("places of terms"),
+        "schema_version": NotATerm("how the file is written"),
+        "suite": NotATerm("which suite it is"),
+        "provenance": ComparedSeparately("filters leave out cases"),
+        "chosen": ComparedSeparately("which cases there are"),
+        "run": NotATerm("when and how long"),
+        "stopped": NotATerm("what happened"),
+        "certain": NotATerm("what happened"),
+        "notices": NotATerm("what happened"),
+        "summary": NotATerm("a result; `gates.summary` names the function"),
+        "cards": NotATerm("measured agreement of judges with labels"),
     },
     Gates: {
         **{
-            name: Higher(gate.absent) if gate.stricter == "higher" else Lower(gate.absent)
+            name: HigherIsStricter(gate.absent) if gate.stricter == "higher" else LowerIsStricter(gate.absent)
             for name, gate in GATES.items()
         },
-        "metrics": Parts(),
-        "summary": Parts(),
+        "metrics": TermContainer(),
+        "summary": TermContainer(),
     },
     GateMetric: {
-        **{lowest: Higher() for lowest, _ in BOUNDS_OF_METRICS},
-        **{highest: Lower() for _, highest in BOUNDS_OF_METRICS},
+        **{lowest: HigherIsStricter() for lowest, _ in BOUNDS_OF_METRICS},
+        **{highest: LowerIsStricter() for _, highest in BOUNDS_OF_METRICS},
     },
-    GateSummary: {"method": Other(), "weights": Other(), "function": Other(), "min": Higher()},
+    GateSummary: {
+        "method": NoDirection(),
+        "weights": NoDirection(),
+        "function": NoDirection(),
+        "min": HigherIsStricter(),
+    },
     Baseline: {
-        "source": NoTerm("where results come from; `Record.baseline` says whether they are compared"),
-        "on_missing": Ordered(("warn", "fail")),
-        "margin": Lower(),
+        "source": NotATerm("where results come from; `Record.baseline` says whether they are compared"),
+        "on_missing": StrictnessOrder(("warn", "fail")),
+        "margin": LowerIsStricter(),
         "on_regressed": REACTIONS,
         "on_inconclusive": REACTIONS,
-        "on_case_regression": Ordered(tuple(reversed(get_args(CaseReaction)))),
-        "confirm": Other(),
+        "on_case_regression": StrictnessOrder(tuple(reversed(get_args(CaseReaction)))),
+        "confirm": NoDirection(),
         "on_loosened": REACTIONS,
     },
     QuarantineEntry: {
-        "case": NoTerm("which case it is"),
-        "reason": NoTerm("for readers"),
-        "owner": NoTerm("for readers"),
+        "case": NotATerm("which case it is"),
+        "reason": NotATerm("for readers"),
+        "owner": NotATerm("for readers"),
         "expires": EXPIRES,
     },
     CaseRecord: {
-        "id": NoTerm("which case it is"),
-        "name": NoTerm("for readers"),
-        "content_hash": Joint("questions and expectations"),
-        "source": NoTerm("a place"),
-        "last": NoTerm("a place"),
-        "multi_turn": NoTerm("a part of `content_hash`"),
-        "user": NoTerm("a part of `content_hash`"),
-        "repeat": Joint("trials: how many must pass, and how many may fail"),
-        "min_pass": Joint("trials: how many must pass, and how many may fail"),
-        "planned_evaluations": NoTerm("follows from the metrics"),
-        "not_applicable": NoTerm("follows from the metrics"),
-        "asserting": Ordered((False, True)),
-        "tags": NoTerm("they only choose cases"),
-        "weight": Other(),
-        "trials": Joint("criteria of the metrics on each turn"),
-        "confirmation": NoTerm("results"),
+        "id": NotATerm("which case it is"),
+        "name": NotATerm("for readers"),
+        "content_hash": ComparedSeparately("questions and expectations"),
+        "source": NotATerm("a place"),
+        "last": NotATerm("a place"),
+        "multi_turn": NotATerm("a part of `content_hash`"),
+        "user": NotATerm("a part of `content_hash`"),
+        "repeat": ComparedSeparately("trials: how many must pass, and how many may fail"),
+        "min_pass": ComparedSeparately("trials: how many must pass, and how many may fail"),
+        "planned_evaluations": NotATerm("follows from the metrics"),
+        "not_applicable": NotATerm("follows from the metrics"),
+        "asserting": StrictnessOrder((False, True)),
+        "tags": NotATerm("they only choose cases"),
+        "weight": NoDirection(),
+        "trials": ComparedSeparately("criteria of the metrics on each turn"),
+        "confirmation": NotATerm("results"),
     },
     Criteria: {
-        "kind": Other(),
-        "metric": Other(),
-        "threshold": Joint("`polarity` determines which way is stricter"),
-        "asserts": Ordered((False, True)),
-        "polarity": Other(),
-        "fail_on_error": Ordered((False, True)),
-        "settings": Other(),
-        "pass_values": Fewer(),
-        "source": NoTerm("a place"),
-        "title": NoTerm("for readers"),
+        "kind": NoDirection(),
+        "metric": NoDirection(),
+        "threshold": ComparedSeparately("`polarity` determines which way is stricter"),
+        "asserts": StrictnessOrder((False, True)),
+        "polarity": NoDirection(),
+        "fail_on_error": StrictnessOrder((False, True)),
+        "settings": NoDirection(),
+        "pass_values": FewerIsStricter(),
+        "source": NotATerm("a place"),
+        "title": NotATerm("for readers"),
     },
     Configuration: {
-        "judges": Other(),
-        "addresses": Other(),
-        "model_settings": Other(),
-        "panel": Other(),
-        "metric": Other(),
-        "version": Other(),
+        "judges": NoDirection(),
+        "addresses": NoDirection(),
+        "model_settings": NoDirection(),
+        "panel": NoDirection(),
+        "metric": NoDirection(),
+        "version": NoDirection(),
     },
 }
 """For each type in which a record stores its terms, how each field is compared."""
@@ -212,7 +227,11 @@ DECLARED: Mapping[type, Mapping[str, Term]] = {
 def comparison_rules(kind: type) -> Sequence[tuple[str, Compared]]:
     """Return the name and the comparison rule of each field of a type that is compared on its own, in the order of
     `DECLARED`."""
-    return [(name, term) for name, term in DECLARED[kind].items() if not isinstance(term, Parts | Joint | NoTerm)]
+    return [
+        (name, term)
+        for name, term in DECLARED[kind].items()
+        if not isinstance(term, TermContainer | ComparedSeparately | NotATerm)
+    ]
 
 
 def compare_trials(before: tuple[int, int], now: tuple[int, int]) -> Direction | None:
@@ -238,7 +257,9 @@ def compare_thresholds(before: Criteria, now: Criteria) -> Direction | None:
         return "changed"
     if before.polarity == "neutral":
         return "changed"
-    term: Higher | Lower = Higher() if before.polarity == "maximize" else Lower()
+    term: HigherIsStricter | LowerIsStricter = (
+        HigherIsStricter() if before.polarity == "maximize" else LowerIsStricter()
+    )
     return term.compare(before.threshold, now.threshold)
 
 

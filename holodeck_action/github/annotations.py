@@ -17,7 +17,7 @@ from msgspec import Struct
 from holodeck_action.github.rest.payload import EventError, Payload, is_repository, read_event
 from holodeck_action.reports.phrases import is_valid_position, repository_path
 from holodeck_action.suite.checkout import folder_in_repository, origin, repository_root
-from holodeck_action.suite.configuration_errors import Located
+from holodeck_action.suite.configuration_errors import LocatedProblem
 from holodeck_action.suite.errors import SourceMark
 from holodeck_action.text.plain import one_line
 
@@ -116,7 +116,7 @@ class Annotation(Struct, frozen=True):
     key: str
 
 
-def annotate_problems(problems: Iterable[Located], environ: Mapping[str, str]) -> tuple[Annotation, ...]:
+def annotate_problems(problems: Iterable[LocatedProblem], environ: Mapping[str, str]) -> tuple[Annotation, ...]:
     """Return an annotation for each problem on a line of the workflow's repository, in the order of the problems."""
     known = {problem: locate_folder(problem.folder, environ).folder for problem in problems}
     paths = ((problem, repository_path(folder, problem.mark)) for problem, folder in known.items())
@@ -128,7 +128,7 @@ def column_of(source: SourceMark) -> int | None:
     return source.column if is_valid_position(source.column) and not source.sheet else None
 
 
-def _annotate_problem(problem: Located, path: str) -> Annotation:
+def _annotate_problem(problem: LocatedProblem, path: str) -> Annotation:
     field = one_line(problem.field, 150)
     title = f"NOT VALID · {field}" if field else "NOT VALID"
     message = f"{problem.mark.in_sheet}: {problem.message}" if problem.mark.sheet else problem.message

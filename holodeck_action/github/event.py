@@ -31,19 +31,19 @@ _QUEUE = re.compile(r"refs/heads/gh-readonly-queue/.+/pr-([0-9]{1,18})-[0-9a-f]{
 _NUMBER = re.compile(r"[0-9]{1,18}", re.ASCII)
 
 
-class ByNumber(Struct, frozen=True):
+class LookupByNumber(Struct, frozen=True):
     """Look up the pull request that the event names, by number."""
 
     number: int
 
 
-class ByCommit(Struct, frozen=True):
+class LookupByCommit(Struct, frozen=True):
     """Look up the open pull requests of this repository whose head is the commit; there may be none or several."""
 
     sha: str
 
 
-class ByHead(Struct, frozen=True):
+class LookupByHead(Struct, frozen=True):
     """Look up the open pull requests from a branch, perhaps of a fork, whose head is the commit."""
 
     owner: str
@@ -51,13 +51,13 @@ class ByHead(Struct, frozen=True):
     sha: str
 
 
-class NoPull(Struct, frozen=True):
+class NoLookup(Struct, frozen=True):
     """There is no pull request to look up; `reason` is one sentence."""
 
     reason: str
 
 
-Lookup = ByNumber | ByCommit | ByHead | NoPull
+Lookup = LookupByNumber | LookupByCommit | LookupByHead | NoLookup
 
 
 class Destination(Struct, frozen=True):
@@ -108,7 +108,7 @@ def event_destination(environ: Mapping[str, str]) -> Destination:
             origin.event,
             environ.get("GITHUB_REPOSITORY", ""),
             None,
-            NoPull(str(error)),
+            NoLookup(str(error)),
             comments=False,
             checks_out_head=not origin.privileged,
             fork=origin.fork,
@@ -124,11 +124,11 @@ def named_destination(repository: str, pull: int | None, sha: str | None) -> Des
         pull: number of the pull request; None to find it by the commit.
         sha: the evaluated commit; None for the pull request's head, with which the record's commit is then compared.
     """
-    lookup: Lookup = NoPull("neither a pull request nor a commit was given")
+    lookup: Lookup = NoLookup("neither a pull request nor a commit was given")
     if pull is not None:
-        lookup = ByNumber(pull)
+        lookup = LookupByNumber(pull)
     elif sha is not None:
-        lookup = ByCommit(sha)
+        lookup = LookupByCommit(sha)
     # A caller who names the commit vouches for it.
     return Destination("", repository, sha, lookup, checks_out_head=sha is not None)
 
@@ -215,7 +215,7 @@ def _pull_request_destination(event: _Event) -> Destination:
             f"the token of a {event.name} run for a fork is read-only: publish from a second workflow ({FORKS})"
         )
     return replace(
-        event.destination(sha, ByNumber(number), read_only_reason),
+        event.destination(sha, LookupByNumber(number), read_only_reason),
         equivalent_commits=frozenset({merge_sha} if merge_sha is not None and merge_sha != sha else ()),
         # A run for a merged pull request checks out the base branch, which may have newer commits.
         checks_out_head=not is_target_event and not merged,
@@ -231,22 +231,22 @@ def _push_destination(event: _Event) -> Destination:
     if payload.get("deleted") is True:
         # The run then belongs to the default branch.
         return event.destination(
-            event.sha, NoPull(f"the push deleted {shown}: it belongs to no pull request"), read_only_reason
+            event.sha, NoLookup(f"the push deleted {shown}: it belongs to no pull request"), read_only_reason
         )
     # For an annotated tag, `after` is the tag object, not its commit.
     sha = event.sha or (payload.hash("head_commit.id") if payload.optional("head_commit") else payload.hash("after"))
     if isinstance(ref, str) and ref.startswith("refs/tags/"):
-        return event.destination(sha, NoPull(f"{shown} is a tag, which belongs to no pull request"), read_only_reason)
-    return event.destination(sha, ByCommit(sha), read_only_reason)
+        return event.destination(sha, NoLookup(f"{shown} is a tag, which belongs to no pull request"), read_only_reason)
+    return event.destination(sha, LookupByCommit(sha), read_only_reason)
 
 
 def _merge_group_destination(event: _Event) -> Destination:
     ref = event.payload.get("merge_group.head_ref")
     found = _QUEUE.fullmatch(ref) if isinstance(ref, str) else None
     lookup: Lookup = (
-        ByNumber(int(found[1]))
+        LookupByNumber(int(found[1]))
         if found is not None and int(found[1]) > 0
-        else NoPull("the merge queue's branch names no pull request")
+        else NoLookup("the merge queue's branch names no pull request")
     )
     return replace(event.destination(event.payload.hash("merge_group.head_sha"), lookup), comments=False)
 
@@ -257,17 +257,17 @@ def _workflow_run_destination(event: _Event) -> Destination:
     payload.repository("repository.full_name")
     if payload.optional("workflow_run.head_repository") is None:
         # The fork is deleted; its pull requests can still be found by the commit.
-        return _other_run_destination(event, sha, ByCommit(sha))
+        return _other_run_destination(event, sha, LookupByCommit(sha))
     payload.repository("workflow_run.head_repository.full_name")
     numbers = _listed_pulls(payload, sha)
     lookup: Lookup
     if len(numbers) == 1:
-        lookup = ByNumber(numbers[0])
+        lookup = LookupByNumber(numbers[0])
     elif payload.get("workflow_run.head_branch") is None:
-        lookup = ByCommit(sha)
+        lookup = LookupByCommit(sha)
     else:
         owner = payload.login("workflow_run.head_repository.owner.login")
-        lookup = ByHead(owner, payload.branch("workflow_run.head_branch"), sha)
+        lookup = LookupByHead(owner, payload.branch("workflow_run.head_branch"), sha)
     return _other_run_destination(event, sha, lookup)
 
 
@@ -293,7 +293,7 @@ def _listed_pulls(payload: Payload, sha: str) -> tuple[int, ...]:
 def _issue_comment_destination(event: _Event) -> Destination:
     number = event.payload.number("issue.number")
     if event.payload.optional("issue.pull_request") is None:
-        return event.destination(event.sha, NoPull(f"the comment is on issue #{number}, which is not a pull request"))
+        return event.destination(event.sha, NoLookup(f"the comment is on issue #{number}, which is not a pull request"))
     return _named_pull_destination(event, number)
 
 
@@ -303,7 +303,7 @@ def _dispatch_destination(event: _Event) -> Destination:
         _parse_number(value) for name in ("pr-number", "pr_number") if (value := inputs.get(name)) not in (None, "")
     }
     if not given:
-        return event.destination(event.sha, NoPull("workflow_dispatch was given no input `pr-number`"))
+        return event.destination(event.sha, NoLookup("workflow_dispatch was given no input `pr-number`"))
     number = given.pop()
     if given or number is None:
         raise EventError(
@@ -322,12 +322,12 @@ def _parse_number(value: object) -> int | None:
 
 def _named_pull_destination(event: _Event, number: int) -> Destination:
     """Return the destination for a pull request that the user named; such a run checks out the default branch."""
-    return _other_run_destination(event, None, ByNumber(number))
+    return _other_run_destination(event, None, LookupByNumber(number))
 
 
 def _commit_destination(event: _Event) -> Destination:
     reason = f"{one_line(event.name, 60)} belongs to no pull request" if event.name else "this is not a workflow run"
-    return event.destination(event.sha, NoPull(reason), event.read_only_reason)
+    return event.destination(event.sha, NoLookup(reason), event.read_only_reason)
 
 
 _RESOLVERS: Mapping[str, Callable[[_Event], Destination]] = {

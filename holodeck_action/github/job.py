@@ -18,22 +18,22 @@ if TYPE_CHECKING:
     from holodeck_action.github.bases.stored_results import Ancestry
     from holodeck_action.github.rest.api import Api
     from holodeck_action.github.rest.stored_objects import TreeEntry
-    from holodeck_action.reports.page.viewer_index import Links
+    from holodeck_action.reports.page.viewer_index import PageLinks
 
 PUBLIC_API_URL = "https://api.github.com"
 _NO_TOKEN = "there is no token: leave the input github-token to its default, or set GITHUB_TOKEN"  # noqa: S105
 
 
-def page_links(environ: Mapping[str, str]) -> Links:
+def page_links(environ: Mapping[str, str]) -> PageLinks:
     """Return the links from a page to the repository and the workflow run; no links outside of a workflow."""
-    from holodeck_action.reports.page.viewer_index import NO_LINKS, Links
+    from holodeck_action.reports.page.viewer_index import NO_LINKS, PageLinks
 
     server = (environ.get("GITHUB_SERVER_URL") or "https://github.com").rstrip("/")
     repository, run = environ.get("GITHUB_REPOSITORY"), environ.get("GITHUB_RUN_ID", "")
     if not is_repository(repository) or not server.startswith("https://"):
         return NO_LINKS
     home = f"{server}/{repository}"
-    return Links(home, f"{home}/actions/runs/{run}" if run.isdecimal() else None)
+    return PageLinks(home, f"{home}/actions/runs/{run}" if run.isdecimal() else None)
 
 
 def event_permission(environ: Mapping[str, str], *, accepted: bool) -> CodeAllowed:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from msgspec import Struct
 
-from holodeck_action.github.event import ByCommit, ByHead, ByNumber, Destination, NoPull, is_fork
+from holodeck_action.github.event import Destination, LookupByCommit, LookupByHead, LookupByNumber, NoLookup, is_fork
 from holodeck_action.github.rest.api import Api
 from holodeck_action.github.rest.objects import ApiError, Pull
 from holodeck_action.workers.permission import CodeAllowed
@@ -35,19 +35,19 @@ def find_pulls(destination: Destination, api: Api) -> FoundPulls:
     Raises:
         ApiError: GitHub gave no answer.
     """
-    if isinstance(destination.lookup, NoPull):
+    if isinstance(destination.lookup, NoLookup):
         return FoundPulls(destination.sha, (), destination.lookup.reason)
     if not destination.comments:
         return FoundPulls(destination.sha, (), _QUEUED)
     if destination.pull is not None:
         return FoundPulls(destination.pull.head_sha, (destination.pull,), "")
     match destination.lookup:
-        case ByNumber(number):
+        case LookupByNumber(number):
             pull = api.pull(number)
             return _pulls_at_head((pull,), destination.sha or pull.head_sha)
-        case ByCommit(sha):
+        case LookupByCommit(sha):
             return _pulls_at_head(_open_pulls(api.pulls_of_commit(sha), destination.repository), sha)
-        case ByHead(owner, branch, sha):
+        case LookupByHead(owner, branch, sha):
             return _pulls_at_head(_open_pulls(api.pulls_of_head(owner, branch), destination.repository), sha)
 
 

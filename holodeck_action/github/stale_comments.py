@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from holodeck_action.github.channels import Channel, Outcome, any_unpublished
-from holodeck_action.github.event import ByNumber, Destination, NoPull
+from holodeck_action.github.event import Destination, LookupByNumber, NoLookup
 from holodeck_action.github.sticky_comment import UNREAD_COMMENT, EarlierComment
 from holodeck_action.reports.comment.changes import State
 from holodeck_action.reports.comment.places import LinkContext
@@ -45,14 +45,14 @@ def unpublished_notice(destination: Destination, links: LinkContext) -> str:
 
 
 def _may_have_comment(destination: Destination) -> bool:
-    return destination.comments and not isinstance(destination.lookup, NoPull)
+    return destination.comments and not isinstance(destination.lookup, NoLookup)
 
 
 def _pull_number(destination: Destination) -> int | None:
     """Return the number of the pull request in the event; None if the event names no pull request."""
     if destination.pull is not None:
         return destination.pull.number
-    return destination.lookup.number if isinstance(destination.lookup, ByNumber) else None
+    return destination.lookup.number if isinstance(destination.lookup, LookupByNumber) else None
 
 
 def _stale_comment(number: int | None, earlier: EarlierComment) -> StaleComment:

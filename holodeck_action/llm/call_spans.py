@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from holodeck_action.llm.calls import Answer, Call, CallRecord
-from holodeck_action.llm.spans import NO_SPAN, Attributes, Scope, Span, current, span
+from holodeck_action.llm.spans import NO_SPAN, Attributes, Span, SpanScope, current, span
 from holodeck_action.text.json_values import parse_json
 
 Message = dict[str, Any]
@@ -169,10 +169,10 @@ _PROVIDERS = {"azure_openai": "azure.ai.openai"}
 _PORTS = {"http": 80, "https": 443}
 
 
-def call_span(call: Call) -> Scope:
+def call_span(call: Call) -> SpanScope:
     """Start the span of a model call; the span covers the cache lookup too."""
     if current() is NO_SPAN:
-        return Scope(NO_SPAN)
+        return SpanScope(NO_SPAN)
     document = _as_mapping(call.request.document)
     operation = "embeddings" if call.context.kind == "embedding" else "chat"
     model = document.get("model")

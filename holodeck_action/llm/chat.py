@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holodeck_action.llm.clients import Clients, ModelClient
+from holodeck_action.llm.clients import ModelClient, RequestSender
 from holodeck_action.llm.codecs.codec import Codec
 from holodeck_action.llm.codecs.schema_walk import SchemaError
 from holodeck_action.llm.messages import AnswerSchema, Message, Reply, Request, ToolCall, ToolDefinition
@@ -148,7 +148,7 @@ class ChatModel:
     def __init__(
         self,
         plan: ModelPlan,
-        clients: Clients,
+        sender: RequestSender,
         tools: Sequence[ToolDefinition] = (),
         schema: Mapping[str, Any] | None = None,
     ) -> None:
@@ -156,7 +156,7 @@ class ChatModel:
 
         Args:
             plan: the model.
-            clients: the wire, which sends requests.
+            sender: the wire, which sends requests.
             tools: the tools that the model may call.
             schema: JSON schema of the answers. It is sent with the requests, but the caller checks the answers.
 
@@ -164,7 +164,7 @@ class ChatModel:
             ModelConfigError: the model does not support the schema of a tool.
         """
         self.plan = plan
-        self._client = ModelClient(plan, clients)
+        self._client = ModelClient(plan, sender)
         self.notices = self._client.notices
         codec = self._client.codec
         try:

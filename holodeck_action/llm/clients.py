@@ -26,7 +26,7 @@ from holodeck_action.text.json_values import parse_json
 _ANTHROPIC_VERSION = "2026-10-21"
 
 
-class Clients(Protocol):
+class RequestSender(Protocol):
     """Sends the requests of clients; implemented by `holodeck_action.llm.wire.Wire`."""
 
     async def answer(self, account: Account, request: HttpRequest) -> Answer:
@@ -51,17 +51,17 @@ class ModelClient:
         notices: one sentence for each setting of the suite that is not sent.
     """
 
-    def __init__(self, plan: ModelPlan, clients: Clients) -> None:
+    def __init__(self, plan: ModelPlan, sender: RequestSender) -> None:
         """Create the instance; nothing is opened yet.
 
         Args:
             plan: the model.
-            clients: the wire, which sends requests.
+            sender: the wire, which sends requests.
         """
         self.plan = plan
         self.codec = codec_of(plan)
         self.settings, self.notices = _settings(plan, self.codec)
-        self._clients = clients
+        self._sender = sender
         self._url = _request_url(plan)
         self._headers = _headers(plan)
 
@@ -84,14 +84,14 @@ class ModelClient:
             refusal = error_payload(answer)
             again = self.codec.fallback_request(out, answer.status, refusal)
             if again is None:
-                raise status_error(answer.status, refusal, self.plan, self._clients.redact)
+                raise status_error(answer.status, refusal, self.plan, self._sender.redact)
             answer = await self._send(again)
             if answer.status >= 300:
-                raise status_error(answer.status, error_payload(answer), self.plan, self._clients.redact)
+                raise status_error(answer.status, error_payload(answer), self.plan, self._sender.redact)
         try:
             reply = self.codec.read(answer.payload)
         except BrokenAnswerError as error:
-            raise malformed_error(self.plan, str(error), self._clients.redact) from None
+            raise malformed_error(self.plan, str(error), self._sender.redact) from None
         if reply.finish == "content_filter" and reply.refusal is None:
             raise filtered_error(self.plan, None)
         return reply
@@ -101,10 +101,10 @@ class ModelClient:
             content, document = _encode(provider_request.body)
         except ValueError:
             reason = "a call in it holds a number that JSON does not have"
-            raise malformed_error(self.plan, reason, self._clients.redact) from None
+            raise malformed_error(self.plan, reason, self._sender.redact) from None
         request = HttpRequest(self._url, {**self._headers, **provider_request.headers}, content, document)
         try:
-            return await self._clients.answer(self.plan.account, request)
+            return await self._sender.answer(self.plan.account, request)
         except WireError as error:
             raise call_error(error, self.plan) from error
 

@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holodeck_action.llm.calls import CALL, Account, Answer, CallContext, CallRecord, HttpRequest, Meter, WireError
-from holodeck_action.llm.clients import Clients
+from holodeck_action.llm.clients import RequestSender
 from holodeck_action.llm.errors import ModelCallError, call_error, malformed_error, status_error
 from holodeck_action.llm.outcomes import error_payload
 from holodeck_action.llm.providers import ModelConfigError, ModelPlan, resolve_model
@@ -140,15 +140,15 @@ class Embedder:
     so that a turn's usage does not depend on which turn came first.
     """
 
-    def __init__(self, plan: EmbeddingPlan, clients: Clients) -> None:
+    def __init__(self, plan: EmbeddingPlan, sender: RequestSender) -> None:
         """Create the instance; nothing is opened yet.
 
         Args:
             plan: the model.
-            clients: the wire; the caller closes it.
+            sender: the wire; the caller closes it.
         """
         self.plan = plan
-        self._clients = clients
+        self._sender = sender
         self._memory: dict[str, tuple[NDArray[np.float32], tuple[CallRecord, ...]]] = {}
         self._length: int | None = plan.dimensions
 
@@ -233,11 +233,11 @@ class Embedder:
         auth = {"api-key": account.key} if plan.deployments else {"authorization": f"Bearer {account.key}"}
         url = f"{account.base_url}{path}/embeddings{query}"
         headers = {"content-type": "application/json", **auth}
-        return await self._clients.answer(account, HttpRequest(url, headers, json.dumps(body).encode(), body))
+        return await self._sender.answer(account, HttpRequest(url, headers, json.dumps(body).encode(), body))
 
     def _refusal_error(self, answer: Answer) -> ModelCallError:
         """Return the error of a refused request, worded as for chat models."""
-        described = status_error(answer.status, error_payload(answer), self.plan.model, self._clients.redact)
+        described = status_error(answer.status, error_payload(answer), self.plan.model, self._sender.redact)
         if self.plan.sends_dimensions and "dimension" in described.message:
             hint = "remove embedding_dimensions to get vectors of the model's default length"
             return ModelCallError(f"{described.message}; {hint}", described.code, described.context)
@@ -253,14 +253,14 @@ class Embedder:
             vectors = _parse_vectors(payload, count)
             rows = _normalise(vectors)
         except ValueError as error:
-            raise malformed_error(self.plan.model, str(error), self._clients.redact) from None
+            raise malformed_error(self.plan.model, str(error), self._sender.redact) from None
         length = int(rows.shape[1])
         if self._length is None:
             self._length = length
         if length != self._length:
             wanted = "embedding_dimensions asks for" if self.plan.dimensions is not None else "earlier ones have"
             reason = f"a vector has {length} numbers, {wanted} {self._length}"
-            raise malformed_error(self.plan.model, reason, self._clients.redact)
+            raise malformed_error(self.plan.model, reason, self._sender.redact)
         return rows
 
 

@@ -9,7 +9,7 @@ from typing import Any, Self
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holodeck_action.llm.clients import Clients, ModelClient
+from holodeck_action.llm.clients import ModelClient, RequestSender
 from holodeck_action.llm.codecs.schema_walk import SchemaError
 from holodeck_action.llm.errors import ModelCallError, malformed_error, schema_error
 from holodeck_action.llm.messages import AnswerSchema, Question, Reply, Request, TokenProbability
@@ -48,15 +48,15 @@ class JudgeAnswer(Struct, frozen=True):
 class JudgeModel:
     """A model that acts as a judge; its client is created with the first question."""
 
-    def __init__(self, plan: ModelPlan, clients: Clients) -> None:
+    def __init__(self, plan: ModelPlan, sender: RequestSender) -> None:
         """Create the instance; nothing is imported or opened yet.
 
         Args:
             plan: the model, from `judge_plan`.
-            clients: the wire.
+            sender: the wire.
         """
         self.plan = plan
-        self._clients = clients
+        self._sender = sender
         self._preamble = ""
         self._client: ModelClient | None = None
         self._takes_schema = True
@@ -81,7 +81,7 @@ class JudgeModel:
 
     def redact(self, text: str) -> str:
         """Return a text without the run's secrets."""
-        return self._clients.redact(text)
+        return self._sender.redact(text)
 
     async def ask(
         self,
@@ -151,7 +151,7 @@ class JudgeModel:
 
     def _lazy_client(self) -> ModelClient:
         if self._client is None:
-            self._client = ModelClient(self.plan, self._clients)
+            self._client = ModelClient(self.plan, self._sender)
         return self._client
 
     def _default_settings(self, defaults: Mapping[str, Any], client: ModelClient) -> dict[str, Any]:

@@ -29,14 +29,14 @@ _DIGITS = 2
 """Decimal places of a rate in its file."""
 
 
-class _Known(Struct, frozen=True, forbid_unknown_fields=True):
+class _StoredRate(Struct, frozen=True, forbid_unknown_fields=True):
     """A rate in requests per second, and when it was measured."""
 
     rate: Annotated[float, Meta(ge=MIN_RATE, le=MAX_RATE)]
     at: Annotated[datetime, Meta(tz=True)]
 
 
-_DECODER = msgspec.json.Decoder(_Known)
+_DECODER = msgspec.json.Decoder(_StoredRate)
 
 
 class KnownRates:
@@ -76,7 +76,7 @@ class KnownRates:
                 UNSYNCED_DISK.remove(path)
                 return
             path.parent.mkdir(parents=True, exist_ok=True)
-            known = _Known(round(rate, _DIGITS), self._now())
+            known = _StoredRate(round(rate, _DIGITS), self._now())
             write_atomically(path, [msgspec.json.encode(known) + b"\n"], disk=UNSYNCED_DISK)
 
 

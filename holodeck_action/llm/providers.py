@@ -57,7 +57,7 @@ _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _REPLAYED = "replayed"
 
 
-class Keyless(dict[str, str]):
+class KeylessEnvironment(dict[str, str]):
     """The environment variables of a replay. No request is sent, so no model needs a key."""
 
 
@@ -134,7 +134,7 @@ def resolve_model(config: LLMProvider, environ: Mapping[str, str], *, path: str 
 
     Args:
         config: the validated model reference.
-        environ: the job's environment variables; `Keyless` if no key is needed.
+        environ: the job's environment variables; `KeylessEnvironment` if no key is needed.
         path: path of the model reference in agent.yaml, for messages.
 
     Raises:
@@ -294,7 +294,7 @@ def unsent_notices(name: str, names: list[str]) -> tuple[str, ...]:
 
 def _written_key(config: LLMProvider, environ: Mapping[str, str], path: str) -> str:
     given = config.api_key.get_secret_value().strip() if config.api_key is not None else ""
-    if isinstance(environ, Keyless):
+    if isinstance(environ, KeylessEnvironment):
         return _REPLAYED
     if unset := _REFERENCE.search(given):
         name = unset[1]

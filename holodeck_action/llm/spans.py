@@ -77,7 +77,7 @@ def current() -> Span:
     return _CURRENT.get()
 
 
-class Scope:
+class SpanScope:
     """Makes a span the current one within a block and ends it after the block; an exception marks the span as
     failed."""
 
@@ -104,9 +104,9 @@ class Scope:
             self._span.end()
 
 
-def span(name: str, attributes: Attributes, kind: Kind = "internal", *, sampled: bool = False) -> Scope:
+def span(name: str, attributes: Attributes, kind: Kind = "internal", *, sampled: bool = False) -> SpanScope:
     """Start a child of the current span: `with span("case a", {}) as found: …` (see `Span.child`)."""
-    return Scope(_CURRENT.get().child(name, kind, attributes, sampled=sampled, started_ns=None))
+    return SpanScope(_CURRENT.get().child(name, kind, attributes, sampled=sampled, started_ns=None))
 
 
 def code_of(error: BaseException) -> str:

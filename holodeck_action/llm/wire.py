@@ -60,7 +60,7 @@ CASSETTE = "cassette.jsonl"
 """Name of the file of recorded calls in its folder."""
 
 
-class _Shared(Struct, frozen=True):
+class _CallInProgress(Struct, frozen=True):
     """A call in progress; `outcome` becomes None if the call was cancelled."""
 
     outcome: asyncio.Future[Answer | WireError | None]
@@ -77,7 +77,7 @@ class Dedupe:
 
     def __init__(self, next_link: Link) -> None:
         self._next = next_link
-        self._under_way: dict[str, _Shared] = {}
+        self._under_way: dict[str, _CallInProgress] = {}
 
     async def __call__(self, call: Call) -> Answer:
         """Return the answer of an equal call in progress; otherwise make the call.
@@ -98,7 +98,7 @@ class Dedupe:
             elif outcome is not None and (outcome.status < 400 or not more_time):
                 return replace(outcome, cached=outcome.status < 400)
         future: asyncio.Future[Answer | WireError | None] = asyncio.get_running_loop().create_future()
-        self._under_way[call.key] = _Shared(future, call)
+        self._under_way[call.key] = _CallInProgress(future, call)
         result: Answer | WireError | None = None
         try:
             result = await self._next(call)

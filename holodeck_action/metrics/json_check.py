@@ -94,7 +94,7 @@ def _as_condition(value: Any) -> Any:
     return {"equals": value}
 
 
-class _OrPlain:
+class _PlainMeansEquals:
     """Annotation of a field with a condition: a plain JSON value is also accepted and means `equals`."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -115,7 +115,7 @@ class JsonMetric(AnswerCheck):
     json_schema: NonBlank | dict[str, Any] | None = None
     """A JSON Schema (draft 2020-12, or what its `$schema` names): a file, relative to the file that names it, or the
     schema itself. References to other documents are refused. Example: `order.schema.json`."""
-    paths: dict[str, Annotated[JsonValue, _OrPlain()]] = Field(default_factory=dict)
+    paths: dict[str, Annotated[JsonValue, _PlainMeansEquals()]] = Field(default_factory=dict)
     """Conditions by JSONPath (RFC 9535, without filters): `equals`, `regex`, `min`, `max`, `exists`. A plain value
     means `equals`. Example: `{$.order.total: {min: 1}, $.order.status: shipped}`."""
     fenced: Flag = False

@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from holodeck_action.record.record import CaseRecord, Chosen, Record
+from holodeck_action.record.record import CaseRecord, Record, SelectedCases
 from holodeck_action.record.serialization import to_plain
 
 VOLATILE_RECORD = ("run",)
@@ -56,7 +56,7 @@ class RecordHash:
         return whole.hexdigest()
 
 
-def chosen_cases(ids: Iterable[str]) -> Chosen:
+def chosen_cases(ids: Iterable[str]) -> SelectedCases:
     """Return the number and digest of the ids of the selected cases, so that missing cases can be detected."""
     hashed = IdsHash()
     for each in ids:
@@ -76,9 +76,9 @@ class IdsHash:
         self._count += 1
 
     @property
-    def chosen(self) -> Chosen:
+    def chosen(self) -> SelectedCases:
         """The number of the ids added so far, and their digest."""
-        return Chosen(self._count, self._hash.hexdigest())
+        return SelectedCases(self._count, self._hash.hexdigest())
 
 
 def fields_without_cases(record: Record) -> dict[str, Any]:

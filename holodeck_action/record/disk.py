@@ -66,7 +66,7 @@ class Disk:
             os.fsync(handle)
 
 
-class _Unsynced(Disk):
+class _UnsyncedDisk(Disk):
     def sync(self, file: BinaryIO) -> None:
         pass
 
@@ -75,7 +75,7 @@ class _Unsynced(Disk):
 
 
 DISK = Disk()
-UNSYNCED_DISK = _Unsynced()
+UNSYNCED_DISK = _UnsyncedDisk()
 """A `Disk` that does not wait until data is written, for data that can be restored."""
 
 _BLOCK = 1 << 20

@@ -143,7 +143,7 @@ class Scores(Struct, frozen=True):
     mean_absolute_error: float | None
 
 
-class Humans(Struct, frozen=True):
+class HumanAgreement(Struct, frozen=True):
     """How the human raters agree with each other, which limits how well a judge can agree with them.
 
     `first_two` compares the first two raters over the answers that both labelled; `alpha` is Krippendorff's α of all.
@@ -169,7 +169,7 @@ class PassRates(Struct, frozen=True):
     corrected: Estimate
 
 
-class Missing(Struct, frozen=True):
+class UngradedAnswer(Struct, frozen=True):
     """A labelled answer that the judge could not grade, and why."""
 
     line: int
@@ -232,8 +232,8 @@ class JudgeCard(Struct, frozen=True, omit_defaults=True):
     specificity: Estimate
     pass_rates: PassRates
     scores: Scores | None
-    humans: Humans | None
-    missing: tuple[Missing, ...]
+    humans: HumanAgreement | None
+    missing: tuple[UngradedAnswer, ...]
     disagreements: tuple[Disagreement, ...]
     notices: tuple[str, ...]
     tool_version: str

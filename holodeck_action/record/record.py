@@ -308,7 +308,7 @@ class SuiteIdentity(Struct, frozen=True):
     digest: str
 
 
-class Chosen(Struct, frozen=True):
+class SelectedCases(Struct, frozen=True):
     """The selected cases: their number, and the SHA-256 of their ids, one per line, in order."""
 
     cases: int
@@ -496,7 +496,7 @@ class Record(Struct, frozen=True, omit_defaults=True):
     summary: CustomSummary | None = written(None)
     configurations: Mapping[str, Configuration] = written({})
     cards: tuple[CardSummary, ...] = written(())
-    chosen: Chosen | None = written(None)
+    chosen: SelectedCases | None = written(None)
     baseline: RecordedBaseline | None = written(None)
     marks: Mapping[str, SourceMark] = field(default_factory=dict)
     own: OwnTerms | None = None

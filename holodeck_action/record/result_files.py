@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from holodeck_action.record.canonical import chosen_cases, fields_without_cases
 from holodeck_action.record.parsed_record import parse_any_version, parse_current
 from holodeck_action.record.record import FIRST_VERSION, Record
-from holodeck_action.record.sealing import DIGEST, RECORD_DIGEST, Sealed, lines_of
+from holodeck_action.record.sealing import DIGEST, RECORD_DIGEST, SealedFile, lines_of
 from holodeck_action.record.stored_cases import (
     INDEXED_FROM,
     RecordError,
@@ -201,11 +201,11 @@ def _integrity_problem(record: Record, written: bytes, digest: re.Match[bytes] |
     return None
 
 
-def sealed_record(record: Record, record_digest: str) -> Sealed:
+def sealed_record(record: Record, record_digest: str) -> SealedFile:
     """Return the pieces of the results file for a record.
 
     Args:
         record: the record to write.
         record_digest: digest of its canonical form.
     """
-    return Sealed(lambda: lines_of(fields_without_cases(record), case_lines(record.cases)), record_digest)
+    return SealedFile(lambda: lines_of(fields_without_cases(record), case_lines(record.cases)), record_digest)

@@ -14,7 +14,7 @@ RECORD_DIGEST = re.compile(rb',\n "record_digest": "([0-9a-f]{64})"\Z')
 END = b"\n}\n"
 
 
-class Sealed:
+class SealedFile:
     """The pieces of a file whose last line is the digest of everything before it. Each iteration produces them again.
 
     `digest` is set after the last piece.

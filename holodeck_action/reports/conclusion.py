@@ -43,6 +43,6 @@ def conclude(
     """
     surveyed = Survey(record) if surveyed is None else surveyed
     verdict = replace(decide(record, terms, surveyed), results_digest=results_digest)
-    history = earlier.trend_with(record, verdict, terms.base)
+    history = earlier.build_trend(record, verdict, terms.base)
     report = build_report(record, verdict, folder, history, surveyed)
     return Conclusion(record, verdict, replace(report, notices=(*report.notices, *earlier.notices)))

@@ -92,7 +92,7 @@ class EarlierRuns(Protocol):
     def notices(self) -> tuple[str, ...]:
         """Notices about stored runs that cannot be read."""
 
-    def trend_with(self, record: Record, verdict: Verdict, base: Record | None) -> History | None:
+    def build_trend(self, record: Record, verdict: Verdict, base: Record | None) -> History | None:
         """Return the trend of a suite's earlier runs and a new run; None if there are no earlier runs.
 
         Args:
@@ -107,7 +107,7 @@ class NoRuns(Struct, frozen=True):
 
     notices: tuple[str, ...] = ()
 
-    def trend_with(self, record: Record, verdict: Verdict, base: Record | None) -> History | None:
+    def build_trend(self, record: Record, verdict: Verdict, base: Record | None) -> History | None:
         """Return None: there is no trend."""
         return None
 

@@ -6,7 +6,7 @@ import posixpath
 import shlex
 from functools import lru_cache
 
-from holodeck_action.decide.consumption import Spend, Total
+from holodeck_action.decide.consumption import KnownTotal, Spend
 from holodeck_action.decide.gates import MIN_PASS_RATE, gate_sentence
 from holodeck_action.decide.number_texts import count_phrase, decisive_numbers
 from holodeck_action.decide.survey import stop_text
@@ -88,7 +88,7 @@ def calls_text(calls: ModelCalls, spend: Spend) -> str:
     if calls.reused:
         parts.append(f"{calls.reused:,} {'verdict' if calls.reused == 1 else 'verdicts'} of an earlier run")
     tokens = "tokens unknown" if calls.tokens is None else f"{calls.tokens:,} tokens"
-    price = "price unknown" if spend.cost_usd is None else price_text(Total(spend.cost_usd, spend.unpriced))
+    price = "price unknown" if spend.cost_usd is None else price_text(KnownTotal(spend.cost_usd, spend.unpriced))
     paid = "price unknown" if calls.cost_usd is None else usd_text(calls.cost_usd)
     if calls.calls and calls.cached == calls.calls:
         parts.append(price)
@@ -99,7 +99,7 @@ def calls_text(calls: ModelCalls, spend: Spend) -> str:
     return ", ".join(parts)
 
 
-def price_text(price: Total) -> str:
+def price_text(price: KnownTotal) -> str:
     """Return a price, such as `$0.0044`, marked as a lower bound if the cost of some answers is unknown."""
     if not price.unknown:
         return usd_text(price.known)

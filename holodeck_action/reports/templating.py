@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holodeck_action.decide.consumption import Spend, Total
+from holodeck_action.decide.consumption import KnownTotal, Spend
 from holodeck_action.decide.number_texts import gate_numbers, is_upper_limit
 from holodeck_action.decide.simulated_users import UserSummary
 from holodeck_action.decide.trials import Bounds, PassRates
@@ -286,7 +286,7 @@ def speaker(turn: Fields) -> str:
 
 def played(user: Fields) -> Untrusted:
     """Return the totals of a model that played users, in one line."""
-    totals = {name: Total(user[name]["known"], user[name]["unknown"]) for name in ("tokens", "cost_usd")}
+    totals = {name: KnownTotal(user[name]["known"], user[name]["unknown"]) for name in ("tokens", "cost_usd")}
     values = {name: user[name] for name in UserSummary.__struct_fields__} | totals
     texts = {name: text_of(user[name]) for name in ("model", "prompt_digest")}
     return Untrusted(user_summary_text(UserSummary(**{**values, **texts})))
@@ -296,7 +296,7 @@ def price(spend: Fields) -> str:
     """Return the cost in a report's `spend`, marked as a lower bound if some costs are unknown; `–` if no cost is
     known."""
     known = spend["cost_usd"]
-    return UNKNOWN if known is None else price_text(Total(known, spend["unpriced"]))
+    return UNKNOWN if known is None else price_text(KnownTotal(known, spend["unpriced"]))
 
 
 def call(tool_call: Fields, limit: int = 300) -> Untrusted:

@@ -11,7 +11,7 @@ from holodeck_action import __version__
 from holodeck_action.decide.exit_codes import ExitCode
 
 if TYPE_CHECKING:
-    from holodeck_action.suite.configuration_errors import Located
+    from holodeck_action.suite.configuration_errors import LocatedProblem
     from holodeck_action.text.terminal import Terminal
 
 
@@ -20,7 +20,7 @@ class EarlyEnd:
     """The exit code of a command that an error ended early, and the problems to report, with secrets masked."""
 
     code: int
-    problems: tuple[str | Located, ...]
+    problems: tuple[str | LocatedProblem, ...]
 
     def to_text(self, terminal: Terminal) -> str:
         """Return the problems as text, each with the line of the file that it concerns, if any."""
@@ -40,7 +40,7 @@ def explain_error(error: BaseException, environ: Mapping[str, str]) -> EarlyEnd:
     return EarlyEnd(code, tuple(map_texts(problem, redactor.text) for problem in problems))
 
 
-def _problems(error: BaseException) -> tuple[int, tuple[str | Located, ...]]:
+def _problems(error: BaseException) -> tuple[int, tuple[str | LocatedProblem, ...]]:
     from holodeck_action.suite.configuration_errors import ConfigurationError
 
     if isinstance(error, ConfigurationError):

@@ -24,14 +24,14 @@ from holodeck_action.run.environments.environments import (
     needs_python,
     project_python,
 )
-from holodeck_action.run.environments.extras import Need
+from holodeck_action.run.environments.extras import NeededExtra
 from holodeck_action.run.environments.packages import PackagesError
 from holodeck_action.run.metrics import installed_metrics
 from holodeck_action.run.options.request import NO_PERMISSIONS, Permissions
 from holodeck_action.seam import registry
 from holodeck_action.suite.cases.sources import POLICY_NAMES
 from holodeck_action.suite.checkout import Checkout
-from holodeck_action.suite.configuration_errors import ConfigurationError, Located, locate_problem, map_texts
+from holodeck_action.suite.configuration_errors import ConfigurationError, LocatedProblem, locate_problem, map_texts
 from holodeck_action.suite.errors import Problem, SuiteError
 from holodeck_action.suite.loader import graders, load_policy, load_suite
 from holodeck_action.suite.model.policy import Policy
@@ -260,7 +260,7 @@ def _load_all(
         ConfigurationError: suites are invalid; the error lists the problems of all of them.
     """
     suites: list[LoadedSuite] = []
-    lines: list[str | Located] = []
+    lines: list[str | LocatedProblem] = []
     metrics = installed_metrics()
     for path in paths:
         shown = display_folder(path.parent, context.cwd)
@@ -320,7 +320,9 @@ def _read_cards(suite: Suite) -> Mapping[str, JudgeCard]:
     return found
 
 
-def _locate_problems(error: SuiteError, folder: Path, display_path: str, checkout: Checkout) -> list[str | Located]:
+def _locate_problems(
+    error: SuiteError, folder: Path, display_path: str, checkout: Checkout
+) -> list[str | LocatedProblem]:
     """Return the problems of a suite's files, each with an excerpt of the line that it concerns."""
     from holodeck_action.suite.excerpts import QuotableFiles, add_excerpts
 
@@ -330,7 +332,7 @@ def _locate_problems(error: SuiteError, folder: Path, display_path: str, checkou
     )
 
 
-def with_lines(problems: Iterable[str | Located], suites: Iterable[LoadedSuite]) -> list[str | Located]:
+def with_lines(problems: Iterable[str | LocatedProblem], suites: Iterable[LoadedSuite]) -> list[str | LocatedProblem]:
     """Return problems of loaded suites, each with an excerpt of the line that it concerns."""
     from holodeck_action.suite.excerpts import QuotableFiles, add_excerpts
 

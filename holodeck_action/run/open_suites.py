@@ -32,7 +32,7 @@ from holodeck_action.run.model_calls import (
 from holodeck_action.run.preflight import PreparedSuite, unreported_gates
 from holodeck_action.seam import registry
 from holodeck_action.suite.applicability import judged_metrics
-from holodeck_action.suite.configuration_errors import ConfigurationError, Located, map_texts, target_problems
+from holodeck_action.suite.configuration_errors import ConfigurationError, LocatedProblem, map_texts, target_problems
 from holodeck_action.suite.model.targets import AnyTarget, HttpTarget, ModelTarget, RecordedTarget
 from holodeck_action.suite.values import Suite
 from holodeck_action.targets.factory import build_agent
@@ -187,7 +187,7 @@ def open_all(
     """
     suites: list[OpenSuite] = []
     receivers = Receivers()
-    problems: list[str | Located] = []
+    problems: list[str | LocatedProblem] = []
     for item, folder, base in zip(prepared, folders, bases_to_run, strict=True):
         # Each side must mask the secrets of both.
         redactor = redactor_of(item, base.item) if isinstance(base, BaseSuite) else redactor_of(item)
@@ -231,7 +231,7 @@ def open_siblings(
     """
     suites: list[OpenSuite] = []
     redactor, receivers = redactor_of(*prepared), Receivers()
-    problems: list[str | Located] = []
+    problems: list[str | LocatedProblem] = []
     for item, folder, more in zip(prepared, folders, extra_inputs, strict=True):
         head = suites[0] if suites else None
         try:

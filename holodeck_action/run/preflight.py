@@ -27,7 +27,7 @@ from holodeck_action.suite.applicability import judged_metrics, library_metrics
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.configuration_errors import (
     ConfigurationError,
-    Located,
+    LocatedProblem,
     locate_problem,
     map_texts,
     suite_problem,
@@ -115,7 +115,7 @@ def prepare_suites(suites: Sequence[LoadedSuite], flags: Flags, context: SuiteCo
         ConfigurationError: suites have problems; the error lists those of all suites.
     """
     prepared: list[PreparedSuite] = []
-    lines: list[str | Located] = [*unmatched_filters([loaded.suite for loaded in suites], flags)]
+    lines: list[str | LocatedProblem] = [*unmatched_filters([loaded.suite for loaded in suites], flags)]
     stages = stages_of([loaded.suite for loaded in suites], flags)
     try:
         shard = None if flags.shard is None else parse_shard(flags.shard, context.environ)
@@ -168,7 +168,7 @@ def prepare_suites(suites: Sequence[LoadedSuite], flags: Flags, context: SuiteCo
     return tuple(prepared)
 
 
-def _unmergeable_settings(item: PreparedSuite) -> Iterator[str | Located]:
+def _unmergeable_settings(item: PreparedSuite) -> Iterator[str | LocatedProblem]:
     """Yield a problem for each setting that cannot be used with shards, because `merge` runs no code and reads no
     cards."""
     summary = item.settings.gates.summary
@@ -187,7 +187,7 @@ def _unmergeable_settings(item: PreparedSuite) -> Iterator[str | Located]:
         yield suite_problem(item.suite, item.shown, item.suite.card_marks[0], "judges.cards", message)
 
 
-def settings_problem(suite: Suite, display_path: str, error: SettingsError) -> str | Located:
+def settings_problem(suite: Suite, display_path: str, error: SettingsError) -> str | LocatedProblem:
     """Return the problem of a setting, with the setting's line if it is in the policy file."""
     setting = error.setting or ""
     return suite_problem(suite, display_path, suite.gate_marks.get(setting), setting, str(error))
@@ -203,7 +203,7 @@ def check_targets(suites: Sequence[LoadedSuite], context: SuiteContext) -> tuple
     Raises:
         ConfigurationError: suites have problems; the error lists those of all suites.
     """
-    lines: list[str | Located] = []
+    lines: list[str | LocatedProblem] = []
     notes: list[tuple[str, ...]] = []
     for loaded in suites:
         silence: tuple[str, ...] = ()
@@ -243,7 +243,7 @@ def check_targets(suites: Sequence[LoadedSuite], context: SuiteContext) -> tuple
 
 def gate_problems(
     gates: Gates, baseline: Baseline, flags: Flags, suite: Suite, cases: Sequence[Case], display_path: str
-) -> list[str | Located]:
+) -> list[str | LocatedProblem]:
     """Return a problem if no gate can fail in these cases; else an empty list."""
     problem = gates_problem(gates, baseline, flags, suite, cases)
     if problem is None:
@@ -281,7 +281,7 @@ def target_of(suite: Suite, flags: Flags, context: SuiteContext) -> tuple[AnyTar
 
 async def _try_target(
     loaded: LoadedSuite, target: WrittenTarget, display_path: str
-) -> tuple[tuple[str, ...], list[str | Located]]:
+) -> tuple[tuple[str, ...], list[str | LocatedProblem]]:
     """Build the agent and close it; return notices and problems about data that it does not report."""
     suite, environ, code, redact = loaded.suite, loaded.environ, loaded.code, loaded.redactor.text
     pool = WorkerPool(suite.folder, environ=environ, cwd=suite.checkout.cwd, size=1, code=code, redact=redact)
@@ -303,7 +303,7 @@ async def _try_target(
 
 def unreported_gates(
     gates: Gates, suite: Suite, agent: Agent, target: AnyTarget, display_path: str
-) -> Iterator[str | Located]:
+) -> Iterator[str | LocatedProblem]:
     """Yield a problem for each gate that depends on data that the target does not report, and so could never pass."""
     for name, gate, _ in active_gates(gates):
         reason = None if gate.reported is None else agent.unreported.get(gate.reported)
@@ -339,7 +339,7 @@ def _check_own_model(loaded: LoadedSuite) -> tuple[str, ...]:
 
 def judge_problems(
     suite: Suite, cases: Sequence[Case], settings: Settings, environ: Mapping[str, str], display_path: str
-) -> list[str | Located]:
+) -> list[str | LocatedProblem]:
     """Return a problem for each metric whose judge is not configured or whose package is not installed."""
     metrics = judged_metrics(cases) | library_metrics(cases)
     if not metrics:
@@ -353,20 +353,23 @@ def judge_problems(
 
 def user_problems(
     suite: Suite, cases: Sequence[Case], settings: Settings, environ: Mapping[str, str], display_path: str
-) -> list[str | Located]:
+) -> list[str | LocatedProblem]:
     """Return a problem for each case whose simulated user's model is not configured."""
-    from holodeck_action.llm.providers import Keyless
+    from holodeck_action.llm.providers import KeylessEnvironment
 
-    keys = Keyless(environ) if settings.calls.mode == "replay" else environ
+    keys = KeylessEnvironment(environ) if settings.calls.mode == "replay" else environ
     return [locate_problem(problem, suite.folder, display_path) for problem in _unusable_users(cases, keys)]
 
 
-def _check_users(suite: Suite, environ: Mapping[str, str], display_path: str) -> tuple[list[str | Located], list[str]]:
+def _check_users(
+    suite: Suite, environ: Mapping[str, str], display_path: str
+) -> tuple[list[str | LocatedProblem], list[str]]:
     """Return the problems of the models of simulated users, and a note for each API key that is missing here."""
-    from holodeck_action.llm.providers import Keyless
+    from holodeck_action.llm.providers import KeylessEnvironment
 
     wrong = [
-        locate_problem(each, suite.folder, display_path) for each in _unusable_users(suite.cases, Keyless(environ))
+        locate_problem(each, suite.folder, display_path)
+        for each in _unusable_users(suite.cases, KeylessEnvironment(environ))
     ]
     if wrong:
         return [*wrong], []
@@ -379,7 +382,9 @@ def _unusable_users(cases: Sequence[Case], environ: Mapping[str, str]) -> list[P
     return [] if found is None or not simulated else [*registry.resolve(found.problems)(simulated, environ)]
 
 
-def _check_judges(suite: Suite, environ: Mapping[str, str], display_path: str) -> tuple[list[str | Located], list[str]]:
+def _check_judges(
+    suite: Suite, environ: Mapping[str, str], display_path: str
+) -> tuple[list[str | LocatedProblem], list[str]]:
     """Return the problems of a suite's judges, and a note for each package or API key that is missing here."""
     metrics = judged_metrics(suite.cases) | library_metrics(suite.cases)
     if not metrics:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, TextIO
 from msgspec import Struct
 
 from holodeck_action.seam import registry
-from holodeck_action.suite.configuration_errors import ConfigurationError, Located
+from holodeck_action.suite.configuration_errors import ConfigurationError, LocatedProblem
 from holodeck_action.suite.values import Suite
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Stages:
             ConfigurationError: options contradict each other.
         """
 
-    def check(self, item: PreparedSuite) -> Iterable[str | Located]:
+    def check(self, item: PreparedSuite) -> Iterable[str | LocatedProblem]:
         """Return a problem for each setting of a suite that the extension cannot honour."""
         return ()
 
@@ -118,7 +118,7 @@ def enter_all(stages: Iterable[Stages], ready: OpenSuite, user_output: UserOutpu
         yield
 
 
-def check_all(stages: Iterable[Stages], item: PreparedSuite) -> Iterator[str | Located]:
+def check_all(stages: Iterable[Stages], item: PreparedSuite) -> Iterator[str | LocatedProblem]:
     """Yield a problem for each setting of a suite that an extension cannot honour."""
     for stage in stages:
         yield from stage.check(item)

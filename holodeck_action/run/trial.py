@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holodeck_action.llm.limits.pauses import TimeLimit, detach_limits, pause_all_clocks
-from holodeck_action.llm.spans import Attributes, Scope, span
+from holodeck_action.llm.spans import Attributes, SpanScope, span
 from holodeck_action.record.agent_errors import AgentError
 from holodeck_action.record.evaluation import ErrorInfo, Evaluation
 from holodeck_action.record.facts import Unknown, items_or_none, list_fact
@@ -180,7 +180,7 @@ class TrialRunner(Struct, frozen=True):
         answer = conversation_answer(turn, conversation.answers)
         return replace(last, turn=turn, grading=asyncio.create_task(self._grade(answer)))
 
-    def _case_span(self, case: Case, index: int) -> Scope:
+    def _case_span(self, case: Case, index: int) -> SpanScope:
         case_id = self.redactor.case_id(case.id, case.content_hash)
         attributes = {
             "holodeck_action.case.id": case_id,

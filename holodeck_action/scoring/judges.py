@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Mapping
 from msgspec import Struct
 
 from holodeck_action.llm.calls import Account
-from holodeck_action.llm.clients import Clients
+from holodeck_action.llm.clients import RequestSender
 from holodeck_action.llm.embeddings import Embedder, EmbeddingPlan, resolve_embedding
 from holodeck_action.llm.judge import JudgeModel, judge_plan
-from holodeck_action.llm.providers import Keyless, ModelConfigError, ModelPlan
+from holodeck_action.llm.providers import KeylessEnvironment, ModelConfigError, ModelPlan
 from holodeck_action.metrics.judging.libraries import begin_import, import_library
 from holodeck_action.seam import registry
 from holodeck_action.seam.extras import way_to_get
@@ -44,17 +44,17 @@ class PanelJudges(Struct, frozen=True):
 class Judges:
     """The judges of a suite; equal model references share one judge."""
 
-    def __init__(self, suite: Suite, environ: Mapping[str, str], clients: Clients) -> None:
+    def __init__(self, suite: Suite, environ: Mapping[str, str], sender: RequestSender) -> None:
         """Store the arguments; nothing is imported or opened.
 
         Args:
             suite: the suite.
             environ: environment variables, with keys and URLs that model references omit.
-            clients: the clients that make the model calls.
+            sender: the clients that make the model calls.
         """
         self._suite = suite
         self._environ = environ
-        self._clients = clients
+        self._clients = sender
         self._models: dict[tuple[Account, str, str | None, str], JudgeModel] = {}
         self._embedders: dict[str, Embedder] = {}
         self._importing: asyncio.Task[None] | None = None
@@ -156,7 +156,7 @@ def check_judges(
         Two lists: the problems that do not depend on the environment; and, if there are none, a problem for each
         missing package or key, at the first metric that needs it.
     """
-    keyless = Keyless(environ)
+    keyless = KeylessEnvironment(environ)
     wrong = _problems(metrics, lambda config: settings_problem(suite, config, keyless))
     if wrong:
         return wrong, []
@@ -192,7 +192,7 @@ def settings_problem(suite: Suite, config: Metric, environ: Mapping[str, str]) -
     try:
         if supported is not None:
             # The provider is checked first: if it is unsupported, a missing key does not matter.
-            plans = plans_of(suite, config, Keyless(environ))
+            plans = plans_of(suite, config, KeylessEnvironment(environ))
             other = next((plan for plan in plans if plan.provider not in supported), None)
             if other is not None:
                 return config.unsupported_judge(other.title)
@@ -230,7 +230,7 @@ def plans_of(suite: Suite, config: Metric, environ: Mapping[str, str]) -> tuple[
     judges, fallbacks, second = _panel_plans(suite, panel, environ)
     if fallbacks:
         # The key of the suite's model may be missing if another target answers the cases.
-        tested = judge_plan(suite.agent.model, Keyless(environ), path="model")
+        tested = judge_plan(suite.agent.model, KeylessEnvironment(environ), path="model")
         for plan in fallbacks:
             if _same_model(plan, tested):
                 raise ModelConfigError(

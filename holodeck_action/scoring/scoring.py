@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from holodeck_action.llm.calls import CALL, CallContext, Meter
 from holodeck_action.llm.limits.pauses import Deadline, stop_during_calls
-from holodeck_action.llm.spans import Scope, Span, span
+from holodeck_action.llm.spans import Span, SpanScope, span
 from holodeck_action.metrics.base import BaseEvaluator, DeterministicEvaluator, EvaluationResult
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.exchange import Exchange, conversation_inputs, conversation_text
@@ -377,7 +377,7 @@ async def _call_evaluator(
     result: EvaluationResult | None = None
     failure: Exception | None = None
     try:
-        with Scope(traced, ends=False), stop_during_calls(deadline):
+        with SpanScope(traced, ends=False), stop_during_calls(deadline):
             part = _select_part(evaluator, arguments, metric.response_path)
             result = part if isinstance(part, EvaluationResult) else await evaluator.evaluate(**part)
     except Exception as error:  # noqa: BLE001 - a failure stays in its metric

@@ -29,7 +29,7 @@ class Excerpt:
 
 
 @dataclass(frozen=True, slots=True)
-class Located:
+class LocatedProblem:
     """A problem with its position in a file.
 
     Attributes:
@@ -58,14 +58,14 @@ class ConfigurationError(Exception):
     `lines` are the problems as sentences; `located` are the problems with a position in a file.
     """
 
-    def __init__(self, problems: Sequence[str | Located]) -> None:
+    def __init__(self, problems: Sequence[str | LocatedProblem]) -> None:
         self.problems = tuple(problems)
         self.lines = tuple(map(str, problems))
-        self.located = tuple(problem for problem in problems if isinstance(problem, Located))
+        self.located = tuple(problem for problem in problems if isinstance(problem, LocatedProblem))
         super().__init__("\n".join(self.lines))
 
 
-def locate_problem(problem: Problem, folder: Path, display_path: str) -> str | Located:
+def locate_problem(problem: Problem, folder: Path, display_path: str) -> str | LocatedProblem:
     """Return a problem of a suite's files with its position, or as a sentence if it has none.
 
     Args:
@@ -78,18 +78,20 @@ def locate_problem(problem: Problem, folder: Path, display_path: str) -> str | L
     if problem.mark is None:
         return str(problem)
     text = f"{display_path}/{problem}" if display_path else str(problem)
-    return Located(text, folder, problem.mark, problem.field, printable(problem.message))
+    return LocatedProblem(text, folder, problem.mark, problem.field, printable(problem.message))
 
 
-def suite_problem(suite: Suite, display_path: str, mark: SourceMark | None, field: str, message: str) -> str | Located:
+def suite_problem(
+    suite: Suite, display_path: str, mark: SourceMark | None, field: str, message: str
+) -> str | LocatedProblem:
     """Return a problem of the suite as a whole, with its position, or as a sentence if `mark` is None."""
     text = f"{display_path}/{suite.file}: {message}" if display_path else f"{suite.file}: {message}"
-    return text if mark is None else Located(text, suite.folder, mark, field, message)
+    return text if mark is None else LocatedProblem(text, suite.folder, mark, field, message)
 
 
 def target_problems(
     suite: Suite, display_path: str, message: str, located: Sequence[Problem] = (), *, written: str | None
-) -> list[str | Located]:
+) -> list[str | LocatedProblem]:
     """Return the problems of a target with their positions.
 
     A position is a line of agent.yaml if `located` has any, else the policy file's `target` or, for the suite's own
@@ -114,7 +116,7 @@ def target_problems(
     return [suite_problem(suite, display_path, mark, "target", told)]
 
 
-def map_texts(problem: str | Located, change: Callable[[str], str]) -> str | Located:
+def map_texts(problem: str | LocatedProblem, change: Callable[[str], str]) -> str | LocatedProblem:
     """Return a problem after applying a function, such as redaction, to its texts."""
     if isinstance(problem, str):
         return change(problem)

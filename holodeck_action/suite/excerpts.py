@@ -11,7 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from holodeck_action.suite.checkout import Checkout
-from holodeck_action.suite.configuration_errors import Excerpt, Located
+from holodeck_action.suite.configuration_errors import Excerpt, LocatedProblem
 from holodeck_action.suite.yaml.reading import SECRET_KEY
 from holodeck_action.text.credentials import credentials_in
 from holodeck_action.text.redaction import MASK, Redactor
@@ -46,25 +46,32 @@ class QuotableFiles(Struct, frozen=True):
     redact: Callable[[str], str]
 
 
-def add_excerpts(problems: Iterable[str | Located], folders: Mapping[Path, QuotableFiles]) -> list[str | Located]:
+def add_excerpts(
+    problems: Iterable[str | LocatedProblem], folders: Mapping[Path, QuotableFiles]
+) -> list[str | LocatedProblem]:
     """Return the problems. The first `LIMIT` problems in files of `folders` get an excerpt of their line."""
 
     @cache
     def lines(folder: Path, file: str) -> tuple[str, ...]:
         return _read_lines(folders[folder], file)
 
-    found: list[str | Located] = []
+    found: list[str | LocatedProblem] = []
     shown = 0
     for problem in problems:
         excerpt = None
-        if isinstance(problem, Located) and problem.excerpt is None and problem.folder in folders and shown < LIMIT:
+        if (
+            isinstance(problem, LocatedProblem)
+            and problem.excerpt is None
+            and problem.folder in folders
+            and shown < LIMIT
+        ):
             mark = problem.mark
             # The bytes of a spreadsheet are no lines.
             excerpt = None if mark.sheet else _excerpt(lines(problem.folder, mark.file), mark.line, mark.column)
         if excerpt is None:
             found.append(problem)
         else:
-            assert isinstance(problem, Located)
+            assert isinstance(problem, LocatedProblem)
             shown += 1
             found.append(replace(problem, excerpt=excerpt.map_text(folders[problem.folder].redact)))
     return found

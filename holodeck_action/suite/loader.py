@@ -332,7 +332,7 @@ def _read_outline(sources: Sources, table: MetricTable) -> _Outline:
                 table.add(of_user, [raw["simulate"]] * len(of_user), document)
                 for check, written in zip(entry.simulate.stop_checks, raw["simulate"].get(STOP) or (), strict=True):
                     if isinstance(check, Metric):
-                        table.unlabelled(check, written, document)
+                        table.make_unlabelled_spec(check, written, document)
             expectations = [factory.build(part.expected_tools) for part in entry.turns or (entry,)]
             if isinstance(entry, TableCase) and entry.id is not None:
                 mark = document.mark(*raw.value_position("id"))

@@ -187,7 +187,7 @@ class MetricTable:
             found += (MetricSpec(shared, self.labels[key], mark, inherited, k) for k, key in keys)
         return tuple(found)
 
-    def unlabelled(self, config: Metric, written: Any, document: Document) -> MetricSpec:
+    def make_unlabelled_spec(self, config: Metric, written: Any, document: Document) -> MetricSpec:
         """Return the spec for an entry whose evaluations no record has, so that its label need not be unique."""
         mark = document.mark(written.line, written.column)
         shared, _ = self._share_config(config, document, mark)
@@ -311,7 +311,7 @@ class CaseBuilder:
     def _stop_checks(self, simulation: Simulation, raw: Any) -> Iterator[StopCheck]:
         for check, written in zip(simulation.stop_checks, raw or (), strict=True):
             if isinstance(check, Metric):
-                spec = self._table.unlabelled(check, written, self._document)
+                spec = self._table.make_unlabelled_spec(check, written, self._document)
                 yield StopCheck(spec.label, spec)
             else:
                 yield StopCheck("expected_tools", tools=self._factory.build(check))

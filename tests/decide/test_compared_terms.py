@@ -22,7 +22,18 @@ from pydantic import BaseModel
 from holodeck_action.decide.compare.comparing import compare
 from holodeck_action.decide.decision import Terms, decide
 from holodeck_action.decide.survey import judge_cases
-from holodeck_action.decide.terms import DECLARED, Fewer, Given, Higher, Joint, Lower, NoTerm, Ordered, Other, Parts
+from holodeck_action.decide.terms import (
+    DECLARED,
+    ComparedSeparately,
+    FewerIsStricter,
+    HigherIsStricter,
+    LowerIsStricter,
+    NoDirection,
+    NotATerm,
+    PresenceIsStricter,
+    StrictnessOrder,
+    TermContainer,
+)
 from holodeck_action.decide.terms_changes import TermsChange, TermsChanges, changes_clause
 from holodeck_action.record.evaluation import Criteria
 from holodeck_action.record.judge_card import Configuration
@@ -69,7 +80,7 @@ def test_each_field_of_a_term_has_a_direction_or_a_reason_for_none(kind: type) -
 def test_what_has_parts_names_a_kind_with_declarations(kind: type) -> None:
     hints = get_type_hints(kind)
     for name, term in DECLARED[kind].items():
-        if isinstance(term, Parts):
+        if isinstance(term, TermContainer):
             assert any(other.__name__ in str(hints[name]) for other in DECLARED), name
 
 
@@ -81,7 +92,7 @@ def words_of(kind: type, name: str) -> tuple[Any, ...]:
 def test_orders_name_each_word_of_their_field() -> None:
     for kind, terms in DECLARED.items():
         for name, term in terms.items():
-            if isinstance(term, Ordered):
+            if isinstance(term, StrictnessOrder):
                 assert set(term.values) == set(words_of(kind, name)), (kind, name)
 
 
@@ -221,11 +232,11 @@ def steps(random: Random, kind: type, lens: Lens, found: Record) -> Iterator[Ste
     for name, term in DECLARED[kind].items():
         now = getattr(value, name)
         match term:
-            case Higher() | Lower():
+            case HigherIsStricter() | LowerIsStricter():
                 if now is None:
                     continue
                 low, high = numbers(random, now)
-                down, up = ("laxer", "stricter") if isinstance(term, Higher) else ("stricter", "laxer")
+                down, up = ("laxer", "stricter") if isinstance(term, HigherIsStricter) else ("stricter", "laxer")
                 yield Step(kind, name, high, low, down)  # type: ignore[arg-type]
                 yield Step(kind, name, low, high, up)  # type: ignore[arg-type]
                 if not isinstance(now, date) and (kind, name) != (Baseline, "margin"):
@@ -233,23 +244,23 @@ def steps(random: Random, kind: type, lens: Lens, found: Record) -> Iterator[Ste
                     on = "laxer" if term.absent is not None else "stricter"
                     yield Step(kind, name, max(low, 1), None, off)  # type: ignore[arg-type]
                     yield Step(kind, name, None, max(low, 1), on)  # type: ignore[arg-type]
-            case Ordered(values):
+            case StrictnessOrder(values):
                 for at, then in enumerate(values):
                     for at_now, here in enumerate(values):
                         if at != at_now:
                             yield Step(kind, name, then, here, "laxer" if at_now < at else "stricter")
-            case Fewer():
+            case FewerIsStricter():
                 yield Step(kind, name, ("good",), ("good", "ok"), "laxer")
                 yield Step(kind, name, ("good", "ok"), ("good",), "stricter")
                 yield Step(kind, name, ("good",), ("ok",), "changed")
                 yield Step(kind, name, ("good",), None, "changed")
-            case Other():
+            case NoDirection():
                 yield Step(kind, name, now, other(random, now), "changed")
-            case Given():
+            case PresenceIsStricter():
                 now = replace(now, settings=Baseline(source="artifact"))
                 yield Step(kind, name, now, None, "laxer")
                 yield Step(kind, name, None, now, "stricter")
-            case Parts() | Joint() | NoTerm():
+            case TermContainer() | ComparedSeparately() | NotATerm():
                 pass
 
 
@@ -268,7 +279,9 @@ def all_steps() -> list[tuple[Step, Lens]]:
 def test_each_loosening_of_each_field_is_reported_and_no_tightening() -> None:
     found = all_steps()
     assert len({(step.kind, step.name) for step, _ in found}) == sum(
-        not isinstance(term, Parts | Joint | NoTerm) for terms in DECLARED.values() for term in terms.values()
+        not isinstance(term, TermContainer | ComparedSeparately | NotATerm)
+        for terms in DECLARED.values()
+        for term in terms.values()
     )
     for step, lens in found:
         start = full()

@@ -13,7 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from holodeck_action.github.event import ByCommit, ByHead, ByNumber, Destination, NoPull, is_fork, resolve_event
+from holodeck_action.github.event import (
+    Destination,
+    LookupByCommit,
+    LookupByHead,
+    LookupByNumber,
+    NoLookup,
+    is_fork,
+    resolve_event,
+)
 from holodeck_action.github.rest.objects import Pull
 from holodeck_action.github.rest.payload import PAYLOAD_LIMIT, EventError, read_event
 from holodeck_action.workers.permission import PRIVILEGED, Origin, origin_of
@@ -25,7 +33,7 @@ PLAIN = Destination(
     event="",
     repository="octo/shop",
     sha=HEAD,
-    lookup=ByNumber(7),
+    lookup=LookupByNumber(7),
     comments=True,
     equivalent_commits=frozenset(),
     checks_out_head=True,
@@ -80,27 +88,27 @@ TABLE: dict[str, dict[str, Any]] = {
     },
     "pull_request_target": {**ANOTHERS, "pull": OWN},
     "pull_request_target.fork": {**ANOTHERS, "pull": FORKED, "fork": True},
-    "push": {"lookup": ByCommit(HEAD)},
-    "push.new-branch": {"lookup": ByCommit(HEAD)},
-    "push.tag": {"sha": AFTER, "lookup": NoPull("refs/tags/v1.2.0 is a tag, which belongs to no pull request")},
+    "push": {"lookup": LookupByCommit(HEAD)},
+    "push.new-branch": {"lookup": LookupByCommit(HEAD)},
+    "push.tag": {"sha": AFTER, "lookup": NoLookup("refs/tags/v1.2.0 is a tag, which belongs to no pull request")},
     "push.deleted": {
         "sha": BASE,
-        "lookup": NoPull("the push deleted refs/heads/topic: it belongs to no pull request"),
+        "lookup": NoLookup("the push deleted refs/heads/topic: it belongs to no pull request"),
     },
     "merge_group": {"sha": AFTER, "comments": False},
     "workflow_run": ANOTHERS,
-    "workflow_run.fork": {**ANOTHERS, "lookup": ByHead("mallory", "topic", HEAD), "fork": True},
-    "workflow_run.deleted-fork": {**ANOTHERS, "lookup": ByCommit(HEAD), "fork": True},
+    "workflow_run.fork": {**ANOTHERS, "lookup": LookupByHead("mallory", "topic", HEAD), "fork": True},
+    "workflow_run.deleted-fork": {**ANOTHERS, "lookup": LookupByCommit(HEAD), "fork": True},
     "issue_comment": CHOSEN,
     "issue_comment.issue": {
         "sha": BASE,
-        "lookup": NoPull("the comment is on issue #7, which is not a pull request"),
+        "lookup": NoLookup("the comment is on issue #7, which is not a pull request"),
     },
-    "schedule": {"sha": BASE, "lookup": NoPull("schedule belongs to no pull request")},
-    "workflow_dispatch": {"sha": BASE, "lookup": NoPull("workflow_dispatch was given no input `pr-number`")},
+    "schedule": {"sha": BASE, "lookup": NoLookup("schedule belongs to no pull request")},
+    "workflow_dispatch": {"sha": BASE, "lookup": NoLookup("workflow_dispatch was given no input `pr-number`")},
     "workflow_dispatch.pull-request": CHOSEN,
-    "release": {"sha": AFTER, "lookup": NoPull("release belongs to no pull request")},
-    "repository_dispatch": {"sha": BASE, "lookup": NoPull("repository_dispatch belongs to no pull request")},
+    "release": {"sha": AFTER, "lookup": NoLookup("release belongs to no pull request")},
+    "repository_dispatch": {"sha": BASE, "lookup": NoLookup("repository_dispatch belongs to no pull request")},
 }
 
 
@@ -176,7 +184,7 @@ def test_a_push_without_the_runners_commit() -> None:
     assert resolved("push", GITHUB_SHA="").sha == HEAD
     # `after` of an annotated tag is no commit.
     assert resolved("push.tag", GITHUB_SHA="").sha == AFTER
-    assert resolved("push", {"head_commit": None}, GITHUB_SHA="no hash").lookup == ByCommit(HEAD)
+    assert resolved("push", {"head_commit": None}, GITHUB_SHA="no hash").lookup == LookupByCommit(HEAD)
     assert "after is not a commit's hash" in wrong("push", {"head_commit": None, "after": "0" * 40}, GITHUB_SHA="")
     assert resolved("push.deleted", GITHUB_SHA="0" * 40).sha is None
     assert resolved("push", GITHUB_SHA="1" * 64).sha == "1" * 64
@@ -185,8 +193,8 @@ def test_a_push_without_the_runners_commit() -> None:
 @pytest.mark.parametrize(
     ("ref", "lookup"),
     [
-        (f"refs/heads/gh-readonly-queue/release/1.x/pr-31-{BASE}", ByNumber(31)),
-        (f"refs/heads/gh-readonly-queue/pr-1-{BASE}/pr-32-{BASE}", ByNumber(32)),
+        (f"refs/heads/gh-readonly-queue/release/1.x/pr-31-{BASE}", LookupByNumber(31)),
+        (f"refs/heads/gh-readonly-queue/pr-1-{BASE}/pr-32-{BASE}", LookupByNumber(32)),
         (f"refs/heads/gh-readonly-queue/main/pr-0-{BASE}", None),
         (f"refs/heads/gh-readonly-queue/main/pr-{'9' * 40}-{BASE}", None),
         (f"refs/heads/gh-readonly-queue/main/pr-7-{BASE}/more", None),
@@ -195,12 +203,12 @@ def test_a_push_without_the_runners_commit() -> None:
         (7, None),
     ],
 )
-def test_the_pull_request_of_a_merge_queue(ref: object, lookup: ByNumber | None) -> None:
+def test_the_pull_request_of_a_merge_queue(ref: object, lookup: LookupByNumber | None) -> None:
     found = resolved("merge_group", {"merge_group.head_ref": ref}).lookup
-    assert found == (lookup or NoPull("the merge queue's branch names no pull request"))
+    assert found == (lookup or NoLookup("the merge queue's branch names no pull request"))
 
 
-BY_HEAD = ByHead("octo", "topic", HEAD)
+BY_HEAD = LookupByHead("octo", "topic", HEAD)
 
 
 def listed(**changes: Any) -> dict[str, Any]:
@@ -211,9 +219,9 @@ def listed(**changes: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("entries", "lookup"),
     [
-        ([listed()], ByNumber(7)),
-        ([listed(), listed()], ByNumber(7)),
-        ([listed(number=8), listed(base__repo__id=1)], ByNumber(8)),
+        ([listed()], LookupByNumber(7)),
+        ([listed(), listed()], LookupByNumber(7)),
+        ([listed(number=8), listed(base__repo__id=1)], LookupByNumber(8)),
         # A pull request of the fork's own repository, or one whose head has moved on.
         ([listed(base__repo__id=1)], BY_HEAD),
         ([listed(head__sha=AFTER)], BY_HEAD),
@@ -224,18 +232,20 @@ def listed(**changes: Any) -> dict[str, Any]:
         ([None, 7, {"number": 7}, listed(number="7"), listed(number=True), listed(number=10**30)], BY_HEAD),
     ],
 )
-def test_the_pull_request_of_a_workflow_run(entries: object, lookup: ByNumber | ByHead) -> None:
+def test_the_pull_request_of_a_workflow_run(entries: object, lookup: LookupByNumber | LookupByHead) -> None:
     assert resolved("workflow_run", {"workflow_run.pull_requests": entries}).lookup == lookup
 
 
 def test_a_workflow_run_without_a_branch_is_found_by_its_commit() -> None:
     destination = resolved("workflow_run.fork", {"workflow_run.head_branch": None})
-    assert destination.lookup == ByCommit(HEAD)
+    assert destination.lookup == LookupByCommit(HEAD)
 
 
 def test_a_branchs_name_is_any_that_git_takes() -> None:
     name = "fix/ü&a=b#?%2F 7"
-    assert resolved("workflow_run.fork", {"workflow_run.head_branch": name}).lookup == ByHead("mallory", name, HEAD)
+    assert resolved("workflow_run.fork", {"workflow_run.head_branch": name}).lookup == LookupByHead(
+        "mallory", name, HEAD
+    )
     for branch in ("", "a\nb", "a\x00", "\ud800", "x" * 2000, 7):
         message = wrong("workflow_run.fork", {"workflow_run.head_branch": branch})
         assert "workflow_run.head_branch is not a branch's name" in message
@@ -257,7 +267,7 @@ def test_a_branchs_name_is_any_that_git_takes() -> None:
 )
 def test_the_pull_request_that_was_chosen(inputs: object, number: int | None) -> None:
     destination = resolved("workflow_dispatch", {"inputs": inputs})
-    assert (destination.lookup == ByNumber(number)) if number else isinstance(destination.lookup, NoPull)
+    assert (destination.lookup == LookupByNumber(number)) if number else isinstance(destination.lookup, NoLookup)
     assert destination.privileged == (number is not None)
 
 
@@ -325,12 +335,14 @@ def test_an_unusable_payload_is_named(name: str, path: str, value: object, found
 
 def test_outside_of_a_workflow_nothing_is_known() -> None:
     destination = resolve_event("", {}, {})
-    assert destination == replace(PLAIN, repository="", sha=None, lookup=NoPull("this is not a workflow run"), event="")
+    assert destination == replace(
+        PLAIN, repository="", sha=None, lookup=NoLookup("this is not a workflow run"), event=""
+    )
 
 
 def test_a_reusable_workflow_has_its_callers_event() -> None:
     inputs = {"inputs": {"pr-number": "9"}}
-    assert resolve_event("pull_request", {**events.payload("pull_request"), **inputs}, {}).lookup == ByNumber(7)
+    assert resolve_event("pull_request", {**events.payload("pull_request"), **inputs}, {}).lookup == LookupByNumber(7)
 
 
 JUNK = st.recursive(
@@ -396,18 +408,20 @@ def check_careful(event: str, destination: Destination) -> None:
         assert commit is None or (len(commit) in (40, 64) and set(commit) <= set("0123456789abcdef"))
     assert destination.repository == "" or destination.repository.count("/") == 1
     match destination.lookup:
-        case ByNumber(number):
+        case LookupByNumber(number):
             assert 0 < number < 2**63
-        case NoPull(reason):
+        case NoLookup(reason):
             assert reason
             assert reason.isprintable()
-        case ByHead(owner, branch, sha):
+        case LookupByHead(owner, branch, sha):
             f"{owner}:{branch}".encode()
             assert sha == destination.sha
     if event in ("pull_request_target", "workflow_run"):
         assert destination.privileged
         assert not destination.checks_out_head
-    assert not (destination.checks_out_head and destination.sha is None and not isinstance(destination.lookup, NoPull))
+    assert not (
+        destination.checks_out_head and destination.sha is None and not isinstance(destination.lookup, NoLookup)
+    )
 
 
 @pytest.mark.parametrize("name", ["pull_request_target.fork", "workflow_run.fork", "workflow_run.deleted-fork"])

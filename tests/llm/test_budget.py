@@ -115,9 +115,9 @@ def test_no_order_of_calls_overspends_or_releases_twice(calls: list[Planned], li
         finally:
             held = budget.reserved.tokens + budget.spent.tokens
             assert held <= limit
-            budget.settle(ticket, used)
+            budget.replace_reservation(ticket, used)
             with pytest.raises(KeyError):
-                budget.settle(ticket, used)
+                budget.replace_reservation(ticket, used)
 
     async def work() -> None:
         with budget.notify_refusal(told.append):
@@ -149,11 +149,11 @@ def test_who_waits_gets_what_those_under_way_leave() -> None:
         await asyncio.sleep(1)
         # First come, first served: a small call does not pass a large one for ever.
         assert (waiting.done(), behind.done()) == (False, False)
-        budget.settle(first, Amount(20))
+        budget.replace_reservation(first, Amount(20))
         tickets = [await waiting, await behind]
         assert budget.reserved == Amount(70)
         for ticket in tickets:
-            budget.settle(ticket, None)
+            budget.replace_reservation(ticket, None)
         assert (budget.spent, budget.refusal) == (Amount(20), None)
 
     simulated(work)
@@ -165,7 +165,7 @@ def test_who_waits_is_refused_when_those_under_way_leave_too_little() -> None:
         first = await budget.reserve(Amount(9, 0.4))
         waiting = [asyncio.create_task(budget.reserve(Amount(9, cost))) for cost in (0.3, 0.01)]
         await asyncio.sleep(1)
-        budget.settle(first, Amount(9, 0.3987))
+        budget.replace_reservation(first, Amount(9, 0.3987))
         errors = await asyncio.gather(*waiting, return_exceptions=True)
         sentence = "the budget of $0.50 is used up: $0.3987 of it spent in 1 call, and the next call may cost $0.30"
         assert [str(error) for error in errors] == [sentence] * 2
@@ -195,7 +195,7 @@ def test_a_ticket_given_to_someone_who_is_cancelled_at_that_moment_comes_back() 
         first = await budget.reserve(Amount(90))
         waiting = asyncio.create_task(budget.reserve(Amount(50)))
         await asyncio.sleep(1)
-        budget.settle(first, None)
+        budget.replace_reservation(first, None)
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
         assert budget.reserved == Amount(0)

@@ -8,7 +8,13 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.llm.providers import Keyless, MissingKeyError, ModelConfigError, ModelPlan, resolve_model
+from holodeck_action.llm.providers import (
+    KeylessEnvironment,
+    MissingKeyError,
+    ModelConfigError,
+    ModelPlan,
+    resolve_model,
+)
 from holodeck_action.llm.usage import cost_usd
 from holodeck_action.suite.model.providers import LLMProvider
 
@@ -72,7 +78,7 @@ def test_a_field_whose_variable_is_not_set_is_a_missing_key_and_no_other_is_take
 def test_a_replay_needs_no_key(provider: str, fields: dict[str, Any]) -> None:
     endpoint = {"endpoint": AZURE} if provider == "azure_openai" else {}
     # As in a pull request of a fork, where secrets are empty.
-    without = Keyless(dict.fromkeys(KEYS, ""))
+    without = KeylessEnvironment(dict.fromkeys(KEYS, ""))
     assert plan(provider, environ=without, **fields, **endpoint).account.key == "replayed"
 
 

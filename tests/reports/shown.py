@@ -20,7 +20,7 @@ from holodeck_action.record.record import (
     Usage,
 )
 from holodeck_action.reports.conclusion import conclude
-from holodeck_action.reports.page.viewer import View, render_page
+from holodeck_action.reports.page.viewer import PageView, render_page
 from holodeck_action.reports.page.viewer_index import ViewedSuite
 from holodeck_action.reports.report_building import build_report
 from holodeck_action.reports.report_views import Report
@@ -43,7 +43,7 @@ def page(made: Record, folder: str = "", **changes: Any) -> str:
     """The viewer's page of a record, with changes of its report."""
     concluded = conclude(made, folder=folder)
     concluded = replace(concluded, report=replace(concluded.report, **changes))
-    view = View([ViewedSuite(concluded)], concluded.report.exit_code, results="results.json")
+    view = PageView([ViewedSuite(concluded)], concluded.report.exit_code, results="results.json")
     return b"".join(render_page(view)).decode()
 
 

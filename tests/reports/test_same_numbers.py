@@ -30,7 +30,7 @@ from holodeck_action.reports.comment.changes import state_of
 from holodeck_action.reports.comment.check_summary import render_check
 from holodeck_action.reports.conclusion import conclude
 from holodeck_action.reports.formats import render
-from holodeck_action.reports.page.viewer import View, render_page
+from holodeck_action.reports.page.viewer import PageView, render_page
 from holodeck_action.reports.page.viewer_index import ViewedSuite
 from holodeck_action.reports.report_views import Report
 from holodeck_action.reports.terminal.progress import progress_display
@@ -78,7 +78,7 @@ def surfaces() -> dict[str, str]:
     report: Report = replace(concluded.report, history=history_of(lines))
     before = state_of([conclude(earlier).report], 1, B, "76/1")
     title, check = render_check([report], (), AT, None, silent)
-    view = View([ViewedSuite(replace(concluded, report=report), base)], report.exit_code, results="results.json")
+    view = PageView([ViewedSuite(replace(concluded, report=report), base)], report.exit_code, results="results.json")
     page = Page(b"".join(render_page(view)).decode())
     shown = {name: b"".join(render(report, name)).decode() for name in ("markdown", "console", "json", "junit")}
     line = SuiteVerdict(report.suite, None, report.outcome, report.exit_code, report.reason)

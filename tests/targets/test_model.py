@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from holodeck_action.llm.calls import CALL, Account, CallContext, HttpRequest, WireError
 from holodeck_action.llm.calls import Answer as ModelAnswer
-from holodeck_action.llm.clients import Clients
+from holodeck_action.llm.clients import RequestSender
 from holodeck_action.llm.outcomes import parse
 from holodeck_action.llm.providers import resolve_model
 from holodeck_action.llm.usage import list_price
@@ -405,7 +405,7 @@ class Failing(PlainClients):
         raise WireError(f"no recorded answer for {KEY}", "cassette_miss", status=None)
 
 
-def agent_on(models: FakeModels, provider: str, clients: Clients) -> ModelAgent:
+def agent_on(models: FakeModels, provider: str, clients: RequestSender) -> ModelAgent:
     plan = resolve_model(LLMProvider.model_validate(config(provider, models)), {})
     return ModelAgent(plan, clients, "Be brief.", max_bytes=MAX_BYTES, turn_s=7.0, monotonic=lambda: 100.0)
 

@@ -118,7 +118,7 @@ def entry(**fields: Any) -> Entry:
 def kit(models: FakeModels, folder: Path, wire: Any, *entries: Entry, provider: str = "openai") -> PromptTools:
     plan = resolve_model(LLMProvider.model_validate({**config(provider, models), "api_key": KEY}), {})
     marks = {each.name: SourceMark("agent.yaml", 9, 3) for each in entries}
-    return PromptTools(entries, checkout=Checkout.of(folder, folder), plan=plan, environ={}, clients=wire, marks=marks)
+    return PromptTools(entries, checkout=Checkout.of(folder, folder), plan=plan, environ={}, sender=wire, marks=marks)
 
 
 def using(

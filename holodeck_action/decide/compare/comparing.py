@@ -18,7 +18,7 @@ from holodeck_action.decide.compare.comparison import (
     Difference,
     MetricComparison,
     Preference,
-    Unknown,
+    UnknownCases,
     UnpairedCase,
 )
 from holodeck_action.decide.compare.differences import (
@@ -30,7 +30,7 @@ from holodeck_action.decide.compare.differences import (
 )
 from holodeck_action.decide.compare.pairing import CasePair, SameCase, case_difference, judge_pair, same_case, title
 from holodeck_action.decide.compared_terms import TermsTally
-from holodeck_action.decide.consumption import Consumption, Timings, Total
+from holodeck_action.decide.consumption import Consumption, KnownTotal, Timings
 from holodeck_action.decide.statistics import equal_quantile
 from holodeck_action.decide.verdict import CaseVerdict
 from holodeck_action.record import facts
@@ -194,7 +194,7 @@ class _UsageTally:
         )
 
 
-def _known_total(total: Total) -> float | None:
+def _known_total(total: KnownTotal) -> float | None:
     return None if total.unknown else total.known
 
 
@@ -217,13 +217,13 @@ class _MatchedCases(Struct, frozen=True):
     metrics: ComparableMetrics
     base_usage: _UsageTally
     head_usage: _UsageTally
-    unselected: Unknown
+    unselected: UnknownCases
 
 
 def _match_cases(base: Record, head: Record, terms: TermsTally, judged: Sequence[CaseVerdict]) -> _MatchedCases:
     """Match the cases of two records, and collect their metrics, terms and usage."""
     filters = base.provenance.filters
-    left_out, unselected = bool(filters) and filters != head.provenance.filters, Unknown()
+    left_out, unselected = bool(filters) and filters != head.provenance.filters, UnknownCases()
     metrics, base_usage, head_usage = MetricsTally(base, head), _UsageTally(), _UsageTally()
     alone = {name: place for place, name in enumerate(case_ids(base.cases))}
     base_places, head_places = array("Q"), array("Q")
@@ -239,7 +239,7 @@ def _match_cases(base: Record, head: Record, terms: TermsTally, judged: Sequence
             unpaired.append(UnpairedCase(case.id, title(case), "not evaluated", reason, *state))
             if judged[place].outcome != "quarantined":
                 worse = int(case.asserting and judged[place].judged != "passed")
-                unselected = Unknown(unselected.cases + 1, unselected.worse + worse)
+                unselected = UnknownCases(unselected.cases + 1, unselected.worse + worse)
             continue
         if at is None or known is None:
             unpaired.append(UnpairedCase(case.id, title(case), "added", "the base does not have it", *state))
@@ -283,7 +283,7 @@ class _PairTally:
         trial_counts_differ: whether a case has different numbers of trials in both runs.
     """
 
-    def __init__(self, changes: CaseChanges, unselected: Unknown) -> None:
+    def __init__(self, changes: CaseChanges, unselected: UnknownCases) -> None:
         self.changes = changes
         self.missing: list[UnpairedCase] = []
         self.unexplained: list[UnpairedCase] = []
@@ -291,7 +291,7 @@ class _PairTally:
         self.metrics: dict[str, MetricValues] = {}
         self.comparable = 0
         self.trial_counts_differ = False
-        self.unknown_now, self.unknown_base = Unknown(), unselected
+        self.unknown_now, self.unknown_base = UnknownCases(), unselected
 
     def add(self, pair: CasePair, place: int, metrics: ComparableMetrics) -> None:
         if pair.unjudged_reason:
@@ -326,9 +326,9 @@ class _PairTally:
         better = (pair.head.judged == "passed" and not head) or (pair.base.judged == "failed" and not base)
         worse = int(not counted and not better and pair.same.head.asserting)
         if base:
-            self.unknown_base = Unknown(self.unknown_base.cases + 1, self.unknown_base.worse + worse)
+            self.unknown_base = UnknownCases(self.unknown_base.cases + 1, self.unknown_base.worse + worse)
         else:
-            self.unknown_now = Unknown(self.unknown_now.cases + 1, self.unknown_now.worse + worse)
+            self.unknown_now = UnknownCases(self.unknown_now.cases + 1, self.unknown_now.worse + worse)
 
 
 def _compared_run(record: Record, source: str, digest: str, distance: int | None = None) -> ComparedRun:

@@ -283,7 +283,7 @@ class Consumed(Struct, frozen=True, omit_defaults=True):
         return Consumed(self.cost_usd, self.tokens, None, None, tool_calls=self.tool_calls)
 
 
-class Unknown(Struct, frozen=True):
+class UnknownCases(Struct, frozen=True):
     """The number of cases whose result is unknown on one side: in error, not run, or without a gating metric's result.
 
     `worse` is the number of these cases that could have got worse.
@@ -331,8 +331,8 @@ class Comparison(Struct, frozen=True, omit_defaults=True):
     head_consumed: Consumed
     notices: tuple[str, ...] = written(())
     terms: TermsChanges | None = None
-    unknown_now: Unknown = Unknown()
-    unknown_base: Unknown = Unknown()
+    unknown_now: UnknownCases = UnknownCases()
+    unknown_base: UnknownCases = UnknownCases()
     targets: tuple[str, str] | None = None
     flaky: tuple[CaseChange, ...] = ()
     preferences: tuple[Preference, ...] = ()

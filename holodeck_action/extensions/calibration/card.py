@@ -32,11 +32,11 @@ from holodeck_action.record.judge_card import (
     Confusion,
     Disagreement,
     Estimate,
-    Humans,
+    HumanAgreement,
     JudgeCard,
-    Missing,
     PassRates,
     Scores,
+    UngradedAnswer,
 )
 
 NO_THRESHOLD = "has no threshold, so its scores are not verdicts; give one with --threshold"
@@ -87,13 +87,13 @@ def make_card(
             )
         return make_pair_card(labels, matched, configuration=configuration, source=source, created_at=created_at)
     judged: list[_JudgedAnswer] = []
-    missing: list[Missing] = []
+    missing: list[UngradedAnswer] = []
     problems: list[str] = []
     for item in matched.pairs:
         evaluation = _apply_threshold(item.evaluation, threshold)
         verdict = judge_evaluation(evaluation)
         if verdict.outcome == "error":
-            missing.append(Missing(item.row.line, verdict.reason))
+            missing.append(UngradedAnswer(item.row.line, verdict.reason))
         elif verdict.outcome in ("passed", "failed"):
             humans = tuple(_human_verdict(label, labels.scores, evaluation.criteria) for label in item.row.labels)
             if humans[0] is None:
@@ -187,7 +187,7 @@ def _score_agreement(judged: Sequence[_JudgedAnswer]) -> Scores | None:
     )
 
 
-def _human_agreement(judged: Sequence[_JudgedAnswer], scores: bool) -> Humans | None:
+def _human_agreement(judged: Sequence[_JudgedAnswer], scores: bool) -> HumanAgreement | None:
     raters = len(judged[0].humans) if judged else 0
     if raters < 2:
         return None
@@ -198,7 +198,7 @@ def _human_agreement(judged: Sequence[_JudgedAnswer], scores: bool) -> Humans | 
         for item in judged
     ]
     first_two = _agreement(verdicts, [item.pair.group for item in both], count_confusion(verdicts))
-    return Humans(raters, first_two, krippendorff_alpha(units))
+    return HumanAgreement(raters, first_two, krippendorff_alpha(units))
 
 
 def _pass_rates(matched: MatchedLabels, table: Confusion, threshold: float | None) -> PassRates:

@@ -15,7 +15,7 @@ from holodeck_action.run.preflight import PreparedSuite
 from holodeck_action.run.schedule import Stop, Trials
 from holodeck_action.run.stages import Executor, Stages, UserOutput
 from holodeck_action.seam.extras import way_to_get
-from holodeck_action.suite.configuration_errors import ConfigurationError, Located, suite_problem
+from holodeck_action.suite.configuration_errors import ConfigurationError, LocatedProblem, suite_problem
 from holodeck_action.suite.hosts import is_loopback
 from holodeck_action.suite.model.base_sources import MERGE_BASE
 from holodeck_action.suite.model.targets import ConversationsTarget, RecordedTarget
@@ -75,7 +75,7 @@ class ClusterStages(Stages):
                 ]
             )
 
-    def check(self, item: PreparedSuite) -> Iterator[str | Located]:
+    def check(self, item: PreparedSuite) -> Iterator[str | LocatedProblem]:
         """Yield a problem for each setting of the policy file that a cluster does not support."""
         calls, suite, marks = item.settings.calls, item.suite, item.suite.gate_marks
         if calls.mode != "live" or calls.cache is not None:

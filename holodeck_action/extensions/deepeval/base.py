@@ -16,7 +16,7 @@ from holodeck_action.extensions.deepeval.library import load_module
 from holodeck_action.extensions.deepeval.model import Problem, deepeval_model
 from holodeck_action.llm.errors import ModelCallError
 from holodeck_action.llm.judge import JudgeModel
-from holodeck_action.llm.spans import Scope
+from holodeck_action.llm.spans import SpanScope
 from holodeck_action.metrics.base import EvaluationResult, RetryConfig, describe
 from holodeck_action.metrics.errors import DeepEvalError, EvaluationError
 from holodeck_action.metrics.judging.judge_model import JudgeModelConfig
@@ -259,7 +259,7 @@ class DeepEvalBaseEvaluator(ModelJudgedEvaluator):
         config = self._observability_config
         if config is None or not config.enabled:
             return await super()._with_retries(arguments)
-        with Scope(start_evaluation_span(self.name, arguments, config)) as span:
+        with SpanScope(start_evaluation_span(self.name, arguments, config)) as span:
             result = await super()._with_retries(arguments)
             record_result(span, result)
             return result

@@ -13,7 +13,7 @@ from holodeck_action.extensions.deepeval.base import DeepEvalBaseEvaluator
 from holodeck_action.extensions.deepeval.config import DeepEvalModelConfig
 from holodeck_action.extensions.deepeval.entities import GEvalConfig, check_criteria, check_params
 from holodeck_action.extensions.deepeval.library import load_module
-from holodeck_action.extensions.deepeval.rubric import Level, check_rubric, interpolate_score
+from holodeck_action.extensions.deepeval.rubric import RubricLevel, check_rubric, interpolate_score
 from holodeck_action.llm.calls import CALL, CallContext, Meter
 from holodeck_action.llm.judge import JudgeModel
 from holodeck_action.metrics.base import EvaluationResult, RetryConfig
@@ -50,7 +50,7 @@ class GEvalEvaluator(DeepEvalBaseEvaluator):
         retry_config: RetryConfig | None = None,
         observability_config: Traces | None = None,
         *,
-        rubric: Sequence[Level] | None = None,
+        rubric: Sequence[RubricLevel] | None = None,
         polarity: Polarity = "maximize",
         judge: JudgeModel | None = None,
     ) -> None:

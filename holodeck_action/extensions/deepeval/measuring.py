@@ -14,7 +14,7 @@ from holodeck_action.extensions.deepeval.class_evaluator import ClassEvaluator
 from holodeck_action.extensions.deepeval.conversation import ConversationEvaluator
 from holodeck_action.extensions.deepeval.geval import GEvalEvaluator
 from holodeck_action.extensions.deepeval.library import load_module
-from holodeck_action.extensions.deepeval.rubric import Level
+from holodeck_action.extensions.deepeval.rubric import RubricLevel
 from holodeck_action.extensions.deepeval.stand_ins import stand_ins
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.judging.libraries import LibraryJudge
@@ -88,7 +88,7 @@ async def evaluate(request: Mapping[str, Any], judge: LibraryJudge) -> Any:
 def _build_evaluator(request: Mapping[str, Any]) -> DeepEvalBaseEvaluator:
     arguments = dict(request["arguments"])
     if arguments.get("rubric") is not None:
-        arguments["rubric"] = [Level(**level) for level in arguments["rubric"]]
+        arguments["rubric"] = [RubricLevel(**level) for level in arguments["rubric"]]
     evaluator = _EVALUATORS[request["evaluator"]](**arguments)
     if isinstance(evaluator, GEvalEvaluator) and request["steps"] is not None:
         evaluator.use_steps(request["steps"])

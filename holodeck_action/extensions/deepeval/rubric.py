@@ -9,7 +9,7 @@ from msgspec import Struct
 _HIGHEST = 10
 
 
-class Level(Struct, frozen=True):
+class RubricLevel(Struct, frozen=True):
     """One level of a rubric.
 
     Attributes:
@@ -23,7 +23,7 @@ class Level(Struct, frozen=True):
     score: float
 
 
-def build_rubric(outcomes: Sequence[str], scores: Mapping[int, float] | None = None) -> tuple[Level, ...]:
+def build_rubric(outcomes: Sequence[str], scores: Mapping[int, float] | None = None) -> tuple[RubricLevel, ...]:
     """Return a rubric with a level (1, 2, …) for each outcome.
 
     Args:
@@ -40,10 +40,10 @@ def build_rubric(outcomes: Sequence[str], scores: Mapping[int, float] | None = N
     missing = [level for level in range(1, count + 1) if level not in found]
     if missing:
         raise ValueError(f"there is no score for level {missing[0]}")
-    return tuple(Level(level, outcome, float(found[level])) for level, outcome in enumerate(outcomes, 1))
+    return tuple(RubricLevel(level, outcome, float(found[level])) for level, outcome in enumerate(outcomes, 1))
 
 
-def check_rubric(levels: Sequence[Level]) -> tuple[Level, ...]:
+def check_rubric(levels: Sequence[RubricLevel]) -> tuple[RubricLevel, ...]:
     """Check levels, and return them in ascending order.
 
     Raises:
@@ -58,7 +58,7 @@ def check_rubric(levels: Sequence[Level]) -> tuple[Level, ...]:
     return ordered
 
 
-def interpolate_score(levels: Sequence[Level], raw: float) -> float:
+def interpolate_score(levels: Sequence[RubricLevel], raw: float) -> float:
     """Return the score for a point on the scale of levels, interpolated linearly between two levels.
 
     A judge's answer that is weighted by log probabilities may lie between levels.

@@ -8,7 +8,7 @@ from typing import Any
 
 from holodeck_action.extensions.doctor.reachability import try_address
 from holodeck_action.extensions.doctor.report import Finding
-from holodeck_action.github.event import Destination, NoPull, event_destination
+from holodeck_action.github.event import Destination, NoLookup, event_destination
 from holodeck_action.github.job import PUBLIC_API_URL, Job
 from holodeck_action.github.rest.objects import ApiError
 from holodeck_action.run.caller import Caller
@@ -39,7 +39,7 @@ def _event(destination: Destination | None) -> Finding:
         return Finding(_ABOUT, "event", "ok", "none: this is no job of GitHub Actions", {"event": None})
     event, fork, lookup = destination.event, destination.fork, destination.lookup
     secrets = ", with the repository's secrets and a token that can write" if destination.privileged else ""
-    why = f"; {lookup.reason}" if isinstance(lookup, NoPull) else ""
+    why = f"; {lookup.reason}" if isinstance(lookup, NoLookup) else ""
     details: dict[str, Any] = {"event": event, "fork": fork, "privileged": destination.privileged}
     text = f"{event}: {_FORK[fork]}{secrets}{why}"
     return Finding(_ABOUT, "event", "unknown" if fork is None else "ok", text, details)

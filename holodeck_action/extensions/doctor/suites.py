@@ -12,7 +12,7 @@ from holodeck_action.decide.number_texts import count_phrase
 from holodeck_action.extensions.doctor.installation import missing_packages
 from holodeck_action.extensions.doctor.reachability import try_address
 from holodeck_action.extensions.doctor.report import Finding
-from holodeck_action.llm.providers import Keyless, ModelConfigError, resolve_model
+from holodeck_action.llm.providers import KeylessEnvironment, ModelConfigError, resolve_model
 from holodeck_action.run.environments.environments import needs_python
 from holodeck_action.run.environments.extras import describe_needs, needed_extras
 from holodeck_action.run.loading import LoadedSuite, SuiteContext, display_path, load_suites, with_python
@@ -87,7 +87,7 @@ def _addresses(
     for model in models:
         # What else is wrong with it is among the problems of the suite.
         with suppress(ModelConfigError):
-            address = resolve_model(model, Keyless(environ)).account.base_url
+            address = resolve_model(model, KeylessEnvironment(environ)).account.base_url
             labels.setdefault(address, set()).add(f"{model.provider}/{model.name}")
     for address, named in sorted(labels.items()):
         text = f"{', '.join(sorted(named))}: "

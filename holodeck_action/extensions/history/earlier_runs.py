@@ -41,7 +41,7 @@ class EarlierLines(HistoryLines, frozen=True):
         """The lines of the newest runs, encoded for the file next to the results."""
         return tuple(map(dump_line, self.lines[-_MOST_RUNS:]))
 
-    def trend_with(self, record: Record, verdict: Verdict, base: Record | None) -> History | None:
+    def build_trend(self, record: Record, verdict: Verdict, base: Record | None) -> History | None:
         """Return the trend of the suite over its earlier runs and this run; see `EarlierRuns`.
 
         Args:

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 from msgspec import DecodeError, Meta, Struct, ValidationError
 from msgspec.structs import replace
 
-from holodeck_action.decide.consumption import Consumption, Timings, Total
+from holodeck_action.decide.consumption import Consumption, KnownTotal, Timings
 from holodeck_action.decide.statistics import (
     MIN_SAMPLE,
     effective_sample_size,
@@ -260,7 +260,7 @@ def _limit_ids(ids: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(case for case in ids if len(case) <= _ID_LENGTH)[:MOST_IDS])
 
 
-def _known_total(total: Total) -> float | None:
+def _known_total(total: KnownTotal) -> float | None:
     return None if total.unknown else total.known
 
 

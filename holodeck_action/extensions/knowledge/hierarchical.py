@@ -37,7 +37,7 @@ from holodeck_action.extensions.knowledge.searching import (
 from holodeck_action.extensions.knowledge.source_files import SourceFile, needs_reader, source_text
 from holodeck_action.extensions.knowledge.structure import Chunk, ChunkRules, Document, make_document
 from holodeck_action.llm.calls import CALL, CallContext, Meter
-from holodeck_action.llm.clients import Clients
+from holodeck_action.llm.clients import RequestSender
 from holodeck_action.llm.embeddings import Embedder, count_requests
 from holodeck_action.llm.limits.budget import BYTES_PER_TOKEN, text_tokens
 from holodeck_action.llm.messages import ToolDefinition
@@ -79,7 +79,7 @@ class _ToolPlan(Struct, frozen=True):
 class HierarchicalDocuments(DocumentTools):
     """The tools of type `hierarchical_document` in a suite, with their documents."""
 
-    def __init__(self, suite: Suite, plan: ModelPlan, environ: Mapping[str, str], clients: Clients) -> None:
+    def __init__(self, suite: Suite, plan: ModelPlan, environ: Mapping[str, str], sender: RequestSender) -> None:
         """Check all settings that can be checked without a model call.
 
         If a model writes contexts and all files of a tool are text or HTML, they are read and chunked here, so
@@ -92,8 +92,8 @@ class HierarchicalDocuments(DocumentTools):
             TargetError: a source does not exist, settings contradict each other, or a package is missing.
             ModelConfigError: a model has no key.
         """
-        super().__init__(suite, environ, clients.redact)
-        self._clients = clients
+        super().__init__(suite, environ, sender.redact)
+        self._clients = sender
         self._plans: list[_ToolPlan] = []
         self._read: dict[tuple[str, str], Document] = {}
         found: list[str] = []
@@ -121,7 +121,7 @@ class HierarchicalDocuments(DocumentTools):
             if writer is not None:
                 found.append(self._context_notice(made, writer))
         if any(made.uses_embeddings for made in self._plans):
-            self._embedder = suite_embedder(suite, environ, clients)
+            self._embedder = suite_embedder(suite, environ, sender)
             found += self._embedder.plan.notices
         self.notices = tuple(found)
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from holodeck_action.extensions.knowledge.structure import Chunk, Document
 from holodeck_action.llm.chat import ChatModel
-from holodeck_action.llm.clients import Clients
+from holodeck_action.llm.clients import RequestSender
 from holodeck_action.llm.errors import ModelCallError
 from holodeck_action.llm.limits.budget import text_tokens
 from holodeck_action.llm.messages import Question, Request
@@ -29,7 +29,7 @@ _CONTEXT_INSTRUCTIONS = (
 
 
 async def write_contexts(
-    documents: Sequence[Document], plan: ModelPlan, clients: Clients, *, most_tokens: int, concurrency: int
+    documents: Sequence[Document], plan: ModelPlan, sender: RequestSender, *, most_tokens: int, concurrency: int
 ) -> list[str]:
     """Have a model write one or two sentences that situate each chunk in its document, to be embedded with the chunk.
 
@@ -46,7 +46,7 @@ async def write_contexts(
         AgentError: `tool_unavailable`: a call failed, was refused or returned no text; the message begins with the
             chunk's id.
     """
-    model = ChatModel(replace(plan, settings={**plan.settings, "max_tokens": most_tokens}), clients)
+    model = ChatModel(replace(plan, settings={**plan.settings, "max_tokens": most_tokens}), sender)
     gate = asyncio.Semaphore(concurrency)
 
     async def ask(document: Document, chunk: Chunk) -> str:
@@ -127,7 +127,7 @@ def candidate_count(top_k: int) -> int:
 class Reranker:
     """Scores the relevance of passages to a query with a model."""
 
-    def __init__(self, plan: ModelPlan, clients: Clients, *, max_passages: int) -> None:
+    def __init__(self, plan: ModelPlan, sender: RequestSender, *, max_passages: int) -> None:
         """Create the model's client.
 
         Args:
@@ -139,7 +139,7 @@ class Reranker:
         """
         if "max_tokens" not in plan.written:
             plan = replace(plan, settings={**plan.settings, "max_tokens": 1000 + 30 * max_passages})
-        self._model = ChatModel(plan, clients, schema=_SCORES_SCHEMA)
+        self._model = ChatModel(plan, sender, schema=_SCORES_SCHEMA)
 
     async def scores(self, query: str, texts: Sequence[str]) -> list[float] | None:
         """Return the model's relevance score for each passage.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from holodeck_action.extensions.knowledge.records import RECORD_SUFFIXES
 from holodeck_action.extensions.knowledge.source_files import SourceFile, needs_reader, source_files, unread_files
-from holodeck_action.llm.clients import Clients
+from holodeck_action.llm.clients import RequestSender
 from holodeck_action.llm.embeddings import Embedder, resolve_embedding
 from holodeck_action.llm.errors import ModelCallError
 from holodeck_action.llm.messages import ToolDefinition
@@ -108,7 +108,7 @@ def tool_error(suite: Suite, tool: str, field: str, message: str) -> TargetError
     return TargetError(str(problem), () if mark is None else (problem,))
 
 
-def suite_embedder(suite: Suite, environ: Mapping[str, str], clients: Clients) -> Embedder:
+def suite_embedder(suite: Suite, environ: Mapping[str, str], sender: RequestSender) -> Embedder:
     """Return the embedder that all search tools of a suite share; no model is called yet.
 
     Raises:
@@ -118,7 +118,7 @@ def suite_embedder(suite: Suite, environ: Mapping[str, str], clients: Clients) -
     name, model = _common_value(suite, "embedding_model")
     sized, dimensions = _common_value(suite, "embedding_dimensions")
     where = f"tools.{sized or name or '*'}"
-    return Embedder(resolve_embedding(suite.agent, environ, model=model, dimensions=dimensions, path=where), clients)
+    return Embedder(resolve_embedding(suite.agent, environ, model=model, dimensions=dimensions, path=where), sender)
 
 
 def _common_value(suite: Suite, field: str) -> tuple[str | None, Any]:

@@ -31,7 +31,7 @@ from holodeck_action.extensions.knowledge.searching import (
 )
 from holodeck_action.extensions.knowledge.source_files import SourceFile, source_text
 from holodeck_action.llm.calls import CALL, CallContext, Meter
-from holodeck_action.llm.clients import Clients
+from holodeck_action.llm.clients import RequestSender
 from holodeck_action.llm.embeddings import Embedder, count_requests
 from holodeck_action.llm.limits.budget import text_tokens
 from holodeck_action.llm.messages import ToolDefinition
@@ -76,7 +76,7 @@ class Passage(Struct, frozen=True):
 class VectorStores(DocumentTools):
     """The tools of type `vectorstore` in a suite, with their documents."""
 
-    def __init__(self, suite: Suite, environ: Mapping[str, str], clients: Clients) -> None:
+    def __init__(self, suite: Suite, environ: Mapping[str, str], sender: RequestSender) -> None:
         """Check all settings that can be checked without reading files.
 
         Raises:
@@ -84,8 +84,8 @@ class VectorStores(DocumentTools):
                 installed.
             ModelConfigError: the embedding model has no API key.
         """
-        embedder = suite_embedder(suite, environ, clients)
-        super().__init__(suite, environ, clients.redact)
+        embedder = suite_embedder(suite, environ, sender)
+        super().__init__(suite, environ, sender.redact)
         self._embedder: Embedder = embedder
         self._entries = [tool for tool in suite.agent.tools or () if isinstance(tool, VectorstoreTool)]
         self._own_ids = [has_own_ids(entry, suite) for entry in self._entries]

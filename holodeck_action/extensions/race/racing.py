@@ -25,7 +25,7 @@ from holodeck_action.record.serialization import to_json
 from holodeck_action.reports.conclusion import Conclusion, conclude
 from holodeck_action.reports.formats import JUNIT_FILE, REPORT_FILE, markdown_report, render, write_reports
 from holodeck_action.reports.page.run_columns import MOST_RUNS, RunColumn
-from holodeck_action.reports.page.viewer import PAGE_FILE, View, render_page
+from holodeck_action.reports.page.viewer import PAGE_FILE, PageView, render_page
 from holodeck_action.reports.page.viewer_index import ViewedSuite
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.journal import JOURNAL_FILE, Journal, set_aside_journal
@@ -237,7 +237,7 @@ def _report_pieces(concluded: Conclusion, note: Callable[[str], None]) -> Iterab
     return [markdown_report(concluded.report, None, note).encode("utf-8", "replace")]
 
 
-def _view(outcome: RaceOutcome, concluded: Mapping[str, Conclusion], folder: GivenPath, caller: Caller) -> View:
+def _view(outcome: RaceOutcome, concluded: Mapping[str, Conclusion], folder: GivenPath, caller: Caller) -> PageView:
     """Return the page of the race: the runs of the best variants, as many as fit on a page."""
     from holodeck_action.github.job import page_links
 
@@ -245,4 +245,4 @@ def _view(outcome: RaceOutcome, concluded: Mapping[str, Conclusion], folder: Giv
     runs = [RunColumn(one_line(each.name, 200), concluded[each.folder]) for each in best]
     viewed = ViewedSuite(runs[0].concluded)
     results = str(folder / best[0].folder)
-    return View([viewed], outcome.exit_code, results=results, links=page_links(caller.environ), runs=runs)
+    return PageView([viewed], outcome.exit_code, results=results, links=page_links(caller.environ), runs=runs)

@@ -13,7 +13,7 @@ from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 from holodeck_action.extensions.tracing.settings import ConsoleExporter
-from holodeck_action.extensions.tracing.traces import Otlp
+from holodeck_action.extensions.tracing.traces import OtlpDestination
 from holodeck_action.text.json_values import parse_json
 
 
@@ -154,7 +154,7 @@ class _Session(requests.Session):
         return response
 
 
-def otlp_exporter(plan: Otlp, monitor: SendingMonitor) -> SpanExporter:
+def otlp_exporter(plan: OtlpDestination, monitor: SendingMonitor) -> SpanExporter:
     """Return an OTLP exporter over HTTP or gRPC; nothing is sent yet.
 
     Raises:
@@ -164,7 +164,7 @@ def otlp_exporter(plan: Otlp, monitor: SendingMonitor) -> SpanExporter:
     return MonitoredExporter(_http_exporter(plan, monitor) if http else _grpc_exporter(plan), monitor, silent=not http)
 
 
-def _http_exporter(plan: Otlp, monitor: SendingMonitor) -> SpanExporter:
+def _http_exporter(plan: OtlpDestination, monitor: SendingMonitor) -> SpanExporter:
     from opentelemetry.exporter.otlp.proto.http import Compression
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
@@ -177,7 +177,7 @@ def _http_exporter(plan: Otlp, monitor: SendingMonitor) -> SpanExporter:
     )
 
 
-def _grpc_exporter(plan: Otlp) -> SpanExporter:
+def _grpc_exporter(plan: OtlpDestination) -> SpanExporter:
     from grpc import Compression
     from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
 
@@ -195,13 +195,13 @@ def _grpc_exporter(plan: Otlp) -> SpanExporter:
     )
 
 
-def _headers(plan: Otlp) -> dict[str, str] | None:
+def _headers(plan: OtlpDestination) -> dict[str, str] | None:
     headers = plan.given.headers
     # gRPC only accepts names in lower case.
     return headers and {name.strip().lower(): value.strip() for name, value in headers.items()}
 
 
-def _timeout_s(plan: Otlp) -> float | None:
+def _timeout_s(plan: OtlpDestination) -> float | None:
     return None if plan.given.timeout_ms is None else plan.given.timeout_ms / 1000
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from holodeck_action.extensions.tracing.settings import secrets
 from holodeck_action.extensions.tracing.traces import FlushTime, TracePlan, plan_traces
-from holodeck_action.llm.spans import NO_SPAN, Scope
+from holodeck_action.llm.spans import NO_SPAN, SpanScope
 from holodeck_action.run.open_suites import OpenSuite
 from holodeck_action.run.options.settings import Flags
 from holodeck_action.run.stages import Stages, UserOutput
@@ -53,7 +53,7 @@ class TracingStages(Stages):
         traces = None if planned.plan is None else _open_traces(planned.plan, ready, user_output)
         try:
             attributes = {"holodeck_action.suite.name": suite.name}
-            with Scope(NO_SPAN if traces is None else traces.root(f"run {suite.name}", attributes)):
+            with SpanScope(NO_SPAN if traces is None else traces.root(f"run {suite.name}", attributes)):
                 yield
         finally:
             for notice in () if traces is None else self._flush.close(traces):

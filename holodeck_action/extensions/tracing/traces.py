@@ -28,7 +28,7 @@ _BATCH_WITH_CONTENT = 32
 """Spans per request if they contain inputs and outputs, since collectors refuse more than 4 MB."""
 
 
-class Otlp(Struct, frozen=True):
+class OtlpDestination(Struct, frozen=True):
     """The collector to send spans to: the section's settings, the protocol, and the endpoint.
 
     The endpoint is None if the SDK reads it from its variables. `url` is the URL that is used in either case.
@@ -66,7 +66,7 @@ class TracePlan(Struct, frozen=True):
 
     resource: Mapping[str, str]
     traces: Traces
-    otlp: Otlp | None
+    otlp: OtlpDestination | None
     console: ConsoleExporter | None
 
     @property
@@ -112,7 +112,9 @@ def plan_traces(block: Observability | None, name: str, environ: Mapping[str, st
     return PlannedTraces(TracePlan(resource, traces, otlp, console))
 
 
-def _exporters(block: Observability, environ: Mapping[str, str]) -> tuple[ConsoleExporter | None, Otlp | None]:
+def _exporters(
+    block: Observability, environ: Mapping[str, str]
+) -> tuple[ConsoleExporter | None, OtlpDestination | None]:
     exporters = block.exporters
     otlp = exporters.otlp if exporters else None
     console = exporters.console if exporters else None
@@ -127,7 +129,7 @@ def _exporters(block: Observability, environ: Mapping[str, str]) -> tuple[Consol
     )
 
 
-def _plan_otlp(settings: OTLPExporter, environ: Mapping[str, str]) -> Otlp:
+def _plan_otlp(settings: OTLPExporter, environ: Mapping[str, str]) -> OtlpDestination:
     outside = "" if settings.endpoint else _exporter_variable(environ, "ENDPOINT")
     protocol = settings.protocol
     if protocol is None:
@@ -136,7 +138,7 @@ def _plan_otlp(settings: OTLPExporter, environ: Mapping[str, str]) -> Otlp:
         grpc = said == "grpc" if said else not outside or outside.rstrip("/").endswith(":4317")
         protocol = "grpc" if grpc else "http"
     if settings.endpoint is None:
-        return Otlp(settings, protocol, None, outside or _LOCAL[protocol])
+        return OtlpDestination(settings, protocol, None, outside or _LOCAL[protocol])
     # HoloDeck's endpoint is a base address, whose scheme may be missing.
     endpoint, insecure = settings.endpoint.strip(), settings.insecure
     if "://" not in endpoint:
@@ -149,7 +151,7 @@ def _plan_otlp(settings: OTLPExporter, environ: Mapping[str, str]) -> Otlp:
     base, mark, query = endpoint.partition("?")
     if protocol == "http" and not base.rstrip("/").endswith(_PATH):
         endpoint = base.rstrip("/") + _PATH + mark + query
-    return Otlp(settings, protocol, endpoint, endpoint)
+    return OtlpDestination(settings, protocol, endpoint, endpoint)
 
 
 def _exporter_variable(environ: Mapping[str, str], name: str) -> str:

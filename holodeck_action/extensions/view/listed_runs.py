@@ -33,7 +33,7 @@ from holodeck_action.record.results_search import results_name
 from holodeck_action.record.stored_cases import RecordError
 from holodeck_action.reports.conclusion import conclude
 from holodeck_action.reports.page.run_columns import MOST_RUNS, RunColumn, check_columns, column_name
-from holodeck_action.reports.page.viewer import View
+from holodeck_action.reports.page.viewer import PageView
 from holodeck_action.reports.page.viewer_index import ViewedSuite
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.journal import JOURNAL_FILE, RunProgress, read_progress
@@ -70,7 +70,7 @@ class ListedRun(Struct, frozen=True):
     outcome: str
     sentence: str
     changed: float
-    view: Callable[[], View]
+    view: Callable[[], PageView]
     journal: Path | None = None
 
 
@@ -187,7 +187,7 @@ def _suite_folders(folder: GivenPath) -> list[str]:
 def _runs_of_history(folder: GivenPath, caller: Caller, note: Callable[[str], None]) -> Iterator[ListedRun]:
     store = HistoryFolder(folder, caller.pause)
 
-    def view(line: HistoryLine) -> View:
+    def view(line: HistoryLine) -> PageView:
         content = store.results(line)
         if content is None:
             raise RecordError(f"{folder / line.record_path}: the history no longer has the results of this run")
@@ -215,11 +215,11 @@ def _runs_of_history(folder: GivenPath, caller: Caller, note: Callable[[str], No
 def _running_run(folder: GivenPath) -> ListedRun:
     journal = (folder / JOURNAL_FILE).path
 
-    def view() -> View:
+    def view() -> PageView:
         running = _read_journal(journal)
         if running is None:
             raise RecordError(f"{folder / JOURNAL_FILE}: is still empty")
-        return View([_partial_suite(running)], ExitCode.INCOMPLETE, results=str(folder / RESULTS_FILE))
+        return PageView([_partial_suite(running)], ExitCode.INCOMPLETE, results=str(folder / RESULTS_FILE))
 
     return ListedRun(
         key=_run_key(folder.path / RESULTS_FILE),
@@ -305,12 +305,12 @@ def _planned_case(name: str, running: RunProgress) -> CaseRecord:
     )
 
 
-def _make_view(suites: Sequence[ViewedSuite], results: str) -> View:
+def _make_view(suites: Sequence[ViewedSuite], results: str) -> PageView:
     code = worst_exit_code(suite.concluded.report.exit_code for suite in suites)
-    return View(suites, code, results=results)
+    return PageView(suites, code, results=results)
 
 
-def side_by_side(runs: Sequence[ListedRun]) -> View:
+def side_by_side(runs: Sequence[ListedRun]) -> PageView:
     """Return the page of several runs as columns, in the given order.
 
     Raises:

@@ -198,10 +198,10 @@ class Client:
         url = self._github.requester.graphql_url
         body = {"query": text, "variables": variables}
 
-        def checked(answer: Any) -> GraphqlRefusal | T:
+        def check_refusal(answer: Any) -> GraphqlRefusal | T:
             return graphql_refusal(answer) or parse(answer.get("data"))
 
-        answer = self._send(_Request("POST", urlsplit(url).path, url, body=body), checked)
+        answer = self._send(_Request("POST", urlsplit(url).path, url, body=body), check_refusal)
         if isinstance(answer.value, GraphqlRefusal):
             sentence = (
                 f"GitHub refused {self._request_label('POST', '/graphql')}: {self._masked_line(answer.value.message)}"

@@ -99,7 +99,7 @@ class Budget:
         """Reserve an amount, waiting if necessary; waiting calls are served in order.
 
         Returns:
-            A ticket, which must be passed to `settle` once.
+            A ticket, which must be passed to `replace_reservation` once.
 
         Raises:
             WireError: `budget_exhausted`: too little is left, and no call in progress could free more.
@@ -117,7 +117,7 @@ class Budget:
             ticket = await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled() and (given := turn.result()) is not None:
-                self.settle(given, None)
+                self.replace_reservation(given, None)
             else:
                 turn.cancel()
                 self._wake()
@@ -126,11 +126,11 @@ class Budget:
             raise WireError(self._refusal or "the budget is used up", EXHAUSTED)
         return ticket
 
-    def settle(self, ticket: int, spent: Amount | None) -> None:
+    def replace_reservation(self, ticket: int, spent: Amount | None) -> None:
         """Replace a reservation by the actual usage `spent`, which is None if the call was not made.
 
         Raises:
-            KeyError: the ticket was already settled.
+            KeyError: the reservation was already replaced.
         """
         del self._reserved[ticket]
         if spent is not None:
@@ -234,7 +234,7 @@ class BudgetLink:
         finally:
             if call.lost:
                 spent = _add_times(spent or Amount(0), reservation, call.lost)
-            self._budget.settle(ticket, spent)
+            self._budget.replace_reservation(ticket, spent)
 
     def _cost(self, call: Call, tokens: Tokens) -> float:
         if self._budget.max_cost_usd is None:

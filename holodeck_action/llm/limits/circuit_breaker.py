@@ -69,7 +69,7 @@ class CircuitBreaker:
         """Return whether the account has refused all calls for so long that calls must no longer wait."""
         return self._row >= MIN_REFUSALS and max(now, self._until or now) - self._since >= self._longest_s
 
-    def refused_for(self, now: float) -> float:
+    def refused_seconds(self, now: float) -> float:
         """Return for how many seconds the account has refused all calls; 0 after a successful answer."""
         return now - self._since if self._row else 0.0
 

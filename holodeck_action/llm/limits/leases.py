@@ -41,7 +41,7 @@ class Lease:
     def __init__(self, owner: Leases) -> None:
         self.owner = owner
         self.granted = self.recalled = self.returned = 0
-        self.refused_for: float | None = None
+        self.refused_seconds: float | None = None
         self.paced = False
         self.outcomes: list[tuple[float, bool, float | None, bool, bool]] = []
         self.limits: list[LeasedLimit] = []
@@ -72,7 +72,7 @@ class Lease:
         """Apply a message of the coordinator."""
         self.granted = max(self.granted, message["granted"])
         self.recalled = max(self.recalled, message["recalled"])
-        self.refused_for, self.paced = message["refused_for"], message["paced"]
+        self.refused_seconds, self.paced = message["refused_seconds"], message["paced"]
         for limit in self.limits:
             limit.resume()
 
@@ -156,17 +156,17 @@ class LeasedLimit(AccountLimit):
         """Send waiting requests in new slots, or end the waiting calls if the account has refused all calls for too
         long.
         """
-        if self._lease.refused_for is not None:
+        if self._lease.refused_seconds is not None:
             for _, _, turn in self._queue:
                 if not turn.done():
-                    turn.set_exception(outage_error(self._label, self._lease.refused_for))
+                    turn.set_exception(outage_error(self._label, self._lease.refused_seconds))
             self._queue.clear()
         self._wake()
 
     async def __call__(self, call: Call) -> Answer:
         """Send the request when a slot is free; see `AccountLimit`."""
         answer = await super().__call__(call)
-        call.given_up, call.paced = self._lease.refused_for is not None, self._lease.paced
+        call.given_up, call.paced = self._lease.refused_seconds is not None, self._lease.paced
         return answer
 
     def _has_free_slot(self) -> bool:

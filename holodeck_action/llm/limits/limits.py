@@ -393,7 +393,7 @@ class AccountLimit:
         self._wake()
 
     def _outage_error(self) -> WireError:
-        return outage_error(self._label, self._breaker.refused_for(self._monotonic()))
+        return outage_error(self._label, self._breaker.refused_seconds(self._monotonic()))
 
 
 def outage_error(label: str, seconds: float) -> WireError:

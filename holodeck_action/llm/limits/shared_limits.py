@@ -31,7 +31,7 @@ ASSUMED_ANSWER_S = 5.0
 """Seconds that requests of a lost worker are assumed to last if no answer time is known."""
 
 
-class _Holder(Struct):
+class _WorkerSlots(Struct):
     """The slots of one worker for an account; see `leases.Lease` for the counters."""
 
     granted: int = 0
@@ -82,7 +82,7 @@ class SharedLimit:
         self._window = Window(slots)
         self._breaker = CircuitBreaker(longest_wait_s)
         self._pace = Pace()
-        self._holders: dict[str, _Holder] = {}
+        self._holders: dict[str, _WorkerSlots] = {}
         self._answer_times: deque[float] = deque(maxlen=KEPT_ANSWER_TIMES)
         self._recall_all = False
 
@@ -97,7 +97,7 @@ class SharedLimit:
         if holder is None:
             # Slots from before the worker was considered lost no longer belong to it.
             seen, returned = state["seen"], state["returned"]
-            holder = self._holders[worker] = _Holder(granted=seen, recalled=seen, returned=returned)
+            holder = self._holders[worker] = _WorkerSlots(granted=seen, recalled=seen, returned=returned)
         if holder.until is not None:
             return
         busy = max(1, self.held_count - sum(each.idle for each in self._holders.values()))
@@ -193,10 +193,15 @@ class SharedLimit:
 
     def state_for(self, worker: str, now: float) -> dict[str, Any]:
         """Return a worker's current share of the limit as JSON values; `leases.Lease.apply_update` takes them."""
-        holder = self._holders.setdefault(worker, _Holder())
-        refused_for = self._breaker.refused_for(now) if self._breaker.is_given_up(now) else None
+        holder = self._holders.setdefault(worker, _WorkerSlots())
+        refused_seconds = self._breaker.refused_seconds(now) if self._breaker.is_given_up(now) else None
         paced = self._pace.rate is not None
-        return {"granted": holder.granted, "recalled": holder.recalled, "refused_for": refused_for, "paced": paced}
+        return {
+            "granted": holder.granted,
+            "recalled": holder.recalled,
+            "refused_seconds": refused_seconds,
+            "paced": paced,
+        }
 
     def seconds_to_wait(self, now: float) -> float:
         """Return the seconds until the limited rate allows the next request."""

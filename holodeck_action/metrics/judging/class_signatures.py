@@ -24,13 +24,13 @@ _MOST_BASES = 20
 """Maximum number of base classes and aliases that are followed."""
 
 
-class Unwritable(Enum):
+class UnwritableType(Enum):
     """Marks a type whose values a YAML file cannot hold, such as a model client."""
 
     TYPE = "unwritable"
 
 
-UNWRITABLE = Unwritable.TYPE
+UNWRITABLE = UnwritableType.TYPE
 
 
 class Parameter(Struct, frozen=True):

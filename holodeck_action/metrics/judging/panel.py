@@ -14,7 +14,7 @@ from msgspec import Struct, structs
 from holodeck_action.llm.calls import CALL, CallContext, Meter
 from holodeck_action.llm.errors import ModelCallError
 from holodeck_action.llm.limits.pauses import Deadline, TimeLimit, stop_during_calls
-from holodeck_action.llm.spans import Scope, Span, span
+from holodeck_action.llm.spans import Span, SpanScope, span
 from holodeck_action.metrics.base import BaseEvaluator, EvaluationResult, RetryConfig, describe
 from holodeck_action.metrics.errors import DeepEvalError, EvaluationError
 from holodeck_action.metrics.judging.voting import JudgeVerdict, agreement_share, combine, explain_vote, score_spread
@@ -186,7 +186,7 @@ class _JudgeResult(Struct, frozen=True):
     result: EvaluationResult | None
 
 
-class Labelled(Protocol):
+class NamedJudge(Protocol):
     """The interface of judges: a judge has a name for verdicts."""
 
     @property
@@ -194,7 +194,7 @@ class Labelled(Protocol):
         """The model's name."""
 
 
-Judge = TypeVar("Judge", bound=Labelled)
+Judge = TypeVar("Judge", bound=NamedJudge)
 
 
 def build_panel(
@@ -317,7 +317,7 @@ def error_message(error: Exception) -> str:
     return call.message if call is not None else str(error) or describe(error)
 
 
-def judge_span(judge: str, metric: str, *, fallback: bool) -> Scope:
+def judge_span(judge: str, metric: str, *, fallback: bool) -> SpanScope:
     """Start the span of one judge of a panel; its model calls are child spans.
 
     Args:

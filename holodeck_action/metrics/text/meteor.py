@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from holodeck_action.metrics.text.porter import Memo, stems
+from holodeck_action.metrics.text.porter import WordCache, stems
 from holodeck_action.metrics.text.tokens import treebank_tokens
 from holodeck_action.text.foreign import read_file
 
@@ -91,7 +91,7 @@ def _find_synonyms(word: str) -> frozenset[str]:
     return frozenset(found)
 
 
-synonyms: Memo[frozenset[str]] = Memo(_find_synonyms)
+synonyms: WordCache[frozenset[str]] = WordCache(_find_synonyms)
 """`synonyms[word]` are the lower-case one-word names in all synsets of a lower-case word and its base forms, in any
 part of speech; cached. NLTK's METEOR matches words through these names. It also has names with capitals, but no
 lower-case word equals those.

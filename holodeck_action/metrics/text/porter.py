@@ -17,7 +17,7 @@ _MAX_ENTRIES = 1 << 16
 _MAX_KEY_CHARS = 64
 
 
-class Memo(dict[str, V]):
+class WordCache(dict[str, V]):
     """A cache of a function of words: `memo[word]` is `function(word)`, cached for words of ordinary length.
 
     Because texts are untrusted, memory is bounded: keys longer than 64 characters are not cached, and at 65,536 entries
@@ -225,5 +225,5 @@ def stem(word: str) -> str:
     return _step_5(_step_4(_step_3(_step_2(lower, shape))))
 
 
-stems: Memo[str] = Memo(stem)
+stems: WordCache[str] = WordCache(stem)
 """`stems[word]` is `stem(word)`, cached."""

@@ -13,7 +13,7 @@ from functools import cache
 from itertools import chain
 from typing import Any, NamedTuple
 
-from holodeck_action.metrics.text.porter import Memo
+from holodeck_action.metrics.text.porter import WordCache
 
 _SYMBOL_13A = re.compile(r"([!-&(-+:-@\[-`{-~/])")
 _POINT_AFTER_NON_DIGIT = re.compile(r"([^0-9])([.,])")
@@ -32,7 +32,7 @@ def _split_13a(piece: str) -> tuple[str, ...]:
     return tuple(_DASH_AFTER_DIGIT.sub(r"\1 \2 ", spaced).split())
 
 
-_pieces_13a = Memo(_split_13a)
+_pieces_13a = WordCache(_split_13a)
 
 
 def tokens_13a(text: str) -> list[str]:
@@ -155,7 +155,7 @@ def _split_piece(piece: str) -> tuple[str, ...]:
     return tuple(_split_text(f" {piece} x")[:-1])
 
 
-_treebank_pieces = Memo(_split_piece)
+_treebank_pieces = WordCache(_split_piece)
 
 # A quote next to white space other than a space; separators that the engines treat differently.
 _NEEDS_WHOLE = re.compile("""[^\\S ](?:"|'')|'[^\\S ]|[\x1c-\x1f]""")

@@ -54,7 +54,7 @@ class LinkContext(Struct, frozen=True):
         return f"[the run]({self.run_url})" if self.run_url else "the run"
 
     @property
-    def more(self) -> str:
+    def run_links(self) -> str:
         """Links to the run and, if the run wrote a page, to its artifacts."""
         return f"{self.run} · [all cases]({self.run_url}#artifacts)" if self.run_url and self.pages else self.run
 

@@ -84,7 +84,7 @@ def problem_text(problems: Sequence[str], exit_code: int, context: LinkContext, 
 
 def _footer_lines(context: LinkContext, commit: str | None) -> list[str]:
     """Return the lines of small print at the end of a comment: the commit and the run; none if both are unknown."""
-    parts = [*([f"commit {commit}"] if commit is not None else []), *([context.more] if context.run_url else [])]
+    parts = [*([f"commit {commit}"] if commit is not None else []), *([context.run_links] if context.run_url else [])]
     return ["", f"<sub>{' · '.join(parts)}</sub>"] if parts else []
 
 
@@ -191,7 +191,7 @@ class _CommentText(Struct, frozen=True):
             "change": change,
             "told": in_overview,
             "commit": self.context.commit(self.context.sha) if alone else None,
-            "run": self.context.more if alone and self.context.run_url else None,
+            "run": self.context.run_links if alone and self.context.run_url else None,
             "linked": lambda source, shown=None: self._linked_place(report, source, shown),
             **comment_variables(report, self._base_details(report)),
         }

@@ -23,7 +23,7 @@ from holodeck_action.reports.page.run_columns import RunColumn
 from holodeck_action.reports.page.viewer_cases import LONGEST_TEXT, shorten
 from holodeck_action.reports.page.viewer_columns import ColumnBuilder, page_json, without_volatile
 from holodeck_action.reports.page.viewer_head import metric_columns, page_head
-from holodeck_action.reports.page.viewer_index import NO_LINKS, Links, ViewedSuite, page_rows
+from holodeck_action.reports.page.viewer_index import NO_LINKS, PageLinks, ViewedSuite, page_rows
 from holodeck_action.reports.templating import shipped_template, template_folder
 from holodeck_action.reports.untrusted import wrap
 from holodeck_action.text.foreign import read_file
@@ -41,7 +41,7 @@ _MAX_PENDING = 3
 """Maximum number of chunks that are being compressed while the next one is built."""
 
 
-class View(Struct, frozen=True):
+class PageView(Struct, frozen=True):
     """The content of a page.
 
     Attributes:
@@ -60,14 +60,14 @@ class View(Struct, frozen=True):
     suites: Sequence[ViewedSuite]
     exit_code: int
     results: str
-    links: Links = NO_LINKS
+    links: PageLinks = NO_LINKS
     chosen: Callable[[str, str], bool] | None = None
     canonical: bool = False
     runs: Sequence[RunColumn] = ()
     live: str | None = None
 
 
-def render_page(view: View, most_details: int = MOST_DETAILS) -> Iterator[bytes]:
+def render_page(view: PageView, most_details: int = MOST_DETAILS) -> Iterator[bytes]:
     """Yield the page in pieces, so that it is never in memory as a whole.
 
     Args:
@@ -152,7 +152,7 @@ class _PackedRows(Struct, frozen=True):
     omitted: Mapping[str, Any] | None
 
 
-def _pack_rows(view: View, max_bytes: int) -> _PackedRows:
+def _pack_rows(view: PageView, max_bytes: int) -> _PackedRows:
     """Build columns and details in one pass over the rows, since building a row is the most expensive step."""
     texts = TextStore()
     columns = ColumnBuilder(metric_columns(view.suites), view.links, texts, canonical=view.canonical)
@@ -198,7 +198,7 @@ def style_policy(style: str) -> str:
     return f"default-src 'none'; style-src '{_hash(style)}'; base-uri 'none'; form-action 'self'"
 
 
-def _data_elements(view: View, packed: _PackedRows, head: dict[str, Any]) -> Iterator[Any]:
+def _data_elements(view: PageView, packed: _PackedRows, head: dict[str, Any]) -> Iterator[Any]:
     """Yield the HTML elements that contain the page's data, in pieces."""
     from markupsafe import Markup
 

@@ -13,7 +13,7 @@ from holodeck_action.record.facts import value_or_none
 from holodeck_action.record.serialization import to_json
 from holodeck_action.reports.page.run_columns import case_difference
 from holodeck_action.reports.page.viewer_cases import known_tokens
-from holodeck_action.reports.page.viewer_index import Links, Row
+from holodeck_action.reports.page.viewer_index import PageLinks, Row
 from holodeck_action.reports.phrases import place, run_command
 from holodeck_action.text.plain import one_line
 from holodeck_action.text.text_store import TextStore
@@ -67,7 +67,9 @@ class ColumnBuilder:
         first: the first `SHOWN_CASES` rows, for readers without JavaScript.
     """
 
-    def __init__(self, metrics: Sequence[tuple[int, str]], links: Links, texts: TextStore, *, canonical: bool) -> None:
+    def __init__(
+        self, metrics: Sequence[tuple[int, str]], links: PageLinks, texts: TextStore, *, canonical: bool
+    ) -> None:
         """Start without rows.
 
         Args:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from holodeck_action.decide.compare.comparison import Comparison
-from holodeck_action.decide.consumption import Total
+from holodeck_action.decide.consumption import KnownTotal
 from holodeck_action.decide.exit_codes import OUTCOMES
 from holodeck_action.decide.gates import gate_sentence
 from holodeck_action.decide.trials import SuiteTrials
@@ -25,7 +25,7 @@ from holodeck_action.reports.first_lines import first_sentences
 from holodeck_action.reports.headline import PLAIN, headline
 from holodeck_action.reports.history import CASES_SHOWN, flaky_text, history_remarks
 from holodeck_action.reports.page.run_columns import RunColumn
-from holodeck_action.reports.page.viewer_index import Links, ViewedSuite
+from holodeck_action.reports.page.viewer_index import PageLinks, ViewedSuite
 from holodeck_action.reports.phrases import (
     bounds_text,
     calls_text,
@@ -49,7 +49,7 @@ def metric_columns(suites: Sequence[ViewedSuite]) -> list[tuple[int, str]]:
 
 
 def page_head(
-    suites: Sequence[ViewedSuite], exit_code: int, links: Links, runs: Sequence[RunColumn] = ()
+    suites: Sequence[ViewedSuite], exit_code: int, links: PageLinks, runs: Sequence[RunColumn] = ()
 ) -> dict[str, Any]:
     """Return the head of a page, in the form of `Head` in `data.ts`, for a page that is complete and not live.
 
@@ -210,7 +210,7 @@ def _history_rows(suite: int, report: Report, columns: Sequence[tuple[int, str]]
         }
 
 
-def _run_head(reports: Sequence[Report], links: Links) -> dict[str, Any]:
+def _run_head(reports: Sequence[Report], links: PageLinks) -> dict[str, Any]:
     runs = [report.run for report in reports if report.run is not None]
     calls = [run.model_calls.calls for run in runs if run.model_calls is not None]
     spends = [report.spend for report in reports]
@@ -221,7 +221,7 @@ def _run_head(reports: Sequence[Report], links: Links) -> dict[str, Any]:
         "started": min((run.started_at for run in runs), default=None),
         "duration_ms": _sum_known(run.duration_ms for run in runs),
         "model_calls": sum(calls) if calls else None,
-        "cost": None if cost is None else price_text(Total(cost, sum(spend.unpriced for spend in spends))),
+        "cost": None if cost is None else price_text(KnownTotal(cost, sum(spend.unpriced for spend in spends))),
         "prompt_tokens": _count_known(spend.prompt_tokens for spend in spends),
         "completion_tokens": _count_known(spend.completion_tokens for spend in spends),
         "tool_version": reports[0].provenance.tool_version,

@@ -28,7 +28,7 @@ _KINDS: Mapping[CaseChangeKind, Change] = {"regressed": "regressed", "fixed": "i
 _WHY: Mapping[str, Change | None] = {"added": "new", "changed": "changed", "not evaluated": None}
 
 
-class Links(Struct, frozen=True):
+class PageLinks(Struct, frozen=True):
     """Trusted URLs for links of the page.
 
     Attributes:
@@ -47,7 +47,7 @@ class Links(Struct, frozen=True):
         return None if path is None else line_url(self.repository, commit, path, source.file_line)
 
 
-NO_LINKS = Links()
+NO_LINKS = PageLinks()
 
 
 class ViewedSuite(Struct, frozen=True):

@@ -183,20 +183,20 @@ def _attention_blocks(report: Report, causes: Sequence[Cause]) -> Iterator[tuple
         yield "skipped", [f"{more}; `holodeck-action report --format csv` lists all"]
 
 
-class _OnBase(NamedTuple):
+class _BaseAnswer(NamedTuple):
     """The base's name, and its answer in a case that passed there (None if the answer is unknown)."""
 
     name: str
     answer: str | None
 
 
-def _cases_on_base(comparison: Comparison | None) -> dict[str, _OnBase]:
+def _cases_on_base(comparison: Comparison | None) -> dict[str, _BaseAnswer]:
     """Return the base's answers in regressed and flaky cases, by id; empty without a comparison."""
     if comparison is None:
         return {}
     name = one_line(base_name(comparison.base), 80)
     worse = (*islice(comparison.regressed, _CASES_SHOWN), *comparison.flaky)
-    return {case.id: _OnBase(name, case.before) for case in worse}
+    return {case.id: _BaseAnswer(name, case.before) for case in worse}
 
 
 def _same_error_lines(cause: Cause, folder: str) -> Iterator[str]:
@@ -237,7 +237,7 @@ def _end_lines(report: Report, causes: Sequence[Cause]) -> Iterator[str]:
     yield verdict_line(report, causes)
 
 
-def _case_lines(case: CaseView, folder: str, base: _OnBase | None = None) -> Iterator[str]:
+def _case_lines(case: CaseView, folder: str, base: _BaseAnswer | None = None) -> Iterator[str]:
     """Yield the lines of a case that needs attention, its title first; `base` is None unless the case passed there."""
     outcome = case.outcome if case.outcome != "quarantined" else f"quarantined ({case.judged})"
     yield f"{_CASE_SIGNS[case.outcome]} {one_line(case.title)}  [{outcome}]  {one_line(place(case.source, folder))}"
@@ -308,49 +308,49 @@ def _draw(report: Report, console: Console, width: int | None) -> None:
     """Write a report to a terminal, or to a log with colours; if `width` is None, lines are not wrapped."""
     from rich.text import Text
 
-    def say(text: str, style: str = "") -> None:
+    def print_line(text: str, style: str = "") -> None:
         lines = text.split("\n") if width is None else [wrap_line(line, width) for line in text.split("\n")]
         console.print(Text("\n".join(lines), style=style), soft_wrap=True)
 
     first, *notices = _head_lines(report)
-    say(first, "bold")
+    print_line(first, "bold")
     for notice in notices:
-        say(notice, "dim")
+        print_line(notice, "dim")
     causes = causes_of(report)
     for outcome, (title, *lines) in _attention_blocks(report, causes):
-        say(f"\n{title}", f"bold {_COLOURS[outcome]}")
-        say("\n".join(lines))
+        print_line(f"\n{title}", f"bold {_COLOURS[outcome]}")
+        print_line("\n".join(lines))
     if report.comparison is not None:
         sentence, *lines = comparison_lines(report.comparison, report.folder, regressed=False)
         worse = count_gating(report.comparison.regressed) > 0
-        say(f"\n{sentence}", "bold red" if worse else "bold")
-        say("\n".join(lines))
+        print_line(f"\n{sentence}", "bold red" if worse else "bold")
+        print_line("\n".join(lines))
     elif report.base_missing is not None:
-        say(f"Not compared with a base: {one_line(report.base_missing, 1000)}", "yellow")
+        print_line(f"Not compared with a base: {one_line(report.base_missing, 1000)}", "yellow")
     if report.informational:
-        say(f"\n{_informational_line(report)}", "dim")
+        print_line(f"\n{_informational_line(report)}", "dim")
     if report.metrics:
-        say("")
+        print_line("")
         table, left_out = _metric_table(_shown_metrics(report), console.width)
         console.print(table)
         if more := more_metrics(report.metrics):
-            say(more, "dim")
+            print_line(more, "dim")
         if left_out:
-            say(f"not shown at this width: {', '.join(left_out)}", "dim")
+            print_line(f"not shown at this width: {', '.join(left_out)}", "dim")
         for line in _lines_below_metrics(report):
-            say(line, "dim")
+            print_line(line, "dim")
     for line in _history_lines(report):
-        say(line, "dim")
-    say("")
+        print_line(line, "dim")
+    print_line("")
     for gate in report.gates:
-        say(gate_line(gate), _COLOURS[gate.state])
-    say("")
+        print_line(gate_line(gate), _COLOURS[gate.state])
+    print_line("")
     for line in [*_cause_lines(causes), *_calls_lines(report)]:
-        say(line, "dim")
+        print_line(line, "dim")
     *counts, verdict = _end_lines(report, causes)
     for line in counts:
-        say(line)
-    say(verdict, f"bold {_COLOURS[report.outcome]}")
+        print_line(line)
+    print_line(verdict, f"bold {_COLOURS[report.outcome]}")
 
 
 _OMISSION_ORDER = ("does not apply", "not evaluated", "needs")

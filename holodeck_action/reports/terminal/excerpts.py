@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from holodeck_action.reports.terminal.drawing import wrap_line
-from holodeck_action.suite.configuration_errors import Excerpt, Located
+from holodeck_action.suite.configuration_errors import Excerpt, LocatedProblem
 from holodeck_action.text.plain import mark_hidden, one_line
 from holodeck_action.text.terminal import Terminal
 
@@ -18,7 +18,7 @@ _SPAN = re.compile(r""""(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[\w.$*/@+-]+|.""")
 _BOLD_RED, _DIM, _RED, _END = "\x1b[1;31m", "\x1b[2m", "\x1b[31m", "\x1b[0m"
 
 
-def error_lines(problems: Sequence[str | Located], terminal: Terminal) -> Iterator[str]:
+def error_lines(problems: Sequence[str | LocatedProblem], terminal: Terminal) -> Iterator[str]:
     """Yield the lines that show problems; problems at the same position share one excerpt.
 
     Args:
@@ -31,7 +31,7 @@ def error_lines(problems: Sequence[str | Located], terminal: Terminal) -> Iterat
             yield from sentence_lines(one_line(str(problem), _LONGEST_SENTENCE), terminal)
         if isinstance(place, tuple):
             last = group[-1]
-            assert isinstance(last, Located)
+            assert isinstance(last, LocatedProblem)
             if last.excerpt is not None:
                 yield from _excerpt_lines(last.excerpt, last.mark.line, terminal)
 
@@ -46,7 +46,7 @@ def sentence_lines(sentence: str, terminal: Terminal) -> Iterator[str]:
     yield from lines
 
 
-def _position_key(problem: str | Located) -> object:
+def _position_key(problem: str | LocatedProblem) -> object:
     if isinstance(problem, str):
         return problem
     return problem.folder, problem.mark

@@ -19,7 +19,7 @@ from holodeck_action.run.loading import with_lines
 from holodeck_action.run.preflight import PreparedSuite
 from holodeck_action.seam import registry
 from holodeck_action.suite.checkout import head_commit
-from holodeck_action.suite.configuration_errors import ConfigurationError, Located, locate_problem, suite_problem
+from holodeck_action.suite.configuration_errors import ConfigurationError, LocatedProblem, locate_problem, suite_problem
 from holodeck_action.suite.errors import Problem
 from holodeck_action.suite.model.base_sources import MERGE_BASE, parse_source
 from holodeck_action.targets.factory import describe_target
@@ -60,7 +60,7 @@ def find_bases(prepared: Sequence[PreparedSuite], job: Job) -> tuple[Base, ...]:
     Raises:
         ConfigurationError: a results file that the user names cannot be used.
     """
-    problems: list[str | Located] = []
+    problems: list[str | LocatedProblem] = []
     found: list[Base] = []
     stores: dict[tuple[Api, str], ResultsSource] = {}
     for item in prepared:
@@ -73,7 +73,7 @@ def find_bases(prepared: Sequence[PreparedSuite], job: Job) -> tuple[Base, ...]:
     return tuple(found)
 
 
-def _source_problem(item: PreparedSuite, message: str) -> str | Located:
+def _source_problem(item: PreparedSuite, message: str) -> str | LocatedProblem:
     """Return a problem with the base's source, at its line in the policy file or for the option `--baseline`."""
     suite, given = item.suite, item.base_files is not item.suite.checkout
     mark = None if given else suite.gate_marks.get("baseline.source")

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 
 from holodeck_action.record.disk import UNSYNCED_DISK, write_new
 from holodeck_action.run.environments.environments import PackageSetup, environment_python
-from holodeck_action.run.environments.extras import Need
+from holodeck_action.run.environments.extras import NeededExtra
 from holodeck_action.run.environments.packages import PackagesError
 from holodeck_action.seam.extras import way_to_get
 from holodeck_action.seam.manifest import Table
@@ -39,7 +39,7 @@ class CaseRows:
         checkout: Checkout,
         environ: Mapping[str, str],
         setup: PackageSetup,
-        install: Callable[[Sequence[Need]], None] = lambda needs: None,
+        install: Callable[[Sequence[NeededExtra]], None] = lambda needs: None,
         seconds: float = SECONDS,
     ) -> None:
         """Create the reader.
@@ -62,7 +62,7 @@ class CaseRows:
     def read_table(self, kind: Table, file: BinaryIO, sheet: str | None) -> Iterator[bytes]:
         """Yield the rows of a file; see `RowSource.read_table`."""
         if kind.package and find_spec(kind.package) is None:
-            self._install((Need(kind.extra, f"cases in a file {kind.suffix}"),))
+            self._install((NeededExtra(kind.extra, f"cases in a file {kind.suffix}"),))
             raise RowsError(
                 f"{kind.suffix.removeprefix('.').capitalize()} needs the package {kind.package}, which is not "
                 f"installed; {way_to_get(kind.extra)}"

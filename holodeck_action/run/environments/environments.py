@@ -22,7 +22,7 @@ from holodeck_action.run.environments.packages import (
     requirements_recipe,
 )
 from holodeck_action.suite.checkout import Checkout
-from holodeck_action.suite.configuration_errors import Located, locate_problem
+from holodeck_action.suite.configuration_errors import LocatedProblem, locate_problem
 from holodeck_action.suite.errors import Problem
 from holodeck_action.suite.loader import graders
 from holodeck_action.suite.model.environments import Environment, environment_from
@@ -136,7 +136,9 @@ def environment_python(
         raise PackagesError(f"{error}: {cut_start(redactor.text(error.output), _MAX_OUTPUT_CHARACTERS)}") from None
 
 
-def environment_problem(suite: Suite, display_path: str, error: PackagesError, setup: PackageSetup) -> str | Located:
+def environment_problem(
+    suite: Suite, display_path: str, error: PackagesError, setup: PackageSetup
+) -> str | LocatedProblem:
     """Return the problem of a suite's packages, at the line that names them."""
     environment = suite.policy.environment
     if setup.requirements:

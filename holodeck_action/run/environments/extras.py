@@ -17,15 +17,15 @@ _MAX_REASONS = 3
 """Maximum number of reasons for an extra in a sentence."""
 
 
-class Need(NamedTuple):
+class NeededExtra(NamedTuple):
     """An extra that a suite needs, and the reason, such as `metric geval`."""
 
     extra: str
     reason: str
 
 
-def needed_extras(suite: Suite, environ: Mapping[str, str], flags: Flags | None = None) -> tuple[Need, ...]:
-    """Return the extras that a run of a suite needs, one `Need` for each reason, whether or not they are installed.
+def needed_extras(suite: Suite, environ: Mapping[str, str], flags: Flags | None = None) -> tuple[NeededExtra, ...]:
+    """Return the extras that a run of a suite needs, installed or not, one `NeededExtra` for each reason.
 
     Code of the suite runs under its own Python, so packages that it imports are no extras.
 
@@ -40,16 +40,16 @@ def needed_extras(suite: Suite, environ: Mapping[str, str], flags: Flags | None 
     if OWN_MODEL in targets or (flags.target is None and suite.policy.target is None):
         found += tuple(_tool_needs(suite))
     for stages in stages_of([suite], flags):
-        found += tuple(Need(*need) for need in stages.extras(suite, flags, environ))
+        found += tuple(NeededExtra(*need) for need in stages.extras(suite, flags, environ))
     return tuple(dict.fromkeys(found))
 
 
-def agent_extras(suite: Suite, target: AnyTarget) -> tuple[Need, ...]:
+def agent_extras(suite: Suite, target: AnyTarget) -> tuple[NeededExtra, ...]:
     """Return the extras that a suite's target needs to answer, without those of metrics and tables."""
     return tuple(dict.fromkeys(_tool_needs(suite))) if isinstance(target, ModelTarget) else ()
 
 
-def describe_needs(needs: Iterable[Need]) -> str:
+def describe_needs(needs: Iterable[NeededExtra]) -> str:
     """Return a clause with extras and reasons: `needs the extras: agents (tool shop), judges (metrics geval, rag)`."""
     by_extra: dict[str, dict[str, None]] = {}
     for need in needs:
@@ -62,23 +62,23 @@ def describe_needs(needs: Iterable[Need]) -> str:
     return f"needs the extra{'s' if len(texts) > 1 else ''}: {', '.join(texts)}"
 
 
-def _table_needs(suite: Suite) -> Iterator[Need]:
+def _table_needs(suite: Suite) -> Iterator[NeededExtra]:
     """Yield the needs of the files that cases come from."""
     known = registry.tables()
     for file in dict.fromkeys(case.mark.file for case in suite.cases):
         table = known.get(PurePath(file).suffix.lower())
         if table is not None and table.extra:
-            yield Need(table.extra, f"file {file}")
+            yield NeededExtra(table.extra, f"file {file}")
 
 
-def _metric_needs(suite: Suite) -> Iterator[Need]:
+def _metric_needs(suite: Suite) -> Iterator[NeededExtra]:
     libraries = registry.libraries()
     for (_, label), config in (judged_metrics(suite.cases) | library_metrics(suite.cases)).items():
         if config.library is not None:
-            yield Need(libraries[config.library].extra, f"metric {label}")
+            yield NeededExtra(libraries[config.library].extra, f"metric {label}")
 
 
-def _file_needs(suite: Suite) -> Iterator[Need]:
+def _file_needs(suite: Suite) -> Iterator[NeededExtra]:
     """Yield the needs of the cases' files; a downloaded text has one, since it may be a web page."""
     if not any(turn.files for case in suite.cases for turn in case.turns):
         return
@@ -86,22 +86,22 @@ def _file_needs(suite: Suite) -> Iterator[Need]:
     from holodeck_action.targets.own_model.case_files import display_name, files_to_convert
 
     for _, file, _ in files_to_convert(suite.cases):
-        yield Need(EXTRA, f"file {display_name(file)}")
+        yield NeededExtra(EXTRA, f"file {display_name(file)}")
     for file in (file for case in suite.cases for turn in case.turns for file in turn.files):
         if file.type == "text" and file.url is not None:
-            yield Need(EXTRA, f"file {display_name(file)}")
+            yield NeededExtra(EXTRA, f"file {display_name(file)}")
 
 
-def _tool_needs(suite: Suite) -> Iterator[Need]:
+def _tool_needs(suite: Suite) -> Iterator[NeededExtra]:
     known = registry.tools()
     for tool in suite.agent.tools or ():
         kind = known.get(tool.type)
         if kind is None:
             continue
         if kind.extra:
-            yield Need(kind.extra, f"tool {tool.name}")
+            yield NeededExtra(kind.extra, f"tool {tool.name}")
         if kind.documents:
             from holodeck_action.targets.documents.reader import EXTRA
 
             for name in registry.resolve(kind.documents)(tool, suite):
-                yield Need(EXTRA, f"file {name} of the tool {tool.name}")
+                yield NeededExtra(EXTRA, f"file {name} of the tool {tool.name}")

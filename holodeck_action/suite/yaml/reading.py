@@ -33,7 +33,7 @@ from holodeck_action.suite.yaml.scalars import (
     MERGE,
     NULLS,
     SPECIAL_KEYS,
-    Joined,
+    JoinedSurrogates,
     construct,
     join_surrogates,
     lone_surrogate,
@@ -148,7 +148,9 @@ class _Anchored(Struct, frozen=True):
 class _Reader:
     """Builds the data of one document; `_flags` are the flags of the node that was just read."""
 
-    def __init__(self, data: bytes, file: str, environ: Mapping[str, str] | None, joined: Joined | None = None) -> None:
+    def __init__(
+        self, data: bytes, file: str, environ: Mapping[str, str] | None, joined: JoinedSurrogates | None = None
+    ) -> None:
         # `environ` is None for a file of another program.
         self._joined = joined
         self.problems: list[Problem] = []

@@ -135,7 +135,7 @@ _JOINED = re.compile(rf"\\U[0-9a-f]{{8}}({_MARK})({_MARK})")
 _LONE = re.compile(r"[dD][89a-fA-F][0-9a-fA-F]{2}")
 
 
-class Joined(Struct, frozen=True):
+class JoinedSurrogates(Struct, frozen=True):
     """A YAML text in which one escape replaces each escaped surrogate pair, padded so that columns stay the same.
 
     Attributes:
@@ -158,7 +158,7 @@ class Joined(Struct, frozen=True):
         return _JOINED.sub(lambda found: self.spellings[_spelling_index(found[1], found[2])], value)
 
 
-def join_surrogates(text: str) -> Joined | None:
+def join_surrogates(text: str) -> JoinedSurrogates | None:
     """Join the escaped surrogate pairs (UTF-16) of a YAML text.
 
     Returns:
@@ -177,7 +177,7 @@ def join_surrogates(text: str) -> Joined | None:
         return f"\\U{code:08x}{chr(_MARKS[0] + high % len(_MARKS))}{chr(_MARKS[0] + low)}"
 
     text = _ESCAPE.sub(join, text)
-    return Joined(text, tuple(numbers)) if 0 < len(numbers) <= len(_MARKS) ** 2 else None
+    return JoinedSurrogates(text, tuple(numbers)) if 0 < len(numbers) <= len(_MARKS) ** 2 else None
 
 
 def lone_surrogate(digits: str) -> str | None:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from holodeck_action.llm.calls import CALL, CallContext, Meter, Tokens
 from holodeck_action.llm.chat import ChatAnswer, ChatModel
-from holodeck_action.llm.clients import Clients
+from holodeck_action.llm.clients import RequestSender
 from holodeck_action.llm.errors import ModelCallError
 from holodeck_action.llm.limits.pauses import Deadline, stop_during_calls
 from holodeck_action.llm.messages import Message, Request, ToolResult
@@ -163,7 +163,7 @@ class ModelAgent(Agent):
     def __init__(
         self,
         plan: ModelPlan,
-        clients: Clients,
+        sender: RequestSender,
         instructions: str,
         *,
         max_bytes: int,
@@ -198,8 +198,8 @@ class ModelAgent(Agent):
         try:
             definitions = () if tools is None else tools.definitions
             schema = None if answer_format is None else answer_format.schema
-            self._model = ChatModel(plan, clients, definitions, schema)
-            self._fallback = None if fallback is None else ChatModel(fallback, clients, definitions, schema)
+            self._model = ChatModel(plan, sender, definitions, schema)
+            self._fallback = None if fallback is None else ChatModel(fallback, sender, definitions, schema)
         except ModelConfigError as error:
             raise TargetError(str(error)) from None
         self._settings = settings or RunnerSettings()
@@ -208,7 +208,7 @@ class ModelAgent(Agent):
         self.notices = tuple(
             dict.fromkeys((*self._model.notices, *of_fallback, *_unlimited_notices(self._settings, plans)))
         )
-        self._clients = clients
+        self._clients = sender
         self._answer_format = answer_format
         self._max_tokens: int | None = plan.settings.get("max_tokens")
         self._instructions = instructions

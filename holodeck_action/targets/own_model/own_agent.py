@@ -17,7 +17,13 @@ from msgspec.structs import replace
 
 from holodeck_action.llm.calls import Tokens
 from holodeck_action.llm.limits.pauses import detach_limits, pause_all_clocks
-from holodeck_action.llm.providers import Keyless, MissingKeyError, ModelConfigError, ModelPlan, resolve_model
+from holodeck_action.llm.providers import (
+    KeylessEnvironment,
+    MissingKeyError,
+    ModelConfigError,
+    ModelPlan,
+    resolve_model,
+)
 from holodeck_action.llm.usage import list_price
 from holodeck_action.llm.wire import Wire, WireSettings
 from holodeck_action.record.agent_errors import AgentError, TargetError
@@ -140,7 +146,7 @@ class OwnAgent:
 
 def model_environment(environ: Mapping[str, str], *, replayed: bool) -> Mapping[str, str]:
     """Return the environment from which keys and URLs of models are read; in a replay, missing keys are no error."""
-    return Keyless(environ) if replayed else environ
+    return KeylessEnvironment(environ) if replayed else environ
 
 
 def own_target(suite: Suite) -> ModelTarget:
@@ -275,7 +281,7 @@ def check_own_agent(
         await agent.close()
         await wire.close()
 
-    keyless = Keyless(environ)
+    keyless = KeylessEnvironment(environ)
     built = build_own_agent(suite, keyless, wire, redactor, turn_s=1.0, max_bytes=1, code=code, interpreter=interpreter)
     asyncio.run(close(built))
     return missing
@@ -360,7 +366,7 @@ def _build_toolkits(
             checkout=suite.checkout,
             plan=plan,
             environ=environ,
-            clients=wire,
+            sender=wire,
             marks=suite.tool_marks,
         )
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from msgspec import Struct
 
 from holodeck_action.llm.chat import ChatAnswer, ChatModel
-from holodeck_action.llm.clients import Clients
+from holodeck_action.llm.clients import RequestSender
 from holodeck_action.llm.errors import ModelCallError
 from holodeck_action.llm.limits.pauses import TimeLimit
 from holodeck_action.llm.messages import Question, Request, ToolDefinition
@@ -38,7 +38,7 @@ class PromptTools(Toolkit):
         checkout: Checkout,
         plan: ModelPlan,
         environ: Mapping[str, str],
-        clients: Clients,
+        sender: RequestSender,
         marks: Mapping[str, SourceMark] | None = None,
     ) -> None:
         """Read the templates; no model is called.
@@ -54,8 +54,8 @@ class PromptTools(Toolkit):
             TargetError: a template or schema is invalid.
             ModelConfigError: a model has no key or no URL.
         """
-        self._clients = clients
-        self._computation_pool = ComputationPool(environ, clients.redact)
+        self._clients = sender
+        self._computation_pool = ComputationPool(environ, sender.redact)
         self._entries: list[tuple[PromptEntry, str, dict[str, Any], ModelPlan]] = []
         notices: list[str] = []
         for entry in tools:

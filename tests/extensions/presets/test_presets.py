@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from holodeck_action.extensions.deepeval.config import DeepEvalModelConfig
 from holodeck_action.extensions.deepeval.geval import GEvalEvaluator
-from holodeck_action.extensions.deepeval.rubric import Level, build_rubric, check_rubric, interpolate_score
+from holodeck_action.extensions.deepeval.rubric import RubricLevel, build_rubric, check_rubric, interpolate_score
 from holodeck_action.llm.judge import JudgeModel
 from holodeck_action.metrics.base import BaseEvaluator, BuildContext, EvaluationResult, RetryConfig
 from holodeck_action.metrics.composite import CompositeEvaluator
@@ -220,9 +220,9 @@ def test_levels_are_scored_evenly_or_as_they_are_mapped() -> None:
         with pytest.raises(ValueError, match=r"rubric|score"):
             build_rubric(outcomes, scores)
     with pytest.raises(ValueError, match="consecutive levels"):
-        check_rubric([Level(1, "a", 0.0), Level(3, "b", 1.0)])
+        check_rubric([RubricLevel(1, "a", 0.0), RubricLevel(3, "b", 1.0)])
     with pytest.raises(ValueError, match="0 to 10"):
-        check_rubric([Level(10, "a", 0.0), Level(11, "b", 1.0)])
+        check_rubric([RubricLevel(10, "a", 0.0), RubricLevel(11, "b", 1.0)])
     with pytest.raises(ValueError, match="strict_mode"):
         GEvalEvaluator("g", "c", strict_mode=True, rubric=mapped)
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from holodeck_action.extensions.tracing.settings import Observability, secrets
-from holodeck_action.extensions.tracing.traces import Otlp, TracePlan, plan_traces
+from holodeck_action.extensions.tracing.traces import OtlpDestination, TracePlan, plan_traces
 from holodeck_action.text.secrets import environment_secrets
 
 
@@ -19,7 +19,7 @@ def planned(exporters: dict[str, Any] | None = None, environ: dict[str, str] | N
     return asked.plan
 
 
-def sent(environ: dict[str, str] | None = None, **otlp: Any) -> Otlp:
+def sent(environ: dict[str, str] | None = None, **otlp: Any) -> OtlpDestination:
     plan = planned({"otlp": otlp}, environ)
     assert plan.otlp is not None
     assert plan.console is None

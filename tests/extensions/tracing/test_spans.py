@@ -14,7 +14,7 @@ import pytest
 from holodeck_action.extensions.tracing.otel import OtelTraces
 from holodeck_action.extensions.tracing.settings import Observability
 from holodeck_action.extensions.tracing.traces import plan_traces
-from holodeck_action.llm.spans import NO_SPAN, Scope, current, span
+from holodeck_action.llm.spans import NO_SPAN, SpanScope, current, span
 from holodeck_action.text.redaction import Redactor
 from tests.extensions.tracing.collector import Collector, grpc_collector, http_collector
 
@@ -49,7 +49,7 @@ def test_what_spans_cost() -> None:
     assert each(5000) < 20
     with http_collector() as collector:
         traces = opened(to(collector), max_queue_size=10_000)
-        with Scope(traces.root("run shop", {})):
+        with SpanScope(traces.root("run shop", {})):
             assert each(2000) < 200
         assert traces.close(10) == ()
         assert len(collector.spans) == 2001
@@ -76,7 +76,7 @@ def test_tasks_have_spans_of_their_own() -> None:
 
     with http_collector() as collector:
         traces = opened(to(collector))
-        with Scope(traces.root("run", {})):
+        with SpanScope(traces.root("run", {})):
             asyncio.run(run())
         assert traces.close(10) == ()
         assert collector.tree() == {
@@ -89,7 +89,7 @@ def test_tasks_have_spans_of_their_own() -> None:
 def test_spans_are_sent_as_often_as_asked() -> None:
     with http_collector() as collector:
         traces = opened(to(collector), schedule_delay_millis=100)
-        with Scope(traces.root("run", {})):
+        with SpanScope(traces.root("run", {})):
             pass
         # The SDK's own delay is 5 s.
         until = time.monotonic() + 3
@@ -104,7 +104,7 @@ def test_the_end_comes_in_the_time_it_has(protocol: str) -> None:
     with http_collector() if protocol == "http" else grpc_collector() as collector:
         collector.delay = 5
         traces = opened(to(collector, protocol))
-        with Scope(traces.root("run", {})):
+        with SpanScope(traces.root("run", {})):
             pass
         began = time.monotonic()
         (told,) = traces.close(0.2)
@@ -115,7 +115,7 @@ def test_the_end_comes_in_the_time_it_has(protocol: str) -> None:
 @pytest.mark.parametrize("protocol", ["http", "grpc"])
 def test_nobody_waits_for_a_collector_that_is_not_there(protocol: str) -> None:
     traces = opened({"otlp": {"endpoint": "http://127.0.0.1:9", "protocol": protocol}})
-    with Scope(traces.root("run", {})):
+    with SpanScope(traces.root("run", {})):
         pass
     began = time.monotonic()
     (told,) = traces.close(30)
@@ -126,7 +126,7 @@ def test_nobody_waits_for_a_collector_that_is_not_there(protocol: str) -> None:
 
 def test_the_sdk_logs_as_before_when_a_run_is_over(caplog: pytest.LogCaptureFixture) -> None:
     traces = opened({"otlp": {"endpoint": "http://127.0.0.1:9", "protocol": "http"}})
-    with Scope(traces.root("run", {})):
+    with SpanScope(traces.root("run", {})):
         pass
     traces.close(10)
     assert caplog.records == []
@@ -142,7 +142,7 @@ class Terminal(io.StringIO):
 def test_on_a_terminal_spans_are_shown_when_the_run_is_over() -> None:
     terminal = Terminal()
     traces = opened({"console": {"pretty_print": False}}, terminal)
-    with Scope(traces.root("run planted-secret", {"holodeck_action.suite.name": "planted-secret"})):
+    with SpanScope(traces.root("run planted-secret", {"holodeck_action.suite.name": "planted-secret"})):
         with span("case a", {}):
             pass
         assert terminal.getvalue() == ""

@@ -19,7 +19,7 @@ from holodeck_action.extensions.frameworks.instrumentation import filter_attribu
 from holodeck_action.extensions.frameworks.spans import protobuf
 from holodeck_action.extensions.frameworks.spans.protobuf import (
     Message,
-    Nested,
+    MessageField,
     bool_field,
     double_field,
     fixed64_field,
@@ -162,14 +162,14 @@ _VALUE: Message = Message(
         2: bool_field("bool_value"),
         3: int64_field("int_value"),
         4: double_field("double_value"),
-        5: Nested("array_value", lambda: _ARRAY),
-        6: Nested("kvlist_value", lambda: _PAIRS),
+        5: MessageField("array_value", lambda: _ARRAY),
+        6: MessageField("kvlist_value", lambda: _PAIRS),
     },
 )
-_ARRAY: Message = Message(_Values, {1: Nested("values", lambda: _VALUE, several=True)})
-_PAIR: Message = Message(_Pair, {1: text_field("key"), 2: Nested("value", lambda: _VALUE)})
-_PAIRS: Message = Message(_Pairs, {1: Nested("values", lambda: _PAIR, several=True)})
-_EVENT = Message(_Event, {2: text_field("name"), 3: Nested("attributes", lambda: _PAIR, several=True)})
+_ARRAY: Message = Message(_Values, {1: MessageField("values", lambda: _VALUE, several=True)})
+_PAIR: Message = Message(_Pair, {1: text_field("key"), 2: MessageField("value", lambda: _VALUE)})
+_PAIRS: Message = Message(_Pairs, {1: MessageField("values", lambda: _PAIR, several=True)})
+_EVENT = Message(_Event, {2: text_field("name"), 3: MessageField("attributes", lambda: _PAIR, several=True)})
 _STATUS = Message(_Status, {2: text_field("message"), 3: int64_field("code")})
 _SPAN = Message(
     _Span,
@@ -180,21 +180,24 @@ _SPAN = Message(
         5: text_field("name"),
         7: fixed64_field("start_time_unix_nano"),
         8: fixed64_field("end_time_unix_nano"),
-        9: Nested("attributes", lambda: _PAIR, several=True),
-        11: Nested("events", lambda: _EVENT, several=True),
-        15: Nested("status", lambda: _STATUS),
+        9: MessageField("attributes", lambda: _PAIR, several=True),
+        11: MessageField("events", lambda: _EVENT, several=True),
+        15: MessageField("status", lambda: _STATUS),
     },
 )
 _SCOPE = Message(_Scope, {1: text_field("name")})
 _SCOPE_SPANS = Message(
-    _ScopeSpans, {1: Nested("scope", lambda: _SCOPE), 2: Nested("spans", lambda: _SPAN, several=True)}
+    _ScopeSpans, {1: MessageField("scope", lambda: _SCOPE), 2: MessageField("spans", lambda: _SPAN, several=True)}
 )
-_RESOURCE = Message(_Resource, {1: Nested("attributes", lambda: _PAIR, several=True)})
+_RESOURCE = Message(_Resource, {1: MessageField("attributes", lambda: _PAIR, several=True)})
 _RESOURCE_SPANS = Message(
     _ResourceSpans,
-    {1: Nested("resource", lambda: _RESOURCE), 2: Nested("scope_spans", lambda: _SCOPE_SPANS, several=True)},
+    {
+        1: MessageField("resource", lambda: _RESOURCE),
+        2: MessageField("scope_spans", lambda: _SCOPE_SPANS, several=True),
+    },
 )
-_REQUEST = Message(_Request, {1: Nested("resource_spans", lambda: _RESOURCE_SPANS, several=True)})
+_REQUEST = Message(_Request, {1: MessageField("resource_spans", lambda: _RESOURCE_SPANS, several=True)})
 
 
 def read_export(body: Foreign, content_type: str, encoding: str, *, whole: bool = False) -> Export:

@@ -31,12 +31,12 @@ class Field(Struct, frozen=True):
 class Message:
     """A message to read: the constructor of its value, and its fields by number."""
 
-    def __init__(self, make: Callable[..., Any], fields: Mapping[int, Field | Nested]) -> None:
+    def __init__(self, make: Callable[..., Any], fields: Mapping[int, Field | MessageField]) -> None:
         self.make = make
         self.fields = dict(fields)
 
 
-class Nested(Struct, frozen=True):
+class MessageField(Struct, frozen=True):
     """A field that contains a message; `message` is a function, so that a message can contain itself."""
 
     name: str
@@ -94,7 +94,7 @@ def _read_message(message: Message, data: memoryview, spend: Callable[[], None],
     found: dict[str, Any] = {}
     for number, wire, value in _read_fields(data):
         field = message.fields.get(number)
-        if isinstance(field, Nested):
+        if isinstance(field, MessageField):
             _check_wire(wire, LENGTH)
             made = _read_message(field.message(), value, spend, depth + 1)
         else:
