@@ -235,7 +235,7 @@ def _column_names(fields: Sequence[str], place: str) -> list[str]:
             f"{place}: nothing identifies the answers: give the column case, or the columns input and response"
         )
     if "other_response" in names and not {"input", "response"} <= set(names):
-        problems.append(f"{where}: column other_response requires the columns input and response")
+        problems.append(f"{place}: column other_response requires the columns input and response")
     problems += [
         f"{place}: column {name} requires the column case"
         for name in _PLACE_COLUMNS[1:]

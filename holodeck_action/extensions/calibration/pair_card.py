@@ -19,13 +19,13 @@ from holodeck_action.record.judge_card import (
     Configuration,
     Confusion,
     Disagreement,
-    Humans,
+    HumanAgreement,
     JudgeCard,
-    Missing,
     PairConfusion,
     PairCounts,
     PairVerdict,
     PassRates,
+    UngradedAnswer,
 )
 
 
@@ -43,7 +43,7 @@ def make_pair_card(
     """
     judged = [(item, _judge_value(item)) for item in matched.pairs if item.evaluation.status == "completed"]
     missing = [
-        Missing(item.row.line, item.evaluation.explanation or "")
+        UngradedAnswer(item.row.line, item.evaluation.explanation or "")
         for item in matched.pairs
         if item.evaluation.status != "completed"
     ]
@@ -115,13 +115,13 @@ def _agreement(values: Sequence[tuple[float, float]], groups: Sequence[str]) -> 
     return Agreement(len(values), agreed, kappa_of_counts(counts), alpha_of_pairs(values, groups))
 
 
-def _human_agreement(judged: Sequence[LabelledEvaluation]) -> Humans | None:
+def _human_agreement(judged: Sequence[LabelledEvaluation]) -> HumanAgreement | None:
     raters = len(judged[0].row.labels) if judged else 0
     if raters < 2:
         return None
     both = [(item, second) for item in judged if (second := item.row.labels[1]) is not None]
     first_two = _agreement([(_first_label(item), second) for item, second in both], [item.group for item, _ in both])
-    return Humans(raters, first_two, krippendorff_alpha([item.row.labels for item in judged]))
+    return HumanAgreement(raters, first_two, krippendorff_alpha([item.row.labels for item in judged]))
 
 
 def _notices(table: PairConfusion, absent: Sequence[int]) -> Iterator[str]:

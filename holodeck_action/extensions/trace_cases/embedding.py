@@ -29,7 +29,7 @@ def embedding_plan(loaded: LoadedSuite | None) -> EmbeddingPlan:
     if loaded is None:
         raise ConfigurationError(["--embed needs --suite, whose embedding model it calls"])
     try:
-        return resolve_embedding(loaded.suite.agent, loaded.environ, model=None, dimensions=None, where="--embed")
+        return resolve_embedding(loaded.suite.agent, loaded.environ, model=None, dimensions=None, path="--embed")
     except ModelConfigError as error:
         raise ConfigurationError([loaded.redactor.text(str(error))]) from None
 
