@@ -73,7 +73,7 @@ class SuiteContext(Struct, frozen=True):
     requirements: tuple[str, ...] = ()
     announce: Callable[[str], None] = lambda sentence: None
     copy_of: tuple[Path, Path] | None = None
-    install: Callable[[Sequence[Need]], None] = lambda needs: None
+    install: Callable[[Sequence[NeededExtra]], None] = lambda needs: None
     conversations: Conversations | None = None
 
     def with_conversations(self, target: object, options: Mapping[str, Any]) -> SuiteContext:
