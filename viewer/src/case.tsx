@@ -2,6 +2,7 @@
 
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
+import { asCase } from "./ascase";
 import type { Metric } from "./columns";
 import type { Detail, Trial } from "./data";
 import { count, duration, plural, usd, visible, webLink } from "./format";
@@ -80,12 +81,12 @@ export function CaseView(props: Properties): JSX.Element {
       {detail === undefined && <p class="none" role="status">Unpacking …</p>}
       {detail instanceof Error && <p class="problems">The details cannot be read: {detail.message}</p>}
       {detail === null && <Omitted />}
-      {detail && !(detail instanceof Error) && <Trials {...props} detail={detail} />}
+      {detail && !(detail instanceof Error) && <Trials {...props} detail={detail} copy={copy} />}
     </div>
   );
 }
 
-function Trials(props: Properties & { detail: Detail }): JSX.Element {
+function Trials(props: Properties & { detail: Detail; copy: (what: string, text: string) => void }): JSX.Element {
   const { page, dispatch } = useShared();
   const { detail, row } = props;
   const { head, index } = page;
@@ -100,6 +101,7 @@ function Trials(props: Properties & { detail: Detail }): JSX.Element {
   const beside = runs.find((run) => run.at === props.beside) ?? null;
   const suite = index.suite[row]!;
   const labelling = props.labels && { labels: props.labels, suite: head.suites[suite]?.name ?? "", case: index.id[row]!, trial: shown?.index ?? 0 };
+  const made = shown ? asCase(index.title[row]!, shown) : null;
   // One answer says its problems itself.
   const said = detail.trials.length === 1 && shown?.turns.length === 1 && shown.turns[0]!.problems.length > 0;
   return (
@@ -130,8 +132,16 @@ function Trials(props: Properties & { detail: Detail }): JSX.Element {
         </div>
       )}
       {shown ? (
-        <TrialView trial={shown} beside={beside} mode={props.mode} labelling={labelling}
-          metrics={page.metrics.filter((metric) => metric.suite === suite)} />
+        <>
+          <TrialView trial={shown} beside={beside} mode={props.mode} labelling={labelling}
+            metrics={page.metrics.filter((metric) => metric.suite === suite)} />
+          {made !== null && (
+            <p class="line">
+              <IconButton name="copy" label="Copy the conversation as a case of agent.yaml" text="Copy as a case"
+                onClick={() => props.copy("Case", made)} />
+            </p>
+          )}
+        </>
       ) : elsewhere ? (
         <>
           <p class="none">{runs.length === 1 && elsewhere.at === 1 ? "Only the base has this case." : `This run does not have the case. ${elsewhere.name}:`}</p>
