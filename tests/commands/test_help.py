@@ -82,9 +82,9 @@ def test_commands_that_are_easily_confused_name_each_other(project: Project) -> 
     assert "use decide" in project.run("rejudge", "--help").stdout
 
 
-@pytest.mark.needs("history", "view")
+@pytest.mark.needs("history", "traces", "view")
 def test_what_shows_runs_is_listed_under_look(project: Project) -> None:
-    assert sections(project.run("--help").stdout)["Look"] == ["report", "export", "history", "view"]
+    assert sections(project.run("--help").stdout)["Look"] == ["report", "export", "history", "drift", "view"]
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holodeck_action.seam.manifest import Conversations, Extension, Option
+from holodeck_action.seam.manifest import Command, Conversations, Extension, Option
 
 _HERE = "holodeck_action.extensions.traces"
 
@@ -10,6 +10,14 @@ EXTENSION = Extension(
     name="traces",
     help="Conversations of production, judged as their traces report them.",
     needs=("frameworks",),
+    commands=(
+        Command(
+            name="drift",
+            help="Compare the conversations in RESULTS with earlier ones: pass rate and metrics.",
+            to=f"{_HERE}.command:drift",
+            group="Look",
+        ),
+    ),
     conversations=(Conversations(name="traces", open=f"{_HERE}.target:TraceTarget"),),
     options=(
         Option(

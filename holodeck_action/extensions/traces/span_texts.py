@@ -36,6 +36,7 @@ _FLAT: dict[Role, re.Pattern[str]] = {
         r"(role|content|contents\.(\d+)\.message_content\.text)"
     ),
 }
+_FLAT_PREFIXES = ("llm.input_m", "llm.output_m", "gen_ai.prompt.", "gen_ai.completion.")
 _EVENTS: dict[Role, tuple[tuple[str, str], ...]] = {
     "user": (("gen_ai.user.message", "content"), ("gen_ai.content.prompt", "gen_ai.prompt")),
     "assistant": (("gen_ai.choice", "message"), ("gen_ai.content.completion", "gen_ai.completion")),
@@ -136,7 +137,7 @@ def _flat_message(span: Span, role: Role) -> Iterator[str]:
     """Yield the text of the last message of a role that a span stores field by field in separate attributes."""
     messages: dict[int, dict[str, str]] = {}
     for name, value in span.attributes.items():
-        match = _FLAT[role].fullmatch(name)
+        match = _FLAT[role].fullmatch(name) if name.startswith(_FLAT_PREFIXES) else None
         if match is not None and isinstance(value, str):
             number = next(group for group in match.groups()[1:3] if group is not None)
             if len(number) < 10:

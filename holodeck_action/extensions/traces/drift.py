@@ -1,0 +1,176 @@
+"""`drift`: compares the latest conversations with earlier ones, which are others, so that no cases are paired."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from holodeck_action.decide.exit_codes import ExitCode
+from holodeck_action.decide.statistics import weighted_mean
+from holodeck_action.decide.summaries import case_means
+from holodeck_action.decide.survey import judged_cases
+from holodeck_action.extensions.traces.conversations import count_of
+from holodeck_action.extensions.traces.two_samples import Difference, compare_samples
+from holodeck_action.record.folder import PREVIOUS_FOLDER
+from holodeck_action.record.record import Record
+from holodeck_action.record.result_files import BASE_FOLDER, read_record
+from holodeck_action.record.results_search import find_results
+from holodeck_action.record.serialization import to_plain
+from holodeck_action.reports.history import align_columns
+from holodeck_action.run.caller import Caller
+from holodeck_action.suite.configuration_errors import ConfigurationError
+from holodeck_action.text.code_spans import cell
+from holodeck_action.text.given_paths import GivenPath
+from holodeck_action.text.plain import one_line
+
+FEWEST = 50
+"""Minimum number of conversations on each side."""
+ERROR = 0.01
+"""Probability that chance alone shows a drift in any of the numbers of a comparison."""
+OVERALL = "pass rate"
+State = Literal["worse", "better", "no drift", "too few", "not comparable"]
+_HEADER = ("number", "before", "now", "difference", "interval", "result")
+
+
+class Drift(Struct, frozen=True):
+    """One number of two sets of conversations.
+
+    Attributes:
+        name: the pass rate, or a metric.
+        state: whether the interval of the difference shows that the number is worse or better.
+        before: number of earlier conversations with a score.
+        now: number of later ones.
+        mean_before: their weighted mean; None if there are none.
+        mean_now: that of the later ones.
+        difference: now − before; None if there are too few conversations, or judges differ.
+    """
+
+    name: str
+    state: State
+    before: int
+    now: int
+    mean_before: float | None
+    mean_now: float | None
+    difference: Difference | None = None
+
+
+class _Scores:
+    """The scores of conversations by number."""
+
+    def __init__(self) -> None:
+        self.pairs: dict[str, list[tuple[float, float]]] = {OVERALL: []}
+        self.minimized: set[str] = set()
+        self.judges: dict[str, set[object]] = {}
+        self.ids: set[str] = set()
+
+    def add(self, record: Record, known: set[str]) -> None:
+        """Add the cases of a record, except those whose ids are known."""
+        for name, configuration in record.configurations.items():
+            self.judges.setdefault(name, set()).add(configuration)
+        for case, verdict in judged_cases(record):
+            if case.id in known or case.id in self.ids or verdict.outcome == "quarantined":
+                continue
+            self.ids.add(case.id)
+            if verdict.outcome in ("passed", "failed"):
+                self.pairs[OVERALL].append((float(verdict.outcome == "passed"), case.weight))
+            metrics = [*verdict.metrics]
+            self.minimized |= {metric.name for metric in metrics if metric.polarity == "minimize"}
+            for name, mean in case_means(metrics).items():
+                self.pairs.setdefault(name, []).append((mean, case.weight))
+
+
+def find_drifts(before: Iterable[Record], now: Iterable[Record]) -> tuple[Drift, ...]:
+    """Compare the conversations of two sets of runs, number by number.
+
+    A conversation that both sets have counts as one of the later ones.
+
+    Returns:
+        The pass rate, and the metrics that both sets have, by name.
+    """
+    later, earlier = _Scores(), _Scores()
+    for record in now:
+        later.add(record, set())
+    for record in before:
+        earlier.add(record, later.ids)
+    names = [OVERALL, *sorted(later.pairs.keys() & earlier.pairs.keys() - {OVERALL})]
+    return tuple(_compare(name, earlier, later, ERROR / len(names)) for name in names)
+
+
+def _compare(name: str, earlier: _Scores, later: _Scores, error: float) -> Drift:
+    first, second = earlier.pairs[name], later.pairs[name]
+    sizes = (len(first), len(second), weighted_mean(first), weighted_mean(second))
+    if len(earlier.judges.get(name, set()) | later.judges.get(name, set())) > 1:
+        return Drift(name, "not comparable", *sizes)
+    if min(len(first), len(second)) < FEWEST:
+        return Drift(name, "too few", *sizes)
+    found = compare_samples(first, second, error)
+    if found.low <= 0.0 <= found.high:
+        return Drift(name, "no drift", *sizes, found)
+    lower = found.high < 0.0
+    return Drift(name, "worse" if lower != (name in later.minimized) else "better", *sizes, found)
+
+
+def compare_nights(now: GivenPath, before: Sequence[GivenPath], form: str, caller: Caller) -> int:
+    """Print what has changed between earlier conversations and the latest ones.
+
+    Args:
+        now: results of the latest conversations: a file, or a folder to search.
+        before: results of earlier ones.
+        form: `console`, `markdown` or `json`.
+        caller: receives the comparison on standard output.
+
+    Returns:
+        1 if a number is worse, 3 if there are too few conversations for all numbers, otherwise 0.
+
+    Raises:
+        ConfigurationError: results are missing or invalid, or belong to another suite.
+    """
+    skipped = (PREVIOUS_FOLDER, BASE_FOLDER)
+    latest = [read_record(file) for file in find_results(now, skipped)]
+    earlier = [read_record(file) for path in before for file in find_results(path, skipped)]
+    names = sorted({record.suite.name for record in (*latest, *earlier)})
+    if len(names) > 1:
+        listed = ", ".join(one_line(name, 100) for name in names)
+        raise ConfigurationError([f"drift compares runs of one suite, but these are of {listed}; give those of one"])
+    found = find_drifts(earlier, latest)
+    if form == "json":
+        text = json.dumps([to_plain(each) for each in found], indent=1) + "\n"
+    else:
+        text = _markdown(found) if form == "markdown" else _console(found)
+    caller.stdout.write(text)
+    if any(each.state == "worse" for each in found):
+        return ExitCode.VIOLATED
+    unknown = all(each.state in ("too few", "not comparable") for each in found)
+    return ExitCode.INCOMPLETE if unknown else ExitCode.PASSED
+
+
+def _row(drift: Drift) -> tuple[str, ...]:
+    means = [
+        f"{_number(mean)} ({count_of(count, 'conversation')})"
+        for mean, count in ((drift.mean_before, drift.before), (drift.mean_now, drift.now))
+    ]
+    found = drift.difference
+    interval = "–" if found is None else f"[{found.low:+.3f}, {found.high:+.3f}]"
+    state = f"too few: at least {FEWEST} on each side" if drift.state == "too few" else drift.state
+    state = "not comparable: the judges differ" if drift.state == "not comparable" else state
+    return drift.name, *means, "–" if found is None else f"{found.value:+.3f}", interval, state
+
+
+def _number(mean: float | None) -> str:
+    return "–" if mean is None else f"{mean:.3f}"
+
+
+def _console(found: Sequence[Drift]) -> str:
+    rows = [_HEADER, *(tuple(one_line(text, 100) for text in _row(each)) for each in found)]
+    return "".join(f"{line}\n" for line in align_columns(rows))
+
+
+def _markdown(found: Sequence[Drift]) -> str:
+    lines = ["| " + " | ".join(_HEADER) + " |", "|" + "---|" * len(_HEADER)]
+    for each in found:
+        name, *others = _row(each)
+        lines.append("| " + " | ".join([cell(name), *others]) + " |")
+    return "\n".join(lines) + "\n"
