@@ -60,8 +60,9 @@ def _findings(loaded: LoadedSuite, context: SuiteContext, *, online: bool) -> It
     details = {name: bool(environ.get(name)) for each in choices for name in each}
     yield Finding(place, "variables", "ok", ", ".join(texts) or "its files and models name none", details)
     files = dict.fromkeys([*written, *(case.mark.file for case in suite.cases)])
-    count = count_phrase(sum(len(turn.files) for case in suite.cases for turn in case.turns), "file")
-    text = f"{', '.join(files)}, with {count_phrase(len(suite.cases), 'case')} and {count} of cases"
+    attached = sum(len(turn.files) for case in suite.cases for turn in case.turns)
+    text = f"{', '.join(files)}, with {count_phrase(len(suite.cases), 'case')}"
+    text += f", which attach {count_phrase(attached, 'file')}" if attached else ""
     yield Finding(place, "files", "ok", text, {"files": [*files]})
     yield from _addresses(models, environ, place, online=online)
 
