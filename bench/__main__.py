@@ -1,6 +1,6 @@
 """Runs all benchmarks, one after the other: `make bench`."""
 
-from bench import case_tables, certain, comparisons, goals, judges, metrics, recorded, runs, startup, wire
+from bench import case_tables, certain, comparisons, goals, judges, metrics, recorded, runs, startup, variants, wire
 
 startup.main()
 recorded.main()
@@ -11,4 +11,5 @@ metrics.main([], standalone_mode=False)
 judges.main()
 comparisons.main()
 certain.main()
+variants.main()
 goals.main([], standalone_mode=False)

@@ -59,6 +59,16 @@ class Bench:
         self._environ = {**kept, "PYTHONPYCACHEPREFIX": compiled, "OPENAI_API_KEY": KEY, "BENCH_KEY": KEY}
 
     @property
+    def suite_folder(self) -> Path:
+        """The folder of the last suite that ran."""
+        return self._root / "suite"
+
+    @property
+    def environ(self) -> Mapping[str, str]:
+        """The environment variables of runs."""
+        return self._environ
+
+    @property
     def kept_folder(self) -> Path:
         """A folder for caches and recordings, which later runs can read."""
         return self._root / "kept"

@@ -8,6 +8,7 @@ import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TextIO, TypeVar
 
@@ -22,6 +23,7 @@ from holodeck_action.commands.step_end import (
     TITLE,
     StepEnd,
     comparison_path,
+    extended_paths,
     failure_reasons,
     job_summary,
     outputs,
@@ -63,6 +65,9 @@ from holodeck_action.run.options.input_values import anchor_paths, github_token,
 from holodeck_action.run.options.request import Request, request_from, template_of
 from holodeck_action.run.options.step_inputs import read_step_inputs
 from holodeck_action.run.preflight import prepare_suites
+from holodeck_action.run.step_report import StepReport
+from holodeck_action.seam import registry
+from holodeck_action.seam.manifest import StepCommand
 from holodeck_action.suite.cases.case_files import Conversations
 from holodeck_action.suite.checkout import head_commit
 from holodeck_action.suite.configuration_errors import ConfigurationError
@@ -89,6 +94,8 @@ class _StepSettings(Struct, frozen=True):
     summary: bool
     workspace: Path
     compare: CompareOptions | None
+    command: StepCommand | None
+    arguments: tuple[str, ...]
 
     def in_workspace(self, caller: Caller) -> Caller:
         """Return the caller with the workspace as its current folder."""
@@ -118,8 +125,8 @@ class _Step:
         self._caller, self._claims = caller, claims
         self._environ, self._log = caller.environ, caller.stdout
         self._runner = RunnerExtras(caller.environ, caller.stdout)
-        # A comparison publishes and clears nothing, even if an input cannot be read.
-        self._compares = COMMAND.text_in(caller.environ) == "compare"
+        # A comparison, or a command of an extension, publishes and clears nothing, even if an input cannot be read.
+        self._compares = COMMAND.text_in(caller.environ) not in ("", "run")
         self._permission: Callable[[], CodeAllowed] | None = None
         self._conversations: Conversations | None = None
 
@@ -131,7 +138,7 @@ class _Step:
         ready: tuple[LoadedSuite, ...] | FinishedRun | StepEnd
         if isinstance(settings, StepEnd):
             ready = settings
-        elif settings.compare is not None:
+        elif settings.compare is not None or settings.command is not None:
             ready = ()
         else:
             opened = self._attempt(lambda: self._open_publisher(settings))
@@ -153,7 +160,7 @@ class _Step:
                 published = self._publish(settings, ended, publisher, folders)
         code = ended.exit_code
         if isinstance(settings, _StepSettings):
-            judged = ended.done is not None or ended.compared is not None
+            judged = any(each is not None for each in (ended.done, ended.compared, ended.extended))
             code = settings.request.process_exit_code(code) if judged else code
             code = settings.channel_options.process_exit_code(code, published.channels)
         for command in annotation_commands(published.annotations, reserved=1 if code else 0):
@@ -194,7 +201,11 @@ class _Step:
             channel_options = structs.replace(channel_options, comment="off", check=False, review="off")
         compare = options_of_step(read, settings, workspace) if read.command == "compare" else None
         template, merge = template_of(request.template), settings.get("merge", ())
-        return _StepSettings(request, template, channel_options, paths, merge, inputs["summary"], workspace, compare)
+        command = registry.steps().get(read.command)
+        return _StepSettings(
+            *(request, template, channel_options, paths, merge, inputs["summary"], workspace, compare),
+            *(command, read.arguments),
+        )
 
     def _clear_output(self) -> None:
         self._claims.clear(output_dir_of(self._environ, _workspace(self._caller), default=True))
@@ -266,10 +277,17 @@ class _Step:
             options, caller = settings.compare, settings.in_workspace(self._caller)
             compared = self._attempt(lambda: compare_runs(options, caller))
             return compared if isinstance(compared, StepEnd) else StepEnd(compared.exit_code, compared=compared)
+        if settings.command is not None:
+            extended = self._attempt(partial(self._run_command, settings, settings.command))
+            return extended if isinstance(extended, StepEnd) else StepEnd(extended.exit_code, extended=extended)
         done = ready if isinstance(ready, FinishedRun) else self._attempt(lambda: self._evaluate(settings, ready))
         if isinstance(done, StepEnd):
             return done
         return StepEnd(ExitCode.PASSED, plan=done.plan) if done.plan else StepEnd(done.exit_code, done)
+
+    def _run_command(self, settings: _StepSettings, command: StepCommand) -> StepReport:
+        run: Callable[..., StepReport] = registry.resolve(command.run)
+        return run(settings.in_workspace(self._caller), settings.arguments, self._runner.install)
 
     def _suite_context(self, settings: _StepSettings) -> SuiteContext:
         """Return the environment, folders and permissions of the suites."""
@@ -326,7 +344,8 @@ class _Step:
             lambda: append_outputs(
                 environ.get("GITHUB_OUTPUT"),
                 outputs(end, folder, channels, reports_made=not publishes, judged=not sharded)
-                | comparison_path(compare, end),
+                | comparison_path(compare, end)
+                | extended_paths(end),
             )
         ]
         if isinstance(settings, StepEnd) or settings.summary:

@@ -22,6 +22,7 @@ from holodeck_action.reports.first_lines import first_notices
 from holodeck_action.reports.formats import REPORT_FILE, markdown_report
 from holodeck_action.reports.headline import verdict_line
 from holodeck_action.reports.page.viewer import PAGE_FILE
+from holodeck_action.run.step_report import StepReport
 from holodeck_action.suite.configuration_errors import LocatedProblem
 from holodeck_action.text.code_spans import cell, fence
 from holodeck_action.text.given_paths import GivenPath
@@ -37,7 +38,7 @@ _NOT_RUN_RESERVE = 8000
 class StepEnd(Struct, frozen=True):
     """The result of the step: the suites that ran, the problems that prevented a run, a plan, or a comparison.
 
-    `log_text` is the text of the problems, for the log.
+    `extended` is the result of a command of an extension. `log_text` is the text of the problems, for the log.
     """
 
     exit_code: int
@@ -47,6 +48,7 @@ class StepEnd(Struct, frozen=True):
     log_text: str = ""
     plan: str = ""
     compared: ComparisonReport | None = None
+    extended: StepReport | None = None
 
 
 def outputs(
@@ -100,6 +102,12 @@ def comparison_path(options: CompareOptions | None, end: StepEnd) -> dict[str, s
     return {name: os.path.relpath(options.file, options.file.start)}
 
 
+def extended_paths(end: StepEnd) -> dict[str, str]:
+    """Return the step's outputs with paths of an extension's command; empty if no such command ran."""
+    files = {} if end.extended is None else end.extended.files
+    return {name: os.path.relpath(file, file.start) for name, file in files.items() if file.path.is_file()}
+
+
 def job_summary(
     end: StepEnd, template: CustomTemplate | None, published: Publication, max_bytes: int, run: str | None
 ) -> str:
@@ -112,10 +120,13 @@ def job_summary(
     pages = f"\n[All cases]({run}#artifacts): `{PAGE_FILE}`, where the output folder is uploaded\n" if run else ""
     where = pages + channel_table(published.channels)
     max_bytes -= len((published.stale_notice + where).encode())
+    whole = None if end.extended is None else end.extended.markdown
     if end.compared is not None:
-        text, limit = "".join(render_comparison(end.compared, "markdown")), SizeLimit(max_bytes, max_bytes)
-        fits = limit.holds(len(text), len(text.encode()))
-        return text if fits else cut(text, limit, "the whole comparison is in the log of the step")
+        whole = "".join(render_comparison(end.compared, "markdown"))
+    if whole is not None:
+        limit = SizeLimit(max_bytes, max_bytes)
+        fits = limit.holds(len(whole), len(whole.encode()))
+        return whole if fits else cut(whole, limit, "the whole report is in the log of the step")
     if end.done is None:
         problems = fence("\n".join(end.problems) or end.plan, _MAX_PROBLEM_CHARACTERS)
         return f"{published.stale_notice}### {TITLE}: nothing was evaluated{problems}{where}"
@@ -144,6 +155,8 @@ def failure_reasons(end: StepEnd, channels: Sequence[Channel]) -> str:
     if end.compared is not None and end.compared.exit_code:
         compared = end.compared
         reasons.append(f"{one_line(compared.suite, 100)}: {compared.outcome}: {one_line(compared.reason, 1000)}")
+    if end.extended is not None and end.extended.exit_code:
+        reasons.append(one_line(end.extended.reason, 1000))
     said = (*(one_line(problem, 1000) for problem in end.problems), *reasons)
     # Only `require-publish` fails a step that passed.
     return "\n".join(said or channel_lines(channels)) or "see the log"

@@ -26,6 +26,21 @@ class Command(NamedTuple):
     group: str
 
 
+class StepCommand(NamedTuple):
+    """A command of a step of a workflow.
+
+    Attributes:
+        name: the value of the input `command`.
+        run: function (`module:name`) that takes the `Caller`, the arguments as on the command line, and a function that
+            installs the extras that a suite needs; returns a `run.step_report.StepReport`.
+        inputs: names of the inputs that it uses, each also an option of the command line; `suite` is its argument.
+    """
+
+    name: str
+    run: str
+    inputs: tuple[str, ...]
+
+
 class Metric(NamedTuple):
     """A type of metric.
 
@@ -313,6 +328,7 @@ class Extension(NamedTuple):
         help: purpose of the extension, in one sentence.
         needs: names of the extensions that it imports.
         commands: commands of the command line.
+        steps: commands of a step of a workflow.
         metrics: types of metrics.
         libraries: libraries of metrics.
         tools: types of tools.
@@ -338,6 +354,7 @@ class Extension(NamedTuple):
     help: str
     needs: tuple[str, ...] = ()
     commands: tuple[Command, ...] = ()
+    steps: tuple[StepCommand, ...] = ()
     metrics: tuple[Metric, ...] = ()
     libraries: tuple[Library, ...] = ()
     tools: tuple[Tool, ...] = ()

@@ -24,6 +24,7 @@ from holodeck_action.seam.manifest import (
     Option,
     Pairs,
     Past,
+    StepCommand,
     Table,
     Tool,
     Users,
@@ -139,6 +140,11 @@ def tables() -> dict[str, Table]:
 def formats() -> dict[str, Format]:
     """Return the formats that this package's extensions add to `export`, by name."""
     return {made.name: made for extension in own_extensions() for made in extension.formats}
+
+
+def steps() -> dict[str, StepCommand]:
+    """Return the commands of a step that this package's extensions add, by name."""
+    return {made.name: made for extension in own_extensions() for made in extension.steps}
 
 
 def documents() -> dict[str, Document]:

@@ -9,6 +9,7 @@ import pytest
 
 from holodeck_action.run.options.input_values import InputError, read_inputs
 from holodeck_action.run.options.step_inputs import OPTIONS, StepInputs, read_step_inputs
+from holodeck_action.seam import registry
 from holodeck_action.text.redaction import Redactor
 
 WHOLE = "a whole number, 1 or more"
@@ -57,7 +58,7 @@ def args(*lines: str) -> dict[str, str]:
         ("case-timeout", "1e999", SECONDS),
         ("check", "yes", "true, false"),
         ("check", "True", "true, false"),
-        ("command", "race", "run, compare"),
+        ("command", "walk", ", ".join(("run", "compare", *registry.steps()))),
         ("fail-on", "failed", "violation, never"),
     ],
 )
@@ -223,7 +224,7 @@ def test_blank_inputs_leave_the_defaults() -> None:
         "verbose": False,
         "command": "run",
     }
-    assert read({}) == read({"INPUT_ARGS": " \n", "INPUT_COMMAND": ""}) == ("run", defaults, ())
+    assert read({}) == read({"INPUT_ARGS": " \n", "INPUT_COMMAND": ""}) == ("run", defaults, (), ())
     assert read({"INPUT_SUITE": "", "INPUT_FAIL-ON": " \n", "INPUT_TARGET": ""}).settings == defaults
     assert read_inputs({"INPUT_SUITE": ""}) == {}
 

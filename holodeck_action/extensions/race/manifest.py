@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holodeck_action.seam.manifest import Command, Document, Extension
+from holodeck_action.seam.manifest import Command, Document, Extension, StepCommand
 
 _HERE = "holodeck_action.extensions.race"
 
@@ -15,6 +15,13 @@ EXTENSION = Extension(
             help="Race variants of SUITE (default: agent.yaml), and drop those that cannot be the best.",
             to=f"{_HERE}.command:race",
             group="Run",
+        ),
+    ),
+    steps=(
+        StepCommand(
+            name="race",
+            run=f"{_HERE}.step:race_in_step",
+            inputs=("suite", "target", "output-dir", "cache", "max-cost-usd"),
         ),
     ),
     documents=(Document("race", f"{_HERE}.schemas:race"),),

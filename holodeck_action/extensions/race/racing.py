@@ -11,6 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from msgspec import structs
+
 from holodeck_action.decide.exit_codes import ExitCode
 from holodeck_action.decide.number_texts import count_phrase
 from holodeck_action.decide.written_results import write_results
@@ -28,6 +30,7 @@ from holodeck_action.reports.page.run_columns import MOST_RUNS, RunColumn
 from holodeck_action.reports.page.viewer import PAGE_FILE, PageView, render_page
 from holodeck_action.reports.page.viewer_index import ViewedSuite
 from holodeck_action.run.caller import Caller
+from holodeck_action.run.environments.extras import NeededExtra, needed_extras
 from holodeck_action.run.journal import JOURNAL_FILE, Journal, set_aside_journal
 from holodeck_action.run.loading import ensure_writable, load_one_suite
 from holodeck_action.run.model_calls import make_budget
@@ -46,15 +49,28 @@ DEFAULT_FOLDER = Path("holodeck-race")
 
 
 def race_variants(given: Mapping[str, Any], caller: Caller) -> int:
+    """Race the variants of a suite; see `run_command`.
+
+    Returns:
+        The exit code: 0 if there is a leader, or all cases were answered; 1 if all variants that are left exceed a
+        limit; 3 if values of these variants are unknown; 4 if the race ended early.
+    """
+    outcome, _ = run_command(given, caller)
+    return ExitCode.PASSED if outcome is None else outcome.exit_code
+
+
+def run_command(
+    given: Mapping[str, Any], caller: Caller, install: Callable[[Sequence[NeededExtra]], None] = lambda needs: None
+) -> tuple[RaceOutcome | None, GivenPath]:
     """Race the variants of a suite.
 
     Args:
         given: the command line's values by option.
         caller: environment, folder and streams of the command.
+        install: installs the extras that a suite needs.
 
     Returns:
-        The exit code: 0 if there is a leader, or all cases were answered; 1 if all variants that are left exceed a
-        limit; 3 if values of these variants are unknown; 4 if the race ended early.
+        The outcome (None if only the plan was requested), and the folder of the results.
 
     Raises:
         ConfigurationError: a file, an option, a variant or the suite cannot be used; nothing was run.
@@ -69,25 +85,27 @@ def race_variants(given: Mapping[str, Any], caller: Caller) -> int:
     folder = given["output_dir"] or GivenPath(DEFAULT_FOLDER, caller.cwd)
     request = request_from({**given, "output_dir": folder, "suites": (given["suite"] or "agent.yaml",)})
     context = caller.suite_context(request.env_file, request.allowed, request.requirements)
+    context = structs.replace(context, install=install)
     with Claims(caller.disk or DISK) as claims:
         with progress.phase("loading the suite"):
             loaded = load_one_suite(request.suites[0], context, "race takes one suite")
+            install(needed_extras(loaded.suite, loaded.environ, request.flags))
             race = prepare_race(loaded, variants, given["objective"], request.flags, context)
         if request.dry_run:
-            return _print_plan(race, request, caller)
+            _print_plan(race, request, caller)
+            return None, folder
         limits = Limits(given["max_cost_per_case"], given["max_p95_ms"])
         with progress.phase(f"racing {len(variants)} variants"):
-            return _race(race, request, folder, limits, claims, caller, cheapest=given["cheapest"])
+            return _race(race, request, folder, limits, claims, caller, cheapest=given["cheapest"]), folder
 
 
-def _print_plan(race: PreparedRace, request: Request, caller: Caller) -> int:
+def _print_plan(race: PreparedRace, request: Request, caller: Caller) -> None:
     suites = _open(race, [None] * len(race.items), request)
     try:
         caller.stdout.writelines(f"{line}\n" for line in _plan(race, suites, request))
         caller.stdout.flush()
     finally:
         asyncio.run(close_all(suites))
-    return ExitCode.PASSED
 
 
 def _open(race: PreparedRace, folders: Sequence[GivenPath | None], request: Request) -> list[OpenSuite]:
@@ -117,7 +135,7 @@ def _race(
     caller: Caller,
     *,
     cheapest: bool,
-) -> int:
+) -> RaceOutcome:
     started, begun = datetime.now(UTC), time.monotonic()
     folders = _folders(race, folder)
     for each in (folder, *folders):
@@ -159,13 +177,13 @@ def _race(
         caller.stderr.write(
             f"error: {folder}: results could not be written: {error.strerror}; --resume repeats no call\n"
         )
-        return outcome.exit_code or ExitCode.INCOMPLETE
+        return structs.replace(outcome, exit_code=outcome.exit_code or ExitCode.INCOMPLETE)
     caller.stdout.writelines(f"{line}\n" for line in console_lines(outcome))
     caller.stdout.flush()
     if done.stopped is None:
         for journal in journals:
             journal.remove()
-    return outcome.exit_code
+    return outcome
 
 
 def _noter(caller: Caller, redact: Callable[[str], str]) -> Callable[[str], None]:

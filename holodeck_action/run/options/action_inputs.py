@@ -409,7 +409,7 @@ COMPARISON = tuple(
 )
 """Names of settings of the comparison with the base that `compare` also takes."""
 
-COMMAND = Input("command", one_of("run", "compare"), default="run", action=True)
+COMMAND = Input("command", one_of("run", "compare", *registry.steps()), default="run", action=True)
 ARGS = Input("args", OPTION_LINES, action=True)
 ACTION_INPUTS = (*(item for item in INPUTS if item.action), COMMAND, ARGS)
 """The inputs of the Action, in the order of action.yml."""

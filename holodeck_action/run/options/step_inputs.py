@@ -18,6 +18,7 @@ from holodeck_action.run.options.action_inputs import (
 )
 from holodeck_action.run.options.input_kinds import FLAG
 from holodeck_action.run.options.input_values import InputError, misplaced_options, option_lines, parse_values
+from holodeck_action.seam import registry
 from holodeck_action.text.option_lines import OptionLine, split_option_lines
 from holodeck_action.text.plain import one_line
 from holodeck_action.text.redaction import Redactor
@@ -42,14 +43,16 @@ class StepInputs(NamedTuple):
     """The inputs of a step.
 
     Attributes:
-        command: `run` or `compare`.
+        command: `run`, `compare`, or the command of an extension.
         settings: the values of inputs and options by setting name, with the defaults of action.yml.
         records: the lines of `args` that are not options: the runs to compare.
+        arguments: the arguments of an extension's command, as on the command line.
     """
 
     command: str
     settings: Mapping[str, Any]
     records: tuple[str, ...]
+    arguments: tuple[str, ...] = ()
 
 
 def read_step_inputs(environ: Mapping[str, str], redactor: Redactor) -> StepInputs:
@@ -68,14 +71,29 @@ def read_step_inputs(environ: Mapping[str, str], redactor: Redactor) -> StepInpu
     problems = [*misplaced_options(environ, _args_remedy), *_misspelt_inputs(environ)]
     inputs = {item: item.text_in(environ) or item.default for item in ACTION_INPUTS}
     command = inputs[COMMAND]
-    options, records = _OptionReader(command, redactor, problems).read(split_option_lines(inputs[ARGS]))
+    reader = _OptionReader(command, redactor, problems)
+    options, records = reader.read(split_option_lines(inputs[ARGS]))
+    arguments = _arguments(command, inputs, reader.others)
     problems += _settings_without_effect(command, inputs, options)
     defaults = {item: item.default for item in (*INPUTS, *OPTIONS.get(command, ())) if not item.action}
     settings = parse_values(defaults, "", problems) | parse_values(inputs, "input ", problems)
     settings |= parse_values(options, "args: --", problems)
     if problems:
         raise InputError(tuple(map(redactor.text, problems)))
-    return StepInputs(command, settings, records)
+    return StepInputs(command, settings, records, arguments)
+
+
+def _arguments(command: str, inputs: Mapping[Input, str], lines: Sequence[OptionLine]) -> tuple[str, ...]:
+    """Return the arguments of an extension's command: from its inputs, and from the lines of `args`."""
+    found = registry.steps().get(command)
+    if found is None:
+        return ()
+    named = {item.name: text for item, text in inputs.items() if item.name in found.inputs and text}
+    suites = named.pop("suite", "").split("\n")
+    options = [part for name, text in named.items() for part in (f"--{name}", text)]
+    for line in lines:
+        options += [f"--{line.option}", *(() if line.value is None else (line.value,))]
+    return (*options, "--", *(suite.strip() for suite in suites if suite.strip()))
 
 
 def _args_remedy(item: Input, text: str) -> str:
@@ -99,14 +117,17 @@ def _misspelt_inputs(environ: Mapping[str, str]) -> Iterator[str]:
 def _settings_without_effect(command: str, inputs: Mapping[Input, str], options: Mapping[Input, str]) -> Iterator[str]:
     """Yield an error sentence for each setting that has no effect because the step runs nothing."""
     named = {item.name: text for item, text in inputs.items()}
-    instead = "command compare" if command == "compare" else next((name for name in _USED if named.get(name)), None)
+    extended = registry.steps().get(command)
+    instead = f"command {command}" if extended is not None or command == "compare" else None
+    instead = instead or next((name for name in _USED if named.get(name)), None)
     if instead is None:
         return
-    used = _USED[instead]
+    used = _USED[instead] if extended is None else {*extended.inputs, "fail-on", *_ALWAYS}
+    runs = "which runs nothing" if extended is None else "which does not use it"
     given = [f"input {item.name}" for item, text in inputs.items() if item.name not in used and text != item.default]
     given += [f"args: --{item.name}" for item in options if item.name not in used]
     for name in given:
-        yield f"{name}: cannot be combined with {instead}, which runs nothing; leave out one of them"
+        yield f"{name}: cannot be combined with {instead}, {runs}; leave out one of them"
 
 
 class _OptionReader:
@@ -115,13 +136,16 @@ class _OptionReader:
     def __init__(self, command: str, redactor: Redactor, problems: list[str]) -> None:
         self._command, self._redactor, self._problems = command, redactor, problems
         self._options = {item.name: item for item in OPTIONS.get(command, ())}
+        self._passes_on = command in registry.steps()
+        self.others: list[OptionLine] = []
+        """The lines with options of an extension's command, which reads them itself."""
 
     def read(self, lines: Sequence[OptionLine]) -> tuple[dict[Input, str], tuple[str, ...]]:
         """Return the text of each option, and the lines that name records."""
         texts: dict[Input, str] = {}
         records: list[str] = []
         # Without a command there is no list of options, and the command itself is refused.
-        for line in lines if self._command in OPTIONS else ():
+        for line in lines if self._command in OPTIONS or self._passes_on else ():
             masked = self._redactor.text(line.text)
             if masked != line.text:
                 self._refuse(masked, "holds a secret; the step takes secrets as variables, under env")
@@ -129,6 +153,8 @@ class _OptionReader:
                 records.append(line.text)
             elif not line.option:
                 self._refuse(line.text, "each line is one option, such as --min-pass-rate 0.9")
+            elif self._passes_on:
+                self.others.append(line)
             else:
                 self._add(line, texts)
         return texts, tuple(records)
