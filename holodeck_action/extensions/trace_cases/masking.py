@@ -32,7 +32,7 @@ _IBAN = re.compile(
     r"(?<![A-Za-z0-9])[A-Za-z]{2}[0-9]{2}"
     r"(?:[A-Za-z0-9]{11,30}|(?:[ -][A-Z0-9]{4}){2,7}(?:[ -][A-Z0-9]{1,3})?)(?![A-Za-z0-9])"
 )
-_CARD = re.compile(r"(?<![0-9])[0-9](?:[ -]?[0-9]){12,40}(?![0-9])")
+_CARD = re.compile(r"(?<![0-9])(?:[0-9]{13,19}|[0-9]{3,6}(?:[ -][0-9]{3,6}){2,9})(?![0-9])")
 _CARD_START = re.compile(r"3[0-9]|[456]|2[2-7]")
 """First digits of payment cards (ISO/IEC 7812)."""
 _IPV4 = re.compile(r"(?<![\w.])(?:[0-9]{1,3}\.){3}[0-9]{1,3}(?!\.?\w)")
@@ -170,7 +170,7 @@ _FINDERS = (
     ("email", _spans(_EMAIL, lambda text: True)),
     ("iban", _spans_of_groups(_IBAN, _is_iban)),
     ("card", _spans_of_groups(_CARD, _is_card)),
-    ("ip", _spans(_IPV4, _is_address)),
     ("ip", _spans(_IPV6, _is_address)),
+    ("ip", _spans(_IPV4, _is_address)),
     ("phone", _spans(_PHONE, _is_phone)),
 )

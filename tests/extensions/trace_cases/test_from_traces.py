@@ -252,6 +252,46 @@ def test_personal_data_are_masked_and_counted(project: Project) -> None:
     assert "lovelace" not in text.lower()
 
 
+ORDER = (
+    "order 123456789012, 1.25 or 0.12345678, 2026-11-28 12:30:45, version 1.2.3, GB83 WEST 1234 5698 7654 32, std::map"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        # What has the form but not the check digits, and numbers of daily life.
+        (ORDER, ORDER),
+        ("4111111111111112", "4111111111111112"),
+        ("4111111111111111.", "[card]."),
+        ("American 3782 822463 10005!", "American [card]!"),
+        ("12 4111-1111-1111-1111 34", "12 [card] 34"),
+        ("de89370400440532013000, ES91 2100 0418 4502 0005 1332 2024", "[iban], [iban] 2024"),
+        ("at 10.0.0.300 and 10.0.0.3.", "at 10.0.0.300 and [ip]."),
+        ("fe80::1ff:fe23:4567:890a or ::ffff:10.0.0.3", "[ip] or [ip]"),
+        ("(030) 123 45 67 and 555-123-4567 and +1 (555) 123-4567", "[phone] and [phone] and [phone]"),
+        ("Ünal.Ö@bücher.example, not a@b", "[email], not a@b"),
+        ("<mailto:a@b.example>", "<mailto:[email]>"),
+        ("Grace  hopper's, Grace and Hopperton", "[name]'s, Grace and Hopperton"),
+    ],
+)
+def test_what_is_masked(project: Project, text: str, masked: str) -> None:
+    write_traces(project, exchange(trace(1), text, "ok"))
+    project.write("names.txt", "Grace Hopper")
+    make(project, "--names", "names.txt")
+    assert cases(project)[0]["input"] == masked
+
+
+def test_masking_takes_no_time_of_its_choice(project: Project) -> None:
+    """Texts that would let a careless pattern try everything; the limit is that of the test."""
+    pieces = ["4 ", "411 ", "a.", "b@", "GB82 ", "AB12 3456 ", "0 (", "12.", ":", "::1 ", "token=abcdefg1&", "Grace "]
+    long = [piece * (90_000 // len(piece)) for piece in pieces]
+    write_traces(project, *(exchange(trace(at + 1), text, "ok", at=at) for at, text in enumerate(long)))
+    project.write("names.txt", "Grace Hopper\nGrace Kelly\n")
+    make(project, "--names", "names.txt")
+    assert len(cases(project)) == len(pieces)
+
+
 @pytest.mark.proves("cases from-traces: --env-file")
 def test_secrets_are_in_no_file_and_no_output(project: Project) -> None:
     secret = "sk-planted-4f9d2c7b1e"
