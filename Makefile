@@ -111,6 +111,7 @@ models: setup
 # Renews the tables of docs/statistics.md from simulations; takes minutes.
 statistics: setup
 	$(BIN)/python -m bench.simulation --write
+	$(BIN)/python -m bench.races --write
 
 # Renews the figures and tables of docs/scale.md: measures, runs, simulates; takes five minutes.
 scale: setup

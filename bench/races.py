@@ -1,4 +1,4 @@
-"""Simulates races of variants with a known truth, for `python -m bench.simulation`.
+"""Simulates races of variants with a known truth, `python -m bench.races [--write]`.
 
 The variants answer the same cases. With a probability of 0.7, a variant's answer depends on the case's difficulty, and
 otherwise on chance alone, so that the variants agree on many cases, as variants of one agent do.
@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from random import Random
-from typing import TYPE_CHECKING
 
+import click
 from msgspec import Struct
 
-if TYPE_CHECKING:
-    from holodeck_action.extensions.race.evidence import Standing
+from bench.simulation import show_tables
+from holodeck_action.extensions.race.evidence import Bounds, Standing, start_race
 
 CASES, RUNS = 200, 500
 RATE = 0.8
@@ -46,8 +46,6 @@ def draw_grid(random: Random, rates: Sequence[float], cases: int) -> list[tuple[
 
 def run_race(grid: Sequence[Sequence[float]]) -> Simulated:
     """Race the variants of a full grid."""
-    from holodeck_action.extensions.race.evidence import Bounds, start_race
-
     variants, answered = len(grid[0]), 0
     standing = start_race(variants, len(grid))
     for values in grid:
@@ -94,3 +92,17 @@ def calls_rows() -> Iterator[tuple[str, ...]]:
     for variants in (2, 8):
         for gap in GAPS:
             yield calls_row(variants, gap)
+
+
+TABLES = {"races": (DROPS_HEADS, drops_rows), "race calls": (CALLS_HEADS, calls_rows)}
+
+
+@click.command()
+@click.option("--write", is_flag=True, help="Renew the tables of docs/statistics.md.")
+def main(write: bool) -> None:
+    """Simulate races."""
+    show_tables(TABLES, write=write)
+
+
+if __name__ == "__main__":
+    main()

@@ -9,14 +9,14 @@ docs/statistics.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from random import Random
 
 import click
 
-from bench import confirmations, races
+from bench import confirmations
 from bench.pages import DOCS, markdown_table, replace_table
 from holodeck_action.decide.compare.comparison import SIGNIFICANT
 from holodeck_action.decide.compare.differences import PairedValues, classify_differences, difference
@@ -207,18 +207,21 @@ TABLES = {
     "gates": (GATES, gate_rows),
     "intervals": (INTERVALS, interval_rows),
     "confirmations": (confirmations.HEADS, confirmations.rows),
-    "races": (races.DROPS_HEADS, races.drops_rows),
-    "race calls": (races.CALLS_HEADS, races.calls_rows),
 }
 
 
 @click.command()
 @click.option("--write", is_flag=True, help="Renew the tables of docs/statistics.md.")
-@click.option("--table", "chosen", multiple=True, type=click.Choice([*TABLES]), help="Only this table; repeat it.")
-def main(write: bool, chosen: tuple[str, ...]) -> None:
+def main(write: bool) -> None:
     """Simulate gates and intervals."""
-    for name in chosen or TABLES:
-        heads, rows = TABLES[name]
+    show_tables(TABLES, write=write)
+
+
+def show_tables(
+    tables: Mapping[str, tuple[Sequence[str], Callable[[], Iterable[Sequence[str]]]]], *, write: bool
+) -> None:
+    """Print tables, given by name as their heads and a function that returns their rows; or renew them on the page."""
+    for name, (heads, rows) in tables.items():
         text = markdown_table(heads, rows())
         if not write:
             click.echo(text)
