@@ -66,7 +66,8 @@ def _heads(outcome: RaceOutcome) -> list[str]:
 def _cells(variant: RacedVariant, outcome: RaceOutcome) -> list[str]:
     value = variant.value
     shown = _UNKNOWN if value is None else f"{100 * value:.1f} %" if outcome.objective == RATE else f"{value:.4g}"
-    cases = f"{variant.cases}" + (f" ({variant.unknown} {_UNKNOWN})" if variant.unknown else "")
+    notes = [f"{count} {noun}" for count, noun in ((variant.errors, "in error"), (variant.unknown, _UNKNOWN)) if count]
+    cases = f"{variant.cases}" + (f" ({', '.join(notes)})" if notes else "")
     time = variant.run.p95_ms
     return [
         one_line(variant.name, _LONGEST_NAME),

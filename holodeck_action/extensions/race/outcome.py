@@ -12,6 +12,7 @@ from holodeck_action.decide.consumption import Amounts, add_case_costs
 from holodeck_action.decide.exit_codes import ExitCode
 from holodeck_action.decide.number_texts import count_phrase
 from holodeck_action.decide.statistics import equal_quantile
+from holodeck_action.decide.survey import judge_cases
 from holodeck_action.extensions.race.contest import Finished
 from holodeck_action.extensions.race.evidence import UNKNOWN, Bounds
 from holodeck_action.extensions.race.preparing import PreparedRace
@@ -65,6 +66,7 @@ class RacedVariant(Struct, frozen=True):
         state: `chosen`; `left` if it is not dropped; `dropped`; or `over_limit` if it is left but exceeds a limit.
         value: mean of the objective over the cases that count, by weight; None if no case has a known value.
         cases: number of cases that count.
+        errors: number of these cases that ended in error.
         unknown: number of these cases whose value is unknown.
         cost_per_case_usd: mean cost of one case, with all of its trials; None if unknown.
         dropped: why it was dropped; None if it was not.
@@ -78,6 +80,7 @@ class RacedVariant(Struct, frozen=True):
     state: State
     value: float | None
     cases: int
+    errors: int
     unknown: int
     cost_per_case_usd: float | None
     dropped: DroppedBy | None
@@ -170,7 +173,8 @@ def conclude_race(
     costs = [_cost_per_case(record, len(values)) for record, values in zip(done.records, done.values, strict=True)]
     times = [_p95(record) for record in done.records]
     over = [tuple(_violations(limits, cost, time)) for cost, time in zip(costs, times, strict=True)]
-    verdict = _decide(race, done, names, over, costs, cheapest=cheapest)
+    errors = [sum(each.judged == "error" for each in judge_cases(record)) for record in done.records]
+    verdict = _decide(race, done, names, over, costs, errors, cheapest=cheapest)
     raced: list[RacedVariant] = []
     for at, name in enumerate(names):
         drop = standing.dropped.get(at)
@@ -185,6 +189,7 @@ def conclude_race(
                 state="chosen" if at == verdict.chosen else state,
                 value=_mean(done.values[at], [race.weights[place] for place in race.order]),
                 cases=len(done.values[at]),
+                errors=errors[at],
                 unknown=sum(value == UNKNOWN for value in done.values[at]),
                 cost_per_case_usd=cost,
                 dropped=None if drop is None else DroppedBy(names[drop.rival], drop.cases, drop.wealth),
@@ -227,6 +232,7 @@ def _decide(
     names: Sequence[str],
     over: Sequence[Sequence[str]],
     costs: Sequence[float | None],
+    errors: Sequence[int],
     *,
     cheapest: bool,
 ) -> _Verdict:
@@ -242,6 +248,9 @@ def _decide(
         reason = (
             f"undecided: {count_phrase(unknown, 'value')} of the variants that are left could not be evaluated: {shown}"
         )
+        return _Verdict("undecided", ExitCode.INCOMPLETE, reason, None)
+    if all(errors[at] == len(done.values[at]) for at in left):
+        reason = f"undecided: each case of the variants that are left ended in error: {shown}"
         return _Verdict("undecided", ExitCode.INCOMPLETE, reason, None)
     within = [at for at in left if not over[at]]
     if not within:

@@ -297,3 +297,14 @@ def test_all_variants_share_the_concurrency(project: Project, models: FakeModels
     assert min(later - earlier for earlier, later in itertools.pairwise(starts)) >= 0.02
     # Slots are granted in turn.
     assert {request.model for request in models.requests[:2]} == {"best-100", "best-99"}
+
+
+def test_a_race_in_which_nothing_answers_is_not_green(project: Project) -> None:
+    project.numbered(3)
+    finished = project.run("race", "-o", "out", "--vary", "target=command:false", "--vary", "target=command:false 2")
+    assert finished.code == 3, finished.stdout
+    found = outcome(project)
+    assert found["outcome"] == "undecided"
+    assert "each case of the variants that are left ended in error" in found["reason"]
+    assert {(each["errors"], each["value"]) for each in found["variants"]} == {(3, 0.0)}
+    assert "3 (3 in error)" in finished.stdout
