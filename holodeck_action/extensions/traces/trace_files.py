@@ -1,4 +1,4 @@
-"""Reads the spans of trace files: OTLP as JSON lines or Protocol Buffers."""
+"""Reads the spans of trace files: OTLP as JSON lines or Protocol Buffers, and exports of Phoenix and Langfuse."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from holodeck_action.extensions.frameworks.spans.otlp import JSON, MOST_BODY, PROTOBUF, Export, read_export
 from holodeck_action.extensions.frameworks.spans.span import LONGEST_ID, Span
+from holodeck_action.extensions.traces.exported_spans import exported_spans
 from holodeck_action.text.foreign import Foreign, ForeignError
 
 _TRACE_ID = re.compile(rb'"trace_?[iI]d"\s*:\s*"([^"\\]{1,200})"')
@@ -51,6 +52,15 @@ def read_parts(file: BinaryIO) -> Iterator[Part]:
 
 def _json_parts(file: BinaryIO) -> Iterator[Part]:
     number = 0
+    first = file.readline(_REST).strip(_BLANK)
+    if first in (b"[", b"{"):
+        # One document over many lines.
+        file.seek(0)
+        data = file.read(MOST_BODY + 1)
+        problem = f"has more than {MOST_BODY:,} bytes in one document"
+        yield Part((), problem, "line 1", _named_traces(data)) if len(data) > MOST_BODY else _json_part(data, "line 1")
+        return
+    file.seek(0)
     while line := file.readline(MOST_BODY + 1):
         number += 1
         place = f"line {number}"
@@ -68,7 +78,19 @@ def _json_part(line: bytes, place: str) -> Part:
         found = read_export(Foreign(line), JSON, "", whole=True)
     except ForeignError as error:
         return _read_span_by_span(line, place, str(error))
-    return _part(found, place)
+    return _part(found, place) if found.spans or found.unread else _exported_part(line, place)
+
+
+def _exported_part(data: bytes, place: str) -> Part:
+    """Read what is JSON, but has no spans of OTLP."""
+    try:
+        found = list(exported_spans(Foreign(data).json()))
+    except ForeignError as error:
+        return Part((), str(error), place, _named_traces(data))
+    spans = tuple(each for each in found if isinstance(each, Span))
+    unread = len(found) - len(spans)
+    problem = f"has {unread:,} spans without an id or a time" if unread else ""
+    return Part(spans, problem, place, frozenset(each for each in found if isinstance(each, str)))
 
 
 def _part(found: Export, place: str) -> Part:
@@ -82,6 +104,8 @@ def _read_span_by_span(line: bytes, place: str, problem: str) -> Part:
         request = Foreign(line).json()
     except ForeignError:
         return Part((), problem, place, _named_traces(line))
+    if not isinstance(request, dict) or "resourceSpans" not in request:
+        return _exported_part(line, place)
     spans: list[Span] = []
     unread: set[str] = set()
     for resource in _dicts(request, "resourceSpans"):
