@@ -78,7 +78,7 @@ def _langfuse_span(value: Mapping[str, Any], shared: Mapping[str, Any] | None = 
             attributes[name] = value[key]
     if isinstance(value.get("output"), list | Mapping):
         attributes["output.mime_type"] = "application/json"
-    # `usage` has zeros where nothing is known.
+    # The older `usage` has zeros for unknown counts.
     usage = value.get("usageDetails")
     for key, name in _TOKENS.items():
         if isinstance(usage, Mapping) and usage.get(key) is not None:
