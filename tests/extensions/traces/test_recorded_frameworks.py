@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -32,9 +34,12 @@ def test_traces_of_pydantic_ai(project: Project) -> None:
     def find_order(order: str) -> str:
         return "Leeds" if order == "A-17" else "York"
 
-    first = agent.run_sync("Where is A-17?")
-    agent.run_sync("And now?", message_history=first.all_messages())
-    agent.run_sync("Where is the other one?")
+    async def talk() -> None:
+        first = await agent.run("Where is A-17?")
+        await agent.run("And now?", message_history=first.all_messages())
+        await agent.run("Where is the other one?")
+
+    asyncio.run(talk())
     content = encode_spans(exporter.get_finished_spans()).SerializeToString()
     project.write("night/traces.pb", content)
     suite(project, {"type": "contains", "value": "Leeds"})
