@@ -91,6 +91,8 @@ COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "run --history": ("past/history.jsonl", ("run", "--history", "past", "-o", "new")),
     "run --template": ("mine.j2", ("run", "--template", "mine.j2", "-o", "new")),
     "run --env-file": ("mine.env", ("run", "--env-file", "mine.env", "-o", "new")),
+    "drift": ("out/results.json", ("drift", "out/results.json", "--before", "good/results.json")),
+    "drift --before": ("out/results.json", ("drift", "good/results.json", "--before", "out/results.json")),
     "cases from-traces": ("night.jsonl", ("cases", "from-traces", "night.jsonl", "-o", "incidents.yaml")),
     "cases from-traces --names": (
         "names.txt",
@@ -153,7 +155,7 @@ def test_what_is_no_file_is_refused_in_one_sentence(scene: Project, name: str, k
 def test_every_command_is_walked() -> None:
     """A command that is new has to be put into the table, or named here: it reads no results, or runs another one."""
     named = {arguments[0] for _, arguments in COMMANDS.values()}
-    assert set(cli.list_commands(click.Context(cli))) == named | {"doctor", "import", "init", "schema", "test"}
+    assert set(cli.list_commands(click.Context(cli))) == named | {"doctor", "import", "init", "race", "schema", "test"}
 
 
 @pytest.mark.parametrize("kind", KINDS)
