@@ -136,13 +136,12 @@ def _panels(case: CaseRecord, verdict: CaseVerdict) -> Iterator[_FoundPanel]:
     for trial in case.trials:
         if trial.index not in counted:
             continue
-        for turn in trial.turns:
-            for evaluation in turn.evaluations:
-                found = evaluation.metadata if evaluation.error is None else evaluation.error.context
-                if _PLAIN_TYPES.issuperset(map(type, found.values())):
-                    # Most metrics have no panel.
-                    continue
-                yield from _nested_panels(evaluation.evaluator_name, found, _MAX_NESTING)
+        for _, evaluation in trial.graded:
+            found = evaluation.metadata if evaluation.error is None else evaluation.error.context
+            if _PLAIN_TYPES.issuperset(map(type, found.values())):
+                # Most metrics have no panel.
+                continue
+            yield from _nested_panels(evaluation.evaluator_name, found, _MAX_NESTING)
 
 
 def _nested_panels(name: str, metadata: Mapping[str, Any], levels: int) -> Iterator[_FoundPanel]:

@@ -67,7 +67,11 @@ def recorded_terms(case: CaseRecord, *, content: bool = True) -> CaseTerms:
     """Return the terms of a case from its record; `content=False` omits the digests of texts, which are slow."""
     if not case.trials:
         return _case_terms(case, None)
-    asked = case.trials[0].turns
+    trial = case.trials[0]
+    asked = trial.turns
+    if trial.evaluations:
+        # Metrics of the whole conversation are terms of the last turn, as in the suite.
+        asked = (*asked[:-1], replace(asked[-1], evaluations=(*asked[-1].evaluations, *trial.evaluations)))
     if case.user is not None:
         # What a simulated user writes is no term; the last turn has the expectations and metrics.
         asked = tuple(replace(turn, input="") for turn in asked[-1:])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from holodeck_action.decide.number_texts import decisive_numbers, format_number
 from holodeck_action.decide.verdict import CaseVerdict, MetricVerdict, Outcome, TrialVerdict, TurnVerdict
-from holodeck_action.record.evaluation import Criteria, Evaluation
+from holodeck_action.record.evaluation import Criteria, ErrorInfo, Evaluation
 from holodeck_action.record.record import CaseRecord, TrialRecord, TurnRecord
 
 
@@ -135,24 +135,47 @@ def judge_turn(turn: TurnRecord) -> TurnVerdict:
 
 
 def judge_trial(trial: TrialRecord) -> TrialVerdict:
-    """Judge one trial: it passes if it has no error, at least one turn passes, and no turn failed, is in error or was
-    skipped."""
-    turns = tuple(map(judge_turn, trial.turns))
-    outcome, reason = _combine(turns, multi_turn=len(turns) > 1)
+    """Judge one trial: it passes if it has no error, at least one turn or the conversation passes, and none of them
+    failed, is in error or was skipped."""
+    turns, conversation = tuple(map(judge_turn, trial.turns)), _judge_conversation(trial)
+    outcome, reason = _combine(turns, conversation)
     if outcome != "failed" and trial.error is not None:
         outcome, reason = "error", trial.error.message
-    return TrialVerdict(trial.index, outcome, reason, turns)
+    return TrialVerdict(trial.index, outcome, reason, turns, conversation)
 
 
-def _combine(turns: tuple[TurnVerdict, ...], *, multi_turn: bool) -> tuple[Outcome, str]:
+def _judge_conversation(trial: TrialRecord) -> TurnVerdict | None:
+    """Judge the evaluations of a whole conversation; a turn in error makes it an error. None if there are none."""
+    if not trial.evaluations:
+        return None
+    last = trial.turns[-1]
+    broken = next((turn for turn in trial.turns if turn.error is not None or turn.skipped is not None), None)
+    error = None
+    if broken is not None:
+        error = broken.error or ErrorInfo("AgentError", broken.skipped or "", "not_run")
+    return judge_turn(TurnRecord(last.index, "", last.source, evaluations=trial.evaluations, error=error))
+
+
+def _combine(turns: tuple[TurnVerdict, ...], conversation: TurnVerdict | None) -> tuple[Outcome, str]:
     worst: tuple[Outcome, ...] = ("failed", "error", "skipped")
+    parts = turns if conversation is None else (*turns, conversation)
     for outcome in worst:
-        if bad := [turn for turn in turns if turn.outcome == outcome]:
-            reason = "; ".join(f"turn {turn.index}: {turn.reason}" if multi_turn else turn.reason for turn in bad)
+        bad = [part for part in parts if part.outcome == outcome]
+        if outcome == "error" and len(bad) > 1:
+            # A turn in error is also the reason of the conversation's error.
+            bad = [part for part in bad if part is not conversation]
+        if bad:
+            reason = "; ".join(_located_reason(part, part is conversation, len(turns)) for part in bad)
             return ("error" if outcome == "skipped" else outcome), reason
-    if any(turn.outcome == "passed" for turn in turns):
+    if any(part.outcome == "passed" for part in parts):
         return "passed", "every assertion holds"
     return "informational", "nothing asserts"
+
+
+def _located_reason(part: TurnVerdict, of_conversation: bool, turns: int) -> str:
+    if turns == 1:
+        return part.reason
+    return f"conversation: {part.reason}" if of_conversation else f"turn {part.index}: {part.reason}"
 
 
 def judge_case(case: CaseRecord, *, stop_when_decided: bool, quarantine_reason: str | None = None) -> CaseVerdict:

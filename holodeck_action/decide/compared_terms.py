@@ -134,9 +134,7 @@ class TermsTally:
         return own_terms(own, self._own)
 
     def _note_metrics(self, case: CaseRecord, names: set[str]) -> None:
-        names.update(
-            each.evaluator_name for turn in case.turns for each in turn.evaluations if each.status != "skipped"
-        )
+        names.update(each.evaluator_name for each in case.evaluations if each.status != "skipped")
 
     def _run_changes(self) -> Iterator[TermsChange]:
         """Yield the changes of terms that apply to the whole run."""

@@ -129,7 +129,10 @@ class Consumption:
             for part in usage.models or (_model_usage(turn.model, usage),):
                 if part.model is not None:
                     self._models.setdefault(part.model, _ModelTotal(part.model)).add(part)
-        for evaluation in turn.evaluations:
+        self._add_judges(turn.evaluations)
+
+    def _add_judges(self, evaluations: Iterable[Evaluation]) -> None:
+        for evaluation in evaluations:
             if evaluation.cost_usd is not None:
                 self._evaluations.add(evaluation.cost_usd)
             judge = _judge_usage(evaluation)
@@ -138,9 +141,10 @@ class Consumption:
                 self._judging.add(judge.cost_usd)
 
     def add_trial(self, trial: TrialRecord) -> None:
-        """Add the usage of a trial: of its turns, their judges and its simulated user."""
+        """Add the usage of a trial: of its turns, all judges and its simulated user."""
         for turn in trial.turns:
             self.add(turn)
+        self._add_judges(trial.evaluations)
         if trial.user is not None and trial.user.calls:
             used = trial.user.usage or _UNKNOWN_USAGE
             self._add(used)
@@ -194,23 +198,19 @@ def add_case_costs(costs: Amounts, case: CaseRecord) -> None:
     """Add the costs of a case (see `case_costs`)."""
     for trial in case.all_trials:
         for turn in trial.turns:
-            _add_costs(costs, turn)
+            if turn.skipped is None:
+                costs.add(None if turn.usage is None else turn.usage.cost_usd)
+        for _, evaluation in trial.graded:
+            if evaluation.cost_usd is not None or _judge_usage(evaluation) is not None:
+                costs.add(evaluation.cost_usd)
         if trial.user is not None and trial.user.calls:
             costs.add(None if trial.user.usage is None else trial.user.usage.cost_usd)
 
 
-def _add_costs(costs: Amounts, turn: TurnRecord) -> None:
-    if turn.skipped is None:
-        costs.add(None if turn.usage is None else turn.usage.cost_usd)
-    for evaluation in turn.evaluations:
-        if evaluation.cost_usd is not None or _judge_usage(evaluation) is not None:
-            costs.add(evaluation.cost_usd)
-
-
 def count_reused_verdicts(cases: Iterable[CaseRecord]) -> int:
     """Return the number of judges' verdicts that were reused from an earlier run."""
-    turns = (turn for case in cases for trial in case.all_trials for turn in trial.turns)
-    return sum(evaluation.cached for turn in turns for evaluation in turn.evaluations)
+    trials = (trial for case in cases for trial in case.all_trials)
+    return sum(evaluation.cached for trial in trials for _, evaluation in trial.graded)
 
 
 class _ModelTotal:

@@ -18,8 +18,7 @@ from holodeck_action.decide.agreement import CentredSample, correlation
 from holodeck_action.decide.consumption import KnownTotal
 from holodeck_action.decide.statistics import MIN_SAMPLE, WeightedValues, equal_quantile, weighted_mean
 from holodeck_action.decide.verdict import CaseVerdict, MetricSummary, MetricVerdict, Outcome
-from holodeck_action.record.evaluation import Polarity
-from holodeck_action.record.record import TurnRecord
+from holodeck_action.record.evaluation import Evaluation, Polarity
 
 _HIGH, _MEDIUM = 0.8, 0.5
 
@@ -106,23 +105,22 @@ class EvaluationTally:
         # Index and mean of each case with a mean, by metric, so that pairs of metrics can be compared.
         self._means: dict[str, tuple[array[int], array[float]]] = {}
 
-    def add(self, turns: Iterable[TurnRecord], verdict: CaseVerdict, means: Mapping[str, float]) -> None:
-        """Add a case: its turns, its verdict, and its mean scores by metric."""
-        for turn in turns:
-            for each in turn.evaluations:
-                status = each.status
-                if status == "completed":
-                    self._successful += 1
-                elif status == "failed":
-                    self._failed += 1
-                else:
-                    continue
-                if each.duration_ms is not None:
-                    self._durations.append(each.duration_ms)
-                if each.confidence is not None:
-                    self._stated += 1
-                    self._high += each.confidence >= _HIGH
-                    self._medium += _MEDIUM <= each.confidence < _HIGH
+    def add(self, evaluations: Iterable[Evaluation], verdict: CaseVerdict, means: Mapping[str, float]) -> None:
+        """Add a case: its evaluations, its verdict, and its mean scores by metric."""
+        for each in evaluations:
+            status = each.status
+            if status == "completed":
+                self._successful += 1
+            elif status == "failed":
+                self._failed += 1
+            else:
+                continue
+            if each.duration_ms is not None:
+                self._durations.append(each.duration_ms)
+            if each.confidence is not None:
+                self._stated += 1
+                self._high += each.confidence >= _HIGH
+                self._medium += _MEDIUM <= each.confidence < _HIGH
         agreeing = _agreement_share(verdict)
         if agreeing is not None:
             self._agreements.append(agreeing)
@@ -177,11 +175,11 @@ class EvaluationTally:
 
 
 def _agreement_share(case: CaseVerdict) -> float | None:
-    """Return the proportion of a case's metric pairs that agree, over its counted trials and turns; None if it has no
-    pair."""
+    """Return the proportion of a case's metric pairs that agree, over its counted trials, turns and conversations; None
+    if it has no pair."""
     agreed = pairs = 0
-    for turn in case.turns:
-        outcomes = [metric.outcome for metric in turn.metrics]
+    for part in case.parts:
+        outcomes = [metric.outcome for metric in part.metrics]
         passed, failed = outcomes.count("passed"), outcomes.count("failed")
         pairs += (passed + failed) * (passed + failed - 1) // 2
         agreed += (passed * (passed - 1) + failed * (failed - 1)) // 2

@@ -111,12 +111,11 @@ class Survey:
         means = case_means(metrics)
         for trial in case.all_trials:
             self.consumption.add_trial(trial)
-        for turn in turns:
-            for each in turn.evaluations:
-                self.names.add(each.evaluator_name)
-                if each.criteria.polarity == "minimize":
-                    self._minimized.add(each.evaluator_name)
-        self.evaluations.add(turns, verdict, means)
+        for each in case.evaluations:
+            self.names.add(each.evaluator_name)
+            if each.criteria.polarity == "minimize":
+                self._minimized.add(each.evaluator_name)
+        self.evaluations.add(case.evaluations, verdict, means)
         for metric in metrics:
             if metric.outcome == "skipped":
                 self.skipped[metric.name, metric.reason] += 1
@@ -130,7 +129,7 @@ class Survey:
         self.panels.add(case, verdict)
         self.trials.add(case, verdict)
         self._flaky += verdict.flaky
-        unreported = sum(each.lacks_fact for turn in turns for each in turn.evaluations)
+        unreported = sum(each.lacks_fact for each in case.evaluations)
         unreported += sum(any(each.matched is None for each in turn.tool_assertions) for turn in turns)
         self._unreported += unreported
         # With fail_on_error a trial with an unknown input counts as failed, though it could have passed.
@@ -156,7 +155,7 @@ class Survey:
         if not decided:
             self._planned += max(0, case.repeat - len(verdict.trials)) * case.planned_evaluations
         for trial in verdict.trials:
-            metrics = [metric.outcome for turn in trial.turns for metric in turn.metrics]
+            metrics = [metric.outcome for part in trial.parts for metric in part.metrics]
             self._planned += case.planned_evaluations - max(0, metrics.count("skipped") - case.not_applicable)
             self._completed += len(metrics) - metrics.count("skipped") - metrics.count("error")
             self._completed += len([1 for turn in trial.turns if turn.tools in ("passed", "failed")])

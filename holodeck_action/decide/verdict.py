@@ -46,13 +46,23 @@ class TurnVerdict(Struct, frozen=True):
     tools: Outcome | None
 
 
-class TrialVerdict(Struct, frozen=True):
-    """The verdict on one trial of a case."""
+class TrialVerdict(Struct, frozen=True, omit_defaults=True):
+    """The verdict on one trial of a case.
+
+    `conversation` is the verdict on the evaluations of the whole conversation, with the index of the last turn; None if
+    there are none.
+    """
 
     index: int
     outcome: Outcome
     reason: str
     turns: tuple[TurnVerdict, ...]
+    conversation: TurnVerdict | None = None
+
+    @property
+    def parts(self) -> tuple[TurnVerdict, ...]:
+        """The turns, then the conversation."""
+        return self.turns if self.conversation is None else (*self.turns, self.conversation)
 
 
 class CaseVerdict(Struct, frozen=True):
@@ -73,14 +83,14 @@ class CaseVerdict(Struct, frozen=True):
     trials: tuple[TrialVerdict, ...]
 
     @property
-    def turns(self) -> Iterator[TurnVerdict]:
-        """The turns of all counted trials, one after another."""
-        return (turn for trial in self.trials for turn in trial.turns)
+    def parts(self) -> Iterator[TurnVerdict]:
+        """The turns and conversations of all counted trials, one after another."""
+        return (part for trial in self.trials for part in trial.parts)
 
     @property
     def metrics(self) -> Iterator[MetricVerdict]:
-        """The metrics of all turns, one after another."""
-        return (metric for turn in self.turns for metric in turn.metrics)
+        """The metrics of all turns and conversations, one after another."""
+        return (metric for part in self.parts for metric in part.metrics)
 
 
 def explaining_trial(trials: Sequence[TrialVerdict]) -> TrialVerdict | None:

@@ -62,13 +62,24 @@ class WrittenTurn(Struct, frozen=True, omit_defaults=True):
     tools: Outcome | None = None
 
 
+class WrittenConversation(Struct, frozen=True, omit_defaults=True):
+    """The metrics of a whole conversation; the fields are those of `WrittenTurn`."""
+
+    outcome: Outcome
+    passed: tuple[str, ...]
+    reason: str | None = None
+    others: tuple[WrittenMetric, ...] = ()
+
+
 class WrittenTrial(Struct, frozen=True, omit_defaults=True):
-    """One trial of a case; `reason` is why it did not pass, absent if the case has the same reason."""
+    """One trial of a case; `reason` is why it did not pass, absent if the case has the same reason. `conversation` is
+    absent if no metric grades the whole conversation."""
 
     index: int
     outcome: Outcome
     turns: tuple[WrittenTurn, ...]
     reason: str | None = None
+    conversation: WrittenConversation | None = None
 
 
 class WrittenCase(Struct, frozen=True, omit_defaults=True):
@@ -134,21 +145,32 @@ def _written_case(case: CaseVerdict) -> WrittenCase:
 
 def _written_trial(trial: TrialVerdict, case: CaseVerdict) -> WrittenTrial:
     turns = tuple(_written_turn(turn, trial) for turn in trial.turns)
-    return WrittenTrial(trial.index, trial.outcome, turns, _new_reason(trial, case))
+    conversation = None
+    if (whole := trial.conversation) is not None:
+        conversation = WrittenConversation(whole.outcome, _passed(whole), _new_reason(whole, trial), _others(whole))
+    return WrittenTrial(trial.index, trial.outcome, turns, _new_reason(trial, case), conversation)
 
 
 def _written_turn(turn: TurnVerdict, trial: TrialVerdict) -> WrittenTurn:
     return WrittenTurn(
         index=turn.index,
         outcome=turn.outcome,
-        passed=tuple(metric.name for metric in turn.metrics if metric.outcome == "passed"),
+        passed=_passed(turn),
         reason=_new_reason(turn, trial),
-        others=tuple(
-            WrittenMetric(metric.name, metric.outcome, _new_reason(metric, turn))
-            for metric in turn.metrics
-            if metric.outcome != "passed"
-        ),
+        others=_others(turn),
         tools=turn.tools,
+    )
+
+
+def _passed(turn: TurnVerdict) -> tuple[str, ...]:
+    return tuple(metric.name for metric in turn.metrics if metric.outcome == "passed")
+
+
+def _others(turn: TurnVerdict) -> tuple[WrittenMetric, ...]:
+    return tuple(
+        WrittenMetric(metric.name, metric.outcome, _new_reason(metric, turn))
+        for metric in turn.metrics
+        if metric.outcome != "passed"
     )
 
 

@@ -14,7 +14,7 @@ from operator import itemgetter
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holodeck_action.decide.verdict import MetricVerdict, TurnVerdict, explaining_trial
+from holodeck_action.decide.verdict import MetricVerdict, TrialVerdict, TurnVerdict, explaining_trial
 from holodeck_action.github.annotations import (
     DETAILS_LIMIT,
     MESSAGE_LIMIT,
@@ -36,6 +36,8 @@ _LEVELS: Mapping[str, Level] = {"failed": "failure", "error": "warning", "skippe
 _TITLE_WORDS = {"failed": "FAILED", "error": "IN ERROR", "skipped": "NOT RUN", "quarantined": "QUARANTINED"}
 _SHOWN_PROBLEMS = 5
 _SHOWN_CASES = 5
+_CONVERSATION = "conversation"
+"""The place of a whole conversation among the turns of a case."""
 
 
 _Order = tuple[int, float, int]
@@ -98,9 +100,23 @@ def passing_keys(reports: Sequence[Report]) -> frozenset[str]:
     return frozenset(key for report in reports for key in _SuiteAnnotator(report).passing_keys())
 
 
+class _Part(Struct, frozen=True):
+    """A turn of a case, or its whole conversation.
+
+    `turn` is the turn, or the one that the judge of the conversation names, else None. `place` identifies the part: the
+    index of the turn, or `conversation`.
+    """
+
+    turn: TurnView | None
+    place: int | str
+    outcome: str
+    problems: tuple[str, ...]
+    verdict: TurnVerdict
+
+
 class _SplitProblems(Struct, frozen=True):
-    """A turn's problems. Each metric in `separate` gets an annotation at its own line; the turn's annotation reports
-    all other problems."""
+    """The problems of a part. Each metric in `separate` gets an annotation at its own line; the part's annotation
+    reports all other problems."""
 
     separate: tuple[tuple[MetricVerdict, int, SourceMark, str], ...]
     rest: tuple[MetricVerdict, ...]
@@ -108,7 +124,7 @@ class _SplitProblems(Struct, frozen=True):
 
     @property
     def is_covered(self) -> bool:
-        """Whether the annotations of single metrics cover all problems, so that the turn needs none."""
+        """Whether the annotations of single metrics cover all problems, so that the part needs none."""
         return bool(self.separate) and not self.rest and not self.others
 
 
@@ -126,7 +142,7 @@ class _SuiteAnnotator:
         self._shared: set[SourceMark] = set()
         for case in cases_in_suite_order(report):
             starts.setdefault(case.source.file, set()).add((case.source.line, case.source.column))
-            marks = {m.source for trial in case.trials for turn in trial.turns for m in turn.metrics}
+            marks = {m.source for trial in case.trials for part in trial.parts for m in part.metrics}
             for mark in marks:
                 if mark is not None and users.setdefault(mark, case.id) != case.id:
                     self._shared.add(mark)
@@ -168,53 +184,48 @@ class _SuiteAnnotator:
     def passing_keys(self) -> Iterator[str]:
         for case in self._report.passing:
             yield self._key(case, None)
-            for turn in (turn for trial in case.trials for turn in trial.turns):
-                yield self._key(case, turn.index)
-                yield from (
-                    self._key(case, turn.index, metric.name, number) for metric, number in _number_metrics(turn)
-                )
+            for at, part in (each for trial in case.trials for each in _places(trial)):
+                yield self._key(case, at)
+                yield from (self._key(case, at, metric.name, number) for metric, number in _number_metrics(part))
         for case in self._report.attention:
             if case.outcome == "failed":
                 yield from self._passing_keys_in(case)
 
     def _case_findings(self, case: CaseView) -> Iterator[_Finding]:
-        verdicts = {turn.index: turn for turn in _explaining_turns(case)}
-        broken = [turn for turn in case.turns if turn.outcome in ("failed", "error") and turn.index in verdicts]
+        broken = [part for part in _parts(case) if part.outcome in ("failed", "error")]
         place = self._path(case.source)
         if not broken and place is not None:
             key, outcome = self._key(case, None), _shown_outcome(case, case.judged)
             yield _Finding(self._report, case, None, outcome, case.source, place, (), (case.reason,), key)
-        for turn in broken:
-            source, path = turn.source, self._path(turn.source)
+        for part in broken:
+            source = case.source if part.turn is None else part.turn.source
+            path = self._path(source)
             if path is None:
                 source, path = case.source, place
-            yield from self._turn_findings(case, turn, verdicts[turn.index], source, path)
+            yield from self._part_findings(case, part, source, path)
 
-    def _turn_findings(
-        self, case: CaseView, turn: TurnView, verdict: TurnVerdict, source: SourceMark, path: str | None
-    ) -> Iterator[_Finding]:
-        parts = self._split_turn(case, turn, verdict)
-        for metric, number, at, metric_path in parts.separate:
-            key = self._key(case, turn.index, metric.name, number)
+    def _part_findings(self, case: CaseView, part: _Part, source: SourceMark, path: str | None) -> Iterator[_Finding]:
+        split, turn = self._split_part(case, part), part.turn
+        for metric, number, at, metric_path in split.separate:
+            key = self._key(case, part.place, metric.name, number)
             yield _Finding(
                 self._report, case, turn, _shown_outcome(case, "failed"), at, metric_path, (metric,), (), key
             )
-        if path is None or parts.is_covered:
+        if path is None or split.is_covered:
             return
         # Failed metrics have their own annotations; the rest could not be evaluated.
-        soft = parts.separate and not parts.others and all(metric.outcome == "error" for metric in parts.rest)
-        outcome, key = _shown_outcome(case, "error" if soft else turn.outcome), self._key(case, turn.index)
-        others = parts.others if parts.others or parts.rest else (verdict.reason,)
-        yield _Finding(self._report, case, turn, outcome, source, path, parts.rest, others, key)
+        soft = split.separate and not split.others and all(metric.outcome == "error" for metric in split.rest)
+        outcome, key = _shown_outcome(case, "error" if soft else part.outcome), self._key(case, part.place)
+        others = split.others if split.others or split.rest else (part.verdict.reason,)
+        yield _Finding(self._report, case, turn, outcome, source, path, split.rest, others, key)
 
-    def _split_turn(self, case: CaseView, turn: TurnView, verdict: TurnVerdict) -> _SplitProblems:
-        named = [
-            (metric, number) for metric, number in _number_metrics(verdict) if metric.outcome in ("failed", "error")
-        ]
+    def _split_part(self, case: CaseView, part: _Part) -> _SplitProblems:
+        numbered = _number_metrics(part.verdict)
+        named = [(metric, number) for metric, number in numbered if metric.outcome in ("failed", "error")]
         problems = tuple(metric.reason for metric, _ in named)
         # The view lists metrics last, and none for a turn without an answer.
-        if not problems or turn.problems[-len(problems) :] != problems:
-            return _SplitProblems((), (), turn.problems)
+        if not problems or part.problems[-len(problems) :] != problems:
+            return _SplitProblems((), (), part.problems)
         separate: list[tuple[MetricVerdict, int, SourceMark, str]] = []
         rest: list[MetricVerdict] = []
         for metric, number in named:
@@ -224,19 +235,17 @@ class _SuiteAnnotator:
                 rest.append(metric)
             else:
                 separate.append((metric, number, at, path))
-        return _SplitProblems(tuple(separate), tuple(rest), turn.problems[: -len(problems)])
+        return _SplitProblems(tuple(separate), tuple(rest), part.problems[: -len(problems)])
 
     def _passing_keys_in(self, case: CaseView) -> Iterator[str]:
-        """Yield the keys of the turns and metrics that pass in a failed case."""
-        views = {turn.index: turn for turn in case.turns}
-        for turn in _explaining_turns(case):
-            for metric, number in _number_metrics(turn):
+        """Yield the keys of the turns, conversations and metrics that pass in a failed case."""
+        for part in _parts(case):
+            for metric, number in _number_metrics(part.verdict):
                 if metric.outcome == "passed":
-                    yield self._key(case, turn.index, metric.name, number)
-            view = views.get(turn.index)
-            split = turn.outcome == "failed" and view is not None and self._split_turn(case, view, turn).is_covered
-            if turn.outcome == "passed" or split:
-                yield self._key(case, turn.index)
+                    yield self._key(case, part.place, metric.name, number)
+            verdict = part.verdict.outcome
+            if verdict == "passed" or (verdict == "failed" and self._split_part(case, part).is_covered):
+                yield self._key(case, part.place)
 
     def _is_listed_on(self, case: CaseView, source: SourceMark) -> bool:
         """Return whether a metric with the position `source` is configured on the case itself."""
@@ -252,9 +261,9 @@ class _SuiteAnnotator:
     def _path(self, source: SourceMark) -> str | None:
         return repository_path(self._report.provenance.folder, source)
 
-    def _key(self, case: CaseView, turn: int | None, metric: str = "", number: int = 0) -> str:
+    def _key(self, case: CaseView, at: int | str | None, metric: str = "", number: int = 0) -> str:
         file = posixpath.join(self._report.provenance.folder or "", self._report.file)
-        named = json.dumps([file, case.id, turn, metric, number])
+        named = json.dumps([file, case.id, at, metric, number])
         return hashlib.sha256(named.encode()).hexdigest()[:16]
 
 
@@ -262,16 +271,32 @@ def _shown_outcome(case: CaseView, outcome: str) -> str:
     return "quarantined" if case.outcome == "quarantined" else outcome
 
 
-def _explaining_turns(case: CaseView) -> tuple[TurnVerdict, ...]:
-    """Return the turns of the trial that explains the case's outcome."""
+def _parts(case: CaseView) -> Iterator[_Part]:
+    """Yield the turns and the graded conversation of the trial that explains the case's outcome."""
     trial = explaining_trial(case.trials)
-    return () if trial is None else trial.turns
+    if trial is None:
+        return
+    verdicts = dict(_places(trial))
+    for turn in case.turns:
+        if turn.index in verdicts:
+            yield _Part(turn, turn.index, turn.outcome, turn.problems, verdicts[turn.index])
+    whole = case.conversation
+    if whole is not None and whole.graded and _CONVERSATION in verdicts:
+        named = next((turn for turn in case.turns if turn.index == whole.named_turn), None)
+        yield _Part(named, _CONVERSATION, whole.outcome, whole.problems, verdicts[_CONVERSATION])
 
 
-def _number_metrics(turn: TurnVerdict) -> Iterator[tuple[MetricVerdict, int]]:
+def _places(trial: TrialVerdict) -> Iterator[tuple[int | str, TurnVerdict]]:
+    """Yield the turns of a trial with their indexes, and its conversation."""
+    yield from ((turn.index, turn) for turn in trial.turns)
+    if trial.conversation is not None:
+        yield _CONVERSATION, trial.conversation
+
+
+def _number_metrics(part: TurnVerdict) -> Iterator[tuple[MetricVerdict, int]]:
     """Yield each metric with the number of earlier metrics of the same name."""
     seen: dict[str, int] = {}
-    for metric in turn.metrics:
+    for metric in part.metrics:
         yield metric, seen.setdefault(metric.name, 0)
         seen[metric.name] += 1
 

@@ -95,6 +95,11 @@ class CompositeMetric(Metric):
         """Whether a metric, enabled or not, grades the conversation as a whole."""
         return any(metric.concerns_conversation for metric in self.metrics)
 
+    @property
+    def evaluates_trial(self) -> bool:
+        """Whether every metric grades whole conversations."""
+        return all(metric.evaluates_trial for metric in self.metrics)
+
     def criteria_settings(self) -> dict[str, Any]:
         """Return the settings of the composite. Default values are omitted, except for the `type` of every metric."""
         found = super().criteria_settings()

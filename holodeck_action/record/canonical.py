@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
+from itertools import chain
 from typing import Any
 
 from msgspec.structs import replace
@@ -113,10 +114,11 @@ def _canonical_case(case: CaseRecord) -> bytes:
             _drop_keys(turn, VOLATILE_TURN)
             for call in turn["tool_invocations"] or ():
                 _drop_keys(call, VOLATILE_TOOL_INVOCATION)
-            for evaluation in turn["evaluations"]:
-                _drop_keys(evaluation, VOLATILE_EVALUATION)
-                evaluation["score"] = _round_floats(evaluation["score"])
-                evaluation["metadata"] = _round_floats(evaluation["metadata"])
+        parts = (trial.get("evaluations", ()), *(turn["evaluations"] for turn in trial["turns"]))
+        for evaluation in chain.from_iterable(parts):
+            _drop_keys(evaluation, VOLATILE_EVALUATION)
+            evaluation["score"] = _round_floats(evaluation["score"])
+            evaluation["metadata"] = _round_floats(evaluation["metadata"])
     return _dumps(values)
 
 

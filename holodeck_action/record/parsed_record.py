@@ -4,16 +4,36 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from msgspec import ValidationError
 from msgspec.structs import replace
 
-from holodeck_action.record.record import FIRST_VERSION, SCHEMA_VERSION, Record, TrialRecord, TurnRecord
+from holodeck_action.record.evaluation import Evaluation
+from holodeck_action.record.record import FIRST_VERSION, SCHEMA_VERSION, CaseRecord, Record, TrialRecord, TurnRecord
 from holodeck_action.record.serialization import JSON_ERRORS, decode_problem, from_json
 from holodeck_action.record.stored_cases import RecordError
 from holodeck_action.text.foreign import Foreign
 from holodeck_action.text.json_values import ConstantError, parse_json
+
+_CLASSES_OF_CONVERSATIONS = frozenset(
+    {
+        "ConversationCompletenessMetric",
+        "ConversationalGEval",
+        "GoalAccuracyMetric",
+        "KnowledgeRetentionMetric",
+        "RoleAdherenceMetric",
+        "ToolUseMetric",
+        "TopicAdherenceMetric",
+        "TurnContextualPrecisionMetric",
+        "TurnContextualRecallMetric",
+        "TurnContextualRelevancyMetric",
+        "TurnFaithfulnessMetric",
+        "TurnRelevancyMetric",
+    }
+)
+"""DeepEval's classes of conversations in records up to version 2, which do not name the scope of these metrics."""
 
 _START = re.compile(rb'\{\r?\n "schema_version": %d,' % SCHEMA_VERSION)
 
@@ -29,7 +49,7 @@ def parse_current(content: bytes) -> Record | None:
 
 
 def parse_any_version(content: bytes, path: os.PathLike[str] | str) -> tuple[Record, bool]:
-    """Return a record of either schema version, and whether it is from a version without digests.
+    """Return a record of any schema version, and whether it is from a version without digests.
 
     Args:
         content: content of the file.
@@ -41,7 +61,7 @@ def parse_any_version(content: bytes, path: os.PathLike[str] | str) -> tuple[Rec
     try:
         document = _parse_document(content)
         version = document["schema_version"]
-        if version not in (FIRST_VERSION, SCHEMA_VERSION) or isinstance(version, bool):
+        if version not in range(FIRST_VERSION, SCHEMA_VERSION + 1) or isinstance(version, bool):
             raise RecordError(
                 f"{path}: schema_version is {version!r}, this version reads {FIRST_VERSION} to {SCHEMA_VERSION}; "
                 "use the version of holodeck-action that wrote it"
@@ -51,9 +71,10 @@ def parse_any_version(content: bytes, path: os.PathLike[str] | str) -> tuple[Rec
         raise RecordError(f"{path}: not a results file: {decode_problem(error)}") from error
     except (ValueError, RecursionError) as error:
         raise RecordError(f"{path}: not a results file: {error}") from error
+    unsealed = version == FIRST_VERSION and not {"digest", "chosen"} & document.keys()
     if version == FIRST_VERSION:
-        return _convert_version_1(record), not {"digest", "chosen"} & document.keys()
-    return record, False
+        record = _convert_version_1(record)
+    return _convert_version_2(record), unsealed
 
 
 def _parse_record(content: bytes) -> Record:
@@ -74,8 +95,38 @@ def _convert_version_1(record: Record) -> Record:
     def convert_trial(trial: TrialRecord) -> TrialRecord:
         return replace(trial, turns=tuple(map(mark_unknown_calls, trial.turns)))
 
-    cases = tuple(replace(case, trials=tuple(map(convert_trial, case.trials))) for case in record.cases)
-    return replace(record, schema_version=SCHEMA_VERSION, cases=cases)
+    return _convert_trials(record, convert_trial)
+
+
+def _convert_version_2(record: Record) -> Record:
+    """Move the evaluations of whole conversations, which the last turn had up to version 2, to their trials."""
+    converted = _convert_trials(record, lambda trial: trial.with_conversation(_grades_conversation))
+    return replace(converted, schema_version=SCHEMA_VERSION)
+
+
+def _grades_conversation(evaluation: Evaluation) -> bool:
+    criteria = evaluation.criteria
+    return _is_of_conversation({**criteria.settings, "type": criteria.kind, "metric": criteria.metric})
+
+
+def _is_of_conversation(metric: Any) -> bool:
+    """Return whether a metric with these settings, or each member of a composite, grades whole conversations."""
+    if not isinstance(metric, Mapping):
+        return False
+    if metric.get("type") == "composite":
+        members = metric.get("metrics")
+        return isinstance(members, list) and bool(members) and all(map(_is_of_conversation, members))
+    if metric.get("type") == "deepeval":
+        return metric.get("metric") in _CLASSES_OF_CONVERSATIONS
+    return metric.get("scope") == "conversation"
+
+
+def _convert_trials(record: Record, convert: Callable[[TrialRecord], TrialRecord]) -> Record:
+    def convert_case(case: CaseRecord) -> CaseRecord:
+        trials, confirmation = (tuple(map(convert, part)) for part in (case.trials, case.confirmation))
+        return replace(case, trials=trials, confirmation=confirmation)
+
+    return replace(record, cases=tuple(map(convert_case, record.cases)))
 
 
 def _parse_document(content: bytes) -> dict[str, Any]:

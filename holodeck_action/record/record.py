@@ -6,7 +6,7 @@ Serialised by `holodeck_action.record.result_files`. Mappings hold JSON values o
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from msgspec import Struct, field
@@ -22,9 +22,10 @@ from holodeck_action.suite.errors import SourceMark
 from holodeck_action.suite.model.policy import Baseline, Gates, QuarantineEntry
 from holodeck_action.suite.model.simulation import Speaker
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 FIRST_VERSION = 1
-"""Still readable. It has no digest and no selected cases, and empty lists for unknown tool calls."""
+"""Still readable. It has no digest and no selected cases, and empty lists for unknown tool calls. Up to version 2, the
+last turn of a trial has the evaluations of the whole conversation."""
 
 
 class ToolInvocation(Struct, frozen=True):
@@ -235,7 +236,8 @@ class UserCalls(Struct, frozen=True, omit_defaults=True):
 class TrialRecord(Struct, frozen=True, omit_defaults=True):
     """One repetition of a case; `error` is set if the whole trial failed, such as at its deadline.
 
-    `user` tells how the user was simulated; None if it was not.
+    `user` tells how the user was simulated; None if it was not. `evaluations` are those of the whole conversation, of
+    metrics with `scope: conversation`; they are pending if a turn is in error.
     """
 
     index: int
@@ -243,6 +245,36 @@ class TrialRecord(Struct, frozen=True, omit_defaults=True):
     error: ErrorInfo | None = written(None)
     timing: Timing | None = written(None)
     user: UserCalls | None = None
+    evaluations: tuple[Evaluation, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Check that a conversation with evaluations has a turn."""
+        if self.evaluations and not self.turns:
+            raise ValueError("a trial without turns has evaluations")
+
+    @property
+    def graded(self) -> Iterator[tuple[int, Evaluation]]:
+        """Every evaluation with the index of its turn; for those of the whole conversation, of the last turn."""
+        for turn in self.turns:
+            for evaluation in turn.evaluations:
+                yield turn.index, evaluation
+        for evaluation in self.evaluations:
+            yield self.turns[-1].index, evaluation
+
+    def with_conversation(self, concerns: Callable[[Evaluation], bool]) -> TrialRecord:
+        """Return the trial with the evaluations of the whole conversation moved from its last turn to the trial.
+
+        Args:
+            concerns: tells whether an evaluation of the last turn grades the whole conversation.
+        """
+        if not self.turns:
+            return self
+        *earlier, last = self.turns
+        moved = tuple(each for each in last.evaluations if concerns(each))
+        if not moved:
+            return self
+        kept = tuple(each for each in last.evaluations if not concerns(each))
+        return replace(self, turns=(*earlier, replace(last, evaluations=kept)), evaluations=(*self.evaluations, *moved))
 
     @property
     def took_ms(self) -> Measured[float]:
@@ -258,7 +290,7 @@ class CaseRecord(Struct, frozen=True, omit_defaults=True):
     nothing in the case asserts. `source` is the position at which the case begins, and `last` that of its last
     value; None if unknown. `confirmation` holds the further trials that confirm a regression (`baseline.confirm`);
     their indexes follow those of `trials`, and they count only for the gate on regressed cases. `user` is set if a
-    model plays the user; the last turn of each trial then has the evaluations of the whole conversation.
+    model plays the user; the last turn of each trial then has the evaluations of its answers.
     """
 
     id: str
@@ -287,6 +319,16 @@ class CaseRecord(Struct, frozen=True, omit_defaults=True):
     def turns(self) -> Iterator[TurnRecord]:
         """The turns of all finished trials."""
         return (turn for trial in self.trials for turn in trial.turns)
+
+    @property
+    def graded(self) -> Iterator[tuple[int, Evaluation]]:
+        """Every evaluation of all finished trials; see `TrialRecord.graded`."""
+        return (each for trial in self.trials for each in trial.graded)
+
+    @property
+    def evaluations(self) -> Iterator[Evaluation]:
+        """The evaluations of all finished trials."""
+        return (evaluation for _, evaluation in self.graded)
 
     @property
     def took_ms(self) -> Measured[float]:
@@ -520,5 +562,5 @@ class Record(Struct, frozen=True, omit_defaults=True):
 
     @property
     def evaluations(self) -> Iterator[Evaluation]:
-        """The evaluations of all turns."""
-        return (evaluation for turn in self.turns for evaluation in turn.evaluations)
+        """The evaluations of all finished trials of all cases."""
+        return (evaluation for case in self.cases for evaluation in case.evaluations)

@@ -12,8 +12,8 @@ from msgspec import Struct
 from holodeck_action.decide.compare.comparison import changed_ids
 from holodeck_action.decide.faults import Actor
 from holodeck_action.decide.number_texts import decisive_numbers
-from holodeck_action.decide.verdict import MetricVerdict, explaining_trial
-from holodeck_action.reports.report_views import CaseView, CaseViews, Report
+from holodeck_action.decide.verdict import MetricVerdict, TurnVerdict, explaining_trial
+from holodeck_action.reports.report_views import CaseView, CaseViews, ConversationView, Report, TurnView
 from holodeck_action.reports.shared_traits import Trait, split_by_trait, trait_text, traits_of
 
 Standing = Literal["worse", "failing", "before"]
@@ -145,16 +145,20 @@ def _explanation_of(case: CaseView, status: Standing) -> _Explanation:
     metrics: list[MetricVerdict] = []
     trial = explaining_trial(case.trials)
     verdicts = {turn.index: turn for turn in trial.turns} if trial is not None else {}
-    faults = [fault for turn in case.turns for fault in turn.faults]
-    for turn in case.turns:
-        verdict = verdicts.get(turn.index)
+    parts: list[tuple[TurnView | ConversationView, TurnVerdict | None]] = [
+        (turn, verdicts.get(turn.index)) for turn in case.turns
+    ]
+    if case.conversation is not None and case.conversation.graded and trial is not None:
+        parts.append((case.conversation, trial.conversation))
+    faults = [fault for part, _ in parts for fault in part.faults]
+    for part, verdict in parts:
         failed = [m for m in verdict.metrics if m.outcome == "failed"] if verdict is not None else []
         numbers = [m for m in failed if m.score is not None and m.threshold is not None and not _ignores_score(m)]
         metrics += numbers
         said = {m.reason for m in numbers}
         checks = {m.reason: m.title or m.name for m in failed}
-        if turn.outcome in _OUTCOMES:
-            texts = (text for text in turn.problems if text not in said)
+        if part.outcome in _OUTCOMES:
+            texts = (text for text in part.problems if text not in said)
             problems += [_Problem(text[:_MAX_REASON].removeprefix("error: "), checks.get(text)) for text in texts]
     if not problems and not metrics:
         problems = [_Problem(case.reason[:_MAX_REASON])]
@@ -211,8 +215,8 @@ def _only_answer(part: Sequence[_Explanation], view: Callable[[int], CaseView]) 
     """Return the answer of the only case if nothing but its scores explains it; None otherwise."""
     if len(part) > 1 or part[0].problems:
         return None
-    turns = view(part[0].position).turns
-    return next((turn.response for turn in turns if turn.problems), None)
+    turn = view(part[0].position).turn_at_fault
+    return None if turn is None else turn.response
 
 
 def _common_text(problems: Sequence[_Problem]) -> str:

@@ -161,7 +161,10 @@ def step_text(step: MetricStep, turns: int, trial: int | None) -> str:
         trial: index of the failing trial; None if the case has one trial.
     """
     places = [] if trial is None else [f"trial {trial}"]
-    places += [f"turn {step.turn}"] if turns > 1 else []
+    if step.conversation:
+        places += ["conversation", *([] if step.named_turn is None else [f"turn {step.named_turn}"])]
+    elif turns > 1:
+        places.append(f"turn {step.turn}")
     where = f"{', '.join(places)}: " if places else ""
     if step.base is None or step.head is None:
         return f"{where}{one_line(step.reason, 200)}"

@@ -108,6 +108,11 @@ def _testcase_lines(case: CaseView, report: Report) -> Iterator[str]:
     yield f"<{element}{_attributes_text(attributes)}>{_escape_text(where)}"
     for turn in case.turns:
         yield from (_escape_text(problem) for problem in turn.problems)
+    if case.conversation is not None:
+        yield from (_escape_text(f"conversation: {problem}") for problem in case.conversation.problems)
+        named = next((turn for turn in case.turns if turn.index == case.conversation.named_turn), None)
+        if named is not None:
+            yield f"turn {named.index}: {_escape_text(place(named.source, report.folder))}"
     yield f"</{element}>"
     if case.turns:
         yield "<system-out>"
@@ -270,7 +275,8 @@ def csv_report(report: Report) -> Iterator[str]:
     """Yield the lines of a report as CSV for spreadsheets and data frames (RFC 4180, but with LF).
 
     The tool assertions of a turn are a row with the metric `expected_tools`. A turn or case without metrics has one row
-    with an empty metric. Strings are on one line; those that a spreadsheet would evaluate get a leading apostrophe.
+    with an empty metric. The rows of a whole conversation have no turn. Strings are on one line; those that a
+    spreadsheet would evaluate get a leading apostrophe.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -292,6 +298,8 @@ def _case_rows(case: CaseView, folder: str) -> Iterator[tuple[object, ...]]:
         for turn in trial.turns:
             for row in _turn_rows(turn):
                 yield (*head, trial.index, turn.index, *row, where)
+        for row in () if trial.conversation is None else _turn_rows(trial.conversation):
+            yield (*head, trial.index, "", *row, where)
 
 
 def _turn_rows(turn: TurnVerdict) -> Iterator[tuple[object, ...]]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from holodeck_action.decide.faults import Fault, classify_error
+from holodeck_action.decide.named_turns import named_turn
 from holodeck_action.decide.statistics import MIN_SAMPLE, mean_lower_bound, mean_upper_bound, weighted_mean
 from holodeck_action.decide.summaries import case_means, summary_score
 from holodeck_action.decide.survey import OUTCOMES, Survey
@@ -21,6 +22,7 @@ from holodeck_action.decide.verdict import (
     Verdict,
     explaining_trial,
 )
+from holodeck_action.record.evaluation import Evaluation
 from holodeck_action.record.facts import value_or_none
 from holodeck_action.record.record import CaseRecord, Record, ToolInvocation, TurnRecord
 from holodeck_action.reports.history import History
@@ -31,6 +33,7 @@ from holodeck_action.reports.report_views import (
     CaseSummary,
     CaseView,
     CaseViews,
+    ConversationView,
     MetricView,
     Report,
     ReportProvenance,
@@ -163,13 +166,14 @@ def _case_view(
         turns=_turn_views(case, judged) if judged.outcome in _WORST_FIRST else (),
         trials=judged.trials,
         user=_user_view(case, judged) if judged.outcome in _WORST_FIRST else (),
+        conversation=_conversation_view(case, judged) if judged.outcome in _WORST_FIRST else None,
     )
 
 
 def _case_scores(judged: CaseVerdict) -> tuple[CaseScore, ...]:
     scores: dict[str, dict[int, list[tuple[float, float]]]] = {}
     for trial in judged.trials:
-        for metric in (metric for turn in trial.turns for metric in turn.metrics):
+        for metric in (metric for part in trial.parts for metric in part.metrics):
             if metric.outcome not in ("skipped", "error"):
                 found = scores.setdefault(metric.name, {})
                 if metric.score is not None:
@@ -191,6 +195,32 @@ def _turn_views(case: CaseRecord, judged: CaseVerdict) -> tuple[TurnView, ...]:
         return ()
     record = next(trial for trial in case.trials if trial.index == explaining.index)
     return tuple(_turn_view(turn, verdict) for turn, verdict in zip(record.turns, explaining.turns, strict=True))
+
+
+def _conversation_view(case: CaseRecord, judged: CaseVerdict) -> ConversationView | None:
+    explaining = explaining_trial(judged.trials)
+    if explaining is None or explaining.conversation is None:
+        return None
+    trial = next(trial for trial in case.trials if trial.index == explaining.index)
+    verdict = explaining.conversation
+    failed = (
+        evaluation
+        for evaluation, metric in zip(trial.evaluations, verdict.metrics, strict=True)
+        if metric.outcome == "failed"
+    )
+    first = next(failed, None)
+    return ConversationView(
+        outcome=verdict.outcome,
+        problems=conversation_problems(verdict),
+        faults=tuple(_evaluation_faults(trial.evaluations)),
+        named_turn=None if first is None else named_turn(first, len(trial.turns)),
+        graded=all(turn.error is None and turn.skipped is None for turn in trial.turns),
+    )
+
+
+def conversation_problems(verdict: TurnVerdict) -> tuple[str, ...]:
+    """Return a message for each metric of a whole conversation that failed or was not evaluated."""
+    return tuple(metric.reason for metric in verdict.metrics if metric.outcome in ("failed", "error"))
 
 
 def _user_view(case: CaseRecord, judged: CaseVerdict) -> tuple[str, ...]:
@@ -251,7 +281,11 @@ def _faults(turn: TurnRecord) -> Iterator[Fault]:
     if turn.error is not None:
         yield classify_error(turn.error, None)
         return
-    for evaluation in turn.evaluations:
+    yield from _evaluation_faults(turn.evaluations)
+
+
+def _evaluation_faults(evaluations: Sequence[Evaluation]) -> Iterator[Fault]:
+    for evaluation in evaluations:
         if evaluation.status == "failed" and evaluation.error is not None:
             yield classify_error(evaluation.error, evaluation.evaluator_name)
 

@@ -66,6 +66,24 @@ class TurnView(Struct, frozen=True, omit_defaults=True):
     said_by: Speaker = ""
 
 
+class ConversationView(Struct, frozen=True):
+    """The evaluations of a whole conversation.
+
+    Attributes:
+        outcome: outcome of these evaluations.
+        problems: a message for each metric that failed or was not evaluated.
+        faults: the errors, with the party that must act on each.
+        named_turn: index of the turn that the judge of the first failed metric names; None if it names none.
+        graded: False if a turn is in error, so that the conversation was not graded.
+    """
+
+    outcome: Outcome
+    problems: tuple[str, ...]
+    faults: tuple[Fault, ...]
+    named_turn: int | None
+    graded: bool
+
+
 class CaseScore(Struct, frozen=True):
     """The mean of a metric over a case's counted trials and turns; None if no score is a number.
 
@@ -115,6 +133,8 @@ class CaseView(Struct, frozen=True, omit_defaults=True):
         turns: turns of the trial that explains the outcome; empty for a case that needs no attention.
         trials: all counted trials with their metrics.
         user: sentences about the simulated user in the trial that explains the outcome; empty if there is none.
+        conversation: the evaluations of the whole conversation in the trial that explains the outcome; None if there
+            are none, or if the case needs no attention.
     """
 
     position: int
@@ -135,6 +155,30 @@ class CaseView(Struct, frozen=True, omit_defaults=True):
     turns: tuple[TurnView, ...]
     trials: tuple[TrialVerdict, ...]
     user: tuple[str, ...] = ()
+    conversation: ConversationView | None = None
+
+    @property
+    def conversation_problems(self) -> tuple[str, ...]:
+        """The problems of the whole conversation, as clauses; empty if they follow from a turn in error."""
+        whole = self.conversation
+        return () if whole is None or not whole.graded else whole.problems
+
+    @property
+    def turn_at_fault(self) -> TurnView | None:
+        """The first turn with a problem, else the turn that the judge of the conversation names; None if there is
+        neither."""
+        first = next((turn for turn in self.turns if turn.problems), None)
+        if first is not None or self.conversation is None:
+            return first
+        return next((turn for turn in self.turns if turn.index == self.conversation.named_turn), None)
+
+    @property
+    def shown_turn(self) -> TurnView | None:
+        """The turn to show as an example: the one at fault, else the last turn of a conversation with problems, else
+        the first; None if there are no turns."""
+        if (turn := self.turn_at_fault) is not None or not self.turns:
+            return turn
+        return self.turns[-1 if self.conversation_problems else 0]
 
 
 class MetricView(Struct, frozen=True):

@@ -81,7 +81,7 @@ def trait_text(trait: Trait) -> str:
 
 
 def _traits(case: CaseView) -> Iterator[Trait]:
-    turn = next((turn for turn in case.turns if turn.problems), None)
+    turn = case.turn_at_fault
     if turn is not None and turn.response and turn.response.strip():
         yield Trait("answer", " ".join(turn.response[:_MAX_TEXT].split()))
     yield from (Trait("tag", tag) for tag in case.tags)

@@ -368,11 +368,10 @@ async def _serve(work: _Work, servers: int) -> None:
 
 def _has_error_or_skip(trial: TrialRecord) -> bool:
     """Return whether a trial has an error, a skipped turn or a failed evaluation."""
-    return trial.error is not None or any(
-        turn.error is not None
-        or turn.skipped is not None
-        or any(evaluation.status == "failed" for evaluation in turn.evaluations)
-        for turn in trial.turns
+    return (
+        trial.error is not None
+        or any(turn.error is not None or turn.skipped is not None for turn in trial.turns)
+        or any(evaluation.status == "failed" for _, evaluation in trial.graded)
     )
 
 

@@ -17,7 +17,14 @@ from holodeck_action.record.record import CaseRecord, Record, ToolInvocation, Tr
 from holodeck_action.record.result_files import Results
 from holodeck_action.run.schedule import TrialKey
 from holodeck_action.run.trial import Clock
-from holodeck_action.run.turn_sources import USER_ERROR, Scorer, conversation_answer, conversation_turn, said_turn
+from holodeck_action.run.turn_sources import (
+    USER_ERROR,
+    Scorer,
+    conversation_answer,
+    conversation_turn,
+    lift_evaluations,
+    said_turn,
+)
 from holodeck_action.scoring.scoring import Answer
 from holodeck_action.suite.values import Case, Suite, Turn
 from holodeck_action.text.plain import cut
@@ -183,7 +190,8 @@ class StoredTrials(Struct, frozen=True):
                     if case.simulation is not None and turn is asked[-1]:
                         graded = conversation_answer(turn, answers)
                     turns.append(await self._grade(turn, kept, graded))
-        return self.redactor.value(replace(trial, turns=tuple(turns)))
+        graded_trial = replace(trial, turns=tuple(turns), evaluations=())
+        return self.redactor.value(lift_evaluations(graded_trial, asked[-1]) if turns else graded_trial)
 
     async def _grade(self, turn: Turn, stored: TurnRecord, answer: Answer) -> TurnRecord:
         # If there is an answer, an error can only come from its grading.

@@ -32,6 +32,7 @@ from holodeck_action.run.turn_sources import (
     Users,
     conversation_answer,
     conversation_turn,
+    lift_evaluations,
 )
 from holodeck_action.scoring.scoring import Answer
 from holodeck_action.suite.values import Case, Turn
@@ -120,7 +121,8 @@ class TrialRunner(Struct, frozen=True):
                 if exchange.grading is not None:
                     exchange.grading.cancel()
             raise
-        return self.redactor.value(TrialRecord(index, tuple(turns), error, timing, source.user_calls))
+        trial = TrialRecord(index, tuple(turns), error, timing, source.user_calls)
+        return self.redactor.value(lift_evaluations(trial, exchanges[-1].turn))
 
     async def _converse(
         self, case: Case, index: int, source: TurnSource, exchanges: list[Exchange]

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from holodeck_action.record.evaluation import ErrorInfo, Evaluation
 from holodeck_action.record.facts import Fact
-from holodeck_action.record.record import ToolAssertion, ToolInvocation, UserCalls
+from holodeck_action.record.record import ToolAssertion, ToolInvocation, TrialRecord, UserCalls
 from holodeck_action.scoring.scoring import Answer
 from holodeck_action.suite.model.simulation import Speaker
 from holodeck_action.suite.turn_texts import TurnTexts
@@ -141,3 +141,14 @@ def conversation_answer(turn: Turn, answers: Sequence[Answer]) -> Answer:
     return replace(
         last, turn=turn, calls=last.conversation_calls, calls_of_turn=last.calls, earlier=tuple(answers[:-1])
     )
+
+
+def lift_evaluations(trial: TrialRecord, last: Turn) -> TrialRecord:
+    """Return a trial with the evaluations of its whole conversation, which were made with its last turn.
+
+    Args:
+        trial: a trial with at least one turn.
+        last: the last turn, with its metrics.
+    """
+    names = {spec.label for spec in last.metrics if spec.config.evaluates_trial}
+    return trial.with_conversation(lambda evaluation: evaluation.evaluator_name in names) if names else trial

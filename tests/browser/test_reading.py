@@ -14,7 +14,7 @@ from bench.records import random_record
 from holodeck_action.record.record import ToolInvocation
 from tests.browser.conftest import Reader
 from tests.browser.shop import LONG, PLAIN, page_of, run_of_shop
-from tests.record.records import case_of, evaluation, record, turn
+from tests.record.records import case_of, conversation, evaluation, record, turn
 from tests.reports.shown import LARGE, full_record
 
 if TYPE_CHECKING:
@@ -333,3 +333,12 @@ def test_a_reason_is_shown_once_and_a_passing_row_has_answer_and_score(reader: R
     page.wait_for_selector(".problems")
     for problem in page.locator("ul.problems li").all_inner_texts():
         assert page.inner_text(".case").count(problem) == 1
+
+
+def test_a_whole_conversation_is_shown_beside_its_turns(tmp_path: Path, reader: Reader) -> None:
+    whole = evaluation(0.0, evaluator_name="Memory", explanation="in turn 1 the agent forgets")
+    made = record(conversation(whole, turns=[turn(index=0), turn(index=1)]))
+    page = reader.open(page_of(tmp_path, made), "#case=case-0")
+    shown = page.locator('[aria-label="Whole conversation"]')
+    assert "in turn 1 the agent forgets" in shown.inner_text()
+    assert "Memory" in shown.locator(".evaluations").inner_text()

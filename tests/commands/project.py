@@ -61,13 +61,7 @@ def run_here(folder: Path, arguments: tuple[str, ...], environ: Mapping[str, str
 
 def evaluations(record: Record) -> list[Evaluation]:
     """All evaluations of a record, in its order."""
-    return [
-        evaluation
-        for case in record.cases
-        for trial in case.trials
-        for turn in trial.turns
-        for evaluation in turn.evaluations
-    ]
+    return [*record.evaluations]
 
 
 class Project:

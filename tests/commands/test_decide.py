@@ -108,7 +108,7 @@ def changed(results: dict[str, Any], change: str) -> dict[str, Any]:
     [
         (
             "version",
-            "schema_version is 99, this version reads 1 to 2; use the version of holodeck-action that wrote it",
+            "schema_version is 99, this version reads 1 to 3; use the version of holodeck-action that wrote it",
         ),
         ("missing", "not a results file: cases.0.trials.0: missing required field turns"),
         ("type", "not a results file: cases.0.repeat: "),

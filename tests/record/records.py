@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -90,6 +91,13 @@ def case_of(*turns: TurnRecord, **changes: Any) -> CaseRecord:
     planned = sum(len(item.evaluations) for item in turns)
     made = replace(case(""), planned_evaluations=planned, trials=(TrialRecord(0, turns),))
     return replace(made, **changes)
+
+
+def conversation(*evaluations: Evaluation, turns: Sequence[TurnRecord], **changes: Any) -> CaseRecord:
+    """A case with one trial of the given turns, and evaluations of its whole conversation."""
+    made = case_of(*turns, **changes)
+    trials = tuple(replace(trial, evaluations=evaluations) for trial in made.trials)
+    return replace(made, trials=trials, planned_evaluations=made.planned_evaluations + len(evaluations))
 
 
 def record(*cases: CaseRecord, gates: Gates | None = None, **changes: Any) -> Record:

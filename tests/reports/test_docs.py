@@ -15,6 +15,7 @@ from holodeck_action.reports.formats import COLUMNS, FORMATS
 from holodeck_action.reports.history import FlakyCase, History, Trend
 from holodeck_action.reports.report_views import (
     CaseView,
+    ConversationView,
     MetricView,
     Report,
     ReportProvenance,
@@ -43,6 +44,7 @@ def test_every_field_is_documented() -> None:
         "A metric:": MetricView,
         "A case:": CaseView,
         "A turn:": TurnView,
+        "A whole conversation:": ConversationView,
         "A panel:": PanelSummary,
         "A skipped metric:": SkippedMetric,
         "`history`, of at most 20 runs, oldest first; incomplete and filtered runs are not counted:": History,

@@ -16,7 +16,7 @@ from holodeck_action.reports.conclusion import conclude
 from holodeck_action.reports.page.run_columns import RunColumn
 from holodeck_action.reports.page.viewer import PageView, render_page
 from holodeck_action.reports.page.viewer_index import ViewedSuite
-from tests.record.records import case, case_of, evaluation, record, turn
+from tests.record.records import case, case_of, conversation, evaluation, record, turn
 from tests.reports.pages import Page
 from tests.reports.shown import full_record, varied
 from tests.reports.test_viewer import compared
@@ -121,7 +121,13 @@ def late() -> Record:
     return record(case_of(told), case("E"))
 
 
-@pytest.mark.parametrize("made", [full_record, late, varied])
+def talks() -> Record:
+    """A conversation that passes, and one that fails."""
+    turns = [turn(index=0), turn(evaluation(1.0), index=1)]
+    return record(*(conversation(evaluation(score), turns=turns) for score in (1.0, 0.0)))
+
+
+@pytest.mark.parametrize("made", [full_record, late, varied, talks])
 def test_a_page_holds_what_the_script_reads(made: Callable[[], Record]) -> None:
     found = Page(compared(made(), made()))
     problems = [
@@ -143,6 +149,17 @@ def test_a_page_of_several_runs_holds_what_the_script_reads() -> None:
     ]
     assert problems == []
     assert all(len(detail["others"]) == 2 for detail in found.details.values())
+
+
+def test_a_page_has_a_conversation_beside_its_turns() -> None:
+    found = Page(compared(talks(), talks()))
+    bad, good = (detail["trials"][0] for detail in found.details.values())
+    assert [(one["conversation"]["outcome"], len(one["conversation"]["problems"])) for one in (good, bad)] == [
+        ("passed", 0),
+        ("failed", 1),
+    ]
+    assert [each["score"] for each in bad["conversation"]["evaluations"]] == [0.0]
+    assert ["evaluations" in bad, [turn["outcome"] for turn in bad["turns"]]] == [False, ["informational", "passed"]]
 
 
 def test_another_value_is_a_problem() -> None:

@@ -12,6 +12,7 @@ import { writePlace } from "./place";
 import type { Mode } from "./state";
 import { useShared } from "./state";
 import { TurnView } from "./turn";
+import { ConversationView } from "./conversation";
 
 interface Properties {
   row: number;
@@ -103,7 +104,8 @@ function Trials(props: Properties & { detail: Detail; copy: (what: string, text:
   const labelling = props.labels && { labels: props.labels, suite: head.suites[suite]?.name ?? "", case: index.id[row]!, trial: shown?.index ?? 0 };
   const made = shown ? asCase(index.title[row]!, shown) : null;
   // One answer says its problems itself.
-  const said = detail.trials.length === 1 && shown?.turns.length === 1 && shown.turns[0]!.problems.length > 0;
+  const said = detail.trials.length === 1 && shown?.turns.length === 1
+    && shown.turns[0]!.problems.length + (shown.conversation?.problems.length ?? 0) > 0;
   return (
     <>
       {!said && index.reason[row] && index.outcome[row] !== "passed" && <p class="reason" dir="auto">{visible(index.reason[row]!)}</p>}
@@ -182,6 +184,18 @@ export function TrialView(props: {
           }}
         />
       ))}
+      {trial.conversation && (
+        <ConversationView
+          whole={trial.conversation}
+          base={props.beside?.trial.conversation ?? null}
+          baseName={props.beside?.name ?? ""}
+          metrics={props.metrics}
+          labelling={labelling && {
+            labels: labelling.labels,
+            place: { suite: labelling.suite, case: labelling.case, turn: trial.turns.length - 1, trial: labelling.trial },
+          }}
+        />
+      )}
       {!trial.turns.length && trial.error === null && <p class="none">{visible(trial.reason)}</p>}
     </>
   );

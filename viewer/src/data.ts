@@ -214,6 +214,13 @@ export interface Turn {
   metadata: string | null;
 }
 
+/** The evaluations of all turns together. */
+export interface Conversation {
+  outcome: Outcome;
+  problems: string[];
+  evaluations: Evaluation[];
+}
+
 export interface Trial {
   /** The one that labels name, from 0. */
   index: number;
@@ -221,6 +228,8 @@ export interface Trial {
   reason: string;
   error: ErrorInfo | null;
   turns: Turn[];
+  /** Absent if no metric grades the whole conversation. */
+  conversation?: Conversation;
   /** What the simulated user did; absent if no user is simulated. */
   user?: string;
 }

@@ -20,7 +20,7 @@ export function PrintPage(props: { details: ReadonlyMap<number, Detail>; problem
           <header>
             <Badge outcome={index.outcome[row]!} /> <span class="soft">{visible(index.place[row]!)}</span>
             <h2>{visible(index.title[row]!)}</h2>
-            {!detail.trials[0]?.turns.some((turn) => turn.problems.length) && <p>{visible(index.reason[row]!)}</p>}
+            {![...(detail.trials[0]?.turns ?? []), detail.trials[0]?.conversation].some((part) => part?.problems.length) && <p>{visible(index.reason[row]!)}</p>}
           </header>
           {detail.trials.slice(0, 1).map((trial) => (
             <TrialView trial={trial} beside={null} mode="sides" labelling={null}

@@ -1,7 +1,7 @@
 /** The texts of all cases for the search: what the list shows at once, the rest when it is unpacked. */
 
 import type { Index } from "./columns";
-import type { Detail, Trial } from "./data";
+import type { Detail, Evaluation, Trial } from "./data";
 import { chunksOf, factsOf, modelsOf, votesOf } from "./record";
 
 /** Where a search finds its words, the best place first. `several` is no single place. */
@@ -47,6 +47,12 @@ function textsOf(detail: Detail): string[] {
       }
     }
   };
+  const graded = (evaluations: Evaluation[]): void => {
+    for (const evaluation of evaluations) {
+      add(evaluation.name, evaluation.reason, evaluation.explanation, evaluation.judge, evaluation.details);
+      for (const vote of votesOf(evaluation)) add(vote.judge, vote.explanation);
+    }
+  };
   const read = (trial: Trial): void => {
     add(trial.reason, trial.error?.message);
     for (const turn of trial.turns) {
@@ -55,11 +61,10 @@ function textsOf(detail: Detail): string[] {
       for (const [, text] of factsOf(turn)) add(text);
       for (const tool of turn.tool_assertions) add(tool.expected, tool.reason);
       for (const chunk of chunksOf(turn)) add(chunk.id, chunk.text);
-      for (const evaluation of turn.evaluations) {
-        add(evaluation.name, evaluation.reason, evaluation.explanation, evaluation.judge, evaluation.details);
-        for (const vote of votesOf(evaluation)) add(vote.judge, vote.explanation);
-      }
+      graded(turn.evaluations);
     }
+    add(...(trial.conversation?.problems ?? []));
+    graded(trial.conversation?.evaluations ?? []);
   };
   add(...detail.remarks);
   detail.trials.forEach(read);

@@ -9,6 +9,7 @@ from typing import get_args
 from holodeck_action.decide.compare.comparison import CaseChange, CaseChangeKind, ChangedCases, MetricStep
 from holodeck_action.decide.compare.confirming import count_trials
 from holodeck_action.decide.compare.pairing import CasePair, TurnMetric
+from holodeck_action.decide.named_turns import named_turn
 from holodeck_action.decide.verdict import CaseVerdict, TrialVerdict
 from holodeck_action.record.record import CaseRecord, TurnRecord
 from holodeck_action.suite.model.policy import Confirmation
@@ -84,7 +85,8 @@ def _explain_change(pair: CasePair, confirm: Confirmation | None) -> CaseChange 
     steps.sort(key=lambda step: (-_step_size(step), step.turn, step.name))
     counts = count_trials(pair, confirm) if regressed and confirm is not None else None
     base, head = (good, trial) if regressed else (trial, good)
-    before, after = _find_turn(pair.same.base, base, steps[0].turn), _find_turn(pair.same.head, head, steps[0].turn)
+    turn = steps[0].turn if steps[0].named_turn is None else steps[0].named_turn
+    before, after = _find_turn(pair.same.base, base, turn), _find_turn(pair.same.head, head, turn)
     return CaseChange(
         id=pair.same.head.id,
         title=pair.same.title,
@@ -106,22 +108,35 @@ def _failing_steps(
     pair: CasePair, trial: TrialVerdict, good: TrialVerdict, passing: CaseVerdict, *, regressed: bool
 ) -> Iterator[MetricStep]:
     """Yield each metric (or `tools`) that fails in a trial and passes in any trial of the other side."""
-    passed = {(turn.index, each.name) for turn in passing.turns for each in turn.metrics if each.outcome == "passed"}
-    tools_passed = {turn.index for turn in passing.turns if turn.tools == "passed"}
+    passed = {(turn.index, each.name) for turn in passing.parts for each in turn.metrics if each.outcome == "passed"}
+    tools_passed = {turn.index for turn in passing.parts if turn.tools == "passed"}
     scores: dict[TurnMetric, float | None] = {
-        (turn.index, each.name): each.score for turn in good.turns for each in turn.metrics
+        (turn.index, each.name): each.score for turn in good.parts for each in turn.metrics
     }
-    for turn in trial.turns:
+    failing = pair.same.head if regressed else pair.same.base
+    for turn in trial.parts:
+        whole = turn is trial.conversation
         for each in turn.metrics:
             place = (turn.index, each.name)
             if each.outcome == "failed" and place in passed:
                 other = scores.get(place)
                 base, head = (other, each.score) if regressed else (each.score, other)
-                yield MetricStep(each.name, turn.index, base, head, each.threshold, each.reason)
+                named = _named_turn(failing, trial, each.name) if whole else None
+                yield MetricStep(each.name, turn.index, base, head, each.threshold, each.reason, whole, named)
         if turn.tools == "failed" and turn.index in tools_passed:
-            asked = _find_turn(pair.same.head if regressed else pair.same.base, trial, turn.index)
+            asked = _find_turn(failing, trial, turn.index)
             broken = (assertion.problem for assertion in asked.tool_assertions if assertion.matched is False)
             yield MetricStep("tools", turn.index, None, None, None, next(broken))
+
+
+def _named_turn(case: CaseRecord, trial: TrialVerdict, metric: str) -> int | None:
+    """Return the index of the turn that a judge of the whole conversation names; None if it names none, or if a
+    simulated user wrote the turns, of which only the last ones are compared."""
+    if case.user is not None:
+        return None
+    record = next(each for each in case.trials if each.index == trial.index)
+    evaluation = next(each for each in record.evaluations if each.evaluator_name == metric)
+    return named_turn(evaluation, len(record.turns))
 
 
 def _find_turn(case: CaseRecord, trial: TrialVerdict, index: int) -> TurnRecord:

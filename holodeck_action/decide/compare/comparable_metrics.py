@@ -126,12 +126,11 @@ class MetricsTally:
 
 def _note_criteria(criteria: dict[str, tuple[int, Criteria]], case: CaseRecord, index: int) -> None:
     """Store the criteria of each metric of a case in `criteria`: the first ones that assert, else the first ones."""
-    for turn in case.turns:
-        for each in turn.evaluations:
-            by = each.criteria
-            known = criteria.get(each.evaluator_name)
-            if known is None or (not by.asserts, index) < (not known[1].asserts, known[0]):
-                criteria[each.evaluator_name] = index, by
+    for each in case.evaluations:
+        by = each.criteria
+        known = criteria.get(each.evaluator_name)
+        if known is None or (not by.asserts, index) < (not known[1].asserts, known[0]):
+            criteria[each.evaluator_name] = index, by
 
 
 def _replaced_metrics(case_pair: SameCase) -> Iterator[tuple[str, str]]:

@@ -159,16 +159,18 @@ class Preference(Struct, frozen=True):
     notices: tuple[str, ...] = ()
 
 
-class MetricStep(Struct, frozen=True):
+class MetricStep(Struct, frozen=True, omit_defaults=True):
     """A metric that fails on one side and passes on the other, on one turn.
 
     Attributes:
         name: name of the metric, or `tools` for expected tool calls.
-        turn: index of the turn.
+        turn: index of the turn, the last one for a metric of the whole conversation.
         base: score on the base; None if it is not a number.
         head: score on the head; None if it is not a number.
         threshold: threshold by which both sides are judged; None if the metric has no threshold.
         reason: why the metric fails, on the failing side.
+        conversation: whether the metric grades the whole conversation.
+        named_turn: index of the turn that its judge names on the failing side; None if it names none.
     """
 
     name: str
@@ -177,6 +179,8 @@ class MetricStep(Struct, frozen=True):
     head: float | None
     threshold: float | None
     reason: str
+    conversation: bool = False
+    named_turn: int | None = None
 
 
 class TrialCounts(Struct, frozen=True):
@@ -205,7 +209,7 @@ class CaseChange(Struct, frozen=True, omit_defaults=True):
             that got worse, but not in most of its trials.
         quarantined: whether the case is quarantined: it is reported but cannot fail a gate.
         steps: the metrics that explain the change, largest difference first.
-        turn: index of the turn of the first step.
+        turn: index of the turn of the first step, or of the turn that its judge names.
         turns: number of turns of the case.
         trial: index of the failing trial with these steps; None if the case has one trial.
         question: the input of that turn.

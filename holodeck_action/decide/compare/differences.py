@@ -130,13 +130,13 @@ def _scores(verdict: CaseVerdict) -> _Scores:
     """Return the scores of each metric on each turn, one for each trial, and the reasons why scores are missing."""
     scores: dict[TurnMetric, list[float]] = {}
     reasons: dict[TurnMetric, str] = {}
-    for turn in verdict.turns:
-        for metric in turn.metrics:
+    for part in verdict.parts:
+        for metric in part.metrics:
             score = _score(metric)
             if score is None:
-                reasons.setdefault((turn.index, metric.name), metric.reason)
+                reasons.setdefault((part.index, metric.name), metric.reason)
             else:
-                scores.setdefault((turn.index, metric.name), []).append(score)
+                scores.setdefault((part.index, metric.name), []).append(score)
     return _Scores(scores, reasons)
 
 

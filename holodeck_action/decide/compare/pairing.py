@@ -13,10 +13,10 @@ from holodeck_action.decide.case_terms import changed_model
 from holodeck_action.decide.case_verdicts import judge_case
 from holodeck_action.decide.verdict import CaseVerdict
 from holodeck_action.record.evaluation import Criteria, Evaluation
-from holodeck_action.record.record import CaseRecord, SimulatedUser, TrialRecord, TurnRecord
+from holodeck_action.record.record import CaseRecord, SimulatedUser, TrialRecord
 
 TurnMetric = tuple[int, str]
-"""Index of a turn and name of a metric."""
+"""Index of a turn, the last one for a metric of the whole conversation, and name of the metric."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,11 +136,10 @@ def title(case: CaseRecord) -> str:
 
 def _index_evaluations(case: CaseRecord) -> dict[TurnMetric, Evaluation]:
     found: dict[TurnMetric, Evaluation] = {}
-    for turn in case.turns:
-        for evaluation in turn.evaluations:
-            place = (turn.index, evaluation.evaluator_name)
-            if place not in found or (found[place].status != "completed" and evaluation.status == "completed"):
-                found[place] = evaluation
+    for turn, evaluation in case.graded:
+        place = (turn, evaluation.evaluator_name)
+        if place not in found or (found[place].status != "completed" and evaluation.status == "completed"):
+            found[place] = evaluation
     return found
 
 
@@ -220,8 +219,9 @@ def _apply_criteria(
 def apply_to_trial(trial: TrialRecord, criteria: Mapping[TurnMetric, Criteria]) -> TrialRecord:
     """Return a trial with only the evaluations with an entry in `criteria`, which replaces their own criteria."""
 
-    def convert_turn(turn: TurnRecord) -> TurnRecord:
-        asked = ((each, criteria.get((turn.index, each.evaluator_name))) for each in turn.evaluations)
-        return replace(turn, evaluations=tuple(replace(each, criteria=by) for each, by in asked if by is not None))
+    def convert(evaluations: tuple[Evaluation, ...], turn: int) -> tuple[Evaluation, ...]:
+        asked = ((each, criteria.get((turn, each.evaluator_name))) for each in evaluations)
+        return tuple(replace(each, criteria=by) for each, by in asked if by is not None)
 
-    return replace(trial, turns=tuple(map(convert_turn, trial.turns)))
+    turns = tuple(replace(turn, evaluations=convert(turn.evaluations, turn.index)) for turn in trial.turns)
+    return replace(trial, turns=turns, evaluations=convert(trial.evaluations, turns[-1].index) if turns else ())

@@ -179,8 +179,7 @@ def judge_labels(
     stopped = next((budget.refusal for budget in opened.budgets if budget.refusal is not None), None)
     compared = []
     for row, case, trial in zip(labels.rows, prepared.cases, trials, strict=True):
-        (turn,) = trial.turns
-        (evaluation,) = turn.evaluations
+        ((_, evaluation),) = trial.graded
         group = row.input if row.of_pair else row.case
         compared.append(LabelledEvaluation(row, group or case.id, evaluation))
     evaluations = tuple(item.evaluation for item in compared)

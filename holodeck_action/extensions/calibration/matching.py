@@ -151,10 +151,10 @@ class Evaluations(Struct, frozen=True):
 
 def _metric_evaluations(case: CaseRecord, metric: str) -> Iterator[_RecordedEvaluation]:
     for trial in case.trials:
-        for turn in trial.turns:
-            for evaluation in turn.evaluations:
-                if evaluation.status != "skipped" and evaluation.evaluator_name == metric:
-                    yield _RecordedEvaluation(case, trial.index, turn, evaluation)
+        turns = {turn.index: turn for turn in trial.turns}
+        for turn, evaluation in trial.graded:
+            if evaluation.status != "skipped" and evaluation.evaluator_name == metric:
+                yield _RecordedEvaluation(case, trial.index, turns[turn], evaluation)
 
 
 def _choose_metric(record: Record, labels: Labels, metric: str | None, record_name: str) -> tuple[str, bool]:

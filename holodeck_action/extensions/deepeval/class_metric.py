@@ -90,6 +90,11 @@ class DeepEvalClassMetric(ClassMetric):
         return self.ENTRY is not None and self.ENTRY.of_conversation
 
     @property
+    def evaluates_trial(self) -> bool:
+        """Whether the class grades a whole conversation."""
+        return self.concerns_conversation
+
+    @property
     def library(self) -> str | None:
         """Name of the library that grades."""
         return "deepeval"

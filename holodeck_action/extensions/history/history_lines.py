@@ -327,14 +327,13 @@ def _metric_settings(case: CaseRecord) -> list[str]:
         {
             json.dumps(
                 [
-                    turn.index,
+                    turn,
                     each.evaluator_name,
                     to_plain(replace(each.criteria, source=None, title=None)),
                 ],
                 sort_keys=True,
             )
-            for turn in case.turns
-            for each in turn.evaluations
+            for turn, each in case.graded
         }
     )
 

@@ -88,12 +88,15 @@ def _answer_results(record: Record) -> Iterator[MultiEvaluationResult]:
     gate, minimized = record.gates.summary, minimized_metrics(record)
     for case in record.cases:
         for trial in case.trials:
+            # HoneyHive has no place for a whole conversation, so its last answer gets these evaluations.
+            graded = [*trial.graded]
             for turn in trial.turns:
-                if turn.evaluations or turn.tool_assertions:
+                evaluations = tuple(each for at, each in graded if at == turn.index)
+                if evaluations or turn.tool_assertions:
                     yield MultiEvaluationResult(
-                        target_event_id=_event_id(turn, record, case.id, trial.index),
-                        evaluations=tuple(map(to_honeyhive_kind, turn.evaluations)),
-                        summary_score=_summary_score(turn.evaluations, gate, minimized),
+                        target_event_id=_event_id(turn, evaluations, record, case.id, trial.index),
+                        evaluations=tuple(map(to_honeyhive_kind, evaluations)),
+                        summary_score=_summary_score(evaluations, gate, minimized),
                         summary_method=None if gate is None or gate.method == "custom" else gate.method,
                         weights=None if gate is None else gate.weights,
                         target=EvaluatedAnswer(case.id, case.name, trial.index, turn.index),
@@ -101,10 +104,10 @@ def _answer_results(record: Record) -> Iterator[MultiEvaluationResult]:
                     )
 
 
-def _event_id(turn: TurnRecord, record: Record, case_id: str, trial: int) -> str:
+def _event_id(turn: TurnRecord, evaluations: tuple[Evaluation, ...], record: Record, case_id: str, trial: int) -> str:
     """Return the event id of an answer; if it has no evaluations, an id derived from the run, case, trial and turn."""
-    if turn.evaluations:
-        return turn.evaluations[0].target_event_id
+    if evaluations:
+        return evaluations[0].target_event_id
     return derived_id("evt", record.run.run_id, case_id, str(trial), str(turn.index))
 
 

@@ -72,6 +72,8 @@ _TABLE_ROWS: tuple[tuple[type[Struct], dict[str, str], str | None], ...] = (
     (Evaluation, {}, None),
 )
 """For each table: the class of its rows, the new name of its key, and the field with the rows of the next table."""
+_CONVERSATION = "evaluations"
+"""The field of a trial with the evaluations of its whole conversation, which are rows without a turn."""
 
 
 def is_installed() -> bool:
@@ -153,6 +155,7 @@ class _Part:
         self._bytes += sum(map(len, lines))
         rows: list[dict[str, Any]] = [from_json(line, dict[str, Any]) for line in lines]
         keys: list[tuple[Any, ...]] = [()] * len(rows)
+        whole: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
         for table, writer in zip(tables(), self._writers, strict=True):
             try:
                 writer.write_table(_encode_rows(table, keys, rows), row_group_size=max(1, len(rows)))
@@ -163,9 +166,17 @@ class _Part:
                 ) from error
             below = next((column.key for column in table.columns if column.kind == "rows"), None)
             own = table.columns[0].key
+            if table.name == "trials":
+                whole = [
+                    ((*key, row[own], None), each)
+                    for key, row in zip(keys, rows, strict=True)
+                    for each in row.get(_CONVERSATION, ())
+                ]
             inner = [row[below] for row in rows] if below is not None else []
             keys = [(*key, row[own]) for key, row, held in zip(keys, rows, inner, strict=False) for _ in held]
             rows = [each for held in inner for each in held]
+            if table.name == "turns":
+                keys, rows = [*keys, *(key for key, _ in whole)], [*rows, *(each for _, each in whole)]
 
     def contents(self) -> list[bytes]:
         for writer in self._writers:
@@ -187,7 +198,9 @@ def tables() -> tuple[Table, ...]:
 def _columns(kind: type[Struct], renamed: Mapping[str, str], rows: str | None) -> tuple[Column, ...]:
     hints = get_type_hints(kind)
     return tuple(
-        Column(name, name, "rows") if name == rows else _column(renamed.get(name, name), name, hints[name])
+        Column(name, name, "rows")
+        if name == rows or (kind, name) == (TrialRecord, _CONVERSATION)
+        else _column(renamed.get(name, name), name, hints[name])
         for name in kind.__struct_fields__
     )
 
@@ -252,7 +265,7 @@ def _cell_values(column: Column, values: Sequence[Any]) -> list[Any]:
         case "json":
             return [None if value is None else to_json(value).decode() for value in values]
         case "rows":
-            return [len(value) for value in values]
+            return [len(value or ()) for value in values]
         case "number":
             return [None if value is None else float(value) for value in values]
         case "struct":

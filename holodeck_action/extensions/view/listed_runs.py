@@ -289,7 +289,8 @@ def _partial_suite(running: RunProgress) -> ViewedSuite:
 def _planned_case(name: str, running: RunProgress) -> CaseRecord:
     trials = tuple(running.trials[name])
     turns = [turn for trial in trials for turn in trial.turns]
-    asserting = any(each.criteria.asserts for turn in turns for each in turn.evaluations)
+    evaluations = [each for trial in trials for _, each in trial.graded]
+    asserting = any(each.criteria.asserts for each in evaluations)
     return CaseRecord(
         id=name,
         name=None,
@@ -298,7 +299,7 @@ def _planned_case(name: str, running: RunProgress) -> CaseRecord:
         multi_turn=max(len(trial.turns) for trial in trials) > 1,
         repeat=len(trials),
         min_pass=len(trials),
-        planned_evaluations=sum(len(turn.evaluations) for turn in turns),
+        planned_evaluations=len(evaluations),
         not_applicable=0,
         asserting=asserting or any(turn.tool_assertions for turn in turns),
         trials=trials,

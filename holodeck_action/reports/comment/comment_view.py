@@ -76,10 +76,10 @@ def _folded_cases(causes: Sequence[Cause], open_cases: Container[int]) -> Sequen
 
 def _example_variables(report: Report, cause: Cause, case: CaseView, *, alone: bool) -> dict[str, Any]:
     """Return the variables of an example. If no other case failed, problems in the headline are left out."""
-    turn = next((turn for turn in case.turns if turn.problems), next(iter(case.turns), None))
+    turn = case.shown_turn
     before = None if report.comparison is None else answer_on_base(report.comparison, case.id)
     lines = [] if turn is None else [*_answer_lines(turn, before), *_call_lines(turn)]
-    problems = turn.problems if turn is not None and turn.problems else (case.reason,)
+    problems = (() if turn is None else turn.problems) + case.conversation_problems or (case.reason,)
     problems = tuple(problem.removeprefix("error: ") for problem in problems)
     if alone and len(cause.reason) <= LONGEST_CAUSE and all(problem in cause.reason for problem in problems):
         problems = ()
@@ -90,6 +90,7 @@ def _example_variables(report: Report, cause: Cause, case: CaseView, *, alone: b
         "problems": wrap(problems),
         "asked": None if turn is None else wrap(turn.input),
         "turn": f" (turn {turn.index} of {len(case.turns)}, counted from 0)" if turn and len(case.turns) > 1 else "",
+        "named": wrap(turn.source) if turn and case.conversation_problems and turn is case.turn_at_fault else None,
         "said_by": wrap(f" · {case.user[0]}") if case.user else None,
         "lines": lines,
         # A command that a code span would change could not be typed.

@@ -19,7 +19,7 @@ from holodeck_action.record.pair_texts import compares_conversations, sees_of
 from holodeck_action.record.record import CaseRecord, TrialRecord, TurnRecord
 from holodeck_action.record.serialization import to_json, to_plain
 from holodeck_action.reports.page.run_columns import CaseInRun
-from holodeck_action.reports.report_building import turn_problems
+from holodeck_action.reports.report_building import conversation_problems, turn_problems
 from holodeck_action.reports.simulated_users import user_lines
 
 LONGEST_TEXT = 200_000
@@ -96,6 +96,13 @@ def _trial(trial: TrialRecord, verdict: TrialVerdict | None) -> dict[str, Any]:
     shown["outcome"], shown["reason"] = judged.outcome, f"{prefix}{judged.reason}"
     for turn, one, each in zip(trial.turns, judged.turns, shown["turns"], strict=True):
         _add_verdict(turn, one, each)
+    evaluations = shown.pop("evaluations", ())
+    if judged.conversation is not None:
+        shown["conversation"] = {
+            "outcome": judged.conversation.outcome,
+            "problems": conversation_problems(judged.conversation),
+            "evaluations": _evaluations(evaluations, judged.conversation),
+        }
     return shown
 
 
@@ -114,9 +121,11 @@ def _add_verdict(turn: TurnRecord, verdict: TurnVerdict, plain: dict[str, Any]) 
     plain["retrieval_context"] = [text for text in turn.retrieval_context or () if text not in own]
     if plain["error"] is not None:
         plain["error"]["context"] = _as_text(plain["error"]["context"] or None)
-    plain["evaluations"] = [
-        _evaluation(each, judged) for each, judged in zip(plain["evaluations"], verdict.metrics, strict=True)
-    ]
+    plain["evaluations"] = _evaluations(plain["evaluations"], verdict)
+
+
+def _evaluations(evaluations: Iterable[dict[str, Any]], verdict: TurnVerdict) -> list[dict[str, Any]]:
+    return [_evaluation(each, judged) for each, judged in zip(evaluations, verdict.metrics, strict=True)]
 
 
 def _evaluation(evaluation: dict[str, Any], verdict: MetricVerdict) -> dict[str, Any]:

@@ -245,9 +245,14 @@ def _case_lines(case: CaseView, folder: str, base: _BaseAnswer | None = None) ->
         yield f"    trials: {one_line(case_trials_text(case), 1000)}"
     for line in case.user:
         yield f"    {one_line(line, 300)}"
+    whole = case.conversation
     shown = [turn for turn in case.turns if turn.problems]
-    if not shown:
+    if not shown and (whole is None or not whole.problems):
         yield f"    {one_line(case.reason, 1000)}"
+    for problem in () if whole is None else whole.problems:
+        yield f"    conversation: {one_line(problem, 1000)}"
+    if not shown and case.turn_at_fault is not None:
+        shown = [case.turn_at_fault]
     for turn in shown:
         yield from _turn_lines(turn, folder, numbered=len(case.turns) > 1)
     if base is not None:

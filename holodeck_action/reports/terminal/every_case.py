@@ -41,6 +41,9 @@ def _case_lines(case: CaseRecord, judged: CaseVerdict, folder: str) -> Iterator[
             if len(turns) > 1:
                 yield f"    turn {turn.index}"
             yield from _turn_lines(turn, decided)
+        if trial.conversation is not None:
+            yield "    conversation"
+            yield from _metric_lines(trial.conversation)
 
 
 def _turn_lines(turn: TurnRecord, decided: TurnVerdict) -> Iterator[str]:
@@ -52,6 +55,10 @@ def _turn_lines(turn: TurnRecord, decided: TurnVerdict) -> Iterator[str]:
     for assertion in turn.tool_assertions:
         sign = "!" if assertion.matched is None else _SIGNS["passed" if assertion.matched else "failed"]
         yield f"      {sign} tool {one_line(assertion.expected, 300)}"
+    yield from _metric_lines(decided)
+
+
+def _metric_lines(decided: TurnVerdict) -> Iterator[str]:
     for metric in decided.metrics:
         yield f"      {_SIGNS[metric.outcome]} {_metric_text(metric)}"
 

@@ -273,6 +273,11 @@ class Metric(FormatModel):
         """Whether the metric, or a member of it, grades the conversation as a whole."""
         return self.OF_CONVERSATION
 
+    @property
+    def evaluates_trial(self) -> bool:
+        """Whether the evaluation belongs to the whole trial and not to its last turn."""
+        return False
+
     def members(self) -> Sequence[Member]:
         """Return the member metrics; empty if there are none."""
         return ()
@@ -356,6 +361,11 @@ class ScopedMetric(Metric):
     def concerns_conversation(self) -> bool:
         """Whether the metric grades the conversation as a whole."""
         return self.scope == "conversation" or super().concerns_conversation
+
+    @property
+    def evaluates_trial(self) -> bool:
+        """Whether the evaluation belongs to the whole trial."""
+        return self.scope == "conversation" and not self.OF_PAIR
 
 
 class JudgedMetric(Metric):

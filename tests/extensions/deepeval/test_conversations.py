@@ -75,10 +75,12 @@ def talk(project: Project, models: FakeModels) -> Project:
 def test_six_conversations_are_judged_replayed_compared_and_judged_again(talk: Project, models: FakeModels) -> None:
     finished, record = talk.evaluate("--record", "tape")
     assert finished.code == 1, finished.stderr
-    found = [each.trials[0].turns for each in record.cases]
-    assert [[len(turn.evaluations) for turn in turns] for turns in found] == [[0, 0, 2]] * CASES
+    found = [each.trials[0] for each in record.cases]
+    assert [([len(turn.evaluations) for turn in trial.turns], len(trial.evaluations)) for trial in found] == [
+        ([0, 0, 0], 2)
+    ] * CASES
     for at, mark in enumerate((0.8, 0.7)):
-        scores = [float(str(turns[2].evaluations[at].score)) for turns in found]
+        scores = [float(str(trial.evaluations[at].score)) for trial in found]
         assert [score < mark for score in scores] == [number == 3 for number in range(CASES)]
     asked = len(models.requests)
     # The five good conversations get their reason by the same question, which is asked once.

@@ -85,7 +85,9 @@ TURN = st.builds(
     several(EVALUATION), maybe(ERROR), maybe(TEXT), maybe(TIMING), maybe(TEXT), maybe(TEXT), maybe(TEXT),
     maybe(several(OBJECT)), maybe(OBJECT),
 )  # fmt: skip
-TRIAL = st.builds(TrialRecord, INTEGER, several(TURN), maybe(ERROR), maybe(TIMING))
+TRIAL = st.builds(TrialRecord, INTEGER, several(TURN), maybe(ERROR), maybe(TIMING)).flatmap(
+    lambda trial: several(EVALUATION).map(lambda found: replace(trial, evaluations=found if trial.turns else ()))
+)
 CASE = st.builds(
     CaseRecord, TEXT, maybe(TEXT), TEXT, MARK, st.booleans(), INTEGER, INTEGER, INTEGER, INTEGER, st.booleans(),
     several(TEXT), st.floats(1e-9, 1e9), several(TRIAL), maybe(MARK),
@@ -100,15 +102,27 @@ def export(project: Project, made: Record, *, into: str = "tables") -> Finished:
 
 def read_back(folder: Path) -> list[dict[str, Any]]:
     """The cases of exported tables as a results file has them, without what is null."""
-    below: Iterator[dict[str, Any]] = iter(())
+    below: Below = {}
     for table in reversed(tables()):
         files = sorted(folder.glob(f"{table.name}-*.parquet"))
         rows = [row for file in files for row in pyarrow.parquet.ParquetFile(file).read().to_pylist()]
-        below = iter([assembled(table.columns, row, below) for row in rows])
-    return [*below]
+        made = [assembled(table.columns, row, below) for row in rows]
+        below[table.name] = iter(made)
+        if table.name == "evaluations":
+            # The evaluations of turns are held by turns, those of whole conversations by trials.
+            of_turns = [row["turn"] is not None for row in rows]
+            below["evaluations"] = iter([one for one, of_turn in zip(made, of_turns, strict=True) if of_turn])
+            whole = iter([one for one, of_turn in zip(made, of_turns, strict=True) if not of_turn])
+        if table.name == "turns":
+            below["evaluations"] = whole
+    return made
 
 
-def assembled(columns: tuple[Column, ...], row: dict[str, Any], below: Iterator[dict[str, Any]]) -> dict[str, Any]:
+Below = dict[str, Iterator[dict[str, Any]]]
+"""The rows of tables that were read, by the field that holds them."""
+
+
+def assembled(columns: tuple[Column, ...], row: dict[str, Any], below: Below) -> dict[str, Any]:
     found = {}
     for column in columns:
         value = row[column.name]
@@ -118,7 +132,10 @@ def assembled(columns: tuple[Column, ...], row: dict[str, Any], below: Iterator[
                 category if exact is None and category is not None else value if exact is None else json.loads(exact)
             )
         elif column.kind == "rows":
-            value = [next(below) for _ in range(value)]
+            value = [next(below[column.key]) for _ in range(value)]
+            if not value and column.key == "evaluations" and "turns" in row:
+                # A results file omits them where a trial has none.
+                value = None
         elif value is not None and column.kind == "json":
             value = json.loads(value)
         elif value is not None and column.kind == "struct":
@@ -134,7 +151,8 @@ def present(columns: tuple[Column, ...], value: dict[str, Any], depth: int = 0) 
     for column in columns:
         held = value.get(column.key)
         if held is not None and column.kind == "rows":
-            held = [present(tables()[depth + 1].columns, each, depth + 1) for each in held]
+            into = depth + 1 if column.key != "evaluations" else 3
+            held = [present(tables()[into].columns, each, into) for each in held]
         elif held is not None and column.kind == "struct":
             held = present(column.fields, held)
         if held is not None:

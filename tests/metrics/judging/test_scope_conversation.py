@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from holodeck_action.record.record import TrialRecord
 from tests.commands.project import Project, evaluations
 from tests.llm.models import KEY, Answer, FakeModels, Request
 from tests.llm.models.values import Reply
@@ -66,6 +67,11 @@ def seen(**first: Any) -> str:
     return json.dumps(messages, indent=1)
 
 
+def counts(trial: TrialRecord) -> list[int]:
+    """The number of evaluations of each turn, and of the conversation."""
+    return [*(len(turn.evaluations) for turn in trial.turns), len(trial.evaluations)]
+
+
 CALLED = [{"tool": "find", "arguments": {"id": 7}, "result": "Ann"}]
 WHOLE = seen(tool_calls=CALLED, retrieved_texts=["Ann is a guest."])
 ASKED = json.dumps([SAID, "What is my name?"], indent=1)
@@ -97,7 +103,7 @@ def test_a_judge_grades_all_turns_once(
     finished, record = project.evaluate("--record", "tape")
     assert finished.code == 0, finished.stdout + finished.stderr
     (trial,) = record.cases[0].trials
-    assert [len(turn.evaluations) for turn in trial.turns] == [0, 1]
+    assert counts(trial) == [0, 0, 1]
     (request,) = models.requests
     assert request.text.startswith("You grade a whole conversation, not a single answer.")
     assert [text in request.text for text in (WHOLE, ASKED)] == [True, True]
@@ -140,8 +146,7 @@ def test_an_empty_answer_is_graded_and_a_turn_in_error_is_an_error(project: Proj
 def test_each_trial_has_one_verdict_and_other_metrics_grade_each_turn(project: Project, models: FakeModels) -> None:
     talk(project, models, {**QUALITY, **ABOUT_ALL}, {**QUALITY, "name": "each turn"})
     record = project.evaluate("--repeat", "2")[1]
-    found = [[len(turn.evaluations) for turn in trial.turns] for trial in record.cases[0].trials]
-    assert found == [[1, 2]] * 2
+    assert [*map(counts, record.cases[0].trials)] == [[1, 1, 1]] * 2
     whole = [request for request in models.requests if request.text.startswith("You grade a whole")]
     # The recorded answers of both trials are equal, and so are the questions to the judge.
     assert (len(whole), len(models.requests)) == (1, 3)
@@ -157,7 +162,7 @@ def test_a_grader_is_called_once_with_all_turns(project: Project) -> None:
     answer_turns(project, {})
     finished, record = project.evaluate()
     assert finished.code == 0, finished.stderr
-    assert [len(turn.evaluations) for turn in record.cases[0].trials[0].turns] == [0, 1]
+    assert counts(record.cases[0].trials[0]) == [0, 0, 1]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,24 @@
+"""The turn that a judge of a whole conversation names."""
+
+from __future__ import annotations
+
+import re
+
+from holodeck_action.record.evaluation import Evaluation
+
+_TURN = re.compile(r"\bturn (\d{1,4})\b", re.IGNORECASE)
+_OTHER_COUNTS = ("deepeval",)
+"""Kinds of metrics whose judges are not told how turns are numbered."""
+
+
+def named_turn(evaluation: Evaluation, turns: int) -> int | None:
+    """Return the index of the turn that the explanation of an evaluation names; None if it names no turn or several.
+
+    Args:
+        evaluation: the evaluation of a whole conversation.
+        turns: number of turns of the conversation.
+    """
+    if evaluation.criteria.kind in _OTHER_COUNTS or evaluation.status != "completed":
+        return None
+    found = {int(number) for number in _TURN.findall(evaluation.explanation or "")}
+    return found.pop() if len(found) == 1 and max(found) < turns else None
