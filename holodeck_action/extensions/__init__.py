@@ -1,1 +1,1 @@
-"""Extensions, which few repositories need. The core imports none, except where a contract in pyproject.toml says so."""
+"""Extensions: features that few repositories need. The core imports only those allowed by pyproject.toml."""

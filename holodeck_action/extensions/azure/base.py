@@ -1,6 +1,6 @@
 """The base class of wrappers of Azure AI Evaluation's evaluators (HoloDeck evaluation API, Azure AI metrics).
 
-The wrapped evaluator runs in the libraries' process: see `measuring`.
+The wrapped evaluator runs in a separate process, in which all grading libraries run; see `measuring`.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ LOWEST, HIGHEST = 1, 5
 
 
 class FivePointResult(EvaluationResult):
-    """A result that also has the raw score, 1 to 5, under the metric's name, as HoloDeck documents."""
+    """A result that also has the raw score, 1 to 5, under the metric's name, as HoloDeck's documentation specifies."""
 
     __slots__ = ()
 
@@ -88,7 +88,7 @@ class AzureAIEvaluator(BaseEvaluator):
         model_config: the deployment that grades; None if a judge was given.
         threshold: lowest passing score, 0..1.
         JUDGE_INPUTS: names of the texts that the judge sees.
-        CLASS: name of the library's class.
+        CLASS: name of the evaluator class in Azure AI Evaluation.
     """
 
     METRIC: ClassVar[str] = ""
@@ -112,8 +112,8 @@ class AzureAIEvaluator(BaseEvaluator):
             timeout: time limit of one evaluation in seconds, including retries; None if there is no limit.
             retry_config: retries of transient failures.
             threshold: lowest passing score, 0..1; None to give no verdict.
-            custom_prompt: a prompt that replaces the library's; see `suite_prompt`.
-            judge: a judge with the caller's connection, instead of `model_config`.
+            custom_prompt: a prompt that replaces the one of Azure AI Evaluation; see `suite_prompt`.
+            judge: a judge that uses the caller's connection; replaces `model_config`.
 
         Raises:
             ProviderNotSupportedError: the model's provider is not Azure OpenAI.
@@ -197,10 +197,10 @@ class AzureAIEvaluator(BaseEvaluator):
 
 
 async def ask_library(name: str, request: Mapping[str, Any], judge: JudgeModel) -> Any:
-    """Run an evaluator in the libraries' process; see `measuring.evaluate`.
+    """Run an evaluator of Azure AI Evaluation in a separate process; see `measuring.evaluate`.
 
     Raises:
-        EvaluationError: the judge or the library failed; `name` is the metric in the message.
+        EvaluationError: the judge or Azure AI Evaluation failed; the message names the metric by `name`.
     """
     try:
         return await evaluate_in_library("azure", request, judge)
@@ -221,5 +221,5 @@ def is_transient_cause(error: Exception) -> bool:
 
 
 def join_texts(value: str | Iterable[object]) -> str:
-    """Return a string unchanged, or several strings joined by blank lines."""
+    """Return a single string unchanged; join several strings with blank lines."""
     return value if isinstance(value, str) else "\n\n".join(str(part) for part in value)

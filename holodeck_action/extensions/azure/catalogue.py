@@ -28,15 +28,15 @@ _OWN_METRICS = {
 _BINARY = frozenset(("TaskAdherenceEvaluator", "_ToolCallSuccessEvaluator", "_ToolOutputUtilizationEvaluator"))
 """Evaluators whose judge answers 0 or 1, according to their prompts; all others answer 1 to 5."""
 _ANSWER_ONLY = frozenset(("IntentResolutionEvaluator",))
-"""Evaluators that accept definitions of tools, but whose prompt contains only the answer."""
+"""Evaluators that accept tool definitions, although their prompt contains only the answer."""
 
 
 class AzureEntry(ClassEntry, frozen=True, kw_only=True):
     """An evaluator whose judge is a model.
 
     Attributes:
-        inputs: the inputs that it requires or accepts, under the library's names.
-        scale: the lowest and the highest score of its judge.
+        inputs: names of the evaluator's required and optional inputs in Azure AI Evaluation.
+        scale: the lowest and the highest score that the judge can give.
     """
 
     inputs: tuple[str, ...]
@@ -50,7 +50,7 @@ def evaluator_names() -> tuple[str, ...]:
 
 
 def find_evaluator(name: str) -> AzureEntry | str | None:
-    """Return an evaluator, or the reason why a suite cannot use it; None if no evaluator has the name."""
+    """Return the named evaluator, or the reason why a suite cannot use it; None if there is no such evaluator."""
     found = _read(name)
     if found is None or not _BASES.intersection(found.bases):
         return None
@@ -76,7 +76,7 @@ def _read(name: str) -> LibraryClass | None:
 
 
 def _inputs(library_class: LibraryClass) -> Iterator[tuple[str, bool]]:
-    """Yield the inputs in the evaluator's first call signature, each with whether it is required."""
+    """Yield `(name, required)` for each input in the evaluator's first call signature."""
     first = next(iter(library_class.method_definitions("__call__")), None)
     if first is not None:
         for argument, default in zip(first.args.kwonlyargs, first.args.kw_defaults, strict=True):

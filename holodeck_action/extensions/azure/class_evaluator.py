@@ -1,4 +1,4 @@
-"""The evaluator of `type: azure`: any judged evaluator of Azure AI Evaluation."""
+"""The evaluator of `type: azure`, which runs any evaluator class of Azure AI Evaluation that uses a judge."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _PARAMS = {name: EvalParam(name) for name in ("query", "response", "ground_truth
 
 
 class AzureClassEvaluator(ModelJudgedEvaluator):
-    """Grades an answer by an evaluator class of Azure AI Evaluation; an empty answer scores 0 without a call.
+    """Grades an answer with an evaluator class of Azure AI Evaluation; an empty answer scores 0 without a judge call.
 
-    Score = (raw - lowest) / (highest - lowest), with the raw score on the scale of the class: 1 to 5, or 0 or 1.
+    Score = (raw - lowest) / (highest - lowest), with the raw score on the scale of the class: 1 to 5, or only 0 and 1.
     """
 
     def __init__(
@@ -41,15 +41,16 @@ class AzureClassEvaluator(ModelJudgedEvaluator):
 
         Args:
             metric: name of the class in `azure.ai.evaluation`.
-            options: `tool_definitions`, if the class takes them.
+            options: the mapping `{tool_definitions: …}` if the class accepts tool definitions, else empty or None.
             model_config: the model that grades.
             threshold: lowest passing score, 0..1; None to give no verdict.
             timeout: time limit of one evaluation, in seconds.
             retry_config: retries of transient failures.
-            judge: a judge with the caller's connection, instead of `model_config`.
+            judge: a judge that uses the caller's connection; replaces `model_config`.
 
         Raises:
-            EvaluationError: the library has no such evaluator that a judge can serve (code `unsupported_metric`).
+            EvaluationError: Azure AI Evaluation has no such evaluator, or it cannot use a judge (code
+                `unsupported_metric`).
             ValueError: the threshold is outside 0..1.
         """
         super().__init__(model_config, timeout, retry_config, judge)
@@ -76,7 +77,7 @@ class AzureClassEvaluator(ModelJudgedEvaluator):
         return self._entry.name
 
     def resolve(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the inputs under the library's names; the retrieved texts are the context if no other is given."""
+        """Rename the inputs for Azure AI Evaluation; without another context, the retrieved texts are the context."""
         texts = inputs.get(EvalParam.RETRIEVAL_CONTEXT.value)
         if EvalParam.CONTEXT in self.PARAM_SPEC.required and not inputs.get(EvalParam.CONTEXT.value) and texts:
             inputs = {**inputs, EvalParam.CONTEXT.value: join_texts(texts)}
@@ -124,7 +125,7 @@ class AzureClassEvaluator(ModelJudgedEvaluator):
 
 
 def agent_messages(calls: Sequence[ToolInvocation], answer: str) -> list[dict[str, Any]]:
-    """Return a turn as messages in the form of the library: each tool call with its result, and the answer."""
+    """Return a turn as messages for Azure AI Evaluation: each tool call with its result, then the answer."""
     messages: list[dict[str, Any]] = []
     for number, call in enumerate(calls, 1):
         key = f"call_{number}"

@@ -1,4 +1,4 @@
-"""`type: azure`: any evaluator of Azure AI Evaluation by the name of its class."""
+"""`type: azure`, which selects an evaluator of Azure AI Evaluation by the name of its class."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from holodeck_action.suite.model.metric_base import Role
 class AzureClassMetric(ClassMetric):
     """`type: azure`: an evaluator of Azure AI Evaluation, by the name of its class.
 
-    The option `tool_definitions` has the tools that the agent could have called, as `{name, description, parameters}`.
+    The option `tool_definitions` lists the tools available to the agent, each as `{name, description, parameters}`.
     """
 
     PLACE = 31
@@ -23,12 +23,12 @@ class AzureClassMetric(ClassMetric):
 
     @classmethod
     def class_names(cls) -> tuple[str, ...]:
-        """Return the names of the evaluators."""
+        """Return the class names of all evaluators in Azure AI Evaluation."""
         return evaluator_names()
 
     @classmethod
     def find_class(cls, name: str) -> AzureEntry | str | None:
-        """Return the entry of an evaluator, or why a suite cannot use it."""
+        """Return the named evaluator, or the reason why a suite cannot use it; None if there is no such evaluator."""
         return find_evaluator(name)
 
     @property

@@ -1,4 +1,4 @@
-"""Calls of Azure AI Evaluation; imported only in the libraries' process (see `metrics.judging.libraries`)."""
+"""Calls Azure AI Evaluation; imported only in the process for grading libraries (see `metrics.judging.libraries`)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from holodeck_action.metrics.judging.verdicts import VerdictError, request_verdi
 from holodeck_action.seam.extras import way_to_get
 
 _UNUSED_CONFIG = {"azure_endpoint": "https://judge.invalid", "api_key": "not-used", "azure_deployment": "not-used"}
-"""Settings that the library's evaluators require; they are never used, because the flow is replaced."""
+"""Placeholder settings that constructors of Azure AI Evaluation require; unused, because `_Flow` calls the judge."""
 
 _JUDGE: ContextVar[LibraryJudge] = ContextVar("_JUDGE")
 """The judge of the current evaluation."""
@@ -44,12 +44,13 @@ _PACKAGE = _import_package()
 
 
 async def evaluate(request: Mapping[str, Any], judge: LibraryJudge) -> dict[str, Any]:
-    """Run an evaluator of the library.
+    """Run an evaluator of Azure AI Evaluation.
 
     Args:
-        request: `{evaluator, inputs}`: name of the library's class, and its inputs by name. For metrics of
-            `type: standard` also `{custom_prompt, seen}`: a prompt that replaces the library's (or null), and the
-            names of all texts that the metric can use; for others `scale`, the lowest and highest score of the judge.
+        request: `{evaluator, inputs}`: name of the evaluator class, and its inputs by name. For metrics of
+            `type: standard` also `{custom_prompt, seen}`: a prompt that replaces the default one (or null), and the
+                names of all texts that the metric can use. For other metrics also `scale`: the lowest and the highest
+                    score that the judge can give.
         judge: the judge to call.
 
     Returns:
@@ -76,7 +77,7 @@ async def evaluate(request: Mapping[str, Any], judge: LibraryJudge) -> dict[str,
 def _build_evaluator(
     name: str, custom_prompt: str | None, inputs: tuple[str, ...], with_query: bool, scale: tuple[int, int]
 ) -> Any:
-    """Return an evaluator of the library that calls our judge; for groundedness the prompt depends on `with_query`."""
+    """Return an evaluator whose calls go to our judge; groundedness has a different prompt if `with_query`."""
     evaluator = getattr(_PACKAGE, name)(dict(_UNUSED_CONFIG))
     if with_query and name == "GroundednessEvaluator":
         evaluator._ensure_query_prompty_loaded()
@@ -91,13 +92,13 @@ def _build_evaluator(
 
 
 class _Flow:
-    """Calls our judge, in place of an `AsyncPrompty` of the library, which sends the prompt itself.
+    """Replaces an `AsyncPrompty` of Azure AI Evaluation, which would call a model directly, and calls our judge.
 
     Args:
         prompt: the judge's prompt.
         settings: request settings that apply if the judge's model reference omits them; see `JudgeModel.ask`.
         scale: the lowest and the highest score of a verdict.
-        defaults: texts of inputs that are not given, by name.
+        defaults: default texts by input name, used for missing inputs.
     """
 
     def __init__(
@@ -112,10 +113,10 @@ class _Flow:
         """Call the judge of the current evaluation; call it once more if its answer is not a valid verdict.
 
         Args:
-            **given: the texts by name; a time limit of the library is ignored, since the evaluator has its own.
+            **given: the texts by input name; a `timeout` is ignored, since our evaluator limits the time itself.
 
         Returns:
-            The verdict under `llm_output`, where the library reads it.
+            A dict with the verdict under the key `llm_output`, which Azure AI Evaluation reads.
 
         Raises:
             EvaluationError: both answers of the judge were invalid (code `bad_verdict`).
@@ -132,12 +133,12 @@ class _Flow:
 
 
 def _defaults(flow: Any) -> dict[str, str]:
-    """Return the defaults of a flow's inputs; a missing one is the text None, as in the library's templates."""
+    """Return the default text of each input of a flow; an input without a default gets the text "None"."""
     return {name: str(described.get("default")) for name, described in flow._inputs.items()}
 
 
 def _request_settings(flow: Any) -> dict[str, Any]:
-    """Return the request settings of a flow of the library, under the names of `JudgeModel.ask`'s arguments.
+    """Return the request settings of a flow as keyword arguments of `JudgeModel.ask`.
 
     Args:
         flow: an `AsyncPrompty`.
@@ -152,7 +153,7 @@ def _request_settings(flow: Any) -> dict[str, Any]:
 
 
 def _read_verdict(text: str, scale: tuple[int, int]) -> dict[str, Any]:
-    """Parse a judge's answer and return score and reason as the library expects them.
+    """Parse a judge's answer; return score and reason in the form that Azure AI Evaluation expects.
 
     Raises:
         VerdictError: the answer is not a JSON object, its status is `skipped`, or its score is not on the scale.

@@ -16,8 +16,8 @@ _NO_CONTEXT = "context or retrieval_context"
 class GroundednessEvaluator(AzureAIEvaluator):
     """Whether the context supports the answer: 1 to 5, scaled to 0..1.
 
-    The context is the text of the case's files, or else the retrieved texts. If there is a query, the library uses
-    another prompt, which usually grades better.
+    The context is the text of the case's files, or else the retrieved texts. If there is a query, Azure AI Evaluation
+    uses another prompt, which usually grades better.
     """
 
     METRIC = "groundedness"
@@ -31,10 +31,10 @@ class GroundednessEvaluator(AzureAIEvaluator):
     JUDGE_INPUTS = ("query", "context", "response")
 
     def resolve(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the inputs under the library's names; the retrieved texts are the context if no other is given.
+        """Rename the inputs for Azure AI Evaluation; without another context, the retrieved texts are the context.
 
         Raises:
-            EvaluationError: see the base class; a blank context counts as missing.
+            EvaluationError: a required input is missing; a blank context counts as missing.
         """
         for name in (EvalParam.CONTEXT, EvalParam.RETRIEVAL_CONTEXT):
             value = inputs.get(name.value)
@@ -52,7 +52,7 @@ class GroundednessEvaluator(AzureAIEvaluator):
 class RelevanceEvaluator(AzureAIEvaluator):
     """How well the answer addresses the query: 1 to 5, scaled to 0..1.
 
-    A context is accepted, as documented, but the library's prompt does not use it.
+    A context is accepted, as HoloDeck documents, but the prompt of Azure AI Evaluation does not use it.
     """
 
     METRIC = "relevance"

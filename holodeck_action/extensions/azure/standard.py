@@ -1,4 +1,4 @@
-"""The five names of `type: standard` that Azure AI Evaluation computes."""
+"""The five metrics of `type: standard` that Azure AI Evaluation computes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class AzureMetric(StandardMetric):
         return max(0.0, (self.threshold - LOWEST) / (HIGHEST - LOWEST))
 
     def judged_parts(self) -> Iterator[tuple[str, Metric]]:
-        """Yield the metric itself."""
+        """Yield this metric, with an empty name: it consists of no other metrics."""
         yield "", self
 
     @property
@@ -62,7 +62,7 @@ class AzureMetric(StandardMetric):
         return SUPPORTED_PROVIDERS
 
     def unsupported_judge(self, model_name: str) -> str:
-        """Return an error message: the judge's provider is not supported, with a remedy."""
+        """Return an error message that the judge's provider is not supported, with a remedy."""
         return (
             f"is graded only by models of the provider azure_openai, and {model_name} is not one of them: give it "
             f"a `model` of that provider, or migrate to {MIGRATION[self.metric]}"

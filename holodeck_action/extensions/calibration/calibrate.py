@@ -30,7 +30,7 @@ from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
 
 LIVE_SOURCE = "live"
-"""Source of a card whose verdicts come from a live judge."""
+"""Value of a card's `source` if its verdicts come from judge calls made for the card, not from a record."""
 
 
 _CALL_OPTIONS = ("suite", "concurrency", "max_cost_usd", "max_tokens", "record", "replay", "cache", "dry_run")
@@ -43,7 +43,7 @@ class Calibration(Struct, frozen=True):
 
     Attributes:
         labels: path of the CSV file with the labels.
-        metric: name of the metric; None to take the only metric with a judge.
+        metric: name of the metric; None if the suite has only one metric with a judge, which is used.
         threshold: lowest passing score that replaces the metric's threshold; None to keep it.
         form: output format of the card.
         output_dir: folder for judge-card.json; None to write no file.
@@ -63,14 +63,14 @@ class Calibration(Struct, frozen=True):
 
 
 def calibrate_judge(values: Mapping[str, Any], caller: Caller) -> int:
-    """Compare labels with the verdicts of a record, or of a judge that is called now.
+    """Compare labels with verdicts from a record, or with verdicts from new judge calls.
 
     Args:
         values: the command line's values by option.
-        caller: receives the card on standard output, and plan, notes and violated gates on standard error.
+        caller: receives the card on standard output, and the plan, notes and failed gates on standard error.
 
     Returns:
-        The exit code: 0; 1 if a gate is violated; 3 if the judge gave no verdict on a labelled answer; 4 if the budget
+        The exit code: 0; 1 if a gate failed; 3 if the judge gave no verdict on a labelled answer; 4 if the budget
         was used up.
 
     Raises:

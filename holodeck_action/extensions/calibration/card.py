@@ -77,8 +77,8 @@ def make_card(
         created_at: see `JudgeCard`.
 
     Raises:
-        LabelError: the labels are scores, and no threshold turns them into verdicts; or a threshold is given for labels
-            of two answers.
+        LabelError: the labels are scores, and there is no threshold to turn them into verdicts; or a threshold is
+            given, but the labels compare pairs of answers.
     """
     if matched.of_pairs:
         if threshold is not None:
@@ -159,7 +159,7 @@ def _threshold_problem(labels: Labels, line: int, subject: str) -> str:
 
 
 def _human_verdict(label: float | None, scores: bool, criteria: Criteria) -> bool | None:
-    """Return whether a human's label means pass; None if there is no label, or no threshold for a score."""
+    """Return whether a human's label means pass; None if there is no label, or if it is a score without a threshold."""
     if label is None or not scores:
         return None if label is None else label == 1.0
     if criteria.threshold is None:

@@ -44,11 +44,11 @@ _DIGESTS = {
 
 
 def suite_cards(suite: Suite) -> Mapping[str, JudgeCard]:
-    """Return the judge cards that the policy file of a suite names, by name of the metric.
+    """Return the judge cards that the policy file of a suite lists, by metric name.
 
     Raises:
         SuiteError: a file is outside the suite's folder, cannot be read or is not a judge card; or the metric of a card
-            is not in the suite, is not graded by a model, or has another card.
+            is not in the suite, is not graded by a model, or already has a card.
     """
     labels: dict[str, bool] = {}
     for case in suite.cases:
@@ -106,7 +106,7 @@ def read_card(path: GivenPath) -> JudgeCard:
 
 
 class _CardError(Exception):
-    """A card cannot be used; the message continues a sentence that begins with the file name."""
+    """A card cannot be used; the message is a predicate to which the caller adds the file name as subject."""
 
 
 def _read_suite_card(checkout: Checkout, name: str) -> JudgeCard:
@@ -151,7 +151,7 @@ def _parse_card(content: bytes) -> JudgeCard:
 
 
 def _contradictions(card: JudgeCard) -> Iterator[str]:
-    """Yield the names of the fields that contradict the counts of the card, which was then edited by hand."""
+    """Yield the names of the fields that contradict the card's counts, which shows that the card was edited by hand."""
     table = card.verdicts
     if card.pairs is not None:
         yield from _pair_contradictions(card, card.pairs)
@@ -200,7 +200,7 @@ def _is_close(one: Estimate, other: Estimate) -> bool:
 def summarise_card(
     card: JudgeCard, metric: str, configuration: Configuration, applied: AppliedEvaluations
 ) -> CardSummary:
-    """Return the summary of a card for the record of a run; `applied` must summarize all evaluations of the run."""
+    """Return the summary of a card for a run's record; `applied` must cover all of the run's evaluations."""
     stale = tuple(_differences(card, configuration, applied.thresholds))
     passes, judged = applied.outcomes["passed"], applied.outcomes["passed"] + applied.outcomes["failed"]
     return CardSummary(
@@ -222,7 +222,7 @@ def summarise_card(
 
 
 def _differences(card: JudgeCard, now: Configuration, thresholds: set[float | None]) -> Iterator[str]:
-    """Yield the differences between the configuration and threshold of a card and the current ones, as phrases."""
+    """Yield a phrase for each difference between a card's configuration or thresholds and the current ones."""
     then = card.configuration
     if then is None:
         yield _NO_CONFIGURATION

@@ -59,7 +59,7 @@ def _title(card: JudgeCard) -> str:
 
 
 def _judges_text(card: JudgeCard) -> str:
-    """Return the names of the judges in Markdown."""
+    """Return the names of the judge models as Markdown."""
     return f", judged by {', '.join(inline_code(judge, 120) for judge in card.judges)}" if card.judges else ""
 
 
@@ -72,7 +72,7 @@ def _count_text(card: JudgeCard) -> str:
 
 
 def _confusion_table(card: JudgeCard) -> tuple[Sequence[str], Sequence[tuple[str, Sequence[int]]]]:
-    """Return the heads of the columns, and the rows with their names."""
+    """Return the column headings of the confusion table, and its rows as (name, counts)."""
     if card.pairs is not None:
         heads = [f"judge: {verdict}" for verdict in PAIR_VERDICTS]
         return heads, [
@@ -143,7 +143,7 @@ def _remarks(card: JudgeCard) -> Iterator[tuple[str, str]]:
 
 
 def _disagreements(card: JudgeCard) -> Iterator[tuple[str, list[int]]]:
-    """Yield each kind of disagreement with the lines of the labels."""
+    """Yield each kind of disagreement with the line numbers of its labels."""
     if card.pairs is None:
         yield "judge passes what the human fails", [found.line for found in card.disagreements if found.judge]
         yield "judge fails what the human passes", [found.line for found in card.disagreements if found.human]

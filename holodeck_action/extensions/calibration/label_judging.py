@@ -1,4 +1,4 @@
-"""Grades labelled answers with a metric of a suite; the answers come from the labels, and only judges are called."""
+"""Grades labelled answers with a metric of a suite. The answers come from the label file: the agent is not called."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from holodeck_action.llm.limits.budget import Budget
 
 _LABEL_FILE = FileInput(path="labels", type="text")
-"""Placeholder for the files whose texts the labels contain."""
+"""Placeholder file of a case: its text comes from the `context` column of the labels."""
 
 
 class JudgedLabels(Struct, frozen=True):
@@ -89,17 +89,19 @@ def prepare_labels(
 
     Args:
         labels: the human labels, with the answers.
-        metric: name of the metric; None to take the suite's only metric with a judge.
+        metric: name of the metric; None if the suite has only one metric with a judge, which is used.
         threshold: lowest passing score that replaces the metric's threshold; None to keep it.
         loaded: the suite.
         flags: options of the command line.
         context: environment, folders and permissions of the process.
 
     Returns:
-        The prepared suite, with one case for each label of the metric, in file order; these labels; the metric's name.
+        The prepared suite, with one case for each label of the metric, in file order; the labels of the metric; the
+        metric's name.
 
     Raises:
-        ConfigurationError: the metric does not exist, no model can grade it, or a label lacks an input that it needs.
+        ConfigurationError: the metric does not exist, no model can grade it, or a label lacks an input that the metric
+            needs.
     """
     suite = loaded.suite
     place = display_path(suite, context.cwd)
@@ -233,7 +235,7 @@ async def _grade_answers(opened: OpenSuite, labels: Labels, clock: Clock) -> lis
 
 
 async def _judge_pairs(opened: OpenSuite, trials: Sequence[TrialRecord], others: Sequence[str]) -> list[TrialRecord]:
-    """Return the trials with the verdicts on their answers and the other ones."""
+    """Return the trials with the judge's verdicts, each comparing a trial's answer with one of `others`."""
     pairs = registry.pairs()
     item = opened.item
     assert pairs is not None
@@ -354,7 +356,7 @@ def _build_case(row: LabelledAnswer, turn: Turn, mark: SourceMark) -> tuple[Case
 
 
 def _text_turn(row: LabelledAnswer, mark: SourceMark, specs: Sequence[MetricSpec]) -> Turn:
-    """Return the turn for a row that contains input, answer and other texts itself."""
+    """Return the turn for a row that contains input and answer instead of naming a case."""
     if any(spec.config != specs[0].config for spec in specs):
         raise LabelError(
             [

@@ -26,7 +26,7 @@ _TEXT_COLUMNS = ("input", "response", "other_response", "ground_truth")
 _LIST_COLUMNS = ("context", "retrieval_context")
 _PAIR_LABELS = {"win": 1.0, "tie": 0.5, "loss": 0.0}
 _NOT_OF_PAIRS = ("case", "turn", "trial", "context", "retrieval_context")
-"""Columns that labels of two answers leave empty."""
+"""Columns that must be empty in a label that compares two answers."""
 _LABEL_COLUMN = re.compile(r"label(_[2-9])?")
 _REMARK_COLUMN = re.compile(r"(?:annotator|comment)((?:_[2-9])?)")
 _NO_LABEL = "no row with a label; write a line of column names and one line for each answer"
@@ -36,7 +36,7 @@ _MOST_BYTES = 256_000_000
 
 
 class LabelError(ConfigurationError):
-    """Labels cannot be used; `lines` has the reasons, each a sentence with line and column."""
+    """Labels cannot be used; `lines` lists the reasons, each a sentence with line and column in the label file."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         lines = list(problems[:_MOST_PROBLEMS])
@@ -51,8 +51,8 @@ class LabelledAnswer(Struct, frozen=True):
     Attributes:
         line: first line of the row in the file, 1-based.
         labels: one label per person: 1.0 for pass and 0.0 for fail, or a score 0..1; None if this person gave no label.
-            The first label is never None. Of two answers: 1.0 if `response` is the better one, 0.0 if
-            `other_response` is, 0.5 if neither is.
+            The first label is never None. If the row compares two answers: 1.0 if `response` is better, 0.0 if
+                `other_response` is better, 0.5 for a tie.
         annotators: the name of each of these persons; None if the row does not name the person.
         comments: the comment of each of these persons; None if there is no comment.
         case: id or name of the answer's case; None if the row contains input and answer.
@@ -63,7 +63,7 @@ class LabelledAnswer(Struct, frozen=True):
             names; None if the file has no such column.
         input: the input of the turn; None to use the input of the case.
         response: the answer; None to use the answer in the record.
-        other_response: the answer that `response` is compared with; None if the label is about one answer.
+        other_response: the answer that `response` is compared with; None if the label is about a single answer.
         ground_truth: the expected answer; None if not given.
         context: texts of the turn's files; None if not given.
         retrieval_context: retrieved texts; None if not given.
@@ -92,7 +92,7 @@ class LabelledAnswer(Struct, frozen=True):
 
     @property
     def place(self) -> tuple[object, ...]:
-        """The answer that the label is about, or both answers in any order."""
+        """A key that is equal for labels of the same answer, or of the same two answers in any order."""
         if self.other_response is None:
             return self.case, self.turn, self.trial
         return self.input, frozenset((self.response, self.other_response))
@@ -102,8 +102,8 @@ class Labels(Struct, frozen=True):
     """A file of labels.
 
     `file` is the file's name as given, `digest` the SHA-256 of its bytes; `scores` is true if the labels of single
-    answers are scores, not verdicts; `unlabelled` is the number of rows with a comment and no label, which `rows` does
-    not contain.
+    answers are scores, not verdicts; `unlabelled` is the number of rows with a comment and no label; `rows` does not
+    contain these rows.
     """
 
     file: str
@@ -121,7 +121,7 @@ def read_labels(path: Path, file: str) -> Labels:
     `ground_truth` (or `expected_output`), and `context` and `retrieval_context` as JSON lists of texts. Labels are
     pass/fail, yes/no, true/false or 1/0; if any label is another number, all labels are scores from 0 to 1. With
     `other_response`, a label compares two answers and is win, tie or loss. A leading apostrophe, which keeps
-    spreadsheets from changing a text, is removed from names, comments, and the texts of such a label.
+    spreadsheets from changing a text, is removed from names, comments, and the texts of two compared answers.
 
     Args:
         path: path of the file: UTF-8, comma-separated, with a header line.
@@ -161,7 +161,7 @@ def labels_of_metric(labels: Labels, metric: str, suite: str, *, of_pairs: bool)
         labels: all labels.
         metric: name of the metric.
         suite: name of the suite.
-        of_pairs: whether the metric compares two answers; only labels that do so apply to it.
+        of_pairs: whether the metric compares two answers; if so, only labels that compare two answers apply.
 
     Raises:
         LabelError: the metric has no labels.
@@ -178,7 +178,7 @@ def labels_of_metric(labels: Labels, metric: str, suite: str, *, of_pairs: bool)
 
 
 def sole_metric(labels: Labels) -> str | None:
-    """Return the name of the one metric that labels name; None if they name no metric or several."""
+    """Return the name of the metric if all labels name the same one; None if they name no metric or several."""
     named = {row.metric for row in labels.rows if row.metric}
     return named.pop() if len(named) == 1 else None
 
@@ -258,13 +258,13 @@ def _label_columns(columns: Sequence[str]) -> list[str]:
 
 
 def _compares(row: Mapping[str, str]) -> bool:
-    """Return whether a row is a label of two answers; one of them may be empty."""
+    """Return whether a row compares two answers; either answer may be empty."""
     labels = {text.strip().lower() for name, text in row.items() if _LABEL_COLUMN.fullmatch(name)}
     return "other_response" in row and (bool(row["other_response"]) or not labels.isdisjoint(_PAIR_LABELS))
 
 
 def _is_note(row: Mapping[str, str]) -> bool:
-    """Return whether a row has a comment and no label; such a row is a note about an answer without a label."""
+    """Return whether a row has a comment but no label."""
     labelled = any(text.strip() for name, text in row.items() if _LABEL_COLUMN.fullmatch(name))
     return not labelled and any(row[name].strip() for name in row if name.startswith("comment"))
 
@@ -310,7 +310,7 @@ class _Row(Struct, frozen=True):
         return found
 
     def _check_pair(self, row: LabelledAnswer) -> LabelledAnswer:
-        """Return a row that compares two answers, with its texts as they were written by the viewer."""
+        """Check a row that compares two answers; return it without the apostrophes that the viewer put before texts."""
         for column in _NOT_OF_PAIRS:
             if self._text(column) is not None:
                 self._add_problem(column, "must be empty: a label of two answers is found by their texts")
@@ -402,7 +402,7 @@ def _is_number(text: str) -> bool:
 
 
 def _find_duplicates(answers: Sequence[LabelledAnswer], file: str) -> list[str]:
-    """Return a problem for each row that labels the same answer as an earlier row and would count twice."""
+    """Return an error message for each row that labels the same answer as an earlier row."""
     first: dict[object, int] = {}
     problems = []
     for row in answers:

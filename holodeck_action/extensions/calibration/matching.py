@@ -19,7 +19,7 @@ from holodeck_action.text.plain import cut
 
 
 class LabelledEvaluation(Struct, frozen=True):
-    """A label and the judge's evaluation of the same answer; `group` identifies the answer's case."""
+    """A label and the judge's evaluation of the same answer; `group` identifies the answer's test case."""
 
     row: LabelledAnswer
     group: str
@@ -33,7 +33,7 @@ class MatchedLabels(Struct, frozen=True):
         metric: name of the metric.
         pairs: the labelled answers with their evaluations, in the order of the file.
         evaluations: the metric's evaluations of all answers, labelled or not.
-        absent: lines of labels of two answers that the record does not have.
+        absent: line numbers of labels that compare two answers which the record does not contain.
     """
 
     metric: str
@@ -62,7 +62,7 @@ def match_record(labels: Labels, record: Record, metric: str | None, record_name
     Args:
         labels: the labels.
         record: the record.
-        metric: name of the metric; None to take the only metric with a judge.
+        metric: name of the metric; None if the record has only one metric with a judge, which is used.
         record_name: name of the record in messages.
 
     Raises:
@@ -117,7 +117,7 @@ def match_record(labels: Labels, record: Record, metric: str | None, record_name
 
 
 class _NotFoundError(Exception):
-    """No evaluation matches a row; `column` is the column that does not match.
+    """No evaluation matches a row of labels; `column` is the column whose value was not found.
 
     `not_judged` is true if the case exists, but the metric did not evaluate its answer.
     """
@@ -215,7 +215,7 @@ def _filter_by_index(
     case: str,
     metric: str,
 ) -> Sequence[_RecordedEvaluation]:
-    """Return the evaluations whose turn or trial index is `position`; `there` has this index for each evaluation."""
+    """Return the evaluations whose turn or trial index, given in `there`, is `position`."""
     if position is None and len(set(there)) > 1:
         which = ", ".join(map(str, sorted(set(there))))
         raise _NotFoundError(column, f"name the {column} of {cut(case, 80)!r} ({which}) that the label is about")
@@ -254,5 +254,5 @@ def _duplicate_problems(labels: Labels, matches: Sequence[tuple[LabelledAnswer, 
 
 
 def normalize(text: str) -> str:
-    """Return a string with line ends and surrounding white space normalized, which spreadsheets change."""
+    """Return a string with uniform line ends and no surrounding white space, both of which spreadsheets change."""
     return text.replace("\r\n", "\n").replace("\r", "\n").strip()

@@ -88,7 +88,7 @@ def make_pair_card(
 
 
 def _judge_value(item: LabelledEvaluation) -> float:
-    """Return the judge's verdict as a label: 1, ½ or 0."""
+    """Return the judge's verdict on a scale from 0 to 1: 1 for a win, ½ for a tie, 0 for a loss."""
     return (1 + float(item.evaluation.metadata[PREFERENCE]["value"])) / 2
 
 

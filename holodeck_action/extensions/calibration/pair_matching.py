@@ -1,4 +1,4 @@
-"""Matches labels of two answers with the judge's verdicts on the same answers, by their texts."""
+"""Matches labels that compare two answers with the judge's verdicts, by the texts of the answers."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from holodeck_action.record.pair_texts import (
 from holodeck_action.record.record import CaseRecord, Record, TrialRecord
 
 _Key = tuple[str, str, str]
-"""The question, and the digests of this run's answer and of the base's."""
+"""The question, the digest of this run's answer, and the digest of the base run's answer."""
 
 
 class _JudgedPair(Struct, frozen=True):
-    """A verdict on two answers, with the expected answer and the id of the case."""
+    """A judge's verdict on two answers, with the expected answer and the id of the case."""
 
     case: str
     ground_truth: str | None
@@ -37,9 +37,9 @@ class _JudgedPair(Struct, frozen=True):
 
 
 def match_pairs(labels: Labels, record: Record, metric: str, record_name: str) -> MatchedLabels:
-    """Find the labelled pairs of answers in a record, whichever of the two is this run's.
+    """Find the labelled pairs of answers in a record; either answer may be from this run.
 
-    Labels of pairs that the record does not have are left out, since new runs have other answers.
+    Labels of pairs that the record does not contain are not matched, since new runs have other answers.
 
     Args:
         labels: the labels of the metric.
@@ -48,7 +48,7 @@ def match_pairs(labels: Labels, record: Record, metric: str, record_name: str) -
         record_name: name of the record in messages.
 
     Raises:
-        LabelError: the record has none of the pairs.
+        LabelError: the record contains none of the pairs.
     """
     judged: dict[_Key, list[_JudgedPair]] = {}
     for case in record.cases:
@@ -85,7 +85,7 @@ def _judged_pairs(case: CaseRecord, trial: TrialRecord, metric: str) -> Iterator
 
 
 def _find(row: LabelledAnswer, judged: dict[_Key, list[_JudgedPair]]) -> LabelledEvaluation | None:
-    """Return the first verdict on the pair of a row; if the base gave `response`, with the labels from its side."""
+    """Return the first verdict on a row's pair; if `response` is the base run's answer, with the row swapped."""
     question = normalize(row.input or "")
     ours, theirs = _digests(row.response or ""), _digests(row.other_response or "")
     for swapped, (one, other) in enumerate(((ours, theirs), (theirs, ours))):
@@ -97,11 +97,11 @@ def _find(row: LabelledAnswer, judged: dict[_Key, list[_JudgedPair]]) -> Labelle
 
 
 def _digests(text: str) -> Sequence[str]:
-    """Return the digests of a text, also with the line ends that spreadsheets change."""
+    """Return the digests of a text as given and with other line ends, since spreadsheets change line ends."""
     return [digest_of_text(text), digest_of_text(text.replace("\r\n", "\n"))]
 
 
 def _turned(row: LabelledAnswer) -> LabelledAnswer:
-    """Return a row with both answers exchanged."""
+    """Return a row with its two answers swapped and its labels inverted."""
     labels = tuple(None if label is None else 1 - label for label in row.labels)
     return replace(row, labels=labels, response=row.other_response, other_response=row.response)

@@ -1,4 +1,4 @@
-"""The coordinator of a run on a Dask cluster: it manages workers, their trials, request slots and spending.
+"""The coordinator of a run on a Dask cluster: manages the workers, their trials, their request slots and the spending.
 
 Dask sends trials to workers, and runs them again if a worker is lost. The coordinator keeps the run's journal, budget,
 account limits and record. Only workers that have opened the suite get trials.
@@ -56,24 +56,24 @@ class Cluster:
         on_lost: Callable[[str], None],
         note: Callable[[str], None],
     ) -> None:
-        """Store the settings; `__aenter__` connects.
+        """Store the settings; the connection is opened in `__aenter__`.
 
         Args:
             address: URL of Dask's scheduler.
             run: the run to send to workers.
-            packed: the checkout's files, packed (see `packing.pack`).
+            packed: archive of the checkout's files (see `packing.pack`).
             on_lost: called with the reason when the connection to the cluster is lost.
             note: called with a sentence about each worker that joins later and cannot run the suite.
         """
         self._address, self._run, self._packed = address, run, packed
         self._files: Future | None = None
-        """The files of the checkout, sent to one worker; the others get them from workers that have them."""
+        """Dask's future of the checkout's files, which are sent to one worker; other workers copy them from workers."""
         self._sending = asyncio.Lock()
         self._on_lost, self._note = on_lost, note
         self._client: Client | None = None
         self._limits = SharedLimits(run.settings.concurrency, run.settings.rate_limit_wait_s)
         self._addresses: dict[str, str] = {}
-        """Worker addresses of the sessions that have reported."""
+        """Address of the worker of each session that has sent a report."""
         self._opening: dict[str, asyncio.Task[None]] = {}
         self._ready: dict[str, None] = {}
         self._refused: set[str] = set()
@@ -173,8 +173,7 @@ class Cluster:
             self._answer_callbacks.pop(token, None)
 
     async def _submit_trial(self, case_id: str, index: int, token: str, attempt: int) -> bytes | str:
-        """Run a trial on a worker and return it as JSON; if the worker has no session, return its URL (empty if
-        unknown)."""
+        """Run a trial on a worker; return it as JSON, or the worker's URL (may be empty) if it has no session."""
         assert self._client is not None
         key, workers = f"holodeck_trial-{token}-{attempt}", list(self._ready)
         future = self._client.submit(
@@ -220,9 +219,9 @@ class Cluster:
         return True
 
     async def _cancel_unrunnable(self) -> None:
-        """Cancel the trials that Dask holds for lost workers; `run_trial` submits them again.
+        """Cancel the trials that Dask keeps waiting for lost workers; `run_trial` submits them again.
 
-        When no worker is left, Dask forgets that other workers may also run these trials.
+        If all workers allowed for a trial are lost, Dask would not give the trial to a new worker.
         """
         assert self._client is not None
         under_way = {key for keys in (await self._client.processing()).values() for key in keys}
@@ -255,7 +254,7 @@ class Cluster:
             raise ConfigurationError(problems)
 
     async def _open(self, worker: str) -> str | None:
-        """Open the suite on a worker; return the reason why it cannot run the suite, None if it can or is lost."""
+        """Open the suite on a worker; return why the worker cannot run the suite, or None if it can or is lost."""
         version, gone = await self._call_worker(worker, tool_version)
         if gone:
             return None
@@ -357,7 +356,7 @@ class Cluster:
             self._note(f"worker {worker} is not used: {problem}")
 
     def _mark_not_ready(self, worker: str) -> None:
-        """Send the worker no more trials until it has opened the suite."""
+        """Send no more trials to the worker until the suite is open on it."""
         self._ready.pop(worker, None)
         if not self._ready:
             self._has_workers.clear()

@@ -1,6 +1,6 @@
 """Functions that a coordinator calls on workers; Dask finds them by name.
 
-The scheduler also resolves the names and imports this module, so it must import nothing heavy.
+The scheduler also resolves the names and so imports this module, which must therefore import quickly.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def tool_version() -> str:
 
 
 async def open_session(run: RemoteRun, packed: bytes) -> str | None:
-    """Open the suite of a run from its packed files; return the reason why it cannot run here, None if it can."""
+    """Open the suite of a run from its packed files; return why it cannot run on this worker, or None if it can."""
     from holodeck_action.extensions.cluster.session import Session
 
     worker = get_worker()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from holodeck_action.llm.limits.leases import Leases
 
 MACHINE_PARTS = ("commit", "environment")
-"""Parts of a run's identity that may differ between machines."""
+"""Keys of a run's identity whose values may differ between machines."""
 
 
 class RemoteSuite(Struct, frozen=True):
@@ -40,10 +40,10 @@ def open_remote_suite(run: RemoteRun, root: Path, environ: Mapping[str, str], le
         run: the run.
         root: folder of the checkout on this machine, with links resolved.
         environ: environment variables of the worker.
-        leases: leases of request slots, which account limits restrict.
+        leases: leases of the request slots that the coordinator distributes to respect account limits.
 
     Raises:
-        ConfigurationError: the suite cannot run here, or differs from the coordinator's.
+        ConfigurationError: the suite cannot run on this machine, or differs from the coordinator's suite.
     """
     home = environ.get("HOME")
     everything = {**environ, **run.environ}
@@ -70,7 +70,7 @@ def open_remote_suite(run: RemoteRun, root: Path, environ: Mapping[str, str], le
 
 
 def suite_identity(item: PreparedSuite) -> dict[str, Any]:
-    """Return the parts of a suite that must be equal on every machine.
+    """Return the keys and values of a suite's identity that must be equal on every machine.
 
     Raises:
         OSError: a file cannot be read.

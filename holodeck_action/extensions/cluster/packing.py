@@ -68,7 +68,7 @@ def unpack(packed: bytes, target: Path, digest: str) -> None:
         digest: SHA-256 in hex of the files as the coordinator packed them.
 
     Raises:
-        PackingError: the files are damaged, or differ from what the coordinator packed.
+        PackingError: the files are damaged, or differ from the coordinator's files.
         OSError: a file cannot be written.
     """
     if packed_digest(packed) != digest:

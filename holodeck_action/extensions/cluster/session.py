@@ -35,7 +35,7 @@ from holodeck_action.text.redaction import Redactor
 from holodeck_action.text.secrets import environment_secrets
 
 REPORT_DELAY_S = 0.01
-"""Seconds for which changes are collected before a report."""
+"""Seconds for which changes are collected before they are reported to the coordinator together."""
 HEARTBEAT_S = LEASE_S / 5
 ORPHANED_S = 60.0
 """Seconds without a message from the coordinator after which a session ends."""
@@ -73,7 +73,7 @@ class Session(WorkerPlugin):  # type: ignore[misc]
         self._leases = Leases(self._changed.set)
 
     async def setup(self, worker: Worker) -> None:
-        """Start to open the suite, in a thread."""
+        """Start opening the suite in a thread."""
         self._worker = worker
         self._folder = Path(worker.local_directory) / f"holodeck-{self.id}"
         self._thread = threading.Thread(target=self._run_thread, name="holodeck-session", daemon=True)
@@ -89,7 +89,7 @@ class Session(WorkerPlugin):  # type: ignore[misc]
     async def run_trial(self, case_id: str, index: int, token: str) -> bytes | None:
         """Run a trial and return it as JSON; None if the session has ended or the suite could not be opened.
 
-        Dask may send a trial of a lost worker to one that is still opening the suite.
+        Waits if the suite is still being opened: Dask may send trials of a lost worker at that time.
 
         Args:
             case_id: id of the case.
@@ -104,7 +104,7 @@ class Session(WorkerPlugin):  # type: ignore[misc]
         )
 
     async def opening_problem(self) -> str | None:
-        """Wait until the suite is open; return the reason why it cannot run here, None if it can."""
+        """Wait until the suite is open; return why it cannot run on this worker, or None if it can."""
         # Other callers still wait if one of them is cancelled.
         return await asyncio.shield(asyncio.wrap_future(self._opened))
 

@@ -47,11 +47,11 @@ class ClusterStages(Stages):
     GRADES_ELSEWHERE = True
 
     def extras(self, suite: Suite, flags: Flags, environ: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-        """Return the extra for the client of the cluster; see `Stages.extras`."""
+        """Return the package extra that installs the cluster's client; see `Stages.extras`."""
         return ((_EXTRA, "--cluster"),) if "cluster" in flags.extra else ()
 
     def check_request(self, request: Request) -> None:
-        """Refuse options that conflict with a cluster or are useless without it; see `Stages.check_request`."""
+        """Refuse options that conflict with a cluster or have no effect without one; see `Stages.check_request`."""
         flags, given = request.flags, request.flags.extra
         where = given.get("cluster")
         if where is None:
@@ -95,7 +95,7 @@ class ClusterStages(Stages):
     def executor(
         self, ready: OpenSuite, request: Request, leave_out: Sequence[Path], user_output: UserOutput
     ) -> Executor | None:
-        """Return the executor that uses the cluster's workers; None if this process runs the suite without them."""
+        """Return the executor that uses the cluster's workers; None if the suite runs in this process."""
         given = request.flags.extra
         if find_spec("distributed") is None:
             raise ConfigurationError(

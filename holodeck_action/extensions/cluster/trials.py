@@ -45,7 +45,7 @@ class ClusterTrials(Struct, frozen=True):
 
     @property
     def redactor(self) -> Redactor:
-        """Redactor that masks secrets; secrets in workers' trials are already masked."""
+        """Redactor that masks secrets. Trials from workers arrive with their secrets masked."""
         return self.ready.redactor
 
     async def run(self, case: Case, index: int, slot: AbstractAsyncContextManager[Any]) -> TrialRecord:
@@ -138,8 +138,8 @@ def build_worker_input(ready: OpenSuite, request: Request, leave_out: Sequence[P
 def _concurrent_trials(item: PreparedSuite) -> int:
     """Return the number of trials that are submitted to workers at the same time.
 
-    If trials do nothing but call models, this is 1.5 times the concurrency: the surplus waits on the workers, so that a
-    worker need not wait for the coordinator when a trial ends.
+    If trials only call models, this is 1.5 times the concurrency: the additional trials wait on the workers, so that a
+    worker starts its next trial without waiting for the coordinator.
     """
     at_once = item.settings.concurrency
     only_calls = isinstance(item.target, ModelTarget) and not item.suite.agent.tools

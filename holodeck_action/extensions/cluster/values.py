@@ -1,4 +1,4 @@
-"""Messages between coordinator and workers. Dask sends them, but this module does not import it."""
+"""Messages between coordinator and workers. Dask sends them, but this module does not import Dask."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class RemoteRun:
         plain_http: whether API keys may be sent unencrypted; see `Permissions`.
         environ: environment variables to set on workers.
         identity: parts of the suite's identity that must be equal on workers (`run.identity.run_identity`).
-        code: the coordinator's permission to start the suite's code.
-        budget_unit: unit of the budgets whose spending a worker counts; None if there are no budgets.
+        code: the permission to run the suite's code, as granted on the coordinator.
+        budget_unit: unit in which workers count their spending; None if there are no budgets.
         files_digest: SHA-256 in hex of the packed files of the checkout.
     """
 

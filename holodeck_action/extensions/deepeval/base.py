@@ -1,6 +1,6 @@
 """The base class of evaluators that run a metric of DeepEval (HoloDeck evaluation API, DeepEval metrics).
 
-Built-in evaluators are copied into the libraries' process and run there; user-defined ones run in the calling program.
+Built-in evaluators run in a separate process for grading libraries; user-defined ones run in the calling program.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ _EXPORT_SETTINGS = ("max_queue_size", "max_export_batch_size", "schedule_delay_m
 
 
 def check_observability(config: Traces) -> None:
-    """Refuse settings for exporting spans, which have no effect in a script: its own OpenTelemetry SDK exports them.
+    """Refuse settings for exporting spans: they have no effect in a script, whose own OpenTelemetry SDK exports spans.
 
     Raises:
         ValueError: one of these settings is set.
@@ -106,7 +106,7 @@ _JUDGE: ContextVar[LibraryJudge] = ContextVar("_JUDGE")
 
 _MARKER = "[DEEPEVAL:"
 _NEUTRALIZED = "[\u200bDEEPEVAL:"
-"""Replaces the start of a DeepEval marker: with the zero-width space, DeepEval does not load the file that it names."""
+"""Replaces the start of a DeepEval marker, so that DeepEval does not load the file that the marker names."""
 
 _SUMMARY_LENGTH = 200
 
@@ -114,7 +114,8 @@ _SUMMARY_LENGTH = 200
 class DeepEvalBaseEvaluator(ModelJudgedEvaluator):
     """An evaluator that calls a judge through a metric of DeepEval; subclasses implement `_create_metric`.
 
-    In this method, user-defined subclasses read `self._threshold` and `self._model`, as HoloDeck's documents show.
+    In `_create_metric`, user-defined subclasses read `self._threshold` and `self._model`, as in HoloDeck's
+    documentation.
 
     A subclass without a `PARAM_SPEC` accepts all inputs of DeepEval's test cases and requires the answer.
 
@@ -147,13 +148,13 @@ class DeepEvalBaseEvaluator(ModelJudgedEvaluator):
         """Configure the evaluator; this imports nothing and calls no model.
 
         Args:
-            model_config: the model that grades; evaluation fails if neither it nor `judge` is given.
+            model_config: the model that grades; evaluation fails if neither `model_config` nor `judge` is given.
             threshold: lowest passing score, 0..1; None to give no verdict.
             timeout: time limit of one evaluation, in seconds.
             retry_config: retries of transient failures.
             observability_config: settings of the span that each evaluation creates with the program's OpenTelemetry;
                 None to create no spans.
-            judge: a judge with the caller's connection, instead of `model_config`.
+            judge: a judge that uses the caller's connection; replaces `model_config`.
 
         Raises:
             ValueError: the threshold is outside 0..1, or a setting of `observability_config` has no effect here.
@@ -177,14 +178,14 @@ class DeepEvalBaseEvaluator(ModelJudgedEvaluator):
         return self.METRIC
 
     def with_model(self, model_config: JudgeModelConfig, timeout: float | None) -> Self:
-        """Return a copy of the evaluator that another model grades, within `timeout` seconds."""
+        """Return a copy of the evaluator that uses another model and the time limit `timeout` in seconds."""
         found = super().with_model(model_config, timeout)
         found._native_model = None
         return found
 
     @property
     def model(self) -> Any:
-        """The model for DeepEval's metrics: the judge during an evaluation, else an instance of DeepEval's own class.
+        """The model for DeepEval's metrics: the judge during an evaluation, else an instance of DeepEval's model class.
 
         Raises:
             EvaluationError: no model is configured, or DeepEval or the provider's package is not installed.
@@ -205,7 +206,7 @@ class DeepEvalBaseEvaluator(ModelJudgedEvaluator):
         raise TypeError("DeepEvalBaseEvaluator is a base class: implement _create_metric in a subclass")
 
     def _arguments(self) -> dict[str, Any]:
-        """Return the constructor arguments for a copy in another process, as JSON values, without the judge."""
+        """Return the constructor arguments except the judge as JSON values, to create a copy in another process."""
         return {"threshold": self._threshold}
 
     @property
@@ -218,15 +219,15 @@ class DeepEvalBaseEvaluator(ModelJudgedEvaluator):
         return _test_case_fields(inputs)
 
     def _verdict_problem(self, verdict: Any) -> str | None:
-        """Return a description of a defect in a verdict that fits its schema; None if it has no defect."""
+        """Return a description of a defect that the schema of a verdict cannot express; None if there is no defect."""
         return None
 
     def _metadata(self, metric: Any, test_case: Any) -> Mapping[str, Any]:
-        """Return further results of a metric besides its score."""
+        """Return the results of a metric other than score and reason."""
         return {}
 
     def _prepare(self, metric: Any, test_case: Any) -> None:
-        """Adapt a metric before it measures."""
+        """Adapt a DeepEval metric before it evaluates the test case."""
 
     def _result_without_judge(self, inputs: Mapping[str, Any]) -> EvaluationResult | None:
         """Return the result for inputs that need no judge, else None."""
@@ -294,10 +295,10 @@ class DeepEvalBaseEvaluator(ModelJudgedEvaluator):
         return type(self).__module__.startswith(f"{__package__}.")
 
     async def _prepare_steps(self, judge: JudgeModel) -> None:
-        """Let the judge prepare data that all evaluations share, such as steps."""
+        """Let the judge write data that all evaluations share, such as the steps of a G-Eval."""
 
     async def _evaluate_in_libraries(self, case: Mapping[str, Any], judge: JudgeModel | None) -> EvaluationResult:
-        """Evaluate a test case in the libraries' process."""
+        """Evaluate a test case in the separate process for grading libraries."""
         found = await evaluate_in_library("deepeval", {**self._worker_arguments(), "case": case}, judge)
         steps = found.pop("evaluation_steps")
         return EvaluationResult(
@@ -329,12 +330,12 @@ class DeepEvalBaseEvaluator(ModelJudgedEvaluator):
         return self._result(metric, test_case, judge.label)
 
     def _build_test_case(self, case: Mapping[str, Any]) -> Any:
-        """Return DeepEval's test case for its fields."""
+        """Return a test case of DeepEval with these fields."""
         return load_module("deepeval.test_case").LLMTestCase(**case)
 
     @contextmanager
     def use_judge(self, judge: LibraryJudge) -> Iterator[None]:
-        """Make metrics that are created in the block use this judge."""
+        """Within the `with` block, make new metrics use this judge."""
         token = _JUDGE.set(judge)
         try:
             yield
@@ -384,7 +385,7 @@ def _test_case_fields(inputs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _unwrap_error(error: Exception) -> Exception:
-    """Return the cause of an error if DeepEval wrapped an error of this package in it, else the error itself."""
+    """Return the error of this package that DeepEval wrapped in `error`, if there is one, else `error`."""
     cause = error.__cause__
     return cause if isinstance(cause, ModelCallError | EvaluationError) else error
 

@@ -24,7 +24,7 @@ _HIDDEN_PARAMETERS = frozenset(
         "evaluation_template",
     )
 )
-"""Parameters that a suite sets in another way, or that have no effect on a score."""
+"""Constructor parameters that a suite sets in another way, or that have no effect on a score."""
 SCHEMA_OPTION = "expected_schema"
 """The option that takes a pydantic model in Python, and a JSON Schema in a suite."""
 _SCHEMA = Parameter(SCHEMA_OPTION, NonBlank | dict[str, Any], True, None)
@@ -50,18 +50,19 @@ FIXED: Mapping[str, Mapping[str, Any]] = {
     # It would ask for the reason of each turn in a call that blocks the event loop.
     "TurnFaithfulnessMetric": {"include_reason": False},
 }
-"""Options that a suite cannot set, by class."""
+"""Fixed values of options that a suite cannot set, by metric class."""
 
 
 class CatalogueEntry(ClassEntry, frozen=True, kw_only=True):
-    """A metric of DeepEval that grades an answer or a conversation. Options include fields of the test case that a
-    suite can set only as options.
+    """A metric of DeepEval that grades an answer or a conversation.
+
+    Its options include those fields of the test case that a suite cannot set elsewhere.
 
     Attributes:
         case_options: names of the options that are fields of the test case.
         inputs: names of all required fields of DeepEval's test case, in lower case.
-        of_conversation: whether it grades a whole conversation.
-        is_traced: whether it reads the trace of the turn, which is made of its tool calls.
+        of_conversation: whether the metric grades a whole conversation.
+        is_traced: whether the metric reads a trace, which is built from the turn's tool calls.
     """
 
     case_options: frozenset[str]
@@ -78,7 +79,7 @@ def metric_names() -> tuple[str, ...]:
 
 
 def find_metric(name: str) -> CatalogueEntry | str | None:
-    """Return a metric, or the reason why a suite cannot use it, with an alternative; None if no metric has the name."""
+    """Return the named metric, or why a suite cannot use it, with an alternative; None if there is no such metric."""
     found = _find(name)
     if found is None or not {_ANSWERS, _CONVERSATIONS, _ARENAS}.intersection(found.bases):
         return None

@@ -28,8 +28,8 @@ _LISTS = (EvalParam.CONTEXT, EvalParam.RETRIEVAL_CONTEXT)
 class ClassEvaluator(DeepEvalBaseEvaluator):
     """Grades an answer by a metric class of DeepEval.
 
-    An empty answer scores 0, and so does an answer without any text in a context that the class requires: DeepEval
-    would give some of them the best score.
+    The score is 0 if the answer is empty, or if the class requires a context and all its texts are blank: in some of
+    these cases, DeepEval would give the best score.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class ClassEvaluator(DeepEvalBaseEvaluator):
 
         Args:
             metric: name of the class in `deepeval.metrics`.
-            options: arguments of its constructor, except the model and the threshold.
+            options: constructor arguments of the class, except the model and the threshold.
             model_config: see the base class.
             threshold: lowest passing score, 0..1; None to give no verdict.
             timeout: time limit of one evaluation, in seconds.
@@ -55,7 +55,8 @@ class ClassEvaluator(DeepEvalBaseEvaluator):
             judge: see the base class.
 
         Raises:
-            EvaluationError: DeepEval has no such metric for one answer (code `unsupported_metric`).
+            EvaluationError: DeepEval has no metric of this name that grades a single answer (code
+                `unsupported_metric`).
             ValueError: the threshold is outside 0..1.
         """
         super().__init__(model_config, threshold, timeout, retry_config, judge=judge)
@@ -152,22 +153,22 @@ class ClassEvaluator(DeepEvalBaseEvaluator):
 
 
 def has_text(context: str | Sequence[object]) -> bool:
-    """Return whether a text, or one of several, is not blank."""
+    """Return whether a text is not blank, or, for several texts, whether any of them is not blank."""
     return any(str(text).strip() for text in ([context] if isinstance(context, str) else context))
 
 
 def call_data(call: ToolInvocation) -> dict[str, Any]:
-    """Return a tool call for the libraries' process."""
+    """Return a tool call as JSON values, to send it to the process for grading libraries."""
     return {"name": call.name, "args": dict(call.args), "result": call.result, "error": call.error}
 
 
 def tool_call(module: Any, call: Mapping[str, Any]) -> Any:
-    """Return DeepEval's tool call for one from `call_data`; `module` is `deepeval.test_case`."""
+    """Convert a tool call from `call_data` to DeepEval's class; `module` is `deepeval.test_case`."""
     return module.ToolCall(name=call["name"], input_parameters=call["args"], output=call["result"])
 
 
 def agent_trace(test_case: Any, calls: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the trace that DeepEval's `@observe` records for an agent that makes these calls and then answers.
+    """Return the trace that DeepEval's `@observe` would record for an agent that makes these calls, then answers.
 
     Args:
         test_case: DeepEval's test case, with question, answer and tool calls.
@@ -192,14 +193,14 @@ def agent_trace(test_case: Any, calls: Sequence[Mapping[str, Any]]) -> dict[str,
 
 
 def _convert(name: str, hint: Any, value: Any) -> Any:
-    """Return the value of an option in the type that the constructor declares, such as an enum."""
+    """Convert the value of an option to the type that the constructor declares, such as an enum."""
     if name == SCHEMA_OPTION:
         return _Schema(value)
     return value if hint is None else TypeAdapter(hint).validate_python(value)
 
 
 class _Schema:
-    """Replaces the pydantic model with which DeepEval validates an answer."""
+    """A JSON Schema in place of the pydantic model with which DeepEval validates an answer."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
         self._schema = schema
@@ -229,7 +230,7 @@ def _parse(answer: str) -> Any:
 
 
 def _schema_error(problem: str) -> ValidationError:
-    """Return the error of a pydantic model, which DeepEval counts as a wrong answer."""
+    """Return a pydantic `ValidationError`, after which DeepEval scores the answer as wrong."""
     error = PydanticCustomError("json", "{problem}", {"problem": problem})
     return ValidationError.from_exception_data("answer", [{"type": error, "loc": (), "input": None}])
 
@@ -237,9 +238,9 @@ def _schema_error(problem: str) -> ValidationError:
 def _count_check(entry: CatalogueEntry, options: Mapping[str, Any], test_case: Any) -> Problem:
     """Return a function that finds incomplete lists of verdicts, since DeepEval counts a missing verdict as good.
 
-    There must be a verdict for each item that the judge listed before, for each text of the context, or for each item
-    of the only option that is a list. If the number is unknown, there must be at least one, unless the metric
-    grades retrieved texts.
+    Depending on the metric, a verdict is required for each item that the judge listed before, for each text of the
+    context, or for each item of the only option that is a list. If the number is unknown, at least one verdict is
+    required, unless the metric grades retrieved texts.
     """
     extracted: list[int] = []
     lists = [value for value in options.values() if isinstance(value, list)]

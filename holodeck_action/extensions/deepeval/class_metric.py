@@ -1,4 +1,4 @@
-"""`type: deepeval`: any metric of DeepEval by the name of its class."""
+"""`type: deepeval`, which selects a metric of DeepEval by the name of its class."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from holodeck_action.text.foreign import Foreign, ForeignError
 class DeepEvalClassMetric(ClassMetric):
     """`type: deepeval`: a metric of DeepEval, by the name of its class.
 
-    The option `expected_schema` is a JSON Schema, or the path of a file with one.
+    The option `expected_schema` is a JSON Schema, or the path of a file that contains one.
     """
 
     PLACE = 30
@@ -39,7 +39,7 @@ class DeepEvalClassMetric(ClassMetric):
 
     @classmethod
     def find_class(cls, name: str) -> CatalogueEntry | str | None:
-        """Return the entry of a metric, or why a suite cannot use it."""
+        """Return the named metric, or the reason why a suite cannot use it; None if there is no such metric."""
         return find_metric(name)
 
     @model_validator(mode="after")
@@ -58,7 +58,7 @@ class DeepEvalClassMetric(ClassMetric):
         self._schema = schema
 
     def with_file(self, place: Callable[[str], str], read: Callable[[str], Foreign]) -> Self:
-        """Return a copy of the metric with the JSON Schema that `expected_schema` names; see `Metric.with_file`."""
+        """Return a copy with the JSON Schema in place of the path `expected_schema`; see `Metric.with_file`."""
         written = self.option_values.get(SCHEMA_OPTION)
         if not isinstance(written, str):
             return self
@@ -73,7 +73,7 @@ class DeepEvalClassMetric(ClassMetric):
         return made
 
     def criteria_settings(self) -> dict[str, Any]:
-        """Return the settings, including the hash of the JSON Schema."""
+        """Return the settings that determine the score, including the hash of the JSON Schema."""
         found = super().criteria_settings()
         if self._schema is None:
             return found

@@ -23,7 +23,7 @@ class DeepEvalModelConfig(JudgeModelConfig):
 
 
 def native_model(config: JudgeModelConfig) -> Any:
-    """Return an instance of DeepEval's own model class for the provider, which calls the model directly.
+    """Return an instance of DeepEval's model class for the provider; this instance calls the model directly.
 
     Raises:
         EvaluationError: DeepEval or the provider's package that its class needs is not installed.

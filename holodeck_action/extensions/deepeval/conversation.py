@@ -17,7 +17,7 @@ from holodeck_action.record.facts import Nothing, Unknown, items_or_none
 
 
 class ConversationEvaluator(ClassEvaluator):
-    """Grades a conversation by a metric class of DeepEval.
+    """Grades a conversation with a metric class of DeepEval.
 
     `evaluate` takes `turns`, a sequence of `Exchange`, and the expected outcome as `expected_output`. A conversation
     with an empty answer scores 0.

@@ -23,13 +23,13 @@ class EvaluationInput(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
     input: str | None = Field(default=None, validation_alias=AliasChoices("input", "query"))
-    """The question. Every metric except faithfulness needs one."""
+    """The question; required by every metric except faithfulness."""
     actual_output: str = Field(validation_alias=AliasChoices("actual_output", "response"))
     expected_output: str | None = Field(default=None, validation_alias=AliasChoices("expected_output", "ground_truth"))
     context: str | None = None
     retrieval_context: list[str] | None = None
     metadata: dict[str, Any] | None = None
-    """Facts about the item, which no metric uses."""
+    """Information about the item for the caller; metrics do not use it."""
 
     def inputs(self) -> Mapping[str, Any]:
         """Return the given inputs by name."""

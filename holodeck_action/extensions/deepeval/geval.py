@@ -32,7 +32,7 @@ class GEvalEvaluator(DeepEvalBaseEvaluator):
     """Grades an answer from 0 to 10 by user-defined criteria; the score is scaled to 0..1.
 
     If the judge gives log probabilities, the score is the mean of the possible scores, weighted by their probabilities;
-    `log_probability_weighted` in the metadata is true then.
+    in this case, `log_probability_weighted` in the metadata is true.
     """
 
     METRIC = "GEval"
@@ -101,7 +101,7 @@ class GEvalEvaluator(DeepEvalBaseEvaluator):
 
     @classmethod
     def from_config(cls, config: GEvalConfig, **options: Any) -> Self:
-        """Create an evaluator from a configuration; `options` are the other arguments of the class."""
+        """Create an evaluator from a configuration; `options` are further constructor arguments."""
         return cls(
             name=config.name,
             criteria=config.criteria,
@@ -113,7 +113,7 @@ class GEvalEvaluator(DeepEvalBaseEvaluator):
         )
 
     def with_model(self, model_config: JudgeModelConfig, timeout: float | None) -> Self:
-        """Return a copy of the evaluator for another model, which writes its own steps unless they were given."""
+        """Return a copy of the evaluator for another model, which writes new steps unless the caller gave steps."""
         found = super().with_model(model_config, timeout)
         found._steps = self._evaluation_steps
         found._steps_lock = asyncio.Lock()
@@ -204,7 +204,7 @@ class GEvalEvaluator(DeepEvalBaseEvaluator):
                     CALL.reset(token)
 
     async def write_steps(self, judge: LibraryJudge) -> list[str]:
-        """Let a judge write steps, with DeepEval in this process, and return them."""
+        """Let a judge write the steps, using DeepEval in this process, and return them."""
         with self.use_judge(judge):
             return [*map(str, await self._create_metric()._a_generate_evaluation_steps(False))]
 

@@ -1,4 +1,4 @@
-"""Calls of DeepEval; imported only in the libraries' process (see `metrics.judging.libraries`)."""
+"""Calls DeepEval; imported only in the process for grading libraries (see `metrics.judging.libraries`)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from holodeck_action.metrics.judging.libraries import LibraryJudge
 
 
 def _import_deepeval() -> tuple[Any, Any]:
-    """Import DeepEval without its model clients, which are never used here; if that fails, import it with them.
+    """Import DeepEval without the packages of its unused model clients; if that fails, import it with them.
 
     Raises:
         EvaluationError: DeepEval cannot be imported.
@@ -60,9 +60,9 @@ async def evaluate(request: Mapping[str, Any], judge: LibraryJudge) -> Any:
     """Run a metric of DeepEval.
 
     Args:
-        request: `{evaluator, arguments, case, steps}`: our class, its arguments, the fields of the test case, and the
-            steps of a G-Eval; if `case` is missing, the judge only writes the steps. Or `{calls, …}` for tool
-            correctness, which needs no judge: see `_compare_tool_calls`.
+        request: `{evaluator, arguments, case, steps}`: name and constructor arguments of our evaluator class, the
+            fields of the test case, and the steps of a G-Eval; if `case` is missing, the judge only writes the steps.
+            For tool correctness, which needs no judge, `{calls, …}`; see `_compare_tool_calls`.
         judge: the judge to call.
 
     Returns:
@@ -99,8 +99,8 @@ def _compare_tool_calls(request: Mapping[str, Any]) -> dict[str, Any]:
     """Score tool calls against expected calls with DeepEval's tool correctness.
 
     Args:
-        request: `{calls, expected, evaluation_params, options}`: calls as `{name, args, shown}`, and settings of
-            DeepEval's class.
+        request: `{calls, expected, evaluation_params, options}`: tool calls as `{name, args, shown}`, with `shown` as
+            their description in the reason; and settings of DeepEval's class.
 
     Returns:
         `{score, reason}`.

@@ -15,7 +15,7 @@ from holodeck_action.suite.model.providers import LLMProvider
 
 _VARIABLE = r"\$\{[A-Za-z_]"
 ANSWER_IS_SHOWN: dict[str, Any] = {"contains": {"anyOf": [{"const": "actual_output"}, {"pattern": _VARIABLE}]}}
-"""JSON Schema rule: evaluation parameters contain `actual_output`, or a variable."""
+"""JSON Schema rule: the evaluation parameters must contain `actual_output` or a template variable."""
 
 
 def check_params(params: list[EvaluationParam]) -> None:
@@ -87,7 +87,7 @@ class GEvalMetric(QuestionMetric):
         return "deepeval"
 
     def judge_calls(self) -> Iterator[JudgeCalls]:
-        """Yield the judge call of one evaluation; it states whether the judge also writes the steps."""
+        """Yield the number of judge calls per evaluation, and whether the judge also writes the steps."""
         yield JudgeCalls(self, 1, writes_steps=self.evaluation_steps is None)
 
     def evaluator(self, building: BuildContext) -> BaseEvaluator:

@@ -30,11 +30,11 @@ _CALLS: dict[RagName, int] = {
     "contextual_precision": 1,
     "contextual_recall": 1,
 }
-"""Judge calls of one evaluation, without the call that explains the score."""
+"""Number of judge calls per evaluation, without the call that explains the score."""
 
 
 class RagMetric(JudgedMetric):
-    """`type: rag`: an answer and the retrieved texts, graded by a judge."""
+    """`type: rag`: a judge grades an answer or the retrieved texts."""
 
     PLACE = 3
     IDENTIFYING_KEY = "metric_type"
@@ -57,7 +57,7 @@ class RagMetric(JudgedMetric):
 
     @property
     def measure(self) -> str:
-        """Name of what is measured: the `metric_type`."""
+        """Name of the measured quantity: the `metric_type`."""
         return self.metric_type
 
     @property
@@ -66,7 +66,7 @@ class RagMetric(JudgedMetric):
         return "deepeval"
 
     def judge_calls(self) -> Iterator[JudgeCalls]:
-        """Yield the judge calls of one evaluation, including the call for the reason."""
+        """Yield the number of judge calls per evaluation, including the call for the reason."""
         yield JudgeCalls(self, _CALLS[self.metric_type] + self.include_reason)
 
     def evaluator(self, building: BuildContext) -> BaseEvaluator:

@@ -28,10 +28,10 @@ from holodeck_action.metrics.judging.verdicts import (
 )
 
 _LEAST = math.log(0.01)
-"""The lowest log probability of a token that DeepEval uses."""
+"""The lowest log probability at which DeepEval still uses a token."""
 
 Problem = Callable[[BaseModel], str | None]
-"""A function that returns the defect of a verdict that fits its schema; None if there is none."""
+"""A function that returns the defect of a verdict that fits its schema; None if the verdict has no defect."""
 
 
 def deepeval_model(judge: LibraryJudge, problem: Problem = lambda verdict: None) -> Any:
@@ -94,7 +94,7 @@ def _model_class() -> type[Any]:
 
 @contextmanager
 def _prevent_fallback() -> Iterator[None]:
-    """Keep DeepEval from repeating a call in another, unchecked form after an unrelated error."""
+    """Prevent DeepEval from repeating a call without a schema after an unrelated error."""
     try:
         yield
     except (AttributeError, TypeError) as error:

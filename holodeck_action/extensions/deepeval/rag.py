@@ -59,7 +59,7 @@ class RagEvaluator(DeepEvalBaseEvaluator):
 
     @classmethod
     def from_config(cls, config: RAGMetricConfig, **options: Any) -> Self:
-        """Create an evaluator from a configuration; `options` are the other arguments of the class."""
+        """Create an evaluator from a configuration; `options` are further constructor arguments."""
         return cls(config.model_config, config.threshold, config.include_reason, **options)
 
     def _arguments(self) -> dict[str, Any]:
@@ -91,7 +91,7 @@ class RagEvaluator(DeepEvalBaseEvaluator):
         return f"it holds {len(verdicts)} verdicts, but there must be {wanted}"
 
     def _empty_answer_result(self, inputs: Mapping[str, Any]) -> EvaluationResult | None:
-        """Return a result with score 0 if the answer is empty, else None (DeepEval would score an empty answer 1)."""
+        """Return a result with score 0 if the answer is empty, else None. (DeepEval would give an empty answer 1.)"""
         return None if str(inputs[EvalParam.ACTUAL_OUTPUT.value]).strip() else self._zero_result("the answer is empty")
 
     def _zero_result(self, reason: str) -> EvaluationResult:
@@ -103,7 +103,7 @@ class RagEvaluator(DeepEvalBaseEvaluator):
         return super()._result(metric, test_case, judge)
 
     def _counts_text(self, result: Mapping[str, Any], score: float) -> str:
-        """Return an explanation of the score by counts, for use if the judge gives no reason."""
+        """Return an explanation of the score by the numbers of verdicts; used if the judge gives no reason."""
         counts = ", ".join(
             f"{name.replace('_', ' ')}: {value}" for name, value in result.items() if isinstance(value, int)
         )
@@ -111,7 +111,7 @@ class RagEvaluator(DeepEvalBaseEvaluator):
 
 
 class _ContextualEvaluator(RagEvaluator):
-    """Base class of metrics of the retrieved texts; if there are none, the score is 0 and no judge is called."""
+    """Base class of metrics of the retrieved texts. Without retrieved texts, the score is 0 and no judge is called."""
 
     def _result_without_judge(self, inputs: Mapping[str, Any]) -> EvaluationResult | None:
         return None if _has_text(inputs[EvalParam.RETRIEVAL_CONTEXT.value]) else self._zero_result(_NOTHING_RETRIEVED)
@@ -139,7 +139,7 @@ class AnswerRelevancyEvaluator(RagEvaluator):
         *,
         judge: JudgeModel | None = None,
     ) -> None:
-        """Configure the evaluator; `strict_mode` turns scores below 1 into 0, the rest is as in `RagEvaluator`."""
+        """Configure the evaluator; `strict_mode` turns scores below 1 into 0. For the rest see `RagEvaluator`."""
         super().__init__(
             model_config, threshold, include_reason, timeout, retry_config, observability_config, judge=judge
         )
@@ -203,7 +203,7 @@ class FaithfulnessEvaluator(RagEvaluator):
 
 
 class ContextualRelevancyEvaluator(_ContextualEvaluator):
-    """The proportion of statements in the retrieved texts that are relevant to the question; 0 if there are none."""
+    """The proportion of statements in the retrieved texts that are relevant to the question; 0 without statements."""
 
     METRIC = "ContextualRelevancy"
     CLASS = "ContextualRelevancyMetric"

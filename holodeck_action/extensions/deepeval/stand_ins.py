@@ -1,7 +1,6 @@
-"""Stand-ins for packages that DeepEval imports for its own clients, which are never used here.
+"""Stand-ins for packages that DeepEval imports for its own model clients, which are never used here.
 
-The real packages take more than half of DeepEval's import time. After a `with stand_ins(…)` block they can be
-imported again.
+The real packages take more than half of DeepEval's import time; after a `with stand_ins(…)` block they can be imported.
 """
 
 from __future__ import annotations

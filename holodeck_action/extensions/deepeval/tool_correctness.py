@@ -22,11 +22,11 @@ from holodeck_action.suite.model.metric_base import TOOLS, Metric, Role
 from holodeck_action.suite.values import ExpectedTool
 
 _MOST_PAIRS = 1_000_000
-"""Limit of pairs of an expected call and a call made: DeepEval compares all of them."""
+"""Limit of the number of expected calls times the number of calls: DeepEval compares every pair."""
 _LONGEST_REASON = 4_000
 _BEFORE, _AFTER = "Tool Calling Reason: ", "\n\t Tool Selection Reason:"
 _POINTERS = (" See details above.", " See more details above.")
-"""Sentences in which DeepEval refers to a log that is not visible here."""
+"""Sentences of DeepEval's reason that refer to a log, which is not printed here."""
 
 
 class ToolCallComparison(FormatModel):
@@ -37,7 +37,7 @@ class ToolCallComparison(FormatModel):
     evaluation_params: list[Literal["input_parameters"]] = Field(default=[])
     """`[input_parameters]`: compare arguments, not only names. Example: `[input_parameters]`."""
     should_exact_match: Flag = False
-    """1 when the calls are exactly the expected ones, in order, else 0."""
+    """Score 1 if the calls are exactly the expected ones, in order, else 0."""
     should_consider_ordering: Flag = False
     """Align calls in order, as a longest common subsequence."""
     strict_mode: Flag = False
@@ -45,7 +45,7 @@ class ToolCallComparison(FormatModel):
 
 
 class DeepEvalToolCorrectnessMetric(ToolCallComparison, ComputedMetric):
-    """`type: deepeval_tool_correctness`: tool calls by DeepEval's own class, without a model."""
+    """`type: deepeval_tool_correctness`: DeepEval scores the tool calls, without a model."""
 
     PLACE = 6
     OF_TOOL_CALLS = True
@@ -77,12 +77,12 @@ class DeepEvalToolCorrectnessMetric(ToolCallComparison, ComputedMetric):
         return "deepeval"
 
     def library_parts(self) -> list[Metric]:
-        """Return this metric, which needs the library."""
+        """Return this metric: DeepEval computes its score."""
         return [self]
 
     @property
     def compares_literals(self) -> bool:
-        """Whether arguments are compared; DeepEval supports only literal values."""
+        """Whether arguments are compared. DeepEval compares them only with literal values, not with matchers."""
         return bool(self.evaluation_params)
 
     def notices(self, place: str) -> Iterator[str]:
@@ -106,9 +106,9 @@ class DeepEvalToolCorrectnessMetric(ToolCallComparison, ComputedMetric):
         the score, unless no call is expected: then the score is 0 if there are calls, else 1. Calls with equal names
         and arguments count as one.
 
-        Names, including server prefixes, and arguments are compared by Python's equality. An entry expects `count`
-        calls; its `match` and `max_count` are ignored. If arguments are compared, each entry must have `args`, all
-        literal.
+        Names, including server prefixes, and arguments are compared by Python's equality. An expected call stands for
+        `count` calls; its `match` and `max_count` are ignored. If arguments are compared, each expected call must have
+        `args`, all of them literal.
 
         The expected calls are `expected_trajectory` (sequence of `ExpectedTool`) if given, else `expected_tools` (the
         same, or a `ToolExpectation`, whose `order` is ignored).
@@ -176,7 +176,7 @@ class DeepEvalToolCorrectnessEvaluator(
 
 
 def _tool_reason(text: str) -> str:
-    """Return the part of DeepEval's reason about the calls, without the part about the choice of tools."""
+    """Return the part of DeepEval's reason that concerns the calls made, without the part on the choice of tools."""
     reason = text.partition(_BEFORE)[2].partition(_AFTER)[0] or text
     for pointer in _POINTERS:
         reason = reason.removesuffix(pointer)
@@ -191,7 +191,7 @@ def _expected_call(entry: ExpectedTool) -> dict[str, Any]:
 
 
 def _call_data(name: str, args: Mapping[str, Any] | None, label: str) -> dict[str, Any]:
-    """Return a call for the libraries' process, without its result."""
+    """Return a tool call, without its result, as JSON values for the process for grading libraries."""
     return {"name": name, "args": None if args is None else _json_value(args), "label": label}
 
 

@@ -1,1 +1,1 @@
-"""What this installation, its job and its suites have and lack."""
+"""The command `doctor`: checks the installation, the job and the suites for missing requirements."""

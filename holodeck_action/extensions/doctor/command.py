@@ -18,11 +18,11 @@ from holodeck_action.run.options.flags import ACCESS, SUITES, settings
 @settings("env-file", "requirements", *ACCESS)
 @click.pass_obj
 def doctor(caller: Caller, /, **given: Any) -> int:
-    """Show what this installation and its job have, and what SUITEs need to run here.
+    """Show the state of this installation and its job, and the requirements of SUITEs.
 
     SUITEs are checked as `validate` does. Variables are shown by name, never with their value.
 
-    Exit code 0: nothing is in the way; 2: a suite cannot run here.
+    Exit code 0: all suites can run; 2: a suite cannot run here.
 
     \b
     Examples:

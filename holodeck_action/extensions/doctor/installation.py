@@ -18,7 +18,7 @@ _REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+).*?;.*extra == ['\"]([A-Za-z0-9._-]
 
 
 def missing_packages() -> dict[str, list[str]] | None:
-    """Return the packages that are not installed, by extra; None if that is unknown."""
+    """Return the packages that are not installed, by extra; None if the extras are unknown."""
     try:
         required = metadata.requires(_PACKAGE) or []
     except metadata.PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""The event of the job, its token, and GitHub's API."""
+"""Checks the event of the job, its token, and GitHub's API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tries whether a server can be reached."""
+"""Checks whether a server can be reached."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from holodeck_action.github.rest.objects import ApiError
 
 
 def try_address(url: str) -> tuple[bool, str]:
-    """Send one GET request without a key; return whether any answer came, even a refusal, and a clause."""
+    """Send one GET request without an API key; return whether any response arrived, and a clause that describes it."""
     try:
         parts = urlsplit(url)
         shown = f"{parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''}"

@@ -20,13 +20,13 @@ _MAX_LINE = 2000
 
 
 class Finding(Struct, frozen=True):
-    """One fact.
+    """One finding about the installation, the job or a suite.
 
     Attributes:
         about: the installation, the job, or the path of a suite.
         subject: the fact's subject, such as `extras`.
-        state: `problem` if a suite cannot run because of it, `note` if something may be missing, `unknown` if it cannot
-            be known.
+        state: `problem` if it prevents a suite from running, `note` if something may be missing, `unknown` if the check
+            was not possible.
         text: the fact, with a remedy if something is missing.
         details: the fact as JSON values, for programs.
     """
@@ -39,7 +39,7 @@ class Finding(Struct, frozen=True):
 
 
 def examine(given: Mapping[str, Any], caller: Caller) -> int:
-    """Print what the installation, the job and the suites have and lack; return 2 if a suite cannot run here, else 0.
+    """Print the findings about installation, job and suites; return 2 if a suite cannot run here, else 0.
 
     Args:
         given: `suites`, `online`, `as_json`, `env_file`, `requirements` and the permissions of the command line (see

@@ -1,4 +1,4 @@
-"""What suites need to run: extras, variables, code, files, models."""
+"""Checks the requirements of suites: extras, variables, code, files and models."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from holodeck_action.suite.yaml.variables import referenced_names
 
 
 def examine_suites(pattern: str, context: SuiteContext, *, online: bool) -> tuple[Sequence[LoadedSuite], list[Finding]]:
-    """Return the suites that a pattern matches, and the findings; servers of models are requested only if `online`."""
+    """Return the suites that a pattern matches, and the findings; model servers are contacted only if `online`."""
     try:
         suites = load_suites((pattern,), context)
     except ConfigurationError as error:
@@ -83,7 +83,7 @@ def _extras(loaded: LoadedSuite, place: str) -> Iterator[Finding]:
 def _addresses(
     models: Sequence[LLMProvider], environ: Mapping[str, str], place: str, *, online: bool
 ) -> Iterator[Finding]:
-    """Yield the models by address; if `online`, also whether the address can be reached."""
+    """Yield a finding for each address of models; if `online`, it states whether the address can be reached."""
     labels: dict[str, set[str]] = {}
     for model in models:
         # What else is wrong with it is among the problems of the suite.
