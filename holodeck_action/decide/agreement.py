@@ -22,15 +22,15 @@ from holodeck_action.record.judge_card import NO_ESTIMATE, Confusion, Estimate
 from holodeck_action.record.record import CaseRecord
 
 RESAMPLES = 2000
-"""Number of bootstrap resamples: 50 of them lie beyond each end of the 95 % interval."""
+"""Number of bootstrap resamples. Of the resampled values, 50 lie below and 50 above the 95 % interval."""
 SEED = 20_140_131
 """Seed of the bootstrap; fixed, so that the same labels give the same interval."""
 
 Pair = tuple[float, float]
-"""The values that two raters gave to one answer."""
+"""The scores (or verdicts, as 0 and 1) that two raters gave to one answer."""
 
 _NO_VARIATION = 1e-12
-"""Variation of scores at or below this is a rounding error."""
+"""A sum of squared deviations up to this counts as 0, since it is a rounding error."""
 _MAX_NESTING = 4
 """Nesting depth of metrics: a composite contains an agent preset, which contains a generation preset with metrics."""
 
@@ -105,10 +105,10 @@ class _Tally(Struct):
 
 
 class PanelTally:
-    """The agreement of the judges in panels, over the counted trials, added up case by case.
+    """Adds up, case by case, how far the judges of each panel agree. Only trials that count are included.
 
-    Every evaluated answer is a unit, even if its panel gave too few verdicts. The metrics of a preset or a composite
-    have their own panels, listed under both names: `generation: completeness`.
+    Every evaluated answer is included, even if its panel gave too few verdicts. The metrics of a preset or a composite
+    have their own panels, named after both metrics, such as `generation: completeness`.
     """
 
     def __init__(self) -> None:
@@ -145,7 +145,9 @@ def _panels(case: CaseRecord, verdict: CaseVerdict) -> Iterator[_FoundPanel]:
 
 
 def _nested_panels(name: str, metadata: Mapping[str, Any], levels: int) -> Iterator[_FoundPanel]:
-    """Yield the panel in the metadata of a metric (or of its error), else the panels of its nested metrics."""
+    """Yield the panel in the metadata of a metric or of its error. If there is none, yield the panels of its nested
+    metrics.
+    """
     panel = metadata.get("panel")
     if isinstance(panel, Mapping) and (verdicts := _verdicts(panel.get("verdicts"))) is not None:
         yield name, panel, verdicts
@@ -159,8 +161,9 @@ def _nested_panels(name: str, metadata: Mapping[str, Any], levels: int) -> Itera
 
 
 def _verdicts(value: Any) -> _Verdicts | None:
-    """Return `value` if it is a list of judges' verdicts, else None, since user-supplied graders may use the same
-    key."""
+    """Return `value` if it is a list of judges' verdicts. Return None for other values, which user-supplied graders may
+    store under the same key.
+    """
     if not isinstance(value, Sequence) or isinstance(value, str) or not value:
         return None
     return value if all(isinstance(each, Mapping) and _is_verdict(each) for each in value) else None
@@ -281,7 +284,8 @@ def alpha_of_pairs(pairs: Sequence[Pair], groups: Sequence[Hashable] | None = No
 
 
 def _alpha_of_sums(parts: Sequence[Sequence[float]]) -> float | None:
-    """Return Krippendorff's α = 1 − Dₒ/Dₑ; each part is a number of pairs with sums of (a − b)², a + b and a² + b².
+    """Return Krippendorff's α = 1 − Dₒ/Dₑ of pairs (a, b). Each of `parts` covers a subset of the pairs: their number,
+    and the sums of (a − b)², a + b and a² + b².
 
     With two values per unit, Dₒ = Σ(a − b)²/N and Dₑ = 2·SS/(2N − 1); SS is the sum of squares of all 2N values about
     their mean. None if the values do not vary.

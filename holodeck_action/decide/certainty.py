@@ -1,9 +1,10 @@
-"""Gates of a run that stopped because its exit code was certain: judged for every completion of its remaining cases.
+"""Judges the gates of a run that stopped because its exit code was certain.
 
-A remaining case can still pass, fail or be in error. The functions of `decide.gates` judge the extreme completions: a
-gate is failed if it is failed in all of them, passed if it is passed in all of them, else undetermined. This is sound
-for the gates whose measure moves in one direction with each case. Other gates are undetermined until all of their cases
-are known (docs/verdict.md).
+Each case that was not run could have passed, failed or been in error. The functions of `decide.gates` therefore judge
+the extreme completions of the run: all of these cases pass, all fail, or all are in error. A gate is failed if it fails
+in every completion, passed if it passes in every completion, else undetermined. This is sound for gates whose measure
+moves in one direction with each case. Other gates are undetermined until the results of all their cases are known
+(docs/verdict.md).
 """
 
 from __future__ import annotations
@@ -20,18 +21,18 @@ from holodeck_action.decide.verdict import GateVerdict, MetricSummary
 from holodeck_action.suite.model.policy import BOUNDS_OF_METRICS, Gates, active_gates
 
 _COUNTING = (MIN_PASS_RATE, "min_completeness", "max_errors", "max_flaky", "max_cost_usd", "max_total_tokens")
-"""Gates on sums, which the extreme completions decide."""
+"""Gates that the extreme completions can decide: their measures are counts, sums and rates."""
 _WHOLE = ("p95_latency_ms", "p95_first_token_ms", "summary")
-"""Gates that are undetermined while any case remains; others wait only for the cases that gates count."""
+"""Gates that are undetermined until every case has run. Other gates do not wait for quarantined cases."""
 _MEANS = BOUNDS_OF_METRICS[0]
 
 
 class UncountedCases(Struct, frozen=True):
-    """The cases of a run that do not count because it stopped.
+    """The cases that do not count because the run stopped.
 
     Attributes:
-        weights: weights of the cases that can pass or fail, without quarantined ones.
-        silent: weights of the cases without an assertion, without quarantined ones.
+        weights: weights of the cases with an assertion, except quarantined cases.
+        silent: weights of the cases without an assertion, except quarantined cases.
         repeated: number of cases that can be flaky.
         evaluations: maximum number of evaluations of these cases.
         quarantined: number of quarantined cases, of which only the usage counts.
@@ -45,17 +46,17 @@ class UncountedCases(Struct, frozen=True):
 
     @property
     def gating(self) -> int:
-        """Number of cases that are not quarantined."""
+        """Number of these cases that are not quarantined."""
         return len(self.weights) + len(self.silent)
 
     @property
     def cases(self) -> int:
-        """Number of all cases."""
+        """Number of these cases, quarantined cases included."""
         return self.gating + self.quarantined
 
 
 def judge_stopped_gates(gates: Gates, inputs: GateInputs, remaining: UncountedCases) -> Iterator[GateVerdict]:
-    """Judge every configured gate of a stopped run; `inputs` covers the cases that count."""
+    """Judge every configured gate of a stopped run. `inputs` covers the cases that count, `remaining` the others."""
     ends = (judge_gates(gates, each) for each in _extreme_completions(inputs, remaining))
     for gate, *others in zip(judge_gates(gates, inputs), *ends, strict=True):
         states = {each.state for each in others}
@@ -83,7 +84,7 @@ def _is_settled(name: str, remaining: UncountedCases) -> bool:
 
 
 def gates_by_end(gates: Gates, *, compared: bool) -> tuple[list[str], list[str]]:
-    """Return the names of the gates that can be violated for certain before all cases ran, and of those that cannot.
+    """Return two lists of names: the gates that can be known to fail before all cases have run, and the other gates.
 
     Args:
         gates: the gates of a suite.
@@ -104,7 +105,7 @@ def gates_by_end(gates: Gates, *, compared: bool) -> tuple[list[str], list[str]]
 def _extreme_completions(inputs: GateInputs, remaining: UncountedCases) -> Iterator[GateInputs]:
     """Yield the completions in which all remaining cases pass, all fail, and all are in error with an unknown input.
 
-    In the last, the scores of metrics are as high, then as low, as any completion allows.
+    The last completion comes twice: with the highest and with the lowest metric scores that are possible.
     """
     planned = inputs.planned + remaining.evaluations
     run = replace(inputs, planned=planned, completed=inputs.completed + remaining.evaluations)
@@ -132,10 +133,11 @@ def _with_unknown(total: KnownTotal, remaining: UncountedCases) -> KnownTotal:
 
 
 def _extreme_summary(current: MetricSummary, scores: Scores, remaining: UncountedCases, best: float) -> MetricSummary:
-    """Return a metric's summary from which gates compute the mean that is nearest to the best possible score.
+    """Return a metric's summary that leads to the extreme mean: the nearest to `best` that any completion can reach.
 
-    If j of the remaining cases have this score, their weights are at most the j largest, and at most all other
-    evaluations of these cases are in error, each of which gates count as if it had the best score, too.
+    If j of the remaining cases have the score `best`, the sum of their weights is at most that of the j largest
+    weights. All other evaluations of the remaining cases can be in error. Gates count each of these as if it had the
+    score `best`, too.
     """
     if current.mean is None:
         return current

@@ -1,4 +1,4 @@
-"""Compares the terms of a run, which it must meet to pass, with the terms of its base.
+"""Compares the terms that a run must meet to pass with the terms of its base.
 
 Terms are cases, metrics, thresholds and gates. The comparison finds terms that are less strict than the base's,
 changed, or unknown on the base.
@@ -261,8 +261,7 @@ def stricter_reaction(one: Reaction, other: Reaction) -> Reaction:
 
 
 def baseline_settings(record: Record) -> Baseline:
-    """Return a run's settings of the comparison; the defaults if it was not compared, since other settings require a
-    base."""
+    """Return a run's settings of the comparison; the defaults if the run was not compared with a base."""
     if record.own is not None:
         return record.own.baseline
     return Baseline() if record.baseline is None else record.baseline.settings

@@ -1,4 +1,4 @@
-"""The usage of a run, as gates count it: tokens and dollars of every turn and judge, and latencies of the answers.
+"""The usage of a run, as gates count it: tokens and cost of every turn and judge, and latencies of the answers.
 
 Answers from a recording or a cache count with their original tokens, cost and time, so that a replay is judged like the
 run that it repeats. Unknown amounts are counted separately and never as zero.
@@ -53,7 +53,8 @@ class Latencies(Struct, frozen=True):
 
 
 class Spend(Struct, frozen=True, omit_defaults=True):
-    """The known usage of the models in US dollars and tokens; None if nothing is known, which is not zero.
+    """The known usage of the models in US dollars and tokens. A field is None if no amount is known, 0 if all amounts
+    are 0.
 
     `models` holds the usage of each model that is named in a reply, sorted by name. `unpriced` counts the answers of
     agents, judges and simulated users whose cost is unknown; if there are any, `cost_usd` is a lower bound.
@@ -73,7 +74,7 @@ class Spend(Struct, frozen=True, omit_defaults=True):
 class Amounts:
     """A sum of amounts that does not depend on their order; unknown amounts are counted separately.
 
-    It needs eight bytes per amount.
+    Each amount needs eight bytes.
     """
 
     def __init__(self) -> None:
@@ -156,17 +157,18 @@ class Consumption:
 
     @property
     def tokens(self) -> KnownTotal:
-        """Total tokens of all prompts and answers."""
+        """The tokens of all prompts and answers: the sum of known numbers, and the number of unknown ones."""
         return self._tokens.total
 
     @property
     def cost_usd(self) -> KnownTotal:
-        """Total list price of all model calls, US dollars."""
+        """The list price of all model calls in US dollars: the sum of known prices, and the number of unknown ones."""
         return self._cost.total
 
     @property
     def judging_cost_usd(self) -> KnownTotal:
-        """Total list price of the judges' calls, US dollars."""
+        """The list price of the judges' calls in US dollars: the sum of known prices, and the number of unknown
+        ones."""
         return self._judging.total
 
     @property
@@ -187,8 +189,9 @@ class Consumption:
 
 
 def case_costs(case: CaseRecord) -> Amounts:
-    """Return the costs of agent, judges and simulated users, in US dollars, one amount for each answer, verdict and
-    conversation; trials that confirm a regression are included."""
+    """Return the costs of a case in US dollars: one amount per answer of the agent, judge's verdict, and conversation
+    of a simulated user. Trials that confirm a regression are included.
+    """
     costs = Amounts()
     add_case_costs(costs, case)
     return costs
@@ -245,8 +248,8 @@ def _model_usage(model: str | None, usage: Usage) -> ModelUsage:
 class Timings:
     """The latencies of answers, gathered turn by turn.
 
-    The latency of an answer is the working time of the models, without waiting, if that is known (only for the suite's
-    own model), else the time from the question to the answer.
+    The latency of an answer of the suite's own model is the time in which its models worked, without waits. Other
+    answers have the time from the question to the answer.
     """
 
     def __init__(self) -> None:
@@ -268,12 +271,12 @@ class Timings:
 
     @property
     def first_tokens(self) -> Latencies:
-        """The latencies of the answers' first tokens."""
+        """The times to the first token of the answers."""
         return Latencies(self._begun, self._missing, self._first_unreported)
 
 
 def _add_if_known(fact: Measured[float], known: array[float]) -> int:
-    """Append a known number and return 0; return 1 if it is unknown."""
+    """Append a fact to `known` if it is known. Return the number of unknown facts: 0 or 1."""
     match fact:
         case Known(value):
             known.append(value)

@@ -43,7 +43,9 @@ class Terms(Struct, frozen=True):
 
     @classmethod
     def against(cls, base: Results | None) -> Terms:
-        """Return the record's own terms with the results of `base`; None for `base` means that there is no base."""
+        """Return terms that use the record's own gates and settings with the results of `base` (None if there is no
+        base).
+        """
         return OWN_TERMS if base is None else cls(base=base.record, base_digest=base.record_digest)
 
 
@@ -59,8 +61,8 @@ def decide(record: Record, terms: Terms = OWN_TERMS, surveyed: Survey | None = N
         surveyed: the totals of the record's cases; None to compute them.
 
     Returns:
-        The verdict. Its exit code: 1 for a definite violation, else 4 for a stopped run, else 3 for an incomplete
-        one, else 0.
+        The verdict. Its exit code is 1 if a gate is violated, else 4 if the run was stopped, else 3 if the run is
+        incomplete, else 0.
     """
     found = Survey(record) if surveyed is None else surveyed
     inputs = found.inputs

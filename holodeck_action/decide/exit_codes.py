@@ -47,8 +47,8 @@ _ORDER = (
 
 
 def severity(code: int) -> int:
-    """Return the severity of an exit code, its rank in the order of precedence: 0 is the lowest. An unknown code has
-    the highest."""
+    """Return the rank of an exit code in the order of precedence; 0 is the lowest. Unknown codes have the highest
+    rank."""
     return len(_ORDER) - 1 - _ORDER.index(ExitCode(code)) if code in _ORDER else len(_ORDER)
 
 

@@ -1,12 +1,12 @@
 """Gates of the suite: requirements on the whole run (docs/verdict.md).
 
-Each gate is passed, failed, or undetermined while missing evaluations could still change the result. Missing
-evaluations that `min_completeness` tolerates are left out of the numbers. A function decorated with the key of a gate
-judges that gate.
+Each gate is passed, failed, or undetermined if missing evaluations could change its state. Missing evaluations that
+`min_completeness` tolerates are ignored. Each gate has a function that judges it, registered under the gate's key with
+a decorator.
 
 A gate on one metric checks the mean of its scores, one end of the mean's 95 % confidence interval, or the 10 % quantile
-of the scores, counted from the worst. A lower bound requires high scores, an upper bound low ones. They mirror each
-other: an upper bound of b on scores x is a lower bound of 1 − b on 1 − x.
+of the scores, counted from the worst. Lower bounds are for metrics whose high scores are good, upper bounds for metrics
+whose low scores are good. An upper bound b on scores x is equivalent to a lower bound 1 − b on 1 − x.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ _ZERO = KnownTotal(0.0, 0)
 _NO_LATENCIES = Latencies((), 0)
 _TENTH = 0.10
 NOT_DETERMINED = "not determined: stopped"
-"""Reason of the gates of a stopped run that its remaining cases could still decide."""
+"""Reason of a gate that is undetermined because the run stopped."""
 TOLERANCE = 1e-12
 """Tolerance for rounding errors of sums, so that a mean of 0.9 reaches a gate of 0.9."""
 
 Scores = Sequence[tuple[float, float]]
-"""The score of each case with its weight."""
+"""(score, weight) of each case."""
 
 
 class GateInputs(Struct, frozen=True):
@@ -92,12 +92,14 @@ class GateInputs(Struct, frozen=True):
 
     @property
     def decided(self) -> bool:
-        """Whether any case passed or failed; true if no case asserts anything."""
+        """Whether any case passed or failed; true if no case has an assertion."""
         return bool(self.passed or self.failed) or not self.asserting
 
     @property
     def pass_rate(self) -> float | None:
-        """Weighted proportion of decided cases that passed, below 1 if one failed; None if no case is decided."""
+        """Weighted proportion of passed cases among those that passed or failed; None if there are none. Below 1 if a
+        case failed, even if the quotient rounds to 1.
+        """
         if not self.passed and not self.failed:
             return None
         passed = total_weight(self.passed)
@@ -156,7 +158,9 @@ def _unknown_inputs_clause(inputs: GateInputs) -> str:
 
 
 def _tolerates_missing(required: float | None, inputs: GateInputs) -> bool:
-    """Return whether missing evaluations are tolerated; None for `required` tolerates them, but not unknown inputs."""
+    """Return whether missing evaluations are tolerated, given the required completeness. If `required` is None, they
+    are, except evaluations with an unknown input.
+    """
     if inputs.unreported:
         return False
     if required is None:
@@ -195,7 +199,7 @@ def _judge_completeness(required: float, inputs: GateInputs, tolerated: bool) ->
 
 
 def _share_clause(rate: float, required: float, verb: str, counted_how: str = "", *, holds: bool) -> str:
-    """Return the measured and the required rate as a clause that follows a count."""
+    """Return the measured and the required rate as a clause, to be appended to a count of cases."""
     if required >= 1.0:
         return f", all {verb}"
     found, bound = decisive_percentages(rate, required, holds=holds)
@@ -241,7 +245,9 @@ def _judge_errors(limit: float, inputs: GateInputs, tolerated: bool) -> GateResu
 
 @_register_gate("max_flaky")
 def _judge_flaky(limit: float, inputs: GateInputs, tolerated: bool) -> GateResult:
-    """Judge the number of flaky cases; trials without a verdict could make further cases flaky."""
+    """Judge the number of flaky cases. The gate is undetermined if trials without a verdict could make too many cases
+    flaky.
+    """
     state, actual, reason = _judge_count(inputs.flaky, limit, count_phrase(inputs.flaky, "flaky case"))
     missing = inputs.unseen + (0 if tolerated else inputs.undecided)
     if state == "failed" or inputs.flaky + missing <= limit:
@@ -263,7 +269,9 @@ def _judge_tokens(limit: float, inputs: GateInputs, tolerated: bool) -> GateResu
 
 
 def _judge_spending(limit: float, total: KnownTotal, not_run: int, *, places: int, template: str) -> GateResult:
-    """Decide a limit on tokens or dollars; unknown amounts and cases that were not run could still exceed it."""
+    """Judge a limit on tokens or dollars. The gate is undetermined if unknown amounts or cases that were not run could
+    exceed it.
+    """
     holds = reaches(limit, total.known)
     state: GateState = "failed" if not holds else "undetermined" if total.unknown or not_run else "passed"
     # A part of a sum is never shown as the sum.
@@ -354,7 +362,7 @@ class MetricResults(Struct, frozen=True):
         name: name of the metric.
         scores: (score, weight) of each case that has a score.
         summary: summary of the scores; None if the metric was not evaluated on any case.
-        missing: number of missing evaluations that are not tolerated; each could have any score.
+        missing: number of missing evaluations that are not tolerated. Their scores could be anything from 0 to 1.
     """
 
     name: str
@@ -364,8 +372,9 @@ class MetricResults(Struct, frozen=True):
 
 
 class _Bound(Struct, frozen=True):
-    """A bound on a metric; `key` is its key in the suite, `best` the best possible score: 1 for a lower bound, 0 for an
-    upper."""
+    """A bound on a metric. `key` is the bound's key in the suite, `best` the best possible score: 1 for a lower bound,
+    0 for an upper bound.
+    """
 
     key: str
     required: float
@@ -432,10 +441,10 @@ def _best_mean(bound: _Bound, summary: MetricSummary, missing: int) -> float:
 
 
 def _judge_bound(bound: _Bound, results: MetricResults, actual: float, best_mean: float, reason: str) -> GateVerdict:
-    """Judge a measured number.
+    """Judge a measured number by a bound on a metric.
 
-    `best_mean` is the best value that missing scores still allow; `reason` is a template with two `{}` for the number
-    and the bound.
+    `best_mean` is the best number that is possible if missing scores are perfect. `reason` is a template with two `{}`,
+    for the number and the bound.
     """
     shown, needed = decisive_numbers(actual, bound.required, minimize=not bound.best, holds=bound.holds(actual))
     # The name of a metric may have braces.

@@ -17,7 +17,7 @@ _HOLDS = "nothing is less strict than on the base"
 def add_loosened_gate(
     judged: BaselineVerdict, comparison: Comparison | None, missing: str, settings: Baseline
 ) -> BaselineVerdict:
-    """Add the gate on the terms to the other gates on a comparison, if the reaction to laxer terms is `fail`.
+    """Return `judged` with the gate on changed terms added, if the reaction to laxer terms is `fail`.
 
     A laxer or changed term fails the gate. If terms are only unknown on the base, the gate is undetermined.
 

@@ -1,4 +1,4 @@
-"""The models that played users in a run, and what they used."""
+"""The models that played users in a run, and their usage."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from holodeck_action.record.record import CaseRecord, SimulatedUser, Usage
 
 
 class UserSummary(Struct, frozen=True):
-    """What one model did as a user in all conversations of a run.
+    """The conversations, calls and usage of one model that played users, over a whole run.
 
     Attributes:
         model: the model, such as `openai/gpt-4o-mini`.
-        temperature: its temperature; None if the provider's default applied.
-        prompt_digest: SHA-256, in hex, of its prompt.
+        temperature: the model's temperature; None if the provider's default applied.
+        prompt_digest: SHA-256, in hex, of the model's prompt.
         conversations: number of conversations.
-        calls: number of its answers.
-        asked_again: number of messages that were invalid, so that the model was asked again.
-        failed: number of conversations in which it gave no valid message.
+        calls: number of answers of the model.
+        asked_again: number of invalid messages, each followed by another call.
+        failed: number of conversations that ended because the model gave no valid message.
         tokens: tokens of the calls.
         cost_usd: cost of the calls, US dollars.
     """
@@ -37,7 +37,7 @@ class UserSummary(Struct, frozen=True):
 
 
 class UsersTally:
-    """The totals of simulated users, added case by case."""
+    """Sums conversations, calls, tokens and cost of simulated users, per model, temperature and prompt."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[str, float | None, str], _Tally] = {}

@@ -12,7 +12,7 @@ from operator import mul
 from typing import overload
 
 Z_95 = 1.959963984540054
-"""97.5 % quantile of the normal distribution, for two-sided 95 % intervals."""
+"""97.5 % quantile of the standard normal distribution, for two-sided 95 % intervals."""
 MIN_SAMPLE = 10
 """Minimum number of cases for an interval of a mean (docs/verdict.md)."""
 _ROUNDING = 1e-14
@@ -135,7 +135,7 @@ def mean_upper_bound(values: Sequence[tuple[float, float]]) -> float | None:
 def quantile(values: Sequence[tuple[float, float]], probability: float) -> float | None:
     """Return the weighted quantile of (value, weight) pairs for a `probability`; None if there are no pairs.
 
-    It is always one of the values: the inverse of the empirical distribution, type 1 of Hyndman & Fan 1996.
+    The result is always one of the values: the inverse of the empirical distribution, type 1 of Hyndman & Fan 1996.
     """
     total = math.fsum(weight for _, weight in values)
     below = 0.0

@@ -1,7 +1,7 @@
 """Summaries over a run: for each metric, and for all evaluations together.
 
-The blocks of the evaluations follow HoneyHive (evaluation data models, performance and quality); details that HoneyHive
-leaves open are defined here.
+`EvaluationPerformance` and `EvaluationQuality` follow HoneyHive's evaluation data models. Details that HoneyHive does
+not define are defined here.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Correlation(Struct, frozen=True):
 
 
 class ConfidenceDistribution(Struct, frozen=True):
-    """The confidence that evaluations state: the number of these evaluations, and the proportion of each level.
+    """The number of evaluations that state a confidence, and the proportions with high, medium and low confidence.
 
     A confidence is high from 0.8, medium from 0.5, else low. Proportions are None if no evaluation states a confidence.
     """
@@ -79,7 +79,7 @@ class EvaluationQuality(Struct, frozen=True):
             cases. None if fewer than 10 cases have a pair of metrics with verdicts.
         agreement_cases: number of cases that have such a pair.
         correlations: correlations of pairs of metrics with at least 10 common cases, sorted by name.
-        confidence: the confidence that evaluations state.
+        confidence: distribution of the confidence that evaluations state.
     """
 
     agreement: float | None
@@ -189,8 +189,9 @@ def _agreement_share(case: CaseVerdict) -> float | None:
 class MetricTally:
     """The totals of every metric over the cases that are not quarantined, added up case by case.
 
-    The score of a case is its mean over counted trials and turns, so that trials do not count as cases. The suite's
-    score is the mean over cases, weighted by case weight. Scores of 0 count. docs/verdict.md has the formulas.
+    A case's score is the mean over its counted trials and turns, so that a case with many trials has no greater weight.
+    The suite's score is the mean over cases, weighted by case weight. Scores of 0 count. docs/verdict.md has the
+    formulas.
     """
 
     def __init__(self) -> None:
@@ -250,7 +251,7 @@ def case_means(metrics: Iterable[MetricVerdict]) -> dict[str, float]:
 def summary_score(
     method: str, weights: Mapping[str, float], means: Mapping[str, float], minimized: frozenset[str]
 ) -> float | None:
-    """Combine the means of metrics into one number; None if a needed mean is missing or there is no metric.
+    """Combine the means of metrics into one number; None if an included metric has no mean or there is no metric.
 
     Args:
         method: `simple_average`, `weighted_average` (weights normalised) or `minimum`.

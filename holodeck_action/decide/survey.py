@@ -1,6 +1,6 @@
-"""Computes all totals for the verdict and the reports in one pass over the cases of a record.
+"""Computes all counts, sums and means for the verdict and the reports in one pass over the cases of a record.
 
-Reading a case is slower than counting it, so all totals are computed together. No case is kept in memory.
+Reading the cases takes most of the time, so they are read only once. No case is kept in memory.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ OUTCOMES: tuple[Outcome, ...] = ("passed", "failed", "error", "skipped", "inform
 
 
 class Survey:
-    """The totals of a record's cases.
+    """The outcomes, counts and sums over all cases of a record.
 
     Attributes:
         verdicts: verdicts on the cases, in order.
@@ -49,7 +49,7 @@ class Survey:
         asserting: number of cases with an assertion.
         repeated: number of cases with several trials.
         skipped: number of evaluations that did not apply, by metric and reason.
-        users: totals of the models that played users.
+        users: usage of the models that played users.
         remaining: the cases that do not count because the exit code was certain; None if all count.
     """
 
@@ -250,7 +250,9 @@ def is_expired(entry: QuarantineEntry, today: date) -> bool:
 
 
 def _active_entries(record: Record) -> list[tuple[str, str]]:
-    """Return (id or name of a case, reason) of each quarantine entry that had not expired when the run started."""
+    """Return the case (an id or a name) and the reason of each quarantine entry that had not expired when the run
+    started.
+    """
     today = date.fromisoformat(record.run.started_at[:10])
     return [
         (entry.case, f"quarantined until {entry.expires}: {entry.reason}")

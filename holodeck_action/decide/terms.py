@@ -31,7 +31,9 @@ Direction = Literal["laxer", "stricter", "changed"]
 
 
 class HigherIsStricter(Struct, frozen=True):
-    """A number for which higher is stricter. None means `absent`, or that the term is off if `absent` is None."""
+    """A number for which higher is stricter. A value of None counts as the number `absent`; if `absent` is None too, it
+    switches the term off.
+    """
 
     absent: float | None = None
 
@@ -41,7 +43,9 @@ class HigherIsStricter(Struct, frozen=True):
 
 
 class LowerIsStricter(Struct, frozen=True):
-    """A number for which lower is stricter. None means `absent`, or that the term is off if `absent` is None."""
+    """A number for which lower is stricter. A value of None counts as the number `absent`; if `absent` is None too, it
+    switches the term off.
+    """
 
     absent: float | None = None
 
@@ -94,7 +98,7 @@ class NoDirection(Struct, frozen=True):
 
 
 class TermContainer(Struct, frozen=True):
-    """A container of values with their own terms; None or a missing entry switches its terms off."""
+    """A field whose value contains further terms. If the value is None or an entry is missing, its terms are off."""
 
 
 class ComparedSeparately(Struct, frozen=True):
@@ -237,8 +241,8 @@ def comparison_rules(kind: type) -> Sequence[tuple[str, Compared]]:
 def compare_trials(before: tuple[int, int], now: tuple[int, int]) -> Direction | None:
     """Return the direction of the change of a case's trials (repeat, min_pass); None if it is unchanged.
 
-    Fewer required passes are laxer, and so are more allowed failures (repeat − min_pass). If both numbers rise or both
-    fall, the change is `changed`.
+    Fewer required passes are laxer, and so are more allowed failures (repeat − min_pass). The direction is `changed` if
+    passes and failures both rise or both fall.
     """
     if before == now:
         return None

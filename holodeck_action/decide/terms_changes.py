@@ -27,7 +27,7 @@ class ChangedPlace(Struct, frozen=True, omit_defaults=True):
     Attributes:
         name: the case's name, or its id if it has no name; empty for a key.
         source: the position in a file; None if unknown.
-        of_base: whether the position is in the base's file, because the run no longer has the place.
+        of_base: whether the position is in the base's file, because the run no longer has this case, metric or key.
     """
 
     name: str
@@ -46,7 +46,8 @@ class TermsChange(Struct, frozen=True):
 
     Attributes:
         way: `laxer`; `changed` if the direction is unclear; `unknown` if the base does not have the term.
-        said: a phrase with a verb, such as `lowers min_pass_rate from 1 to 0.5`; names of cases can follow it.
+        said: the change as a phrase with a verb, such as `lowers min_pass_rate from 1 to 0.5`; names of cases can be
+            appended.
         places: the changed cases, metrics or keys.
     """
 
@@ -78,7 +79,7 @@ class TermsChanges(Struct, frozen=True):
 
     @property
     def definite(self) -> int:
-        """Number of changes that are not `unknown`."""
+        """Number of changes that are `laxer` or `changed`."""
         return sum(change.way != "unknown" for change in self.changes)
 
 

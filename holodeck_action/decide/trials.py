@@ -1,7 +1,7 @@
 """Results of cases over their trials: pass@k and pass^k.
 
-A trial has no result if its case was decided earlier or if it was in error. It could have passed or failed, so a number
-that depends on it is given as an interval.
+A trial has no result if it was in error, or if it was not run because its case was already decided. Such a trial could
+have passed or failed. Numbers that depend on it are therefore given as an interval.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class CaseTrials(Struct, frozen=True):
         failed: number of trials that failed.
         missing: number of trials in error or not run.
         rate: passed / (passed + failed), which equals pass@1 and pass^1 if no trial is missing.
-        truncated: whether trials were left out because the case was decided, so that `rate` covers fewer trials.
+        truncated: whether some trials were not run because the case was already decided; `rate` covers only the others.
         rates: pass@k and pass^k for each k up to 10, and for k = `repeat`.
     """
 
@@ -121,7 +121,7 @@ def trials_of_case(case: CaseRecord, verdict: CaseVerdict, *, stop_when_decided:
 
 
 class TrialTally:
-    """The results of the cases with several trials, added up case by case."""
+    """Adds up, case by case, the results of cases with several trials."""
 
     def __init__(self, *, stop_when_decided: bool) -> None:
         self._stop_when_decided = stop_when_decided

@@ -19,7 +19,8 @@ GateState = Literal["passed", "failed", "undetermined", "skipped"]
 
 
 class MetricVerdict(Struct, frozen=True, omit_defaults=True):
-    """The verdict on one metric of one turn; `score` is a numeric score, `category` a score that is a word, else None.
+    """The verdict on one metric of one turn. `score` is the score if it is a number, `category` if it is a word; the
+    other is None.
 
     For a failed metric or an error, `reason` is a complete message that names the metric. `title` is the metric's name
     in this message; None if it is `name`.

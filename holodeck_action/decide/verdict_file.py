@@ -43,7 +43,7 @@ class WrittenMetric(Struct, frozen=True, omit_defaults=True):
 
 
 class WrittenTurn(Struct, frozen=True, omit_defaults=True):
-    """One turn.
+    """The verdict on one turn.
 
     Attributes:
         index: index of the turn in its trial.
@@ -83,7 +83,7 @@ class WrittenTrial(Struct, frozen=True, omit_defaults=True):
 
 
 class WrittenCase(Struct, frozen=True, omit_defaults=True):
-    """One case over its trials, see `CaseVerdict`; `reason` is absent for passed and informational cases."""
+    """The verdict on one case, see `CaseVerdict`; `reason` is absent for passed and informational cases."""
 
     id: str
     outcome: Outcome

@@ -26,8 +26,12 @@ from holodeck_action.record.serialization import to_json
 
 
 class RelatedFiles(Struct, frozen=True):
-    """Further files of a run's results: the results of its base (None if there is no base) and the lines of earlier
-    runs."""
+    """Further files of a run's results.
+
+    Attributes:
+        base: the base's results; None if there is no base.
+        earlier: the lines of `earlier-runs.jsonl`.
+    """
 
     base: BaseResults | None = None
     earlier: Sequence[bytes] = ()

@@ -25,8 +25,8 @@ _HEAD_REPOSITORY_FIELDS = ("pull_request.head.repo.full_name", "workflow_run.hea
 
 
 class FolderPlace(Struct, frozen=True):
-    """A folder's path in the workflow's repository, empty for the root. If the folder is elsewhere, `folder` is None,
-    and `reason` is a sentence that explains it."""
+    """A folder's path in the workflow's repository; empty for the root. If the folder is outside of this repository,
+    `folder` is None, and `reason` is a sentence with the reason."""
 
     folder: str | None
     reason: str
@@ -85,11 +85,12 @@ MOST_ANNOTATIONS = 1000
 """Maximum number of annotations of a check run (20 requests of 50), and of annotations that have `details`."""
 
 TITLE_LIMIT = 255
-"""Maximum characters of a title (OpenAPI description of check runs); also our limit of its bytes."""
+"""Maximum characters of a title (OpenAPI description of check runs). The same limit is applied to the title's bytes."""
 MESSAGE_LIMIT = 4000
 """Maximum characters of a message: below a runner's 4,096, and at most 16 KB of a check run's 64 KB."""
 DETAILS_LIMIT = 16_000
-"""Maximum bytes of details: a quarter of a check run's 64 KB, so that 50 of them are a small request."""
+"""Maximum bytes of an annotation's details: a quarter of GitHub's limit of 64 KB, so that a request with 50 annotations
+stays small."""
 
 
 class Annotation(Struct, frozen=True):

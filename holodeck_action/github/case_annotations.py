@@ -46,8 +46,9 @@ _Order = tuple[int, float, int]
 class _Finding(Struct, frozen=True):
     """The content of an annotation.
 
-    `metrics` are the metrics' verdicts that it reports, `others` its other problems. `cases` is the number of cases
-    that share the annotation, `case` is the first of these cases, and `titles` are the titles of some of them.
+    `metrics` are the verdicts on metrics that the annotation reports, `others` are further problems. `cases` is the
+    number of cases that share the annotation, `case` is the first of these cases, and `titles` are the titles of some
+    of them.
     """
 
     report: Report
@@ -72,10 +73,10 @@ def annotate(reports: Sequence[Report]) -> tuple[Annotation, ...]:
     """Return the annotations of the suites, worst first.
 
     The order is: failed, in error, not run, quarantined; then the distance from the threshold; then the order of the
-    suites. Each failing metric that is configured on its case is annotated at its own line. A failing turn is annotated
-    too, unless these metrics explain its failure completely. Cases of a suite with the same error share one annotation,
-    and so do cases that were not run.
-    Quarantined cases that pass, and suites outside of a repository, have no annotations.
+    suites. A failing metric that is configured on its case is annotated at the metric's line. A failing turn is
+    annotated too, unless the annotated metrics are its only problems. Cases of a suite with the same error share one
+    annotation, and so do cases that were not run. Quarantined cases that pass, and suites outside of a repository, have
+    no annotations.
     """
     # A finding keeps its case in memory: only those with details are kept.
     kept: list[tuple[_Order, _Finding]] = []
@@ -129,9 +130,11 @@ class _SplitProblems(Struct, frozen=True):
 
 
 class _SuiteAnnotator:
-    """A suite's report with the positions of its cases, to find out whether a metric is configured on a case itself.
+    """Creates the annotations of a suite. The positions of the cases show whether a metric is configured on a case
+    itself.
 
-    Such a metric is between the case's first line and last value; if the latter is unknown, before the next case.
+    Such a metric is between the first line and the last value of its case; between this case and the next if the last
+    value is unknown.
     """
 
     def __init__(self, report: Report) -> None:

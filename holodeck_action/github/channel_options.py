@@ -21,8 +21,8 @@ class ChannelOptions(Struct, frozen=True):
 
     Attributes:
         comment: when the comment is written.
-        comment_id: distinguishes the comment from our other comments on the same pull request.
-        subject: the `comment-id` that was given, which the comment shows; empty if none was given.
+        comment_id: distinguishes the comment from this action's other comments on the same pull request.
+        subject: the `comment-id` from the user, which the comment shows; empty if the user gave none.
         check: whether to write a check run.
         check_name: name of the check run.
         check_fail_on: the verdicts that make the check run fail.

@@ -18,7 +18,7 @@ from holodeck_action.text.code_spans import cell
 from holodeck_action.text.plain import one_line
 
 POLL_PAUSES_S = (1.0, 4.0)
-"""Seconds to wait before each check of whether an unconfirmed write took effect; GitHub may show it late."""
+"""Seconds to wait before each check whether an unconfirmed write took effect. GitHub may show a write with a delay."""
 TRIES = 2
 """Maximum number of attempts to write: one retry if GitHub gave no answer and does not show the first write."""
 
@@ -104,16 +104,18 @@ class Access(Struct, frozen=True):
     pause: Callable[[float], None] = time.sleep
 
     def own_items(self, items: Sequence[Comment], clause: str) -> list[tuple[Comment, Ownership]]:
-        """Return the items that this action wrote, in order; a marker alone is no proof, as anyone can write it.
+        """Return the items that this action wrote, in order. A marker is no proof of authorship, since anyone can write
+        it.
 
-        GraphQL reports which items are ours. If it does not answer, and `app` is True, all items by bots count as ours.
+        GitHub's GraphQL API reports the items that this token wrote. If this request fails and `app` is true, all items
+        by bots count as written by this action.
 
         Args:
-            items: comments or reviews with our marker.
+            items: comments or reviews with this action's marker.
             clause: subject and verb of the error message, such as `a comment with our marker is`.
 
         Raises:
-            Stopped: it is unknown whether a person's item is ours.
+            Stopped: the request failed, and `app` does not show whether this action wrote the items.
         """
         try:
             known = self.api.ownership([item.node_id for item in items])
@@ -133,7 +135,7 @@ class Access(Struct, frozen=True):
         body: str,
         unknown: str,
     ) -> Comment:
-        """Replace a body; if GitHub does not confirm the write, read the item before a retry.
+        """Replace the body of a comment or review. If GitHub does not confirm the write, read the item before a retry.
 
         Args:
             write: writes the new body.
@@ -178,7 +180,7 @@ class Access(Struct, frozen=True):
         return seen
 
     def poll_or_stop(self, read: Callable[[], T], is_done: Callable[[T], bool], unknown: str) -> T:
-        """Poll, and stop the channel if GitHub gives no answer.
+        """Call `poll`, and stop the channel if GitHub gives no answer.
 
         Raises:
             Stopped: the result is unknown; `unknown` is a clause of the reason.

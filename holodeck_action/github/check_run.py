@@ -70,7 +70,7 @@ def start_check(
     """Create a check run in progress.
 
     The name is cut to `NAME_LIMIT` characters. The external id must be unique: it identifies a check run that GitHub
-    created without confirming it. `details_url` is the target of the link "Details".
+    created without confirming its creation. `details_url` is the target of the link "Details".
 
     Returns:
         The check run for `conclude`; if it was not created, the outcome of the channel.
@@ -148,9 +148,9 @@ def conclude(github: Access, run: CheckRun, end: CheckState, annotations: Sequen
 
 
 def prepend_summary(github: Access, run: CheckRun, end: CheckState, before: Outcome) -> Outcome:
-    """Write the summary of a concluded check run again, now beginning with a notice of an outdated comment.
+    """Replace the summary of a concluded check run by one that begins with a notice of an outdated comment.
 
-    The comment is written after the check run is concluded, so that the check run does not wait for it.
+    The notice comes late because the comment is written after the check run is concluded.
 
     Args:
         end: the `end_state` with the new summary.

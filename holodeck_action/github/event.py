@@ -61,15 +61,17 @@ Lookup = LookupByNumber | LookupByCommit | LookupByHead | NoLookup
 
 
 class Destination(Struct, frozen=True):
-    """The commit and pull requests to publish to; the defaults fit a checked-out commit of this repository.
+    """The commit and the pull requests to publish to. The fields' defaults are those for a checked-out commit of this
+    repository.
 
     Attributes:
         event: name of the event.
         repository: `owner/name` of the workflow's repository; empty if it is unknown.
         sha: the commit of the check run; None if it must be read from the pull request.
         lookup: the way to find the pull requests.
-        comments: whether to write the comment; false for a merge queue, which must not change the pull request's.
-        equivalent_commits: commits other than `sha` whose evaluation counts for it, such as the test merge commit.
+        comments: whether to write the comment; false for a merge queue, whose run must not change the pull request's
+            comment.
+        equivalent_commits: commits other than `sha` whose evaluation counts for `sha`, such as the test merge commit.
         checks_out_head: whether a workflow checks out `sha` by default. If not, the evaluated commit must be compared
             with `sha` before results are published for the pull request.
         read_only_reason: one sentence on why the token probably cannot write, with a remedy; empty if it probably can.
@@ -122,7 +124,7 @@ def named_destination(repository: str, pull: int | None, sha: str | None) -> Des
     Args:
         repository: `owner/name`.
         pull: number of the pull request; None to find it by the commit.
-        sha: the evaluated commit; None for the pull request's head, with which the record's commit is then compared.
+        sha: the evaluated commit; None for the pull request's head, which must then be the commit in the record.
     """
     lookup: Lookup = NoLookup("neither a pull request nor a commit was given")
     if pull is not None:

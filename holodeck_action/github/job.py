@@ -50,9 +50,10 @@ def event_permission(environ: Mapping[str, str], *, accepted: bool) -> CodeAllow
 
 
 class Job:
-    """Access to GitHub for a run, as a context manager. Data are requested when needed, at most once.
+    """Access to GitHub for a run, as a context manager. Each fact is requested from GitHub when it is first needed, and
+    only once.
 
-    Most runs need none of these data, so modules are imported when they are used.
+    Most runs need no such facts, so modules are imported when they are used.
 
     Attributes:
         environ: the environment variables of the job, or of the user.

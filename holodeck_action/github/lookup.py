@@ -30,7 +30,7 @@ class FoundPulls(Struct, frozen=True):
 def find_pulls(destination: Destination, api: Api) -> FoundPulls:
     """Return the pull requests of a destination; GitHub is called at most once, and not if the event suffices.
 
-    Pull requests whose head is another commit are left out, since a newer head has its own run.
+    Pull requests whose head is another commit are omitted, since a newer head has its own run.
 
     Raises:
         ApiError: GitHub gave no answer.
@@ -80,7 +80,7 @@ def evaluation_permission(
 
 
 def check_evaluated(destination: Destination, pulls: FoundPulls, commit: str | None) -> str | None:
-    """Check that a run evaluated the commit that it is about to publish results for.
+    """Check that a run evaluated the commit for which its results are published.
 
     Without this check, a workflow that evaluates the default branch instead of the pull request would let the pull
     request pass. `commit` is the evaluated commit in the record; None if it is unknown.

@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 
 class Findings(Struct, frozen=True):
-    """The content to publish: the suites' reports, or the problems that kept them from running.
+    """The content to publish: the suites' reports, or the problems because of which no suite ran.
 
     Attributes:
         exit_code: exit code of the run.
@@ -66,10 +66,10 @@ CHECK_RUN_VARIABLE = "HOLODECK_ACTION_CHECK"
 
 
 class Publication(Struct, frozen=True):
-    """The result of publishing: the channels, and the annotations that the step itself must show.
+    """The result of publishing: the channels, and the annotations that the step must write to its own log.
 
-    The step shows annotations that no check run shows, and annotations of problems. `stale_notice` is Markdown for
-    the start of the job summary: notices of outdated comments.
+    These are annotations that no check run shows, and annotations of problems. `stale_notice` is Markdown for the start
+    of the job summary: notices of outdated comments.
     """
 
     channels: tuple[Channel, ...]
@@ -83,7 +83,7 @@ class Connection(Struct, frozen=True):
     Attributes:
         access: access to GitHub; None if nothing can be published.
         unavailable: why there is no `access`, in one sentence.
-        no_check: why the token cannot write check runs, in one sentence; None if it can.
+        no_check: why the token cannot write check runs, in one sentence; None if the token can write them.
     """
 
     access: Access | None
@@ -105,8 +105,8 @@ class Publisher:
     ) -> None:
         """Store the arguments, without calling GitHub.
 
-        `run` is `ID/ATTEMPT` of the workflow run; empty outside of a workflow. `earlier` is `external_id` of the
-        program that restarted itself as this one; empty if it did not restart.
+        `run` is `ID/ATTEMPT` of the workflow run; empty outside of a workflow. If the program has restarted itself,
+        `earlier` is the `external_id` from before the restart; else it is empty.
         """
         self._destination = destination
         self._connection = connection
@@ -208,7 +208,8 @@ class Publisher:
         first: str = "",
         before: Outcome | None = None,
     ) -> Outcome:
-        """Conclude the check run; if it already is, with the outcome `before`, only prepend `first` to its summary."""
+        """Conclude the check run. If it is concluded already, `before` is that outcome, and only `first` is prepended
+        to the summary."""
         if not isinstance(started, CheckRun):
             return started
         shown = marks[:MOST_ANNOTATIONS]
@@ -307,7 +308,8 @@ class Publisher:
         return self._call_guarded(lambda github: self._skip_if_outdated(github, pull) or publish(github, pull))
 
     def _mismatch_reason(self, github: Access) -> str | None:
-        """Return the reason if the run did not evaluate the commit to publish for; None if it did or is unchecked."""
+        """Return the reason if the run did not evaluate the commit for which results are published; None if it did, or
+        if no check is needed."""
         if not self._commits:
             return None
         found = self._find_pulls(github)
@@ -329,7 +331,7 @@ class Publisher:
         )
 
     def _place_with_commit(self) -> LinkContext:
-        """Return the links' `LinkContext` with the commit, which for some events comes from the pull request."""
+        """Return the `LinkContext` with the commit. For some events, the commit is known only from the pull request."""
         known = self._destination.sha or (self._found.sha if self._found is not None else None)
         return replace(self._place, sha=known)
 
@@ -340,8 +342,8 @@ class Publisher:
         return self._found
 
     def _call_guarded(self, call: Callable[[Access], T]) -> T | Outcome:
-        """Return the result of a call, or an outcome for its error, so that no channel hides the verdict or stops the
-        run."""
+        """Return the result of a call, or an outcome that describes its error, so that the error neither stops the run
+        nor hides the verdict."""
         github = self._connection.access
         if github is None:
             return Skipped(self._connection.unavailable, requested=True)

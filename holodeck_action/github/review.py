@@ -132,7 +132,8 @@ MOST_INLINE = 20
 """Maximum number of inline comments about failures on a pull request."""
 
 _MOST_CHECKED = 1000
-"""Maximum number of comments to check for ownership: anyone can write our marker, but ours are among the newest."""
+"""Maximum number of comments whose authorship is checked. Anyone can write the marker; this action's comments are among
+the newest."""
 _HUNK = re.compile(r"@@ -([0-9]{1,9})(?:,([0-9]{1,9}))? \+([0-9]{1,9})(?:,([0-9]{1,9}))? @@(?: .*)?", re.DOTALL)
 _UNCONFIRMED = "whether the review was {} is unknown, so it was not sent again; the next run brings it up to date"
 
@@ -143,8 +144,8 @@ def publish_review(
     """Show failures on the lines of the diff, and update our earlier inline comments.
 
     Failures without an inline comment get one, the worst first, all in one review. Existing comments are edited; if the
-    metric or turn passes now, its comment reports that. A comment stays as it is if the metric or turn was not judged
-    this time. Only comments that we wrote are edited; a comment that a user has hidden stays hidden.
+    metric or turn passes now, its comment reports the pass. A comment is not changed if the metric or turn was not
+    judged in this run. Only this action's comments are edited; a comment that a user has hidden stays hidden.
 
     `sha` is the evaluated head; `marks` are the annotations of the reports, worst first.
     """
@@ -332,7 +333,7 @@ def _age(item: Comment) -> int:
 
 
 def commentable_lines(patch: str) -> frozenset[int]:
-    """Return the 1-based lines of the new file that a patch adds or shows as context.
+    """Return the numbers, from 1, of the lines in the new file that a patch adds or shows as context.
 
     Args:
         patch: hunks of a unified diff, without the lines that name the files, as in GitHub's list of changed files.

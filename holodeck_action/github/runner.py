@@ -30,7 +30,8 @@ MOST_PER_LEVEL = 10
 
 _COMMAND_NAMES: dict[Level, str] = {"failure": "error", "warning": "warning", "notice": "notice"}
 SUMMARY_LIMIT = 1024 * 1024
-"""Maximum bytes of a step's summary (`CreateStepSummaryCommand.AttachmentSizeLimit`); larger ones are not shown."""
+"""Maximum bytes of a step's summary (`CreateStepSummaryCommand.AttachmentSizeLimit`); GitHub does not show larger
+summaries."""
 
 
 def error_command(title: str, message: str) -> str:
@@ -42,8 +43,9 @@ def annotation_commands(annotations: Sequence[Annotation], *, reserved: int) -> 
     """Return workflow commands that annotate lines, used without a check run: at most `MOST_PER_LEVEL` of each level.
 
     Args:
-        annotations: the annotations, worst first; if some do not fit, the level's last command gives their number.
-        reserved: number of error annotations to leave free for the step's own errors.
+        annotations: the annotations, worst first. If a level has too many annotations, its last command reports how
+            many are omitted.
+        reserved: number of error annotations that are kept for the step's own errors.
     """
     commands: list[str] = []
     for level, name in _COMMAND_NAMES.items():
@@ -77,7 +79,7 @@ def mask_commands(secrets: Iterable[str], shortest: int) -> tuple[str, ...]:
 
     Args:
         secrets: values to mask. A log shows a value of several lines line by line, so each line is one secret.
-        shortest: minimum characters of a masked line; shorter ones occur in ordinary text.
+        shortest: minimum characters of a masked line, since shorter lines occur in ordinary text.
     """
     lines = {line.strip() for secret in secrets for line in secret.splitlines()}
     return tuple(f"::add-mask::{_escape_data(line)}" for line in sorted(lines) if len(line) >= shortest)
@@ -218,7 +220,8 @@ def step_outputs(
 
     `html` is the path of the page about several suites, None if there is no such page.
 
-    Counts and costs are sums over the suites, the pass rate is the lowest one, and there is one path per line.
+    With several suites, counts and costs are sums, the pass rate is the lowest of the suites' rates, and paths are
+    written one per line.
     """
     counts = [suite.counts for suite in suites]
     rates = [suite.pass_rate for suite in suites]

@@ -71,7 +71,7 @@ class CommentRequest(Struct, frozen=True):
 
 
 class EarlierComment(Struct, frozen=True):
-    """A comment of an earlier run that was not replaced, or may not have been.
+    """A comment of an earlier run that was not replaced, or may still exist.
 
     Attributes:
         body: body of the comment; None if comments could not be read, so that it is unknown whether there is one.
@@ -89,7 +89,8 @@ UNREAD_COMMENT = EarlierComment(None, certain=False)
 class CommentResult(Struct, frozen=True):
     """The outcome of publishing the comment.
 
-    `earlier` is an earlier comment that was not replaced, or possibly not; None if there is no such comment.
+    `earlier` is a comment of an earlier run that was not replaced, or may still exist; None if there is no such
+    comment.
     """
 
     outcome: Outcome
@@ -99,8 +100,8 @@ class CommentResult(Struct, frozen=True):
 def publish_comment(github: Access, pull_number: int, first_line: str, request: CommentRequest) -> CommentResult:
     """Create or update the comment of a pull request.
 
-    Only comments that we wrote and that no user has hidden count (see `Access.own_items`). The comment is found by its
-    first line, a `marker`.
+    Comments that others wrote or that a user has hidden are ignored (see `Access.own_items`). The comment is found by
+    its first line, a `marker`.
     """
     if request.mode == "off":
         return CommentResult(Skipped("the comment is switched off", requested=False))

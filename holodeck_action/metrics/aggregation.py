@@ -37,10 +37,10 @@ class Part(Struct, frozen=True):
 
 
 def aggregate_success(parts: Sequence[Part]) -> bool | None:
-    """Return whether all parts with a verdict pass.
+    """Return whether all metrics with a verdict pass.
 
     Returns:
-        False if a part fails. None if no part fails, but a part is missing or no part has a verdict.
+        False if a metric fails. None if no metric fails, but a metric is missing or no metric has a verdict.
     """
     verdicts = [part.passed for part in parts if part.passed is not None]
     if not all(verdicts):
@@ -49,12 +49,12 @@ def aggregate_success(parts: Sequence[Part]) -> bool | None:
 
 
 def aggregate_score(parts: Sequence[Part]) -> float | None:
-    """Return the mean quality of the parts, 0..1; the quality is the score, or 1 − score if low scores are good.
+    """Return the mean quality of the metrics, 0..1; the quality is the score, or 1 − score if low scores are good.
 
-    Neutral parts and parts without score are not counted.
+    Neutral metrics and metrics without a score are not counted.
 
     Returns:
-        The mean. None if no part is counted, or if a part is missing.
+        The mean. None if no metric is counted, or if a metric is missing.
     """
     if any(part.is_missing for part in parts):
         return None
@@ -71,7 +71,8 @@ def quality(score: float, polarity: Polarity) -> float | None:
 
 
 def aggregate_explanation(parts: Sequence[Part]) -> str:
-    """Return a text that lists failed and missing parts with their reasons, then passed and reported parts."""
+    """Return a text that lists failed and missing metrics with their reasons, then passed metrics and those without a
+    verdict."""
     failed = [part for part in parts if part.passed is False]
     missing = [part for part in parts if part.is_missing]
     passed = [part for part in parts if part.passed]

@@ -1,5 +1,5 @@
-"""The interface of all evaluators: parameters in both naming conventions, a time limit, and retries of transient
-failures.
+"""The interface of all evaluators, with a time limit and retries of transient failures. Parameters can have the names
+of either of two conventions (see `params`).
 
 Source: HoloDeck evaluation API, Base Framework.
 """
@@ -194,7 +194,7 @@ class BaseEvaluator(ABC):
             raise TimeoutError(f"{self.name} took longer than {limit}") from None
 
     def is_transient(self, error: Exception) -> bool:
-        """Return whether a retry may help: by default after connection errors and timeouts inside the evaluator."""
+        """Return whether a retry may help: by default, for connection errors and timeouts inside the evaluator."""
         return isinstance(error, OSError) and not isinstance(error, _PERMANENT)
 
     def resolve(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -225,11 +225,11 @@ class BaseEvaluator(ABC):
         return arguments
 
     def knows_verdicts(self, inputs: Mapping[str, Any], trial: int) -> bool | None:
-        """Return whether all verdicts of judges are known from earlier runs; None if no judge is needed.
+        """Return whether all needed verdicts of judges are stored from earlier runs; None if no judge is needed.
 
         Args:
             inputs: inputs of an item by name.
-            trial: index of the trial; judges grade every trial.
+            trial: index of the trial; each trial has its own verdicts.
         """
         return None
 
@@ -345,7 +345,7 @@ class BuildContext(Struct, frozen=True):
 class DeterministicEvaluator(BaseEvaluator):
     """An evaluator without model calls: a subclass implements `compute`, which needs no event loop.
 
-    `QUICK_ON_SHORT_TEXTS` is True if `compute` takes only milliseconds when all inputs are short strings.
+    `QUICK_ON_SHORT_TEXTS` is True if `compute` takes only milliseconds for inputs that are short strings.
     """
 
     QUICK_ON_SHORT_TEXTS: ClassVar[bool] = False

@@ -242,8 +242,8 @@ class CodeGraderEvaluator(BaseEvaluator):
     def _check_grade(
         self, grade: Any
     ) -> tuple[bool | float | str | None, bool | None, str | None, dict[str, Any] | None, float | None]:
-        """Return score, verdict, reason, details and confidence of a grade after checking each, since user code may
-        have forged them.
+        """Return score, verdict, reason, details and confidence of a grade. Each is checked, since user code may have
+        set invalid values.
         """
         match grade:
             case {"kind": "bare", "score": bool() | int() | float() | str() as score}:

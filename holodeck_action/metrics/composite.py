@@ -33,9 +33,9 @@ class CompositeMetric(Metric):
     metrics: Annotated[list[MemberMetric], Field(min_length=1)]
     """The metrics, which cannot be composites. Example: `[{type: length, max_words: 200}, {type: refusal}]`."""
     parallel: Flag = True
-    """False: its metrics are graded one after the other."""
+    """False: the metrics are evaluated one after the other."""
     threshold: Annotated[UnitInterval | None, Role.PASS_MARK] = None
-    """Lowest passing score of the whole. All its metrics must pass as well. Example: `0.8`."""
+    """Lowest passing score of the composite. All its metrics must pass as well. Example: `0.8`."""
 
     @model_validator(mode="after")
     def _check_members(self) -> CompositeMetric:
@@ -77,7 +77,7 @@ class CompositeMetric(Metric):
 
     @property
     def powerless_threshold(self) -> float | None:
-        """None, because the members' verdicts can fail an evaluation whatever the threshold."""
+        """None, because the members' verdicts can fail an evaluation with any threshold."""
         return None
 
     @property
@@ -145,7 +145,7 @@ class CompositeMetric(Metric):
 
 
 class CompositeEvaluator(PresetEvaluator):
-    """Several metrics graded as one; the metadata contains their results by name in `metrics`."""
+    """Evaluates several metrics as one. The metadata contains their results by name in `metrics`."""
 
     def _inputs(self, member: Member, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
         calls, config = inputs.get(CONVERSATION_CALLS), member.config

@@ -1,6 +1,6 @@
 """Base classes of computed metrics, for suites and for Python code.
 
-The settings of a metric are fields of its class, and its method `compute` scores an item.
+The settings of a metric are fields of its class. Its method `compute` scores one answer.
 """
 
 from __future__ import annotations
@@ -141,9 +141,9 @@ class ComputedEvaluator(MetricEvaluator[ComputedMetric], DeterministicEvaluator)
 class PythonEvaluator(ComputedEvaluator):
     """Base class of evaluators that programs create with a metric's settings as arguments.
 
-    A subclass names the metric (`of`) and, in `takes`, its positional arguments: settings, and optionally `timeout`.
-    `timeout` and `retry_config` are added at the end if they are missing. Further class arguments are settings with
-    fixed values.
+    A subclass has the class arguments `of`, the metric, and `takes`, the names of the positional arguments: settings,
+    and optionally `timeout`. `timeout` and `retry_config` are added at the end if they are missing. Further class
+    arguments are settings with fixed values.
     """
 
     __signature__: ClassVar[Signature]

@@ -48,7 +48,8 @@ of the assistant is a missing answer. In the reason, name the number of the turn
 def conversation_inputs(exchanges: Sequence[Exchange]) -> dict[str, Any]:
     """Return the inputs with which a judge grades all turns together; None for an input that is unknown.
 
-    The answer is empty if all answers are. The texts of files, which belong to single turns, are always None.
+    The response is an empty string if all turns' responses are empty. The context is always None, since files belong to
+    single turns.
     """
     asked = [each.input for each in exchanges]
     texts = items_or_none(reduce(join_facts, (each.texts for each in exchanges)))
@@ -62,7 +63,8 @@ def conversation_inputs(exchanges: Sequence[Exchange]) -> dict[str, Any]:
 
 
 def _messages(exchanges: Sequence[Exchange]) -> Iterator[dict[str, Any]]:
-    """Yield the messages; unknown calls and texts are left out, as are texts of earlier turns."""
+    """Yield the messages of all turns. Unknown tool calls and unknown texts are omitted, and so are texts that an
+    earlier turn already has."""
     shown: set[str] = set()
     for turn, each in enumerate(exchanges):
         yield {"turn": turn, "role": "user", "content": each.input}
@@ -92,9 +94,10 @@ def _to_json(value: Any) -> str:
 
 
 def conversation_text(exchanges: Sequence[Exchange]) -> str:
-    """Return all questions and answers up to the last question; of one turn, only its question.
+    """Return all questions and answers up to the last question; only the question if there is one turn.
 
-    The text is a JSON list of messages with `role` and `content`, so that no message can pass for several.
+    The text is a JSON list of messages with `role` and `content`, so that the text of one message cannot look like
+    several messages.
     """
     *earlier, last = exchanges
     if not earlier:

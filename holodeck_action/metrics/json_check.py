@@ -113,8 +113,8 @@ class JsonMetric(AnswerCheck):
 
     type: Annotated[Literal["json"], Role.KIND] = "json"
     json_schema: NonBlank | dict[str, Any] | None = None
-    """A JSON Schema (draft 2020-12, or what its `$schema` names): a file, relative to the file that names it, or the
-    schema itself. References to other documents are refused. Example: `order.schema.json`."""
+    """A JSON Schema (draft 2020-12, or the draft that its `$schema` names): a file, relative to the file that names it,
+    or the schema itself. References to other documents are refused. Example: `order.schema.json`."""
     paths: dict[str, Annotated[JsonValue, _PlainMeansEquals()]] = Field(default_factory=dict)
     """Conditions by JSONPath (RFC 9535, without filters): `equals`, `regex`, `min`, `max`, `exists`. A plain value
     means `equals`. Example: `{$.order.total: {min: 1}, $.order.status: shipped}`."""
@@ -157,7 +157,7 @@ class JsonMetric(AnswerCheck):
         return made
 
     def base_name(self, k: int | None) -> str:
-        """Return the type, with the file of the schema or the paths."""
+        """Return the type, followed by the name of the schema's file or by the paths."""
         shown = self.json_schema if isinstance(self.json_schema, str) else ", ".join(self.paths)
         return f"{self.type} {format_text(shown, 40)}" if shown else self.type
 

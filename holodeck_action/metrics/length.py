@@ -46,17 +46,17 @@ class LengthMetric(ComputedMetric):
     threshold: Annotated[UnitInterval | None, Role.PASS_MARK] = None
     """Lowest passing score. Passes inside all bounds when absent. Example: `0.8`."""
     min_words: Annotated[Integer, Field(ge=0)] | None = None
-    """Fewest words. Example: `10`."""
+    """Minimum number of words. Example: `10`."""
     max_words: Annotated[Integer, Field(ge=1)] | None = None
-    """Most words. Example: `200`."""
+    """Maximum number of words. Example: `200`."""
     min_characters: Annotated[Integer, Field(ge=0)] | None = None
-    """Fewest characters. Example: `50`."""
+    """Minimum number of characters. Example: `50`."""
     max_characters: Annotated[Integer, Field(ge=1)] | None = None
-    """Most characters. Example: `1000`."""
+    """Maximum number of characters. Example: `1000`."""
     min_sentences: Annotated[Integer, Field(ge=0)] | None = None
-    """Fewest sentences. Example: `1`."""
+    """Minimum number of sentences. Example: `1`."""
     max_sentences: Annotated[Integer, Field(ge=1)] | None = None
-    """Most sentences. Example: `5`."""
+    """Maximum number of sentences. Example: `5`."""
     optimal_words: Annotated[Integer, Field(ge=1)] | None = None
     """The best number of words. Inside the bounds, another number scores the ratio of the smaller to the larger one,
     and passes when there is no threshold.

@@ -64,7 +64,7 @@ class Outcome(Struct, frozen=True):
 
     @property
     def part(self) -> Part:
-        """The outcome as a part of the aggregation."""
+        """The outcome as input of the aggregation."""
         name, result = self.member.name, self.result
         if result is None:
             explanation = _error_text(self.error)
@@ -144,7 +144,7 @@ class PresetEvaluator(BaseEvaluator):
         Args:
             name: the evaluator's name.
             members: the metrics; each evaluator handles its own retries.
-            parallel: whether to evaluate them concurrently, otherwise one after the other.
+            parallel: whether the metrics are evaluated concurrently; otherwise they are evaluated one after the other.
             threshold: lowest passing aggregate score; all metrics must pass as well.
             timeout: maximum seconds of one evaluation, all metrics together.
 
@@ -224,7 +224,7 @@ class PresetEvaluator(BaseEvaluator):
         return self._combine(await self._evaluate_members(kwargs))
 
     async def _evaluate_members(self, inputs: Mapping[str, Any]) -> list[Outcome]:
-        """Evaluate every metric; the failure of one does not stop the others."""
+        """Evaluate every metric; the failure of one metric does not stop the others."""
         if self._parallel:
             return list(await asyncio.gather(*(self._evaluate_member(member, inputs) for member in self._members)))
         return [await self._evaluate_member(member, inputs) for member in self._members]
@@ -300,7 +300,8 @@ class PresetEvaluator(BaseEvaluator):
         return min(1.0, math.fsum(weight * found for weight, found in counted) / total) if total else None
 
     def _result_metadata(self, metrics: dict[str, Any]) -> dict[str, Any]:
-        """Return the metrics' results as metadata of the combined result; subclasses may nest them under a key."""
+        """Return the metrics' results as metadata of the combined result. Subclasses may nest these results under a
+        key."""
         return metrics
 
 
@@ -316,8 +317,8 @@ class TextEvaluator(PresetEvaluator):
 class EitherEvaluator(BaseEvaluator):
     """A metric in two variants: one for items with retrieved texts, the other for items without.
 
-    In a run it is an error if it is unknown which texts were retrieved; in direct use, missing texts mean that nothing
-    was retrieved.
+    In a run, it is an error if the target does not report retrieved texts. In calls from Python, missing texts mean
+    that nothing was retrieved.
     """
 
     def __init__(self, with_texts: BaseEvaluator, without_texts: BaseEvaluator) -> None:

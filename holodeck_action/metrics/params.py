@@ -17,7 +17,8 @@ class EvalParam(StrEnum):
     """Names of evaluation parameters.
 
     The first three are the names in the convention of Azure AI and NLP metrics; the next three are DeepEval's names for
-    the same parameters. Both conventions share `context` and `retrieval_context`. The other names are ours.
+    the same parameters. Both conventions share `context` and `retrieval_context`. Only this package has the other
+    names.
     """
 
     RESPONSE = "response"
@@ -54,7 +55,7 @@ _DEEPEVAL = {
     EvalParam.GROUND_TRUTH: EvalParam.EXPECTED_OUTPUT,
 }
 OTHER_NAME: Mapping[EvalParam, EvalParam] = _DEEPEVAL | {deepeval: nlp for nlp, deepeval in _DEEPEVAL.items()}
-"""The name in the other convention of each parameter that has two names."""
+"""For each parameter with two names, by either name, the name in the other convention."""
 
 
 class ParamSpec(NamedTuple):
@@ -65,8 +66,7 @@ class ParamSpec(NamedTuple):
         optional: parameters that the evaluator uses if they are given.
         uses_context: whether the evaluator receives the text of the case's files as `context`.
         uses_retrieval_context: whether the evaluator receives the retrieved context as `retrieval_context`.
-        known: optional parameters that may be empty, but must not be unknown, because the judge's question depends on
-            them.
+        known: optional parameters that may be empty, but must be known, because the judge's question depends on them.
     """
 
     required: frozenset[EvalParam] = frozenset()

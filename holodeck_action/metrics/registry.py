@@ -27,7 +27,7 @@ checks this.
 def built_in() -> MetricTypes:
     """Return the built-in metrics, each imported on demand.
 
-    Iterating imports every module of this package, so none of them may import heavy libraries at the top.
+    Iteration imports every module of this package, so no module may import heavy libraries at its top.
     """
     return MetricTypes(_BuiltIn())
 

@@ -16,7 +16,8 @@ from holodeck_action.text.plain import cut
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class EvaluationResult(dict[str, Any]):
-    """A score with its reason: a dict of its fields, its extra scores, and its score under the metric's name.
+    """A score with its reason: a dict that contains the fields, the extra scores, and the score under the metric's
+    name.
 
     It can be serialised with `json.dumps`; the fields are also attributes.
 

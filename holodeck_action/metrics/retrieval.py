@@ -1,9 +1,10 @@
 """Classical retrieval metrics: a ranking of chunk ids compared with the relevant ones.
 
-All functions have the same arguments. `ranked_ids` are ordered best first; a repeated id counts only at its first rank.
-`gains` maps ids to gains; ids with a positive gain are relevant (1.0 for binary relevance; only NDCG uses the amount).
-`k` is the cut-off rank, at least 1. They return a score from 0 to 1, and raise `EvaluationError` (code `invalid_input`)
-if no id is relevant, a gain is negative, NaN or infinite, or `k` is below 1. |rel| is the number of relevant ids.
+All scoring functions have the same arguments. `ranked_ids` are ordered best first; a repeated id counts only at its
+first rank. `gains` maps ids to gains; ids with a positive gain are relevant (1.0 for binary relevance; only NDCG uses
+the amount). `k` is the cut-off rank, at least 1. The functions return a score from 0 to 1, and raise `EvaluationError`
+(code `invalid_input`) if no id is relevant, a gain is negative, NaN or infinite, or `k` is below 1. |rel| is the number
+of relevant ids.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class RetrievalMetric(ComputedMetric):
 
     type: Annotated[Literal["retrieval"], Role.KIND] = "retrieval"
     metric: Annotated[RetrievalName, Role.KIND]
-    """What is computed. Example: `ndcg_at_k`."""
+    """The formula. Example: `ndcg_at_k`."""
     k: Annotated[
         Annotated[Rank, Tag("number")] | Annotated[list[Rank], Field(min_length=1), Tag("list")],
         Discriminator(lambda value: "list" if isinstance(value, list) else "number"),

@@ -33,20 +33,20 @@ class SimilarMetric(ScoringMetric):
     value: MaybeText = None
     """The expected text; `ground_truth` when absent. Example: `We open on Thursday.`."""
     embedding_model: NonBlank
-    """The embedding model. Its provider is that of `embedding_provider`, or that of `model` when absent. Example:
-    `text-embedding-3-small`."""
+    """The embedding model, served by the provider in `embedding_provider`, or by the provider in `model` if
+    `embedding_provider` is absent. Example: `text-embedding-3-small`."""
     threshold: Annotated[UnitInterval, Role.PASS_MARK]
     """Lowest passing score. Example: `0.8`."""
 
     @property
     def spec(self) -> ParamSpec:
-        """The answer, and `ground_truth` unless a text is given."""
+        """The inputs: the answer, and `ground_truth` unless `value` is set."""
         expected = frozenset({EvalParam.GROUND_TRUTH}) if self.value is None else frozenset[EvalParam]()
         return ParamSpec(required=frozenset({EvalParam.RESPONSE}) | expected)
 
     @property
     def needs(self) -> frozenset[str]:
-        """`ground_truth`, unless a text is given."""
+        """`ground_truth`, unless `value` is set."""
         return GROUND_TRUTH if self.value is None else NO_INPUTS
 
     @property
@@ -63,7 +63,7 @@ class SimilarMetric(ScoringMetric):
         yield JudgeCalls(self, 1)
 
     def base_name(self, k: int | None) -> str:
-        """Return the type, and the text if one is given."""
+        """Return the type, followed by the expected text if `value` is set."""
         return self.type if self.value is None else " ".join((self.type, format_text(f'"{self.value}"', LONGEST_NAME)))
 
     def evaluator(self, building: BuildContext) -> BaseEvaluator:

@@ -65,14 +65,15 @@ class StandardMetric(JudgedMetric):
 
     type: Annotated[Literal["standard"], Role.KIND] = "standard"
     metric: Annotated[StandardName, Role.KIND]
-    """What is computed. Example: `rouge`."""
+    """The measure. Example: `rouge`."""
     threshold: Annotated[Annotated[Number, Field(ge=0.0)] | None, Role.PASS_MARK] = None
     """Lowest passing score, from 0 to `scale`. `equality` and `numeric` pass at 1 when absent, the others are
     informational. Example: `0.5`."""
     scale: Annotated[Annotated[Integer, Field(gt=0)] | None, Role.SCALE] = None
     """The threshold is written from 0 to this number; the score stays 0 to 1. Example: `5`."""
     custom_prompt: NonBlank | None = None
-    """Of an Azure AI metric: the prompt, instead of the package's. Example: `Grade {{response}} from 1 to 5.`."""
+    """Of an Azure AI metric: a prompt that replaces the package's prompt. Example: `Grade {{response}} from 1 to
+    5.`."""
     model: Annotated[LLMProvider | None, Role.JUDGES] = None
     """Of an Azure AI metric: the judge, of provider `azure_openai`."""
     case_insensitive: Flag = False

@@ -248,7 +248,8 @@ class _PatternCheck(AnswerCheck):
     SHORT: ClassVar[str | None] = "pattern"
 
     pattern: Annotated[NonBlank, AfterValidator(check_pattern)]
-    """The regular expression, as the package regex reads it. It is searched for. Example: `(?i)order [A-Z]-[0-9]+`."""
+    """The regular expression, in the syntax of the package regex. It may match anywhere in the answer. Example:
+    `(?i)order [A-Z]-[0-9]+`."""
 
     def base_name(self, k: int | None) -> str:
         """Return the check's type with the pattern."""

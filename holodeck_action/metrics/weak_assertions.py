@@ -15,8 +15,8 @@ _SHOWN = 20
 
 
 def weak_assertions(suite: Suite) -> tuple[str, ...]:
-    """Return sentences, each with file and line, about thresholds that no score fails, cases in which nothing can fail,
-    expected values that are not numbers, and cases whose checks only forbid.
+    """Return sentences, each with file and line, about weak assertions: thresholds that no score fails, cases in which
+    nothing can fail, expected values that are not numbers, and cases whose checks only forbid texts.
     """
     # If no case can fail, the suite relies on gates about the means of metrics.
     silent_cases = [case for case in suite.cases if not case_asserts(case)]

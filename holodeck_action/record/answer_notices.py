@@ -9,8 +9,8 @@ from holodeck_action.record.record import CaseRecord, TrialRecord
 
 
 def answer_notices(cases: Iterable[CaseRecord], max_tokens: int | None) -> Iterator[str]:
-    """Yield a sentence about answers that were cut off, if there are any, and one for each fallback model that
-    answered.
+    """Yield a sentence about answers that were cut off at the token limit, if there are any, and a sentence for each
+    fallback model that answered.
 
     Args:
         cases: the cases that ran.

@@ -1,4 +1,4 @@
-"""The results of a run's base, in a form that can be copied without loading a large file."""
+"""The results of a run's base, in a form that can be copied to another folder without loading a large file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from holodeck_action.record.stored_cases import INDEXED_FROM, RecordError, Store
 from holodeck_action.text.given_paths import GivenPath
 
 NO_BASE = "is of a run that stopped when its exit code was certain, so not all of its cases count"
-"""Why the results of such a run cannot be a base, as the end of a sentence."""
+"""End of a sentence with the reason why the results of a run that stopped early cannot be a base."""
 
 
 def make_base_results(record: Record) -> BaseResults:

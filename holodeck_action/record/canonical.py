@@ -85,7 +85,7 @@ class IdsHash:
 def fields_without_cases(record: Record) -> dict[str, Any]:
     """Return the record without its cases as JSON values; the fields about the base are omitted if there is no base.
 
-    So records of runs without a base have the same bytes in every version.
+    Records of runs without a base therefore have the same bytes in every version of this package.
     """
     head: dict[str, Any] = to_plain(replace(record, cases=()))
     del head["cases"]

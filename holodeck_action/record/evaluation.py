@@ -20,7 +20,8 @@ Status = Literal["completed", "failed", "skipped", "pending"]
 
 
 PREFERENCE = "preference"
-"""Kind of the metrics that compare an answer with the base's; key of the data of such an evaluation in its metadata."""
+"""The kind of metrics that compare an answer with the base's. It is also the metadata key under which such an
+evaluation stores its data."""
 MISSING_INPUT = "missing_input"
 """Code of the error of a metric whose input was not reported."""
 

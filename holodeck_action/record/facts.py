@@ -1,8 +1,9 @@
-"""A fact of a run: a known value, known to be absent (`Nothing`), or unknown.
+"""`Fact`: a value that a run reports. It is known (`Known`), known to be absent (`Nothing`), or not reported
+(`Unknown`).
 
-Unknown is never a pass: code that decides takes a `Fact` and must handle all three. None of them has a truth value, a
-length or items, so that neither `if fact` nor `fact or ()` can confuse unknown with absent. In a record, `null` is
-unknown and an empty list is known to be empty.
+An unknown value must never lead to a pass, so code that computes verdicts must handle all three types. These types have
+no truth value, length or items: `if fact` and `fact or ()` raise an error instead of treating unknown as absent. In a
+record, `null` stands for unknown, and an empty list for known to be absent.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Known(_NoTruth, Generic[T], frozen=True):
 
 
 class Nothing(_NoTruth, frozen=True):
-    """Known to be absent: no tool was called, nothing was retrieved, or no case of the other run corresponds."""
+    """Known to be absent: for example, no tool was called, nothing was retrieved, or the other run lacks the case."""
 
 
 class Unknown(_NoTruth, frozen=True):
@@ -51,7 +52,7 @@ class Unknown(_NoTruth, frozen=True):
 Fact: TypeAlias = Known[T] | Nothing | Unknown
 """A value that is known, known to be absent, or unknown."""
 Measured: TypeAlias = Known[T] | Unknown
-"""A number that is known or unknown; a known absence is zero."""
+"""A number that is known or unknown. `Nothing` is not needed, since zero expresses absence."""
 
 
 def within_bounds(number: Sum | None) -> Sum | None:

@@ -24,7 +24,8 @@ from holodeck_action.text.given_paths import GivenPath
 PREVIOUS_FOLDER = "previous"
 LOCK_FILE = ".lock"
 _MOVED = (VERDICT_FILE, RESULTS_FILE, TABLES_FOLDER, EARLIER_FILE, "junit.xml", "report.*")
-"""Patterns of files to move to `previous`, in order: files of runs and of `report`, the verdict first."""
+"""Patterns of the files that are moved to `previous`, in this order, the verdict first: files that `run` and `report`
+write."""
 _OUTPUT_FILES = (VERDICT_FILE, RESULTS_FILE, EARLIER_FILE, "junit.xml", "report.md", "report.html")
 _TEMPORARY = tuple(f".{name}.*" for name in _MOVED)
 """Patterns of temporary files that a killed run leaves."""

@@ -1,4 +1,5 @@
-"""Writing JSON with long lists item by item; the bytes are the same as if the document were written at once."""
+"""Writes JSON documents with long lists item by item. The bytes are the same as if the document were written at
+once."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ class Configuration(Struct, frozen=True):
 
 
 class Agreement(Struct, frozen=True):
-    """How two raters agree on verdicts over n answers: proportion of equal verdicts, Cohen's κ and Krippendorff's α.
+    """The agreement of two raters' verdicts on n answers: proportion of equal verdicts, Cohen's κ and Krippendorff's α.
 
     α is nominal for passes and fails, and for interval data for pairs: win = 1, tie = ½, loss = 0.
     """
@@ -134,7 +134,8 @@ class Agreement(Struct, frozen=True):
 
 
 class Scores(Struct, frozen=True):
-    """How the judge's scores agree with human scores: correlations, Krippendorff's interval α, mean absolute error."""
+    """The agreement of the judge's scores with human scores: correlations, Krippendorff's α for interval data, and mean
+    absolute error."""
 
     n: int
     pearson: float | None
@@ -144,7 +145,7 @@ class Scores(Struct, frozen=True):
 
 
 class HumanAgreement(Struct, frozen=True):
-    """How the human raters agree with each other, which limits how well a judge can agree with them.
+    """The agreement of the human raters with each other, which limits the agreement that a judge can reach.
 
     `first_two` compares the first two raters over the answers that both labelled; `alpha` is Krippendorff's α of all.
     """
@@ -242,13 +243,13 @@ class JudgeCard(Struct, frozen=True, omit_defaults=True):
 
 
 class CardSummary(Struct, frozen=True, omit_defaults=True):
-    """The part of a judge card in a record, and its estimate for the run's verdicts.
+    """The part of a judge card that a record stores, and the card's estimate for the run's verdicts.
 
     Attributes:
         metric: the metric's name.
         made_on: day of the card, ISO 8601, UTC.
         labels: number of labelled answers that the judge graded.
-        missing: number of labelled answers that it could not grade.
+        missing: number of labelled answers that the judge could not grade.
         agreement: proportion of labelled answers whose label and verdict are equal.
         kappa: Cohen's κ of the verdicts.
         alpha: Krippendorff's α of the verdicts: nominal, or interval over win = 1, tie = ½ and loss = 0.

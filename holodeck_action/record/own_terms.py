@@ -1,6 +1,7 @@
-"""`OwnTerms`: a base suite's own terms (metrics, expectations, gates), stored if the head's terms replaced them.
+"""`OwnTerms`: a base suite's own metrics, expectations and gates (terms), stored if the base ran with the head's terms
+instead.
 
-Cases, metrics and gates in such a record are the head's.
+The other cases, metrics and gates in the record of such a base are the head's.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class OwnTurn(Struct, frozen=True, omit_defaults=True):
 
     Attributes:
         question: `text_digest` of the input.
-        ground_truth: `text_digest` of the expected answer; None if there is none.
+        ground_truth: `text_digest` of the expected answer; None if there is no expected answer.
         tools: the expected tool calls in readable form, as in `ToolAssertion`; empty if there are none.
         metrics: name of each metric, and the index of its criteria in `OwnTerms.criteria`.
     """

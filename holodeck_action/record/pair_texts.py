@@ -1,4 +1,4 @@
-"""The texts of two answers that are compared: the question, and what each run answered."""
+"""The texts for the comparison of two runs' answers: the question and both answers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from holodeck_action.record.record import CaseRecord, TrialRecord
 def compares_conversations(case: CaseRecord, *, sees: str) -> bool:
     """Return whether a case's whole conversations are compared instead of the last answers.
 
-    Those with a simulated user always are: their last answers reply to different messages.
+    Conversations with a simulated user are always compared as a whole, since their last answers reply to different
+    messages.
 
     Args:
         case: the case in either run.
@@ -34,7 +35,7 @@ def question_text(case: CaseRecord, trial: TrialRecord) -> str:
 def compared_text(trial: TrialRecord, *, conversation: bool) -> str | None:
     """Return the answer of a trial as it is compared: the last answer, or all messages as JSON.
 
-    A conversation of one turn with fixed inputs is its answer.
+    For a conversation of one turn with a fixed input, the text is always the answer.
 
     Returns:
         The text; None if the trial has an error or no answer.

@@ -83,8 +83,8 @@ def _parse_record(content: bytes) -> Record:
 
 
 def _convert_version_1(record: Record) -> Record:
-    """Replace empty lists of tool calls by None (unknown). For targets other than the suite's own model, version 1 also
-    wrote them if calls were unknown."""
+    """Replace empty lists of tool calls by None (unknown), except for the suite's own model: for other targets, version
+    1 wrote an empty list even if the tool calls were unknown."""
     own_model = record.provenance.target.startswith("model:")
 
     def mark_unknown_calls(turn: TurnRecord) -> TurnRecord:

@@ -125,10 +125,10 @@ class TurnRecord(Struct, frozen=True, omit_defaults=True):
     failed. `tool_invocations` is None if the target does not report tool calls, and empty if none was made.
     `retrieval_context` is the context that the metrics received (accumulated over the conversation), `context` the
     texts of the turn's files, one each, without images; None if there are no files or they were not read.
-    `finish_reason` says why the suite's own model stopped: `stop`, `length` (at `max_tokens`) or `refusal`;
-    `fallback_model` names the model that answered in its place. `model`, `messages` (the messages that the turn adds to
-    the conversation) and `metadata` are reported by agents of other targets; None if unknown. `said_by` tells who wrote
-    the input of a simulated user: the suite (`script`) or the model; empty if no user is simulated.
+    `finish_reason` says why the suite's own model stopped: `stop`, `length` (at `max_tokens`) or `refusal`.
+    `fallback_model` is the name of the fallback model if it gave the answer. `model`, `messages` (the messages that the
+    turn adds to the conversation) and `metadata` are reported by agents of other targets; None if unknown. `said_by`
+    tells who wrote the input of a simulated user: the suite (`script`) or the model; empty if no user is simulated.
     """
 
     index: int
@@ -200,7 +200,7 @@ class SimulatedUser(Struct, frozen=True, omit_defaults=True):
 
     Attributes:
         model: the model, such as `openai/gpt-4o-mini`.
-        temperature: its temperature; None if the provider's default applies.
+        temperature: the model's temperature; None if the provider's default applies.
         prompt_digest: SHA-256, in hex, of the prompt by which the model plays a user, without the case's texts.
         goal: what the user wants.
         persona: who the user is and how the user talks; empty if the case does not say it.
@@ -216,13 +216,13 @@ class SimulatedUser(Struct, frozen=True, omit_defaults=True):
 
 
 class UserCalls(Struct, frozen=True, omit_defaults=True):
-    """What the model that plays the user did in one trial.
+    """The calls and usage in one trial of the model that plays the user.
 
     Attributes:
-        seed: the seed in its requests; None if the provider takes none.
-        calls: number of its answers.
-        asked_again: number of messages that were invalid, so that the model was asked again.
-        ended: why the conversation ended, as a clause; empty if it ended by an error.
+        seed: the seed in the model's requests; None if the provider accepts no seed.
+        calls: number of the model's answers.
+        asked_again: number of invalid messages, each followed by another call.
+        ended: why the conversation ended, as a clause; empty if an error ended it.
         usage: usage of the calls; None if no call was answered.
     """
 
@@ -278,7 +278,8 @@ class TrialRecord(Struct, frozen=True, omit_defaults=True):
 
     @property
     def took_ms(self) -> Measured[float]:
-        """Milliseconds that the agent worked on the trial: the sum over its turns, without the start of its program."""
+        """Milliseconds that the agent worked on the trial: the sum over its turns. The start of the agent's program is
+        excluded."""
         return _sum_of(turn.took_ms for turn in self.turns if turn.skipped is None)
 
 
@@ -380,16 +381,16 @@ class Provenance(Struct, frozen=True):
 
 
 class ModelCalls(Struct, frozen=True):
-    """The totals of a run's model calls.
+    """Number, tokens and cost of a run's model calls.
 
     Attributes:
         calls: number of all calls.
-        cached: calls answered from a recording, a cache, or an identical concurrent call.
-        failed: calls without an answer.
-        requests: requests that were sent, retries included.
+        cached: number of calls answered from a recording, a cache, or an identical concurrent call.
+        failed: number of calls without an answer.
+        requests: number of HTTP requests that were sent, retries included.
         tokens: tokens of the paid prompts and answers; None if one number is unknown.
-        cost_usd: cost of these tokens; None if one cost is unknown.
-        reused: evaluations that reuse the verdict of an earlier run, without a call.
+        cost_usd: cost of these tokens in US dollars; None if one cost is unknown.
+        reused: number of evaluations that reuse the verdict of an earlier run, without a call.
     """
 
     calls: int
@@ -402,15 +403,15 @@ class ModelCalls(Struct, frozen=True):
 
 
 class Shard(Struct, frozen=True, omit_defaults=True):
-    """The part of a run that a record holds; its other cases have no trials here.
+    """The part of a run that a record holds. The record's cases outside of this part have no trials.
 
     Attributes:
         number: number of the shard, 1 to `count`.
         count: number of parts of the whole run.
         cases: number of cases of this part.
         split: digest of the weights by which cases were distributed; empty if only the numbers of trials were used.
-        conditions: number of the record's notices that come before the notices about answers; `merge` renews the
-            latter.
+        conditions: number of the record's notices that come before the notices about answers; `merge` creates the
+            notices about answers again.
         max_tokens: token limit of the suite's own model, for the notices about answers; None if its default applies.
         stopped: why this part ended early; None if it finished.
         depends: digests of the inputs of its trials other than the suite's files, by name, such as `the transcript
@@ -434,9 +435,9 @@ class Shard(Struct, frozen=True, omit_defaults=True):
 class RunInfo(Struct, frozen=True, omit_defaults=True):
     """The volatile data of a run.
 
-    `model_calls` is None if we made no calls. `base_digest` is the digest of the base's results file; None if there is
-    no base. `shard` is None if the run is whole. `workflow` is the path of the workflow's file, `job` the id of the
-    job, followed by the `comment-id` of a matrix job; empty if unknown.
+    `model_calls` is None if the run made no model calls. `base_digest` is the digest of the base's results file; None
+    if there is no base. `shard` is None if the run is whole. `workflow` is the path of the workflow's file, `job` the
+    id of the job, followed by the `comment-id` of a matrix job; empty if unknown.
     """
 
     run_id: str
@@ -471,10 +472,10 @@ class BaseRun(Struct, frozen=True):
 
     Attributes:
         source: the origin of the results, as in `baseline.source`.
-        commit: the commit that was checked out for it; None if unknown.
+        commit: the commit that was checked out for the base's run; None if unknown.
         wanted: the commit that was looked for: the merge base of a pull request, or the previous commit; None if the
             source is a file.
-        distance: commits from `commit` to `wanted`; None if unknown.
+        distance: number of commits from `commit` to `wanted`; None if unknown.
         notices: notices about the base, one sentence each.
         name: name of the base in messages, such as the base branch; empty if unknown.
     """
@@ -492,8 +493,8 @@ class RecordedBaseline(Struct, frozen=True):
 
     Attributes:
         settings: the settings in force.
-        base: the run it is compared with; None if there is no base.
-        missing: why there is no base and how to get one, in one sentence; empty if there is one.
+        base: the base's run; None if there is no base.
+        missing: why there is no base, and how to get one, in one sentence; empty if there is a base.
     """
 
     settings: Baseline

@@ -1,7 +1,7 @@
 """Reading and writing `results.json`, and reading `verdict.json`.
 
-The last line of results.json is the SHA-256 of everything before it, and verdict.json repeats it, so that truncated,
-edited and exchanged files are detected. The SHA-256 is not a signature.
+The last line of results.json is the SHA-256 of everything before that line. verdict.json contains the same digest. Thus
+truncated, edited and exchanged files are detected, although the digest is not a signature.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def read_results(path: Path | GivenPath, indexed_from: int = INDEXED_FROM) -> Re
         indexed_from: size in bytes from which cases are read one by one.
 
     Raises:
-        RecordError: the file is missing, of another schema version, not a record, or not whole.
+        RecordError: the file is missing, has another schema version, is not a record, or is incomplete.
     """
     path = results_path(path)
     with open_results(path) as file:
@@ -154,7 +154,7 @@ def parse_results(content: bytes, path: os.PathLike[str] | str) -> Results:
         path: the file's name in messages.
 
     Raises:
-        RecordError: it is not JSON, of another schema version, not a record, or not whole.
+        RecordError: the content is not JSON, has another schema version, is not a record, or is incomplete.
     """
     record = parse_current(content)
     unsealed = False

@@ -15,7 +15,8 @@ END = b"\n}\n"
 
 
 class SealedFile:
-    """The pieces of a file whose last line is the digest of everything before it. Each iteration produces them again.
+    """The content of a file, in pieces, with the SHA-256 of all other lines as its last line. Each iteration produces
+    the pieces again.
 
     `digest` is set after the last piece.
     """
@@ -35,7 +36,8 @@ class SealedFile:
 
 
 def lines_of(head: Mapping[str, Any], items: Iterable[bytes], name: str = "cases") -> Iterator[bytes]:
-    """Yield one JSON object with one item per line, without its end, so that large files can be streamed and diffed.
+    """Yield a JSON object, except its end, with one item of a list per line, so that large files can be streamed and
+    diffed.
 
     Args:
         head: the fields before the items.

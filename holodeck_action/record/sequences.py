@@ -1,4 +1,4 @@
-"""Sequences whose values are created on demand, so that a large run is never in memory as a whole."""
+"""Sequences whose items are created on demand, so that a large run is never in memory as a whole."""
 
 from __future__ import annotations
 

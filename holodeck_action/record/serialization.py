@@ -21,8 +21,8 @@ JSON_ERRORS = (DecodeError, RecursionError)
 def written(default: T) -> T:
     """Declare a field that is written even if it has its default, in a class that omits defaults.
 
-    Other fields of such a class were added later, and are left out of files if they have their default, so that older
-    records keep the same bytes.
+    Such a class omits its other fields from files if they have their defaults. These fields were added in later
+    versions, so that the bytes of older records stay the same.
     """
     factory = default.copy if isinstance(default, dict) else lambda: default
     return cast(T, field(default_factory=factory))

@@ -25,7 +25,7 @@ INDEXED_FROM = 16 * 1024 * 1024
 """Size in bytes from which a file is not read as a whole."""
 _BLOCK = 1 << 20
 LEAST_WEIGHT, MOST_WEIGHT = 1e-9, 1e9
-"""Bounds of case weights within which every sum is finite."""
+"""Minimum and maximum of a case's weight, so that all sums of weights are finite."""
 
 _START = b'{\n "schema_version": %d,\n' % SCHEMA_VERSION
 _CASES = b' "cases": [\n'
@@ -74,7 +74,7 @@ def case_line(cases: Sequence[CaseRecord], index: int) -> bytes:
 
 
 class MappedCases(LazyCases):
-    """A sequence of cases, each passed through a function when it is read."""
+    """A sequence that applies a function to each case of another sequence when the case is read."""
 
     def __init__(self, cases: Sequence[CaseRecord], change: Callable[[CaseRecord], CaseRecord]) -> None:
         super().__init__(len(cases))

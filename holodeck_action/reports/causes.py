@@ -40,7 +40,7 @@ class Cause(Struct, frozen=True):
         outcome: outcome of all cases: `failed`, `error` or `skipped`.
         reason: the reason; `…` replaces values that differ between the cases.
         example: the reason of the first case with its values; empty if no value is replaced.
-        answer: the answer of the only case; None if there are several, or the reason is more than scores.
+        answer: the answer of the only case; None if there are several cases, or if scores are not the only problem.
         actor: the party that has to act on an error; None if the cases are not in error.
         cases: the cases in the order of the suite.
     """
@@ -69,7 +69,8 @@ class _Problem(NamedTuple):
 class _Explanation(Struct, frozen=True):
     """The data that explain one failing case.
 
-    `metrics` are those that failed by their scores. `traits` is empty unless only scores explain the case.
+    `metrics` are the metrics that failed because of their scores. `traits` is empty unless scores are the only problem
+    of the case.
     """
 
     position: int
@@ -87,8 +88,8 @@ def causes_of(report: Report) -> tuple[Cause, ...]:
     Cases have the same cause if the same arguments of the same tool are wrong, the same checks fail, or their errors
     only differ in quoted values and numbers. Cases in which the same metrics miss their thresholds are divided by
     traits that passing cases rarely have (`shared_traits`). Causes of cases that got worse since the base come first,
-    causes of cases that already failed on the base last. Within each of these, failures come before errors, and larger
-    groups before smaller ones.
+    causes of cases that already failed on the base last. Among causes of the same standing, failures come before
+    errors, and larger groups before smaller ones.
     """
     groups: dict[tuple[object, ...], list[_Explanation]] = defaultdict(list)
     standings = _standing_of(report)
@@ -139,8 +140,8 @@ def _standing_of(report: Report) -> Callable[[str], Standing]:
 
 
 def _explanation_of(case: CaseView, status: Standing) -> _Explanation:
-    """Return the explanation of a case: only the problems with tools if there are any, since they explain the
-    others."""
+    """Return the explanation of a case. If there are problems with tools, they are the whole explanation, since they
+    cause the other problems."""
     problems: list[_Problem] = []
     metrics: list[MetricVerdict] = []
     trial = explaining_trial(case.trials)

@@ -179,7 +179,8 @@ _MIN_NOTABLE_MS = 10.0
 
 
 def notable_usage(base: Consumed, head: Consumed) -> Iterator[str]:
-    """Yield a phrase for each of cost, latency and tool calls that changed by at least a tenth (latency: and 10 ms)."""
+    """Yield a phrase for each of cost, latency and tool calls that changed by at least a tenth. A latency must also
+    have changed by at least 10 ms."""
     for name, before, now, least, text in (
         ("cost", base.cost_usd, head.cost_usd, 0.0, usd_text),
         ("median latency", base.p50_latency_ms, head.p50_latency_ms, _MIN_NOTABLE_MS, duration_text),
@@ -215,7 +216,7 @@ def base_text(comparison: Comparison) -> str:
 
 def comparison_lines(comparison: Comparison, folder: str, *, regressed: bool = True) -> Iterator[str]:
     """Yield the lines for the console: summary, changed cases, measures, and the cases and metrics that are not
-    compared. Without `regressed`, cases that got worse are left out."""
+    compared. If `regressed` is false, cases that got worse are omitted."""
     rate = "" if comparison.pass_rate is None else f"; {rate_text(comparison)}"
     yield f"Compared with {base_text(comparison)}: {changed_text(comparison)}{rate}"
     for kind, cases in (("✗", comparison.regressed if regressed else ()), ("✓", comparison.fixed)):

@@ -17,7 +17,8 @@ T = TypeVar("T")
 
 
 def value_as(kind: type[T], fields: Fields) -> T:
-    """Return the object behind template fields, converted from plain data in the process of a custom template."""
+    """Return the object that template fields wrap. In the process of a custom template, that object is plain data,
+    which is converted to `kind`."""
     found = value_of(fields)
     return found if isinstance(found, kind) else from_plain(found, kind)
 

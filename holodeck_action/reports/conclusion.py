@@ -35,10 +35,10 @@ def conclude(
 
     Args:
         record: the record of a run.
-        terms: the terms to judge it by.
+        terms: the terms by which the record is judged.
         folder: the suite's folder as the reader would type it.
         results_digest: digest of the record's file; None if there is no file.
-        surveyed: the totals of the record's cases; None to compute them.
+        surveyed: counts and sums over the record's cases; None to compute them.
         earlier: earlier runs in a history; their notices are added to the report's.
     """
     surveyed = Survey(record) if surveyed is None else surveyed

@@ -225,8 +225,8 @@ def markdown_report(
 def render_markdown(report: Report, limit: SizeLimit = JOB_SUMMARY, *, footer: str = IN_THE_RECORD) -> str:
     """Render a report as GitHub Flavored Markdown.
 
-    If it exceeds `limit`, details are left out, see `holodeck_action.reports.comment.size_limit`. `footer` is trusted
-    Markdown about the location of the rest of a cut report.
+    If the report exceeds `limit`, details are omitted, see `holodeck_action.reports.comment.size_limit`. `footer` is
+    trusted Markdown about the location of the rest of a cut report.
     """
     data, cases = wrap(report), len(report.attention)
 

@@ -75,10 +75,10 @@ def counts_text(counts: Counts) -> str:
 
 
 def calls_text(calls: ModelCalls, spend: Spend) -> str:
-    """Return the totals of a run's model calls: number, source, tokens and price.
+    """Describe a run's model calls: number, number of stored answers, tokens and price.
 
-    The first price is the one that gates use: a replayed or cached answer costs what its original call cost. If this
-    run paid a different amount, since some answers were not new calls, that amount follows.
+    The first price is the one that gates use, in which a replayed or cached answer has the price of its original call.
+    If this run paid a different amount because of such answers, that amount follows.
     """
     parts = [f"{calls.calls:,} model {'call' if calls.calls == 1 else 'calls'}"]
     if calls.cached:
@@ -196,7 +196,7 @@ def pass_rates_text(rate: float, last: PassRates, *, missing: int, truncated: in
         rate: proportion of passing trials.
         last: pass@k and pass^k for the largest k.
         missing: number of trials that neither passed nor failed; `rate` is pass@1 only if it is 0.
-        truncated: above 0 if trials were left out because their case was decided.
+        truncated: above 0 if trials were not run because their case was already decided.
     """
     first = (
         f"pass@1 {rate:.3f}" if not missing else f"{rate:.3f} of the trials pass{' (truncated)' if truncated else ''}"

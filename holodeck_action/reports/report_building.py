@@ -59,10 +59,10 @@ def build_report(
 
     Args:
         record: the record of a run.
-        verdict: the verdict on it.
+        verdict: the verdict on the record.
         folder: the suite's folder as the reader would type it; empty if positions have no folder.
         history: the trend of earlier runs; None if there are no earlier runs.
-        surveyed: the totals of the record's cases; None to compute them.
+        surveyed: counts and sums over the record's cases; None to compute them.
     """
     surveyed = Survey(record) if surveyed is None else surveyed
     attention, passing, informational = _case_groups(record, verdict, surveyed)

@@ -287,7 +287,7 @@ class Report(Struct, frozen=True, omit_defaults=True):
 def canonical_report(report: Report) -> Report:
     """Return the report without the data that differ between runs and machines.
 
-    Times, durations and the folder are left out, and floats are rounded to 12 significant digits (see
+    Times, durations and the folder are omitted, and floats are rounded to 12 significant digits (see
     `holodeck_action.record.canonical`), so that equal canonical records give equal reports.
     """
     comparison = None if report.comparison is None else report.comparison.without_times()

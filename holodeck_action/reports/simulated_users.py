@@ -1,4 +1,4 @@
-"""How reports show simulated users."""
+"""Describes simulated users in reports: sentences, one-line summaries and titles of inputs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from holodeck_action.suite.model.simulation import Speaker
 def user_lines(user: SimulatedUser, calls: UserCalls | None) -> Iterator[str]:
     """Yield sentences about a simulated user: the model, the goal, and what the model did in a trial.
 
-    The texts of the suite are in the sentences, which must be escaped as a whole.
+    The sentences contain texts of the suite, so callers must escape each whole sentence.
     """
     about = [] if user.temperature is None else [f"temperature {user.temperature:g}"]
     about.append(f"prompt {user.prompt_digest[:12]}")
@@ -30,7 +30,7 @@ def user_lines(user: SimulatedUser, calls: UserCalls | None) -> Iterator[str]:
 
 
 def user_summary_text(user: UserSummary) -> str:
-    """Describe what a model did as a user in a run."""
+    """Describe the conversations, calls and usage of a model that played users in a run."""
     about = [] if user.temperature is None else [f"temperature {user.temperature:g}"]
     parts = [count_phrase(user.conversations, "conversation"), count_phrase(user.calls, "call")]
     if user.asked_again:

@@ -273,7 +273,7 @@ def rates(trials: Fields) -> str:
 
 
 def calls(model_calls: Fields, spend: Fields) -> str:
-    """Return the totals of a run's model calls on one line; `spend` must be from the same report."""
+    """Describe number, tokens and price of a run's model calls on one line; `spend` must be from the same report."""
     made = ModelCalls(**{name: model_calls[name] for name in ModelCalls.__struct_fields__})
     return calls_text(made, Spend(**{name: spend[name] for name in names_of(spend) if name != "models"}))
 
@@ -285,7 +285,7 @@ def speaker(turn: Fields) -> str:
 
 
 def played(user: Fields) -> Untrusted:
-    """Return the totals of a model that played users, in one line."""
+    """Describe the conversations, calls and usage of a model that played users, on one line."""
     totals = {name: KnownTotal(user[name]["known"], user[name]["unknown"]) for name in ("tokens", "cost_usd")}
     values = {name: user[name] for name in UserSummary.__struct_fields__} | totals
     texts = {name: text_of(user[name]) for name in ("model", "prompt_digest")}

@@ -1,4 +1,4 @@
-"""Values of a report as templates see them.
+"""Wrappers through which templates read the values of a report.
 
 Only filters convert `Untrusted` to a string: without a filter, it becomes a code span in Markdown and an error in HTML,
 never live text.

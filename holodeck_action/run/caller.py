@@ -34,7 +34,7 @@ class Caller:
         disk: writes results; None to use the file system directly.
         pause: function that waits for a number of seconds, between requests to GitHub.
         signals: signals that end a run in an orderly way; empty if another program owns the process.
-        group: makes lines of the log collapsible; None to choose by the environment.
+        group: makes a group of log lines collapsible; None to choose by the CI system.
     """
 
     environ: Mapping[str, str]

@@ -1,4 +1,4 @@
-"""Finds the first part of a run's cases that makes its exit code certain (`stop: certain`)."""
+"""Finds after how many cases, in their order, the exit code of a run is certain (`stop: certain`)."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from holodeck_action.record.record import Record
 from holodeck_action.run.preflight import PreparedSuite
 
 _SHARE, _ALLOWANCE_S = 0.05, 0.25
-"""A run spends at most this share of its time, and these seconds, on asking whether its exit code is certain."""
+"""A run spends at most this share of its time plus this number of seconds on checks whether its exit code is certain.
+"""
 Position = int
 """Index of a case among all cases of a run."""
 
 
 def case_order(item: PreparedSuite, base: Record | None, flaky: Set[str]) -> list[Position]:
-    """Return the positions of the cases of a suite, or of its shard, in the order in which a run asks them.
+    """Return the positions of the cases of a suite, or of its shard, in the order in which they run.
 
     Cases that failed on the base come first, then cases that were flaky, then the others, each in the order of the
-    suite. Quarantined cases, which count in no gate, come last.
+    suite. Quarantined cases come last, since gates ignore their results.
 
     Args:
         item: the suite.
@@ -41,9 +42,10 @@ def case_order(item: PreparedSuite, base: Record | None, flaky: Set[str]) -> lis
 
 
 class DecidingPart:
-    """Follows the finished cases of a run, and finds the shortest first part of its order that decides the exit code.
+    """Finds the smallest number of cases, from the start of the run's order, that decide the exit code.
 
-    The part does not depend on the times at which cases finish: a longer part of the order decides if a shorter does.
+    These cases are the deciding part. The result does not depend on the times at which cases finish: if the first n
+    cases decide, the first n + 1 cases decide, too.
     """
 
     def __init__(
@@ -55,9 +57,9 @@ class DecidingPart:
         """Start with no finished case.
 
         Args:
-            order: positions of the cases that this run asks, in order.
-            record_of: returns the record of the run as if it had stopped with only the cases at these positions, of
-                which the trials with these indexes count.
+            order: positions of the cases in this run, in the order in which they run.
+            record_of: takes the positions of cases, each with the indexes of its trials that count, and returns the
+                record of a run that stopped after these cases.
             monotonic: returns the time in seconds.
         """
         self._order, self._record_of, self._monotonic = order, record_of, monotonic
@@ -85,7 +87,7 @@ class DecidingPart:
         return self.found
 
     def _advance(self) -> bool:
-        """Return whether all cases of a longer part have finished."""
+        """Move past further finished cases in the order; return whether there were any."""
         before = self._reached
         while self._reached < len(self._order) and self._order[self._reached] in self._finished:
             self._reached += 1

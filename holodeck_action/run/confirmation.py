@@ -1,4 +1,4 @@
-"""Asks cases that got worse again in the same run, so that one unlucky answer does not count as a regression.
+"""Runs further trials of cases that got worse, so that one unlucky answer does not count as a regression.
 
 The first verdict of such a case is kept; the further trials count only for the gate on regressed cases.
 """
@@ -26,7 +26,7 @@ from holodeck_action.suite.values import Case
 
 
 class FinishedSide(Struct, frozen=True):
-    """A suite, or the base that ran with it, after all of its cases have run."""
+    """A suite, or the base that ran with it, after all cases have run."""
 
     ready: OpenSuite
     journal: Journal | None
@@ -52,7 +52,7 @@ def base_of(ready: OpenSuite, record: Record | None, stored: Base) -> Base:
 
 
 def cases_to_confirm(sides: Sequence[FinishedSide], stored: Base) -> Sequence[str]:
-    """Return the ids of the regressed cases that are asked again, worst first; none if the exit code is certain.
+    """Return the ids of the regressed cases that get further trials, worst first; empty if the exit code is certain.
 
     Args:
         sides: the suite, and its base if one ran.
@@ -81,13 +81,13 @@ def cases_to_confirm(sides: Sequence[FinishedSide], stored: Base) -> Sequence[st
 async def confirm_regressions(
     sides: Sequence[FinishedSide], ids: Sequence[str], lanes: Sequence[Lane], stop: Stop
 ) -> list[Record]:
-    """Ask cases again on both sides, and return the records with these trials.
+    """Run further trials of cases on both sides, and return the records with these trials added.
 
     Args:
         sides: the suite, and its base if one ran.
         ids: ids of the cases, as in the records.
-        lanes: the lane of each side.
-        stop: ends the trials early.
+        lanes: for each side, the lane in which its trials run.
+        stop: can end the trials early.
     """
     more = sides[0].ready.item.settings.baseline.confirm.trials
     asked = (_ask_again(side, ids, more, lane, stop) for side, lane in zip(sides, lanes, strict=True))
@@ -136,7 +136,7 @@ def _seconds_left(side: FinishedSide) -> float | None:
 
 
 def _add_confirmation(record: Record, trials: Mapping[str, tuple[TrialRecord, ...]]) -> Record:
-    """Return a record with further trials, by case id."""
+    """Return a record with the further trials added to its cases; `trials` has them by case id."""
     if not trials:
         return record
 

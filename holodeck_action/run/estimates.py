@@ -19,7 +19,7 @@ from holodeck_action.suite.values import Case, Suite
 from holodeck_action.text.plain import one_line
 
 _PER_UNIT = 1_000
-"""Number of tokens for which prices are looked up: prices of some models are higher for long prompts."""
+"""Length in tokens of the prompt for which prices are looked up. Some models have higher prices for long prompts."""
 
 
 class Range(Struct, frozen=True):
@@ -58,7 +58,9 @@ def pluralize(count: int, singular: str) -> str:
 
 
 QUESTION_TOKENS = 300
-"""Estimated tokens of a judge's prompt without the texts of the case; prompts of DeepEval and ours have 190 to 450."""
+"""Estimated tokens of a judge's prompt without the texts of the case. The prompts of DeepEval and of this package have
+190 to 450 tokens.
+"""
 
 
 class ModelEstimate(Struct, frozen=True):
@@ -109,7 +111,8 @@ class JudgingEstimate(Struct, frozen=True):
 
     @property
     def _longest(self) -> Range | None:
-        """The maximum tokens of verdicts; None if only embedding models are called."""
+        """Smallest and largest maximum of tokens per verdict over the judges; None if only embedding models are
+        called."""
         found = sorted({judge.max_tokens for judge in self.judges} - {0})
         return Range(found[0], found[-1]) if found else None
 

@@ -1,4 +1,4 @@
-"""What a trial knows of its conversation while it runs."""
+"""The turns, answers and tool calls of a trial's conversation so far."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from holodeck_action.targets.protocol import PartialTurn, Reply
 class Conversation(Struct):
     """The data of all turns of a session so far; `trial` is the trial's index.
 
-    A list is unknown if one of the turns does not report it.
+    `calls`, `texts` and `chunks` are each unknown if any turn does not report them.
     """
 
     trial: int

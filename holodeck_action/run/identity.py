@@ -115,7 +115,7 @@ def _digest(files: Checkout, name: str | Path, max_bytes: int) -> str:
 
 
 _MOST_FILES = 10_000
-"""Maximum number of imported files: user code reports them, and might never stop."""
+"""Maximum number of imported files. User code reports these files, so their number must be limited."""
 _LONGEST_PATH = 4_096
 
 
@@ -135,7 +135,7 @@ class ImportedFiles:
         self._listener: Callable[[Mapping[str, str | None]], None] = _ignore
 
     def __call__(self, paths: Sequence[str]) -> None:
-        """Add files by their absolute paths; files added before, and those that `named` covers, are ignored."""
+        """Add files by their absolute paths. Excluded files and files added before are ignored."""
         found: dict[str, str | None] = {}
         for path in paths[: _MOST_FILES - len(self._digests)]:
             # Relative, so that a checkout elsewhere can continue.

@@ -1,4 +1,4 @@
-"""The journal: it stores finished trials on disk within half a second, so that a killed run loses little work.
+"""The journal stores each finished trial on disk within half a second, so that a killed run loses little work.
 
 The first line, the header, has the identity of the run; a JSON line for each trial follows. Each line contains its
 digest. A writer thread writes and fsyncs lines in groups.

@@ -1,4 +1,4 @@
-"""The finished trials of a run: in memory if they are few, or else as JSON in a temporary file."""
+"""Keeps the finished trials of a run: in memory if they are few, else as JSON in a temporary file."""
 
 from __future__ import annotations
 

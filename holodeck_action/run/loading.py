@@ -58,10 +58,10 @@ class SuiteContext(Struct, frozen=True):
     `environ` has the environment variables; `home` is the user's home folder (None if there is none), `env_file` the
     value of `--env-file` (None if not given), `allowed` the permissions of suites beyond their checkout. `requirements`
     are the lines of `--requirements`. `permission` returns the permission to run code of the checkout, or raises
-    CodeRefusedError; no suite is opened without it. `announce` is called with a sentence about each slow operation.
-    `copy_of` has the folder of a temporary copy of the repository, and that of the original; None if there is no copy.
-    `install` is called with the extras that a suite needs; if they cannot be installed here, it does nothing.
-    `conversations` are judged in place of the suites' cases; None to judge the cases.
+    CodeRefusedError. Without this permission no suite is opened. `announce` is called with a sentence about each slow
+    operation. `copy_of` has the folder of a temporary copy of the repository, and that of the original; None if there
+    is no copy. `install` is called with the extras that a suite needs; if they cannot be installed here, it does
+    nothing. `conversations` are judged in place of the suites' cases; None to judge the cases.
     """
 
     environ: Mapping[str, str]
@@ -126,7 +126,7 @@ class LoadedSuite(Struct, frozen=True):
 
 
 def redactor_of_loaded(suites: Iterable[LoadedSuite], environ: Mapping[str, str] = MappingProxyType({})) -> Redactor:
-    """Return a redactor for those secrets of suites and environments that agents and judges do not add."""
+    """Return a redactor for the secrets of suites and environments, without those that only agents and judges have."""
     found = {secret for item in suites for secret in item.suite.secrets | environment_secrets(item.environ)}
     return Redactor(found | environment_secrets(environ))
 

@@ -1,4 +1,4 @@
-"""Scores one answer by one metric from Python, as a run does."""
+"""Scores one answer by one metric, for callers from Python, with the same code as a run."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def score_answer(
     model: LLMProvider | None,
     environ: Mapping[str, str],
 ) -> Evaluation:
-    """Score an answer like a turn of a run.
+    """Score an answer in the same way as the answer of a turn in a run.
 
     Args:
         metric: a metric with at most one cut-off rank, and without code of a suite.

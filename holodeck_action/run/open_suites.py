@@ -144,7 +144,9 @@ class OpenSuite(Struct, frozen=True):
                 await held.close()
 
     def complete_record(self, record: Record) -> Record:
-        """Return the record with totals of model calls, judges' configurations and cards, and a base's own gates."""
+        """Return the record with the number and cost of model calls, judges' configurations and cards, and a base's own
+        gates added.
+        """
         if self.wire is not None:
             calls = replace(self.wire.model_calls, reused=count_reused_verdicts(record.cases))
             record = replace(record, run=replace(record.run, model_calls=calls))

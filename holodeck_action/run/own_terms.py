@@ -1,4 +1,6 @@
-"""Adds a base suite's own gates, metrics and cases (its terms) to its record; its answers are graded by the head's."""
+"""Adds a base suite's own gates, metrics and cases (its terms) to its record, whose answers were graded by the head's
+metrics.
+"""
 
 from __future__ import annotations
 

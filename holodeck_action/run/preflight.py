@@ -60,11 +60,12 @@ class PreparedSuite(LoadedSuite, frozen=True, kw_only=True):
     """A suite that is ready to run.
 
     `shown` is the path of the suite's folder relative to the current folder; empty for the current folder.
-    `target_files` has the folder that paths in the target are relative to, and the files that may be read; `base_files`
-    is the same for a file to compare with. `stored` is an earlier run whose answers are graded; None to run the target.
-    `written` is the target given on the command line; None if none is given. `part` has the cases of this shard; None
-    if the run has no shards. `graded_by` is the suite whose cases, metrics and judges apply; None if the suite's own
-    apply. `variant` describes how a base differs from the suite in the file; empty if it does not differ.
+    `target_files` has the folder that paths in the target are relative to, and the files that may be read. `base_files`
+    has the same for the path of a results file to compare with. `stored` is an earlier run whose answers are graded;
+    None to run the target. `written` is the target given on the command line; None if none is given. `part` has the
+    cases of this shard; None if the run has no shards. `graded_by` is the suite whose cases, metrics and judges apply;
+    None if the suite's own apply. `variant` describes how a base differs from the suite in the file; empty if it does
+    not differ.
     """
 
     shown: str
@@ -194,7 +195,7 @@ def settings_problem(suite: Suite, display_path: str, error: SettingsError) -> s
 
 
 def check_targets(suites: Sequence[LoadedSuite], context: SuiteContext) -> tuple[tuple[str, ...], ...]:
-    """Check the target that the policy file names, or else the suite's own model, and the judges of all metrics.
+    """Check each suite's target (the one in the policy file, else the suite's own model) and the judges of its metrics.
 
     Returns:
         Notes for each suite: data that cases need but the target does not report, and requirements of a run that are
@@ -244,7 +245,7 @@ def check_targets(suites: Sequence[LoadedSuite], context: SuiteContext) -> tuple
 def gate_problems(
     gates: Gates, baseline: Baseline, flags: Flags, suite: Suite, cases: Sequence[Case], display_path: str
 ) -> list[str | LocatedProblem]:
-    """Return a problem if no gate can fail in these cases; else an empty list."""
+    """Return a list with a problem if no gate can fail with these cases; else an empty list."""
     problem = gates_problem(gates, baseline, flags, suite, cases)
     if problem is None:
         return []

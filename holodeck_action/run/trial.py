@@ -172,7 +172,8 @@ class TrialRunner(Struct, frozen=True):
     def _with_grading(
         self, last: Exchange, case_turn: Turn, conversation: Conversation, trouble: ErrorInfo | None
     ) -> Exchange:
-        """Return the last exchange with a simulated user, graded by what the case asks of the whole conversation.
+        """Return the last exchange with a simulated user, graded by the case's expectations and metrics for the whole
+        conversation.
 
         If the user failed, nothing is graded.
         """

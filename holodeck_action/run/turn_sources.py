@@ -1,4 +1,4 @@
-"""The turns of a trial: those of the suite, or the messages of a user that a model plays."""
+"""The turns of a trial: turns of the suite, or messages of a simulated user."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Scorer(Protocol):
         ...
 
     async def check_tools(self, turn: Turn, calls: Fact[tuple[ToolInvocation, ...]]) -> tuple[ToolAssertion, ...]:
-        """Check the turn's `expected_tools` against its calls; return an empty tuple if it expects no tools."""
+        """Check the turn's `expected_tools` against its calls; return an empty tuple if the turn expects no tools."""
         ...
 
     def uses_context(self, turn: Turn) -> bool:
@@ -82,7 +82,7 @@ class TurnSource(Protocol):
 
     @property
     def user_calls(self) -> UserCalls | None:
-        """What the simulated user did; None if the turns are those of the suite."""
+        """The calls and usage of the simulated user; None if the turns come from the suite."""
         ...
 
 
@@ -109,7 +109,7 @@ class SuiteTurns(Struct, frozen=True):
 
     @property
     def user_calls(self) -> None:
-        """None: no user is simulated."""
+        """None, since no user is simulated."""
         return
 
 
@@ -123,8 +123,8 @@ def conversation_turn(case_turn: Turn, last: Turn) -> Turn:
     """Return the last turn with a simulated user, with the expectations and metrics of the conversation.
 
     Args:
-        case_turn: the turn of the case, which has them.
-        last: the last turn, which has the input.
+        case_turn: the turn of the case, which has the expectations and metrics.
+        last: the last turn that ran, which has the input.
     """
     texts = TurnTexts(last.input, case_turn.ground_truth)
     return replace(case_turn, index=last.index, texts=texts, said_by=last.said_by)

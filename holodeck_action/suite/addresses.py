@@ -1,7 +1,7 @@
 """Classification of IP addresses: public addresses, and addresses at which a cloud serves a machine's credentials.
 
-The tables are our own: `is_global` of the standard library differs between the supported versions of Python, and
-accepts addresses that embed another address.
+The tables are defined here because `is_global` of the standard library differs between the supported versions of
+Python, and accepts addresses that embed another address.
 """
 
 from __future__ import annotations
@@ -29,13 +29,15 @@ _SPECIAL_6 = tuple(IPv6Network(block) for block in ("2001::/23", "2001:db8::/32"
 _MAPPED = IPv6Network("::ffff:0:0/96")
 """IPv4 addresses as IPv6 sockets represent them (RFC 4291, section 2.5.5.2)."""
 _NAT64 = IPv6Network("64:ff9b::/96")
-"""IPv4 addresses behind a translator (RFC 6052). Prefixes that a network chose itself cannot be recognised."""
+"""IPv4 addresses that a NAT64 translator reaches (RFC 6052). Other prefixes, which a network may choose, cannot be
+recognised."""
 _LOCAL_NAT64 = IPv6Network("64:ff9b:1::/48")
-"""IPv4 addresses behind a translator of a local network (RFC 8215)."""
+"""IPv4 addresses that a NAT64 translator of a local network reaches (RFC 8215)."""
 _COMPATIBLE = IPv6Network("::/96")
 _TRANSLATED = IPv6Network("::ffff:0:0:0/96")
 _ISATAP = (0x0000_5EFE, 0x0200_5EFE)
-"""Values of bits 64 to 95 of an IPv6 address whose last 32 bits are an IPv4 address (RFC 5214), with any prefix."""
+"""Values of bits 64 to 95 that mark an IPv6 address with any prefix as ISATAP: its last 32 bits are an IPv4 address
+(RFC 5214)."""
 
 _METADATA_SERVICES = frozenset(
     (
@@ -65,8 +67,8 @@ _METADATA_SERVICES = frozenset(
 def is_public(address: IPAddress) -> bool:
     """Return whether an IP address is globally routable and is not a cloud metadata service.
 
-    A mapped or NAT64 address (`::ffff:0:0/96`, `64:ff9b::/96`) is public if the IPv4 address in it is. Other addresses
-    that embed an IPv4 address (IPv4-compatible, 6to4, Teredo, ISATAP, local NAT64) are not public.
+    A mapped or NAT64 address (`::ffff:0:0/96`, `64:ff9b::/96`) is public if the embedded IPv4 address is public. Other
+    addresses that embed an IPv4 address (IPv4-compatible, 6to4, Teredo, ISATAP, local NAT64) are not public.
     """
     if isinstance(address, IPv4Address):
         return address not in _METADATA_SERVICES and not any(address in block for block in _SPECIAL_4)

@@ -20,7 +20,7 @@ _STATIC = (
 
 
 def missing_static_inputs(spec: MetricSpec, turn: Turn) -> tuple[str, ...]:
-    """Return the names of the inputs, of those known before the run, that a metric needs and a turn lacks."""
+    """Return the names of the inputs that a metric needs and a turn lacks, as far as they are known before the run."""
     required = spec.config.needs
     # Fast path: this runs several times for every metric of every turn.
     if required is GROUND_TRUTH and turn.texts.expects_answer:
@@ -39,7 +39,8 @@ def _has_input(turn: Turn, name: str) -> bool:
 
 
 def skip_reason(spec: MetricSpec, turn: Turn) -> str | None:
-    """Return why a metric is always skipped on a turn; None if it is not, or if a missing input is an error."""
+    """Return why a metric is always skipped on a turn; None if it is not always skipped, or if a missing input is an
+    error."""
     if not spec.config.enabled:
         return "disabled in the suite"
     if spec.inherited:
@@ -75,7 +76,8 @@ def compares_answers(case: Case) -> bool:
 
 
 def judged_metrics(cases: Iterable[Case]) -> dict[tuple[SourceMark, str], Metric]:
-    """Return the judged metrics, or judged parts of metrics, of the cases by position and label."""
+    """Return the metrics of the cases, or members of their composites and presets, that a judge grades, by position and
+    label."""
     return {
         (spec.mark, f"{spec.label}: {part}" if part else spec.label): config
         for case in cases

@@ -17,20 +17,20 @@ from msgspec import Struct
 from holodeck_action.text.foreign import Foreign, RefusedFileError, read_file, read_rest, regular_file
 
 MOST_YAML = 256_000_000
-"""Largest size of a suite's YAML file in bytes."""
+"""Maximum size of a suite's YAML file, in bytes."""
 MOST_TEXT = 16_000_000
-"""Largest size of a text file of a suite in bytes: instructions, prompts, schemas, variables."""
+"""Maximum size, in bytes, of a suite's text file: instructions, prompts, schemas, variables."""
 MOST_FILE = 100_000_000
-"""Largest size of a case's file in bytes."""
+"""Maximum size of a file that a case attaches, in bytes."""
 MOST_TRANSCRIPT = 2_000_000_000
-"""Largest size of a transcript in bytes."""
+"""Maximum size of a transcript, in bytes."""
 MOST_LISTED = 100_000
-"""Most names that are examined to find the files of one pattern."""
+"""Maximum number of names that are examined to find the files of one pattern."""
 
 _HINT = "allowed: inside the checkout, or below a folder of --allow-path, which is an input of the action, too"
 
 _SYSTEM = ("/proc", "/sys", "/dev")
-"""Folders in which the system shows its state as files: environments of processes, memory, devices."""
+"""Folders in which the system shows its state as files, such as environments of processes, memory and devices."""
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108 - nothing is written
 """The one folder inside `_SYSTEM` that has ordinary files."""
 _FOLDER_FLAGS = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
@@ -141,15 +141,17 @@ class Checkout(Struct, frozen=True):
     def matching_files(self, pattern: str, max_names: int = MOST_LISTED) -> list[Path]:
         """Return the files that match a pattern, sorted by name; no links are followed.
 
-        `*`, `?` and `[…]` match within a name, `**` any number of folders. Only a part that begins with a dot matches a
-        name that begins with a dot. A pattern without wildcards is the path of one file, which need not exist.
+        `*`, `?` and `[…]` match within a name, `**` matches any number of folders. A name that begins with a dot
+        matches only a part of the pattern that begins with a dot. A pattern without wildcards is the path of one file,
+        which need not exist.
 
         Args:
             pattern: a path with wildcards; a relative path starts in the checkout's folder.
             max_names: maximum number of names to examine.
 
         Raises:
-            RefusedFileError: the suite may not read the folder of the pattern, or more names would have to be examined.
+            RefusedFileError: the suite may not read the folder of the pattern, or more than `max_names` names must be
+                examined.
             OSError: a folder cannot be listed.
         """
         parts = Path(pattern).parts
@@ -223,7 +225,8 @@ class Checkout(Struct, frozen=True):
 
 
 class _PatternMatcher:
-    """Matches paths against the parts of a pattern. A state is the number of parts that a folder's path has matched."""
+    """Matches paths against a pattern, part by part. A state is the number of the pattern's parts that a folder's path
+    has matched."""
 
     def __init__(self, parts: Sequence[str]) -> None:
         self._parts = [None if part == "**" else re.compile(fnmatch.translate(part)) for part in parts]

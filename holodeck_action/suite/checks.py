@@ -88,8 +88,8 @@ def wrong_bounds(name: str, bounds: GateMetric, *, low_is_good: bool) -> Iterato
 def unreachable_lower_bound(policy: Policy, cases: Sequence[Case], document: Document) -> list[Problem]:
     """Return the problem of a suite with too few cases for `min_pass_rate_lower_bound`; empty if there are enough.
 
-    If all n cases pass, the bound (Wilson) is n / (n + z²). Cases that assert nothing or are quarantined do not count.
-    docs/verdict.md says how rates are computed.
+    If all n cases pass, the lower end of the Wilson interval is n / (n + z²). Cases without assertions and quarantined
+    cases do not count. docs/verdict.md says how rates are computed.
     """
     bound = policy.gates.min_pass_rate_lower_bound
     if bound is None:
@@ -113,13 +113,14 @@ def metrics_that_never_apply(
     specs: Sequence[MetricSpec], fields: Sequence[str], cases: Sequence[Case], missing: str | None = None
 ) -> tuple[list[Problem], list[str]]:
     """Return problems of suite-level metrics whose inputs no turn has, and notices about suite-level metrics that no
-    case uses because each has its own list.
+    case uses because every case has its own list of metrics.
 
     Args:
         specs: the suite-level specs.
         fields: the path of each spec's entry.
         cases: the cases.
-        missing: the message of a problem, whose place `{}` is for the inputs; None for the one about a suite's cases.
+        missing: the message of a problem, in which `{}` stands for the missing inputs; None for the default message
+            about a suite's cases.
     """
     message = missing or "applies to no turn, because no case gives {}; give it, or remove the metric"
     waiting = {spec.mark: (spec, field) for spec, field in zip(specs, fields, strict=True) if spec.config.enabled}
@@ -200,7 +201,7 @@ def unencrypted_addresses(block: BaseModel, document: Document, environ: Mapping
     Args:
         block: a validated file.
         document: the file as written.
-        environ: has the keys and URLs that the file omits.
+        environ: the environment variables with the keys and URLs that the file omits.
     """
     return [document.problem(path, _unencrypted_message(host)) for path, host in _find_plain_hosts(block, environ, ())]
 

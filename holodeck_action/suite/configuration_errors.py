@@ -23,7 +23,8 @@ class Excerpt:
     rest: str
 
     def map_text(self, change: Callable[[str], str]) -> Excerpt | None:
-        """Return the line after a change, such as redaction; None if the change replaces text across the column."""
+        """Apply a change, such as redaction, to the line; return None if the change replaces text on both sides of the
+        column at once."""
         before, whole = change(self.before), change(self.before + self.rest)
         return Excerpt(before, whole[len(before) :]) if whole.startswith(before) else None
 
@@ -71,7 +72,7 @@ def locate_problem(problem: Problem, folder: Path, display_path: str) -> str | L
     Args:
         problem: the problem.
         folder: the suite's folder.
-        display_path: that folder as the user would type it; empty if it is the working folder.
+        display_path: the suite's folder as the user would type it; empty if it is the working folder.
     """
     from holodeck_action.suite.errors import printable
 
@@ -94,14 +95,15 @@ def target_problems(
 ) -> list[str | LocatedProblem]:
     """Return the problems of a target with their positions.
 
-    A position is a line of agent.yaml if `located` has any, else the policy file's `target` or, for the suite's own
-    model, `model` in agent.yaml. The problem of a target from the command line has no position.
+    If `located` is not empty, its positions in agent.yaml are used. Otherwise the position is `target` in the policy
+    file or, for the suite's own model, `model` in agent.yaml. The problem of a target from the command line has no
+    position.
 
     Args:
         suite: the suite.
-        display_path: its folder as the user would type it; empty if it is the working folder.
+        display_path: the suite's folder as the user would type it; empty if it is the working folder.
         message: the problem.
-        located: the same problem at lines of agent.yaml; empty if no line is known.
+        located: the same problem, once for each line of agent.yaml that it concerns; empty if no line is known.
         written: the target from the command line; None if the option is not given.
     """
     from holodeck_action.suite.errors import Problem

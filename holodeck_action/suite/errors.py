@@ -46,7 +46,7 @@ class SourceMark(Struct, frozen=True, order=True, omit_defaults=True):
 
     @property
     def file_line(self) -> int:
-        """The line to show in a viewer of files; 1 for a spreadsheet, which has no lines."""
+        """The number of the line to show in a viewer of files; 1 for a spreadsheet, which has no lines."""
         return 1 if self.sheet else self.line
 
 

@@ -20,9 +20,9 @@ LIMIT = 50
 """Maximum number of problems whose lines are shown."""
 _MOST_BYTES = 5_000_000
 _MOST_CHARACTERS = 500
-"""Maximum characters of an excerpt before the column of the problem, and from that column on."""
+"""Maximum characters of an excerpt on each side of the problem's column."""
 _LINES_ABOVE = 500
-"""Maximum number of lines above a line that are searched for its key."""
+"""Maximum number of lines above the shown line that are searched for the key of a multi-line value."""
 
 _YAML_BREAK = re.compile(r"\r\n|[\n\r\x85\u2028\u2029]")
 _TABLE_BREAK = re.compile(r"\r\n|[\n\r]")

@@ -15,7 +15,7 @@ from holodeck_action.suite.values import ExpectedTool, ToolExpectation
 
 MAX_SLUG = 80
 _SHORT, _UNNAMED = 8, 12
-"""Hexadecimal digits of a hash in an id: after a name, and without a name."""
+"""Number of hexadecimal digits of the hash in an id: after a name, and without a name."""
 _ENCODER = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
@@ -47,7 +47,8 @@ def question_hash(case: CaseEntry, expectations: Sequence[ToolExpectation | None
 
 
 def content_hash(question: str, trajectory: Sequence[ExpectedTool] | None, gains: Mapping[str, float] | None) -> str:
-    """Return the question hash `question` or, if the policy file adds expectations, a hash of both."""
+    """Return the content hash of a case: its question hash `question` or, if the policy file adds a trajectory or
+    gains, a hash over all of them."""
     if trajectory is None and gains is None:
         return question
     added = {
@@ -84,7 +85,7 @@ def case_ids(cases: Sequence[tuple[str | None, str]], given: Sequence[str | None
 
     Args:
         cases: name and question hash of each case.
-        given: for each case the unique id in its file, which is kept, or None; empty if no case has an id.
+        given: for each case the unique id that its file gives (kept unchanged), or None; empty if no case has an id.
 
     Returns:
         The slug of the name, or `case-` and 12 hex digits of the hash if the slug is empty. Cases whose ids would be

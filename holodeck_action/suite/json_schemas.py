@@ -52,7 +52,7 @@ class JsonSchema:
         Args:
             schema: the schema.
             shorten: shortens an error message to one line; for schemas of servers it also masks secrets.
-            written: whether the suite's author wrote the schema to check values. Then `$schema` names the draft,
+            written: whether the suite's author wrote the schema to check values. If so, `$schema` names the draft,
                 `format` is checked, and each reference must refer to a part of the schema.
 
         Raises:
@@ -315,7 +315,7 @@ def _check_additional_properties(validator: Any, allowed: Any, instance: Any, sc
 
 
 def _describe_error(error: ValidationError, label: str) -> list[str]:
-    """Return messages about a violation, for a model; they omit the invalid value, which may be long."""
+    """Return messages about a violation for a model. The messages omit the invalid value, which may be long."""
     where = field_path([*error.absolute_path]) or label
     wanted: Any = error.validator_value
     match error.validator:

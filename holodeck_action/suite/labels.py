@@ -18,7 +18,7 @@ _LONGEST_VALUE = 40
 
 Settings = tuple[tuple[str, Any], ...]
 MetricKey = tuple[str | None, str, str, Settings]
-"""Explicit name, type, base name and the settings that differ from their defaults."""
+"""(explicit name, type, base name, settings that differ from their defaults) of a metric."""
 
 
 def metric_key(config: Metric, k: int | None) -> MetricKey:
@@ -100,7 +100,8 @@ def _without_rank(key: MetricKey) -> tuple[str, Settings]:
 
 
 def _add_settings(keys: Sequence[MetricKey], show: Callable[[Any], str]) -> list[str]:
-    """Return names: each metric's base name, with the settings that are neither defaults nor common to all."""
+    """Return a name for each metric: its base name, followed by the settings that are neither defaults nor common to
+    all of these metrics."""
     group = [dict(key[3]) for key in keys]
     found = []
     for key in keys:

@@ -88,8 +88,8 @@ def load_suite(
         allow_empty: whether a suite may have no cases.
         rows: reads files of extensions and calls functions that return cases; None if neither is available.
         notices: notices to put first.
-        conversations: conversations to judge in place of the suite's own cases, which are then not read; neither is
-            what the policy file sets for single cases. None to use the suite's cases.
+        conversations: conversations to judge in place of the suite's own cases; the suite's cases and the policy file's
+            settings for single cases are then ignored. None to use the suite's cases.
 
     Raises:
         SuiteError: the suite is invalid; the error has all problems of all files.

@@ -20,7 +20,7 @@ class Finding(Struct, frozen=True):
 
     Attributes:
         kind: pydantic's type of the error.
-        text: pydantic's message, or our own if the error is custom.
+        text: pydantic's message, or this package's message if the error is custom.
         context: values for the message.
         path: path of the invalid value in the data.
         schema: core schema of the expected value.
@@ -55,7 +55,7 @@ _MIGRATED_KEYS = {
 _OPTIONS_ONLY = frozenset(
     ("allow_empty", "allow_path", "allow_plain_http", "allow_unsafe_forks", "cluster_insecure", "env_file")
 )
-"""Options that permit something that is refused by default, and that files of the checkout must therefore not set."""
+"""Options that lift a restriction. Files of the checkout must not set them."""
 
 _TRAJECTORY = (
     'did you mean "expected_trajectory"? It belongs in holodeck-action.yaml, under cases.NAME; '
@@ -164,7 +164,7 @@ _FOREIGN_CHECKS = {
     "python": "{type: code, grader: module:function} among the metrics",
     "javascript": "{type: code, grader: module:function}, in Python, among the metrics",
 }
-"""The form of other programs' checks in this format, by their names in those programs."""
+"""For each check of another program, by its name in that program, the equivalent check of this format."""
 
 
 def _check(finding: Finding) -> str:

@@ -16,11 +16,11 @@ class Panel(Struct, frozen=True):
     """The panel of one metric.
 
     Attributes:
-        models: one model for each judge; None is the model that would grade without a panel.
+        models: one model for each judge; None stands for the model that would grade without a panel.
         fallbacks: models that replace a judge that returns no verdict, in this order.
         aggregation: how the verdicts are combined.
         min_successful: minimum number of verdicts; with fewer, the evaluation fails.
-        second: the judge for answers that the panel leaves in doubt; None if there is none.
+        second: the judge for answers on which the panel's verdict is doubtful; None if there is no such judge.
         max_concurrent: maximum number of concurrent calls for one answer; None if there is no limit.
         origin: `judges of the policy file` or `the metric's judges`, for messages.
     """

@@ -76,8 +76,8 @@ def overlays_by_case(
     """Match the overlays with their cases.
 
     Returns:
-        The overlays by case index, the unvalidated overlays by case index, and a list of problems. An overlay that does
-        not match exactly one case, and an invalid number of trials are problems.
+        The overlays by case index, the unvalidated overlays by case index, and a list of problems: overlays that do not
+        match exactly one case, and invalid numbers of trials.
     """
     found, problems = _match_entries(policy.cases.items(), cases, document, lambda key: ("cases", key), at_key=True)
     raw = {index: document.root["cases"][key] for index, (key, _) in found.items()}
@@ -188,7 +188,7 @@ class MetricTable:
         return tuple(found)
 
     def make_unlabelled_spec(self, config: Metric, written: Any, document: Document) -> MetricSpec:
-        """Return the spec for an entry whose evaluations no record has, so that its label need not be unique."""
+        """Return the spec for an entry whose evaluations are not recorded. Its label need not be unique."""
         mark = document.mark(written.line, written.column)
         shared, _ = self._share_config(config, document, mark)
         return MetricSpec(shared, config.name or config.base_name(None), mark, inherited=False)
@@ -196,8 +196,8 @@ class MetricTable:
     def _share_config(
         self, config: Metric, document: Document, mark: SourceMark
     ) -> tuple[Metric, tuple[tuple[int | None, MetricKey], ...]]:
-        """Return the metric that equal entries share, with the content of its file, and (cut-off rank, key) of each of
-        its evaluations."""
+        """Return the metric with the content of the file that it names, as one object for all equal entries, and the
+        (cut-off rank, key) of each of its evaluations."""
         folder = posixpath.dirname(document.file) if config.NAMES_FILE else ""
         full = (type(config), folder, *(freeze(value) for value in config.__dict__.values()))
         if full not in self._known:
@@ -371,8 +371,8 @@ class CaseBuilder:
 
 
 def _allow_skips(turns: Sequence[Turn], case_specs: Specs) -> list[Turn]:
-    """Return the turns. On a turn that lacks inputs of a metric of the case, the metric may be skipped if another turn
-    has them."""
+    """Return the turns of a conversation, in which a metric listed on the case may be skipped on a turn that lacks its
+    inputs, if another turn has them."""
     softened = list(turns)
     for spec in case_specs:
         lacking = [turn.index for turn in turns if spec in turn.metrics and missing_static_inputs(spec, turn)]
@@ -390,7 +390,8 @@ def _trajectory(overlay: CaseOverlay) -> tuple[ExpectedTool, ...] | None:
 
 
 def chunk_gains(retrieval: RetrievalOverlay | None) -> Mapping[str, float] | None:
-    """Return the gain of each relevant chunk by id, 1.0 each for a plain list of chunks; None if `retrieval` is."""
+    """Return the gain of each relevant chunk by id, 1.0 each for a plain list of chunks; None if `retrieval` is
+    None."""
     if retrieval is None:
         return None
     chunks = retrieval.ground_truth_chunk_ids

@@ -21,7 +21,7 @@ def schema_line(document: Literal["agent", "policy"]) -> str:
 def with_schema_line(content: bytes, document: Literal["agent", "policy"]) -> bytes | None:
     """Return a YAML file with the schema line added at its start.
 
-    A byte order mark stays in front of the line, which gets the same line end as the file's first line.
+    A byte order mark stays at the start of the file. The new line ends like the file's first line.
 
     Returns:
         The new content; None if the file already names a schema.

@@ -1,10 +1,10 @@
 """JSON Schemas of agent.yaml and the policy file for editors, generated from the models.
 
-They use draft-07, the newest draft that all versions of the YAML language server support.
+The schemas use draft-07, the newest draft that all versions of the YAML language server support.
 
-They accept everything that the loader accepts, shorthands and `${VAR}` included, and refuse errors that are visible
-within one mapping. Comparisons between two values, names that must exist elsewhere in the suite, strings with a grammar
-(patterns, templates, JSONPath) and quoted numbers out of range are left to the loader.
+The schemas accept everything that the loader accepts, shorthands and `${VAR}` included, and refuse errors that are
+visible within one mapping. Only the loader checks comparisons between two values, names that must exist elsewhere in
+the suite, strings with a grammar (patterns, templates, JSONPath), and the range of quoted numbers.
 """
 
 from __future__ import annotations

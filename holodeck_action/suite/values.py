@@ -37,7 +37,7 @@ class ExpectedTool(Struct, frozen=True):
         args: matcher of each argument; None, like `{}`, asserts no argument.
         count: minimum number of matching calls.
         max_count: maximum number of matching calls; None if there is no limit.
-        match: `substring` (the format's rule, case-sensitive) or `exact`.
+        match: `substring` (the default, case-sensitive) or `exact`.
     """
 
     name: str
@@ -50,8 +50,8 @@ class ExpectedTool(Struct, frozen=True):
 class ToolExpectation(Struct, frozen=True):
     """`expected_tools` of a turn; an empty `tools` asserts that no tool is called.
 
-    `order`: `any` (the format's rule), `subset` (the expected calls occur in this order, others may be between),
-    `strict` (the calls are exactly these, in this order).
+    `order` is `any` (the default), `subset` (the expected calls occur in this order, with other calls between them
+    allowed) or `strict` (the calls are exactly these, in this order).
     """
 
     tools: tuple[ExpectedTool, ...]
@@ -83,8 +83,8 @@ class Turn(Struct, frozen=True):
 
     `texts` stores `input` and `ground_truth`. `expected_trajectory` and `ground_truth_chunk_ids` (id → gain; 1.0 for a
     plain list) apply to the whole conversation and are set only on the last turn, which trajectory and retrieval
-    metrics evaluate. `simulated_user` is what the simulated user of the conversation knows, by title; None if nothing
-    is simulated. `said_by` tells who wrote a simulated user's input.
+    metrics evaluate. `simulated_user` has texts about the conversation's simulated user by title, such as the goal;
+    None if no user is simulated. `said_by` tells who wrote a simulated user's input.
     """
 
     index: int
@@ -125,7 +125,7 @@ class Case(Struct, frozen=True):
     `mark` is the position at which the case begins, and `last` the position of its last value, None if unknown.
     `min_pass` is how many of the `repeat` trials must pass; None if every trial must. If `simulation` is set, a model
     plays the user: the only turn has no input, and its expectations and metrics are those of the whole conversation;
-    `stop` has the checks that end it.
+    `stop` has the checks that end the conversation.
     """
 
     id: str
@@ -165,7 +165,7 @@ class Suite:
         agent: the validated agent.yaml.
         policy: the validated policy file, or its defaults.
         project: project config merged over user config.
-        cases: in the order of the file.
+        cases: the cases, in the order of their file.
         checkout: the suite's folder, and the paths that the suite may read.
         notices: notices for the reader (unused blocks, duplicate names, deprecated metrics), one sentence each.
         secrets: values of variables and secret fields, for redaction; never shown.

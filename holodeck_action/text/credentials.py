@@ -9,9 +9,9 @@ from urllib.parse import unquote, urlsplit
 from holodeck_action.text.randomness import is_random
 
 SHORTEST_PART = 8
-"""Least length of a part of a secret, such as a line of a key file, that is hidden on its own."""
+"""Minimum number of characters of a part of a secret, such as a line of a key file, that is masked on its own."""
 SHORTEST_TOKEN = 20
-"""Least length of a part of a URL that counts as a token."""
+"""Minimum number of characters of a part of a URL that counts as a token."""
 
 _USERINFO = re.compile(r"[a-z][a-z0-9+.-]{1,30}://([^\s/?#\"'<>]{1,2000})@", re.IGNORECASE)
 _URL = re.compile(r"[a-z][a-z0-9+.-]{1,30}://[^\s\"'<>]+", re.IGNORECASE)

@@ -1,4 +1,4 @@
-"""Escaping of CSV cells, so that no spreadsheet runs them as formulas, and the reverse."""
+"""Escapes CSV cells, so that no spreadsheet runs them as formulas, and reverses this escaping."""
 
 from __future__ import annotations
 

@@ -24,9 +24,9 @@ from holodeck_action.text.plain import MARGIN, MARK, excerpt, one_line, replace_
 T = TypeVar("T")
 
 MOST_SMALL = 16_000_000
-"""Bytes of a small file: a setting, a prompt, a schema."""
+"""Maximum bytes of a small file, such as a setting, a prompt or a schema."""
 _LIMIT = 200
-"""Characters of foreign text in a message."""
+"""Maximum characters of foreign text in a message."""
 Redact = Callable[[str], str]
 """Removes secrets from a text, such as `Redactor.text`; a mask is no longer than the secret."""
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -39,7 +39,8 @@ class ForeignError(ValueError):
 
 
 class RefusedFileError(OSError):
-    """A file that is refused. `clause` follows the file's name; `strerror` is a clause whose subject is `it`."""
+    """A file must not be read or written. `clause` is a clause to write after the file's name; `strerror` is a clause
+    with the subject `it`."""
 
     def __init__(self, clause: str) -> None:
         super().__init__(errno.EACCES, f"it {clause}")
@@ -65,7 +66,7 @@ class Foreign:
 
     @classmethod
     def of_text(cls, text: str, max_characters: int | None = None) -> Foreign:
-        """Wrap a string that another process cut to `max_characters`; `max_characters` is None if it is whole."""
+        """Wrap a string that another process cut to `max_characters` characters; None if the string was not cut."""
         unfinished = max_characters is not None and len(text) >= max_characters
         return cls(replace_surrogates(text).encode(), unfinished=unfinished)
 
@@ -174,9 +175,9 @@ class Foreign:
         return hashlib.sha256(self._data).hexdigest()
 
     def without_secrets(self, redact: Redact) -> str:
-        """Return the bytes as a string with its secrets masked, and with `…` where bytes were dropped.
+        """Return the bytes as a string with secrets masked, and with `…` in place of dropped bytes.
 
-        The `MARGIN` bytes next to a cut are left out: they may hold a piece of a secret that cannot be recognised.
+        The `MARGIN` bytes next to a cut are omitted, since they may hold a part of a secret that cannot be recognised.
         """
         text = redact(self.lossy_text())
         if self._cut:

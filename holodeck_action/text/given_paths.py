@@ -31,7 +31,7 @@ class GivenPath:
 
     @property
     def parent(self) -> GivenPath:
-        """The folder that contains it."""
+        """The folder that contains this path."""
         return GivenPath(self.given.parent, self.start)
 
     def written_path(self, path: str | os.PathLike[str]) -> GivenPath:

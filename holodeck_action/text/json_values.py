@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 from holodeck_action.text.plain import line_or_length
 
 JSON_EXPANSION = 6
-"""Most bytes that JSON needs for one byte of text (a control character becomes `\\u0000`)."""
+"""Maximum number of bytes that JSON needs for one byte of text (a control character becomes `\\u0000`)."""
 
 
 class ConstantError(ValueError):
@@ -26,7 +26,7 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 MOST_LEVELS = 200
-"""Most levels of nesting; far below Python's recursion limit."""
+"""Maximum number of nested levels; far below Python's recursion limit."""
 
 
 class JsonSyntaxError(ValueError):

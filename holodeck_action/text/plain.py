@@ -31,7 +31,7 @@ _COMMAND = re.compile(r"^([^\w\n:]*):(?=:)", re.MULTILINE)
 
 def one_line(text: str, limit: int = 300) -> str:
     """Return text as one printable line. A line of more than `limit` characters is cut, and the length of the whole
-    text is appended.
+    text in characters is appended.
 
     Line breaks become `⏎` and hidden characters are removed. Commands of GitHub's runner are broken up: `##[` anywhere,
     and `::` at the start, since the text may start a line of the log.
@@ -66,8 +66,8 @@ def short_line(text: str, limit: int = 100) -> str:
 
 
 def lines_of(text: str, limit: int = 2000, *, wrapped: bool = False) -> str:
-    """Return a text with its line breaks. A text of more than `limit` characters is cut, and its length added in a new
-    line.
+    """Return a text of one or more printable lines. A text of more than `limit` characters is cut, and its length in
+    characters is added in a new line.
 
     Hidden characters are removed; tabs and spaces stay. Commands of GitHub's runner (`##[`, and `::` at the start of a
     line) are broken up. `wrapped` breaks lines of more than 110 characters at spaces.
@@ -97,7 +97,8 @@ def _remove_hidden(text: str) -> str:
 
 MARK = "…"
 MARGIN = 4096
-"""Bytes next to a cut that are searched for secrets but never shown: a secret across the cut ends within them."""
+"""Number of bytes next to a cut that are searched for secrets, but never shown. A secret that the cut divides ends
+within these bytes."""
 
 
 def cut(text: str, limit: int) -> str:
@@ -138,8 +139,8 @@ def make_storable(value: Any) -> Any:
 
 
 def mark_hidden(text: str) -> str:
-    """Return part of a line with a visible sign in place of each hidden character and tab, so that columns stay the
-    same.
+    """Return part of a line with one visible sign in place of each hidden character and tab, so that column numbers
+    stay the same.
 
     Commands of GitHub's runner are broken up.
     """

@@ -4,7 +4,8 @@ code.
 After rendering, GitHub turns mentions, references and URLs into links, except inside `code` and `pre`, so escaping does
 not help (docs/github.md). Words that could be such a link, HTML, a formula, an emoji's short name or a command are put
 into code spans. In other words, Markdown's own characters are escaped. The result is one line that CommonMark and GFM
-parse to text, code and, of compared texts, `<b>` and `<del>`; it has no `|`, so that it fits a cell.
+parse to text and code only; the difference of two texts also contains `<b>` and `<del>`. The result has no `|`, so that
+it fits a table cell.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from holodeck_action.text.code_spans import EMPTY, inline_code
 from holodeck_action.text.plain import one_line, short_line
 
 _MOST_WORDS = 200
-"""Most words of a text that are compared, since the time grows faster than their square."""
+"""Maximum number of words of a text to compare, since the time grows faster than the square of this number."""
 _LEAST_SIMILARITY = 0.3
-"""Proportion of common words below which two texts have no difference by words."""
+"""Minimum proportion of common words for which a difference by words is shown."""
 _MANY_RUNS = 3
-"""Number of runs of active words from which one code span contains all of them."""
+"""Minimum number of runs of active words (see `_Word.is_active`) that are merged into one code span."""
 _WORDS_BEFORE = 6
 """Words shown before the first difference of a long text."""
 

@@ -1,10 +1,10 @@
 """Detects random values, such as keys, and determines which of their n-grams identify them in any text.
 
-The width of a value is the length of these n-grams in letters and digits: 8 if the value mixes letters and digits, 10
-if it is a hexadecimal number, 12 if it has digits alone. The chance that a given n-gram occurs at a given position of a
-text is below 1 in 10^12. This does not hold for words, for prefixes that a provider gives to all its keys, or for the
-fixed letters of a key file. A value of which a quarter or more is words is not random, and n-grams with too much of
-such common text are not used.
+The width of a value is the length of its n-grams: 8 letters and digits if the value mixes them, 10 if the value is a
+hexadecimal number, 12 if it has only digits. The chance that a given n-gram occurs at a given position of a text is
+below 1 in 10^12. This does not hold for words, for prefixes that a provider gives to all its keys, or for the fixed
+letters of a key file. A value that consists of words to a quarter or more is not random. n-grams with too many
+characters of words, prefixes or fixed letters are not used.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from holodeck_action.text.words import words_in
 MIXED, HEXADECIMAL, DIGITS = 8, 10, 12
 """Widths of random values: with letters and digits mixed, hexadecimal, and with digits alone."""
 _LEAST_OWN = 4
-"""Least number of letters and digits of an n-gram outside shared prefixes and formats."""
+"""Minimum number of letters and digits in an n-gram that are not part of a shared prefix or format."""
 _LEAST_DIFFERENT = 3
-"""Least number of different letters and digits in an n-gram."""
+"""Minimum number of different letters and digits in an n-gram."""
 _WORDS_SHARE = 0.25
 _LONG, _CASE_SHARE = 16, 0.25
-"""Least number of letters of a random value without digits, and least share of upper-case or lower-case letters in
-it."""
+"""For random values without digits: minimum number of letters, and minimum proportion of both upper-case and lower-case
+letters."""
 _HEXADECIMAL = re.compile("[0-9a-f]+")
 _RUN = re.compile("[A-Za-z]+")
 _CASE = re.compile("[A-Za-z][a-z]*|[A-Z]*")

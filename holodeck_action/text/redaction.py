@@ -1,8 +1,8 @@
 """Redaction of secrets in every text that leaves the program.
 
 The order is: decode (invisible characters, compatibility forms, escapes, colours, tags), mask, and only then cut and
-render. The search reads layers of a text (see `views`), so that no later step can assemble a secret that an earlier one
-missed. Only the secrets in the text are changed.
+render. The search reads several decoded layers of a text (see `views`), so that no later step can assemble a secret
+that the search has missed. The rest of the text is not changed.
 
 A random secret is masked wherever a few of its consecutive letters and digits occur (see `randomness`), even with other
 characters between them. Any other secret is found only as a whole, as written or encoded.
@@ -30,7 +30,8 @@ T = TypeVar("T")
 
 MASK = "***"
 _LEAST_BROKEN = 12
-"""Least length of a secret that is also found with white space inside; a shorter one could be words of a sentence."""
+"""Minimum number of characters of a secret that is also found with white space inside. A shorter secret could match
+words of a sentence."""
 # Fields that verdicts depend on hold no text of the agent or the suite: a secret that reads "failed" must not change an
 # outcome. Digests and ids are compared later.
 _KEPT_FIELDS = frozenset(
@@ -46,7 +47,7 @@ _WITHOUT_TEXT = frozenset((type(None), bool, int, float))
 _LONGEST_CACHED, _MOST_CACHED = 40, 4_000
 """Maximum length and number of texts without secrets that are cached, since names of fields recur."""
 _DIGITS = 8
-"""Least number of digits of a number that may be a secret."""
+"""Minimum number of digits of a number that may be a secret."""
 _LONGEST_ID = 60
 """A case id of at least this length may have been cut from a longer name."""
 _PIECE = 8
@@ -57,7 +58,7 @@ _RARITY = {sign: rank for rank, sign in enumerate("zqxj0123456789kvbypgfwm_-:/cu
 
 
 class _StringSearch:
-    """Strings to search for as a whole in one projection of a text."""
+    """A search for whole strings in one projection of a text (see `views`)."""
 
     def __init__(self, projection: Projection, texts: Iterable[str]) -> None:
         self.projection = projection
@@ -142,8 +143,8 @@ class Redactor:
     def _extend_to_edges(
         self, text: str, spans: Iterable[tuple[int, int]], pieces: Iterable[str]
     ) -> Iterator[tuple[int, int]]:
-        """Yield the spans; if a piece is a whole random secret, its span is extended by the secret's other characters
-        at its ends."""
+        """Yield the spans. A span that covers all letters and digits of a random secret is extended by the secret's
+        other characters at both ends."""
         for (start, end), piece in zip(spans, pieces, strict=True):
             before, after = self._edges.get(piece, ("", ""))
             if before and text.endswith(before, 0, start):
@@ -218,7 +219,7 @@ class Redactor:
         return value if all(items[key] is item for key, item in value.items()) else items
 
     def _clean_item(self, value: Any) -> Any:
-        """Clean an item of a mapping or list; a number in one may be a secret that consists of digits."""
+        """Clean an item of a mapping or list. Numbers are checked, too, since a secret may consist of digits."""
         kind = type(value)
         if kind is int or kind is float:
             return MASK if self._numbers and self._is_secret_number(value) else value
@@ -268,8 +269,8 @@ def _any_pattern(texts: Iterable[str]) -> re.Pattern[str]:
 
 
 def _occurrences(view: str, form: str) -> Iterator[tuple[int, int]]:
-    """Yield the (start, end) of each occurrence of `form`, a spelling of a secret, in `view`; those that touch are
-    joined."""
+    """Yield the (start, end) of each occurrence of `form`, a spelling of a secret, in `view`; occurrences that touch
+    are joined."""
     start = view.find(form)
     while start >= 0:
         end, following = start + len(form), view.find(form, start + 1)

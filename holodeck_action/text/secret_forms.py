@@ -42,8 +42,8 @@ def encodings(secret: str) -> Iterator[str]:
 def random_values(secret: str) -> Iterator[Value]:
     """Yield a random secret and its encodings as values to search for; nothing if it is not random.
 
-    A part of a base64 form matches wherever the secret begins: eight characters of a secret fill at least eleven of
-    base64, of which the first and the last may depend on the text next to the secret, so nine are searched for.
+    Parts of nine base64 characters are searched for: eight characters of a secret become at least eleven base64
+    characters, of which the first and the last may depend on the text next to the secret.
     """
     width = width_of(secret)
     if width is None:
@@ -71,8 +71,8 @@ def slug_of(secret: str) -> str:
 def _base64_forms(secret: bytes) -> Iterator[str]:
     """Yield the base64 forms of a secret, alone or inside a longer text.
 
-    Three bytes become four characters, so there are three forms, depending on where the secret begins. Only characters
-    that depend on the secret alone are included.
+    Base64 encodes three bytes as four characters. A secret therefore has three forms, depending on its position in the
+    encoded text. Characters that also depend on the text next to the secret are omitted.
     """
     for before, start in ((0, 0), (1, 2), (2, 3)):
         text = base64.b64encode(bytes(before) + secret).decode()[start : (before + len(secret)) * 8 // 6]

@@ -20,7 +20,7 @@ from holodeck_action.text.secrets import is_harmless, is_secret_name
 SHORTEST = 4
 """Minimum characters of a masked value; shorter values occur too often in harmless texts."""
 _DEPTH = 4
-"""Most levels at which a secret is split, such as a URL in a connection string in JSON."""
+"""Maximum depth of splitting: a URL in a connection string in JSON needs three levels."""
 
 _SCHEME = re.compile(
     r"(?:Bearer|Basic|Token|ApiKey|Api-Key|Bot|Digest|Negotiate|SharedAccessSignature)\s+", re.IGNORECASE
@@ -31,7 +31,8 @@ _JWT = re.compile(r"(eyJ[\w-]{8,})\.([\w-]{8,})\.([\w-]{8,})")
 _HEADER = re.compile(r"[A-Za-z][A-Za-z-]{1,40}:[ \t]+(\S.{7,})")
 _PAIR = re.compile(r"\s*(?:export\s+)?([A-Za-z_][\w .-]{0,40})=(.*)", re.DOTALL)
 _SECRET_ENDING = re.compile(r"(?i)^[a-z_ .-]{0,30}(?:key|token|secret|password|passwd|pwd|sig|signature|pass|auth)$")
-"""Endings of a name that identify a single pair, since a random text may also hold an equals sign."""
+"""Endings of names by which a single `name=value` pair is recognised. Without such an ending, the equals sign may be
+part of a random text."""
 _SEPARATORS = (";", "\n", "&", ",", None)
 
 
@@ -39,7 +40,7 @@ def secret_parts(secret: str) -> frozenset[str]:
     """Return the parts of a secret to mask separately, such as the password in a URL; the secret itself if it has no
     parts.
 
-    Values shorter than `SHORTEST` are left out.
+    Values shorter than `SHORTEST` are omitted.
     """
     whole = secret.strip()
     return frozenset(part for part in _split(whole, _DEPTH) if len(part) >= SHORTEST)

@@ -14,7 +14,7 @@ _IN_MEMORY = 16 * 1024 * 1024
 class TextStore:
     """Stores byte strings by index, in a temporary file once they exceed `_IN_MEMORY` bytes.
 
-    If the disk is full, they stay in memory.
+    If the disk is full, the byte strings stay in memory.
     """
 
     def __init__(self) -> None:

@@ -1,9 +1,10 @@
-"""Normalised views of a text for the search for secrets, with the original position of each character.
+"""Normalised forms of a text, in which secrets are searched. Each character keeps its position in the original text.
 
-Later steps may undo what hides a secret: invisible characters, letters of another width, escapes of JSON, URLs or HTML,
-colours of a terminal, HTML tags. The search therefore reads several layers of a text, each with one more of these
-removed. Of each layer it reads a projection: letters are in compatibility form (NFKD) and lower case, accents and
-invisible characters are omitted, and so is white space (`compact`) or everything but letters and digits (`bare`).
+A program that later shows the text may remove characters that hide a secret: invisible characters, letters of another
+width, escapes of JSON, URLs or HTML, colours of a terminal, HTML tags. The search therefore reads several layers of a
+text, each the result of one more decoding step. Each layer is then projected: letters are in compatibility form (NFKD)
+and lower case, and accents and invisible characters are omitted. The projection `compact` also omits white space, the
+projection `bare` everything but letters and digits.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from msgspec import Struct
 
 MOST_ESCAPES = 3
-"""Most levels of escaping, such as JSON inside JSON, or a URL that was quoted twice."""
+"""Maximum number of nested escapings that are decoded, such as JSON inside JSON, or a URL that was quoted twice."""
 
 # Each alternative matches in only one way and is bounded, so that matching takes linear time.
 _ESCAPE = re.compile(
@@ -105,7 +106,8 @@ TAGS = Decoder(_TAG, _remove)
 """Tags and comments of HTML."""
 
 _SEPARATING = ((TERMINAL, ("\x1b", "^[", "\x9b", "\u241b")), (COLOURS, ("[",)), (TAGS, ("<",)))
-"""Decoders of sequences between the letters of a secret, each with characters of which every sequence has one."""
+"""Decoders that remove sequences from between the letters of a secret. Each comes with characters, one of which every
+such sequence contains."""
 _ESCAPE_SIGNS = ("\\", "%", "&")
 _SIGNS = (*_ESCAPE_SIGNS, "[", "<", "\x1b")
 _ALL_SIGNS = (*_SIGNS, "\x9b", "\u241b")
@@ -114,8 +116,9 @@ _ALL_SIGNS = (*_SIGNS, "\x9b", "\u241b")
 def layers(text: str) -> Iterable[tuple[tuple[Decoder, ...], str]]:
     """Return (decoders, layer) pairs: the text itself, then the results of applying more and more decoders.
 
-    Escapes are removed up to `MOST_ESCAPES` times. After each time, terminal sequences and then tags are removed in
-    separate layers, since a match may be part of the secret itself.
+    Escapes are decoded up to `MOST_ESCAPES` times. After each decoding, terminal sequences and then tags are removed in
+    further layers. The layers without this step are searched, too, since a supposed tag may be part of the secret
+    itself.
     """
     signs = _SIGNS if text.isascii() else _ALL_SIGNS
     return _layers(text) if any(map(text.__contains__, signs)) else (((), text),)
@@ -168,8 +171,8 @@ class Projection:
     """Maps the text of a layer to the characters that the search compares."""
 
     def __init__(self, letters: _CharacterForms, drops: Callable[[str], bool], space: str = "") -> None:
-        """Set the form of each character; in ASCII, `drops` chooses characters to omit, and `space` replaces white
-        space."""
+        """Set the projected form of each character. For ASCII characters, `drops` decides which are omitted, and
+        `space` replaces white space."""
         self._letters = letters
         found = [chr(code) for code in range(128)]
         self._dropped = frozenset(each for each in found if drops(each))
@@ -215,7 +218,8 @@ class OriginalPositions:
         self.view, self._starts, self._ends = _trace(projection.pieces(text), starts, ends)
 
     def span(self, start: int, end: int) -> tuple[int, int]:
-        """Return the (start, end) in the original text of the characters `start` to `end` (exclusive) of the view."""
+        """Return the (start, end) in the original text of the characters from `start` to `end` (exclusive) of the
+        projection."""
         return self._starts[start], self._ends[end - 1]
 
 

@@ -12,15 +12,15 @@ from itertools import pairwise
 from msgspec import Struct
 
 _GROUP = 4
-"""Characters that are looked up first. An n-gram of at least eight characters contains a group of four that begins at a
-multiple of four.
+"""Number of characters in a group, which is looked up first. An n-gram of at least eight characters contains a group
+that begins at a multiple of four.
 """
 _WIDE = 6
-"""Characters that are looked up next: the group with the two characters before it, or with the two after it. An n-gram
-that contains the group contains at least one of these.
+"""Number of characters that are looked up next: the group with the two characters before it, or with the two characters
+after it. An n-gram that contains the group contains at least one of these two strings.
 """
 _CHUNK = 512
-"""Groups that are looked up together."""
+"""Number of groups that are looked up together."""
 
 
 class Value(Struct, frozen=True):
@@ -120,7 +120,7 @@ def _common_length(one: str, other: str) -> int:
 
 
 def _groups_in(data: bytes) -> memoryview[int]:
-    """Return each group of four bytes as an integer; an incomplete last group is left out."""
+    """Return each group of four bytes as an integer; an incomplete last group is omitted."""
     return memoryview(data)[: len(data) & -_GROUP].cast("I")
 
 

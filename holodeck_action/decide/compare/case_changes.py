@@ -25,17 +25,18 @@ class CaseChanges:
         """Start empty.
 
         Args:
-            recreate: called with the index of a pair, creates it again, so that changed cases need not be kept in
-                memory; None to keep them.
-            confirm: how often cases that got worse are asked again; None to count all of them as regressed.
+            recreate: creates the pair with an index again, so that changed cases need not be kept in memory; None to
+                keep them in memory.
+            confirm: how many further trials cases that got worse have; None to count all such cases as regressed.
         """
         self._recreate, self._confirm = recreate, confirm
         self._kept: dict[int, CaseChange] = {}
         self._ranked: dict[CaseChangeKind, list[_Ranked]] = {kind: [] for kind in get_args(CaseChangeKind)}
 
     def add(self, pair: CasePair, index: int) -> str:
-        """Add a pair with its index. Return an empty string, or the reason why no metric evaluated by both sides
-        explains the change."""
+        """Add a pair with its index. Return the reason if no metric that both sides evaluated explains the change, else
+        an empty string.
+        """
         if pair.base.judged == pair.head.judged:
             return ""
         change = _explain_change(pair, self._confirm)

@@ -35,7 +35,7 @@ class ComparableMetrics(Struct, frozen=True):
         informational: metrics that do not decide whether a case passes: incomparable ones, and metrics that give their
             own verdicts and have another threshold on the base.
         asserting: metrics that can fail a case.
-        paired: metrics of the head that compare its answers with the base's.
+        paired: metrics of the head that compare the head's answers with the base's.
         notices: differences in the criteria, one sentence each.
     """
 
@@ -165,7 +165,9 @@ def _configuration_difference(before: Configuration, now: Configuration, *, embe
 
 
 def _measure_difference(before: Evaluation, now: Evaluation) -> str:
-    """Return the reason why two scores of a metric measure different things; an empty string if they are comparable."""
+    """Return the reason why two evaluations of a metric are not comparable, such as different judges; an empty string
+    if they are.
+    """
     then, here = before.criteria, now.criteria
     if (then.kind, then.metric) != (here.kind, here.metric):
         return f"the base has another metric under this name ({then.kind} {then.metric})"

@@ -66,7 +66,7 @@ def compare(
 
     Cases are matched by id and content. Both sides are judged by the head's criteria on the metrics that both have, so
     that neither a raised threshold nor a new metric looks like a regression. Quarantined cases are reported but not
-    counted. A case that one side could not judge is left out.
+    counted. A case that one side could not judge is not compared.
 
     Args:
         base: the record of the base.
@@ -144,9 +144,10 @@ def _judged_pairs(
     records: tuple[Record, Record],
     gates: Gates,
 ) -> Mapping[str, tuple[MetricComparison, Preference]]:
-    """Return the metrics that compare answers with the base's, by name, with the verdicts on the pairs.
+    """Return, by name, each metric that compares the head's answers with the base's, together with its verdicts on the
+    pairs.
 
-    They gate if the gate on the win rate is set.
+    These metrics can fail the run if the gate on the win rate is set.
     """
     pairs = registry.pairs()
     if pairs is None or not metrics.paired:
@@ -203,12 +204,12 @@ class _MatchedCases(Struct, frozen=True):
 
     Attributes:
         same: cases that both records have with equal content, in the head's order.
-        places: indexes in the head of the cases in `same`.
+        places: for each case in `same`, its index in the head.
         others: all other cases.
         metrics: the metrics that can be compared.
         base_usage: the base's usage for the cases in `same`.
         head_usage: the head's usage for the cases in `same`.
-        unselected: number of cases that filters left out of the base.
+        unselected: number of cases that the base did not run because of filters.
     """
 
     same: Sequence[SameCase]
@@ -271,7 +272,7 @@ def _match_cases(base: Record, head: Record, terms: TermsTally, judged: Sequence
 
 
 class _PairTally:
-    """The totals of the case pairs, added pair by pair.
+    """Adds up, pair by pair, the results of the cases of both runs.
 
     Attributes:
         changes: cases that pass on one side and fail on the other.
@@ -313,7 +314,8 @@ class _PairTally:
         self.trial_counts_differ = self.trial_counts_differ or pair.same.base.repeat != pair.same.head.repeat
 
     def _add_unknown(self, pair: CasePair, metrics: ComparableMetrics, *, counted: bool) -> None:
-        """Count a case whose result is unknown on one side; a case that is unknown on both counts for the base.
+        """Count a case whose result is unknown on one side or on both. If it is unknown on both, it counts as unknown
+        on the base.
 
         Args:
             pair: the case.

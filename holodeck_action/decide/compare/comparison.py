@@ -1,6 +1,6 @@
 """`Comparison`: the changes between a base's run and a head's run, by case and by metric.
 
-Differences follow the metric's polarity: above 0 is better, below 0 is worse. Rates and scores are 0..1.
+Differences above 0 are improvements, whether high or low scores of the metric are good. Rates and scores are 0..1.
 `holodeck_action.decide.compare.comparing` creates comparisons; docs/statistics.md explains them.
 """
 
@@ -50,7 +50,7 @@ class Difference(Struct, frozen=True):
         pairs: number of cases with a value in both runs.
         base: the base's weighted mean over the pairs.
         head: the head's weighted mean over the pairs.
-        difference: mean difference; above 0 is better, whatever the polarity.
+        difference: mean difference; above 0 is an improvement, even if low scores are good.
         low: lower end of the 95 % interval of the difference; None if there are fewer than 10 pairs.
         high: upper end of this interval; None if there are fewer than 10 pairs.
         p_value: two-sided p-value of the hypothesis of no difference; None if there are fewer than 10 pairs.
@@ -121,7 +121,7 @@ class Preference(Struct, frozen=True):
         cases: number of cases with a judged pair; a case's value is the mean of its trials' +1, 0 and −1.
         pairs: number of judged pairs, one for each trial.
         wins: pairs in which the head's answer is better.
-        ties: pairs in which neither answer is better, with those that flipped and those with identical answers.
+        ties: pairs in which neither answer is better; `flipped` and `identical` pairs are included.
         losses: pairs in which the base's answer is better.
         identical: pairs with identical answers, which no judge saw.
         flipped: pairs whose verdict depended on the order of the answers.
@@ -132,7 +132,7 @@ class Preference(Struct, frozen=True):
         p_value: two-sided p-value of the hypothesis that wins and losses are equally likely; None if there are fewer
             than 10 cases.
         unequal: decided pairs whose answers differ in length.
-        longer: those of them that the longer answer won.
+        longer: pairs among `unequal` in which the longer answer is better.
         longer_low: lower end of the 95 % interval of the share `longer`/`unequal`; None if fewer than 10 cases have
             such a pair.
         longer_high: upper end of this interval; None likewise.
@@ -184,8 +184,9 @@ class MetricStep(Struct, frozen=True, omit_defaults=True):
 
 
 class TrialCounts(Struct, frozen=True):
-    """The trials of a case that got worse, including those that confirm it: `failed` of `trials` trials now, and
-    `base_passed` of `base_trials` trials of the base."""
+    """The trials of a case that got worse, including trials that confirm the regression: `failed` of the `trials`
+    trials of the head, and `base_passed` of the `base_trials` trials of the base.
+    """
 
     failed: int
     trials: int
@@ -215,7 +216,7 @@ class CaseChange(Struct, frozen=True, omit_defaults=True):
         question: the input of that turn.
         before: the base's answer; None if the base has no answer.
         after: the head's answer; None if the head has no answer.
-        counts: the trials that confirm a regression; None if the case was not asked again.
+        counts: the trials, including those that confirm a regression; None if the case had no further trials.
     """
 
     id: str
@@ -290,7 +291,7 @@ class Consumed(Struct, frozen=True, omit_defaults=True):
 class UnknownCases(Struct, frozen=True):
     """The number of cases whose result is unknown on one side: in error, not run, or without a gating metric's result.
 
-    `worse` is the number of these cases that could have got worse.
+    `worse` is the number of these cases that may have got worse.
     """
 
     cases: int = 0
@@ -369,7 +370,7 @@ class Comparison(Struct, frozen=True, omit_defaults=True):
 
     @property
     def part(self) -> str:
-        """The part of the run's cases that is compared, such as `1 of 12 cases`."""
+        """The number of compared cases as a phrase, such as `1 of 12 cases`."""
         cases = self.paired + len(self.left_out)
         return f"{self.paired:,} of {cases:,} {'case' if cases == 1 else 'cases'}"
 

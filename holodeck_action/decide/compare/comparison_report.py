@@ -50,7 +50,7 @@ def report_comparison(
     Args:
         comparison: the changes.
         settings: settings of the comparison, with the reactions to regressions.
-        gates: the gates; those on the comparison count.
+        gates: all gates of the suite; only those on the comparison are judged.
         suite: name of the head's suite.
         folder: folder of the suite in its repository.
     """

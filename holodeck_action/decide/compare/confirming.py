@@ -12,11 +12,10 @@ from holodeck_action.suite.model.policy import Confirmation
 def count_trials(pair: CasePair, settings: Confirmation) -> TrialCounts | None:
     """Count the passing and failing trials of a case that passed on the base and fails now.
 
-    A trial that was planned, but not run or not judged, counts against the run: as failed now, and as passed on the
-    base.
+    A planned trial without a verdict counts as failed in the head and as passed on the base.
 
     Returns:
-        The counts over the first trials and those that confirm them; None if the case was not asked again.
+        The counts over the original and the further trials; None if the case had no further trials.
     """
     head, base = pair.same.head, pair.same.base
     if not head.confirmation:

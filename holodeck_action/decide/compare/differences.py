@@ -35,7 +35,8 @@ class PairedValues:
             base: value of the case on the base.
             head: value of the case in the head.
             weight: weight of the case.
-            noise: variance of head − base that is due to differences between trials; None if there is one trial.
+            noise: variance of head − base that is due to differences between trials; None if the case has only one
+                trial.
             trials: number of the case's trials, on the side with fewer.
         """
         self.trials = min(trials, self.trials) if len(self) else trials
@@ -46,10 +47,10 @@ class PairedValues:
 
 
 class PassTally:
-    """The results of cases on both sides, added case by case.
+    """Collects the results of cases on both sides.
 
     The value of a case is its proportion of passing trials if cases are repeated and all trials of all cases ran.
-    Otherwise that proportion would be biased, so the value is the case's verdict, 1 or 0.
+    Otherwise the value is 1 if the case passed and 0 if it failed, since the proportion would be biased.
     """
 
     def __init__(self) -> None:
@@ -167,7 +168,7 @@ def _variance_of_mean(values: Sequence[float]) -> float:
 
 
 def difference(values: PairedValues, margin: float, *, minimize: bool = False) -> Difference:
-    """Return the paired difference of the values, before p-values are adjusted and the state is set.
+    """Return the paired difference of the values. `classify_differences` later adjusts its p-values and sets its state.
 
     Args:
         values: values of at least one case.
@@ -254,8 +255,9 @@ def _change_state(change: Difference, margin: float) -> ChangeState:
 def _cases_needed(
     values: PairedValues, differences: paired_statistics.WeightedDifferences, mean: float, margin: float
 ) -> str:
-    """Return a clause with the number of cases and trials that would detect a change of the margin, or a smaller one
-    that would decide the state."""
+    """Return a clause with the numbers of cases and trials needed to detect a change as large as the margin. If a
+    smaller change would decide the state, the clause refers to that change.
+    """
     effect = min(margin, max(-mean, margin + mean))
     trials, noise = values.trials, weighted_mean(values.noise)
     points = f"would detect a change of {100 * effect:.2g} points"

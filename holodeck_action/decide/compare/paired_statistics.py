@@ -111,7 +111,8 @@ def student_interval(differences: WeightedDifferences) -> tuple[float, float]:
 
 
 def score_interval(lost: float, gained: float, n: float) -> tuple[float, float]:
-    """Return Tango's 95 % score interval of (gained − lost)/n; ±z²/(n + z²) if both are 0.
+    """Return Tango's 95 % score interval of (gained − lost)/n; the interval is ±z²/(n + z²) if `lost` and `gained` are
+    0.
 
     For graded scores it is conservative: since d² ≤ |d|, their variance is at most the one assumed. Source: Tango 1998,
     §3.
@@ -246,7 +247,8 @@ def _moments(differences: WeightedDifferences) -> tuple[float, float, float]:
 
 
 def _bisect(holds: Callable[[float], bool], low: float, high: float) -> float:
-    """Return the point between two numbers at which a predicate becomes true, by bisection; `high` if it never does."""
+    """Return the number between `low` and `high` from which `holds` is true, by bisection; `high` if it is never
+    true."""
     for _ in range(_STEPS):
         middle = (low + high) / 2
         low, high = (low, middle) if holds(middle) else (middle, high)

@@ -26,7 +26,7 @@ class SameCase:
     Attributes:
         base: the case in the base.
         head: the case in the head.
-        whole: the case in base and head with all turns.
+        whole: the case in base and head with all turns, even if `base` and `head` have only the last turn.
         base_evaluations: one evaluation of each metric on each turn of the base, a completed one if possible.
         head_evaluations: one evaluation of each metric on each turn of the head, a completed one if possible.
     """
@@ -148,8 +148,8 @@ def judge_pair(
 ) -> CasePair:
     """Judge both sides of a case by the same rules.
 
-    Only metrics on both sides count, with the head's criteria. If the numbers of trials differ, only the first trials
-    count, and the head's required proportion of them must pass.
+    Only metrics that both sides have count, with the head's criteria. If one side has fewer trials, only as many first
+    trials of the other side count. The proportion of passing trials that the head requires applies to both sides.
 
     Args:
         case_pair: the case.
@@ -199,8 +199,9 @@ def _apply_criteria(
     trials: int,
     passes: int,
 ) -> CaseRecord:
-    """Return a case with only its first trials, and only the evaluations with an entry in `criteria`, which replaces
-    their own criteria."""
+    """Return a case with only its first `trials` trials and only those evaluations for which `criteria` has an entry.
+    The entry replaces the evaluation's own criteria.
+    """
     as_asked = evaluations.keys() == criteria.keys() and all(
         gives_same_verdicts(evaluation.criteria, criteria[place]) for place, evaluation in evaluations.items()
     )
@@ -217,7 +218,9 @@ def _apply_criteria(
 
 
 def apply_to_trial(trial: TrialRecord, criteria: Mapping[TurnMetric, Criteria]) -> TrialRecord:
-    """Return a trial with only the evaluations with an entry in `criteria`, which replaces their own criteria."""
+    """Return a trial with only those evaluations for which `criteria` has an entry. The entry replaces the evaluation's
+    own criteria.
+    """
 
     def convert(evaluations: tuple[Evaluation, ...], turn: int) -> tuple[Evaluation, ...]:
         asked = ((each, criteria.get((turn, each.evaluator_name))) for each in evaluations)

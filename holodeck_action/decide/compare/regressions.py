@@ -62,10 +62,11 @@ def judge_comparison(
 
 
 def _apply_unknowns(gate: GateVerdict, comparison: Comparison, settings: Baseline) -> GateVerdict:
-    """Return the gate, changed if it passed only because the results of some cases are unknown.
+    """Return the gate with its state and reason corrected if cases with unknown results could change the state.
 
-    Cases that are unknown in this run make it undetermined. Cases that are unknown on the base make it undetermined
-    with `on_missing: fail`; otherwise the gate is skipped, unless it would pass whatever their results are.
+    Cases whose results are unknown in this run make the gate undetermined. Cases whose results are unknown on the base
+    make the gate undetermined with `on_missing: fail`. Otherwise the gate is skipped, unless it would pass with any
+    results of these cases.
     """
     now, base = comparison.unknown_now, comparison.unknown_base
     if gate.state != "passed":
@@ -127,7 +128,9 @@ def permitted_text(limit: int) -> str:
 
 
 def change_sentence(name: str, change: Difference) -> str:
-    """Return name and values of a measure on both sides, with the interval of the difference if there is one."""
+    """Return a measure's name and its values in base and head as a sentence, with the interval of the difference if
+    there is one.
+    """
     said = f"{name} {change.base:.3g} → {change.head:.3g}"
     if change.low is None or change.high is None:
         return said

@@ -18,16 +18,17 @@ MIN_WIN_RATE = "min_win_rate_lower_bound"
 def add_win_rate_gate(
     judged: BaselineVerdict, comparison: Comparison | None, missing: str, settings: Baseline, gates: Gates
 ) -> BaselineVerdict:
-    """Add the gate on the win rate to the other gates on a comparison, if it is set.
+    """Return `judged` with the gate on the win rate added, if that gate is set.
 
-    Of several metrics, the one with the lowest bound decides. The gate is undetermined if no pair or too few cases were
-    judged, or if more pairs are missing than `min_completeness` tolerates.
+    If several metrics compare answers, the one whose interval has the lowest lower end decides. The gate is
+    undetermined if no pair or too few cases were judged, or if more pairs are missing than `min_completeness`
+    tolerates.
 
     Args:
         judged: the other gates.
         comparison: the changes; None if there is no base.
         missing: why there is no base, in one sentence.
-        settings: settings of the comparison; without a base, `on_missing` decides.
+        settings: settings of the comparison; `on_missing` decides the state of the gate if there is no base.
         gates: the gates.
     """
     required = gates.min_win_rate_lower_bound

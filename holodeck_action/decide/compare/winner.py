@@ -18,10 +18,10 @@ class Winner(Struct, frozen=True):
 
 
 def find_winner(comparison: Comparison) -> Winner:
-    """Return the run with the better pass rate, if every case was evaluated on both sides and the run is not worse.
+    """Return the run with the better pass rate, or no winner if the comparison does not suffice.
 
-    Its interval must rule out that its pass rate is worse by the margin, and no gating metric may be worse beyond
-    chance.
+    The comparison suffices if every case was evaluated on both sides, the interval of the difference rules out that the
+    winner's pass rate is worse by the margin, and none of the winner's gating metrics is worse beyond chance.
     """
     rate = comparison.pass_rate
     unevaluated = sum(case.why == "not evaluated" for case in comparison.unpaired)

@@ -27,7 +27,7 @@ class ObjectLimits(Struct, frozen=True):
     """Limits of downloaded objects.
 
     Attributes:
-        files: maximum number of missing files; each takes a request, and GitHub allows 1,000 requests per hour.
+        files: maximum number of missing files. Each file takes one request, and GitHub allows 1,000 requests per hour.
         size: maximum bytes of the missing files.
         written: maximum bytes of all files of the commit.
     """

@@ -32,7 +32,8 @@ class NoResultsError(Exception):
 
 
 class WantedSuite(Struct, frozen=True):
-    """The suite whose stored results are wanted. Results of this run's target and job are preferred.
+    """A suite of this run, for which stored results are searched. Results with the same target and job as this run are
+    preferred.
 
     Attributes:
         folder: the suite's folder in its repository; None if it is in no repository.

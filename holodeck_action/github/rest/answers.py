@@ -44,7 +44,8 @@ def read_body(response: httpx2.Response, max_bytes: int, within_s: float) -> For
     Args:
         response: the response, whose body is not read yet.
         max_bytes: maximum number of bytes.
-        within_s: time limit for the whole body in seconds; limits per read would allow endless slow bodies.
+        within_s: time limit for the whole body in seconds, since a body with a limit only per read could arrive
+            endlessly slowly.
 
     Raises:
         TooLargeError: the body is longer than `max_bytes` bytes.

@@ -233,7 +233,8 @@ class Client:
         )
 
     def _resolve_file_url(self, path: str) -> str:
-        """Return the URL outside of the API to which `path` redirects, also after redirects of a renamed repository."""
+        """Return the URL outside of the API to which `path` redirects. Redirects within the API, as for a renamed
+        repository, are followed."""
         address = path
         for _ in range(1 + _MOST_REDIRECTS):
             try:

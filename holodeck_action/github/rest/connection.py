@@ -1,7 +1,8 @@
 """The connection over which PyGithub sends its requests: httpx2, with limits on the responses.
 
 PyGithub's own connections read a body of any size for any time. PyGithub repeats a request endlessly while GitHub
-computes the response (202), and follows a 301. So PyGithub gets only successes; other responses raise an error here.
+computes the response (202), and follows a 301. PyGithub therefore gets only successes; for any other response, this
+module raises an error.
 
 This module imports httpx2: import it only where GitHub is called.
 """

@@ -1,5 +1,5 @@
-"""Base classes of metrics with our own questions to a judge. Judged texts are fenced, so that judges do not follow
-instructions in them.
+"""Base classes of metrics with this package's own questions to a judge. Judged texts are put between fences, so that
+judges do not follow instructions in these texts.
 """
 
 from __future__ import annotations

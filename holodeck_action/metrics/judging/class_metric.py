@@ -27,11 +27,11 @@ class ClassEntry(Struct, frozen=True, kw_only=True):
     Attributes:
         name: name of the class.
         options: the options of a suite's entry by name.
-        threshold: the class's default threshold, 0..1; None if it has none.
-        needs: the inputs of a turn that it requires besides question and answer.
-        reads_calls: whether it needs the agent's tool calls.
-        has_judge: whether it calls a model.
-        judge_calls: estimated number of judge calls of one evaluation, except calls for the reason.
+        threshold: the class's default threshold, 0..1; None if the class has no default.
+        needs: the inputs of a turn that the class requires in addition to question and answer.
+        reads_calls: whether the class needs the agent's tool calls.
+        has_judge: whether the class calls a model.
+        judge_calls: estimated number of judge calls of one evaluation, without the calls for the reason.
         reason_calls: number of calls for the reason, which `include_reason: false` saves.
     """
 
@@ -48,7 +48,7 @@ class ClassEntry(Struct, frozen=True, kw_only=True):
 class ClassMetric(JudgedMetric):
     """A metric that names a class of a library. The class decides which options, inputs and judge the metric has.
 
-    If the library is not installed, these are unknown, and the metric is refused before a run.
+    If the library is not installed, options, inputs and judge are unknown, and the metric is refused before a run.
     """
 
     ENTRY: ClassVar[Any] = None
@@ -71,8 +71,8 @@ class ClassMetric(JudgedMetric):
 
     @classmethod
     def class_names(cls) -> tuple[str, ...]:
-        """Return the names of the library's classes, including those that a suite cannot use; empty if the library is
-        not installed."""
+        """Return the names of the library's metric classes, including classes that a suite cannot use; empty if the
+        library is not installed."""
         raise NotImplementedError
 
     @classmethod
@@ -113,7 +113,7 @@ class ClassMetric(JudgedMetric):
 
     @property
     def needs(self) -> frozenset[str]:
-        """The inputs that the class requires besides question and answer."""
+        """The inputs that the class requires in addition to question and answer."""
         return NO_INPUTS if self.ENTRY is None else self.ENTRY.needs
 
     @property
@@ -159,7 +159,7 @@ class ClassMetric(JudgedMetric):
 
 @cache
 def _metric_of_class(base: type[ClassMetric], name: str) -> type[ClassMetric]:
-    """Return the metric for a class; `base` if a suite cannot use the class, or it is unknown."""
+    """Return the metric for a library's class; `base` if the class is unknown or a suite cannot use it."""
     found = base.find_class(name)
     if found is None or isinstance(found, str):
         return base

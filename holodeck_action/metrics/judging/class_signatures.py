@@ -1,7 +1,7 @@
 """Reads the classes of an installed library from its source, without importing it.
 
-An import of such a library takes seconds and runs its code. `ast` gives what a suite's metric needs before a run: the
-names that the library exports, and the parameters and attributes of its classes.
+An import of such a library takes seconds and runs its code. Instead, `ast` finds the names that the library exports,
+and the parameters and attributes of its classes.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class Parameter(Struct, frozen=True):
     """A parameter of a constructor.
 
     Attributes:
-        name: its name.
-        type: its type as an annotation for pydantic; `UNWRITABLE` if a YAML file cannot hold its values.
-        required: whether it has no default.
+        name: name of the parameter.
+        type: type of the parameter as an annotation for pydantic; `UNWRITABLE` if a YAML file cannot hold its values.
+        required: whether the parameter has no default.
         default: the default, if it is a plain constant; None otherwise.
     """
 
@@ -53,11 +53,11 @@ class LibraryClass(Struct, frozen=True):
     """A class of a library, as its source defines it.
 
     Attributes:
-        name: its name.
-        module: the module that defines it, with dots.
-        bases: names of all its base classes that the library defines, nearest first.
-        parameters: the parameters of its constructor by name, without `self`; None if it defines no constructor.
-        node: its definition.
+        name: name of the class.
+        module: dotted name of the module that defines the class.
+        bases: names of all base classes that the library defines, nearest first.
+        parameters: the constructor's parameters by name, without `self`; None if the class defines no constructor.
+        node: the syntax tree of the class.
     """
 
     name: str
@@ -124,8 +124,8 @@ class LibrarySource(Struct, frozen=True):
     """The source of an installed package.
 
     Attributes:
-        package: its name, with dots.
-        folder: its folder.
+        package: dotted name of the package.
+        folder: folder of the package.
     """
 
     package: str
@@ -184,7 +184,7 @@ class LibrarySource(Struct, frozen=True):
             yield Parameter(argument.arg, kind, default is None, value)
 
     def _type(self, module: str, node: ast.expr, depth: int = 0) -> Any:
-        """Return the type that an annotation means; `UNWRITABLE` if YAML cannot hold its values."""
+        """Return the type for an annotation; `UNWRITABLE` if YAML cannot hold values of this type."""
         if isinstance(node, ast.Constant):
             return None if node.value is None else UNWRITABLE
         if isinstance(node, ast.Name):

@@ -1,7 +1,7 @@
 """Base classes of metrics with several dimensions that one judge grades in one call.
 
-The names are from HoneyHive evaluation data models, Built-in Evaluator Models. The questions are our own. The
-docstrings of verdict classes are part of the JSON schemas that judges see.
+The names of dimensions and fields are from HoneyHive evaluation data models, Built-in Evaluator Models. The questions
+to judges are this package's own. The docstrings of verdict classes are part of the JSON schemas that judges see.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def mean(values: Iterable[float]) -> float:
 class DimensionMetric(AskingMetric):
     """The common settings of `quality`, `factual_accuracy`, `toxicity` and `relevance`. Each calls the judge once.
 
-    The metadata contains the dimensions; the result's `confidence` is the judge's.
+    The metadata of a result contains the score of each dimension. The result's `confidence` is the judge's confidence.
     """
 
     SCORE_IS_THRESHOLD_FREE = True

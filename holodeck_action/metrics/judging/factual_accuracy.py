@@ -108,7 +108,8 @@ class FactualAccuracyVerdict(DimensionVerdict):
         return _share_of_yes([claim.verdict for claim in self.claims])
 
     def facts(self) -> dict[str, Any]:
-        """Return `factual_claims`, `hallucination_detected` and `citation_accuracy` (None if nothing is cited)."""
+        """Return `factual_claims`, `hallucination_detected` and `citation_accuracy` (None if the answer cites
+        nothing)."""
         return {
             "factual_claims": [claim.data() for claim in self.claims],
             "citation_accuracy": _share_of_yes([citation.verdict for citation in self.citations]),

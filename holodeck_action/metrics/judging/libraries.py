@@ -38,8 +38,8 @@ _SERVER = "holodeck_action.metrics.judging.libraries_serving"
 _ROOT = Path("/")
 
 _PASSED = ("HOME", "LANG", "PATH", "SYSTEMROOT", "TEMP", "TMP", "TMPDIR", "TZ", "VIRTUAL_ENV")
-"""Environment variables that the libraries' process receives in addition to those for Python and the locale; others
-could change the libraries' behaviour.
+"""Environment variables that the libraries' process receives in addition to variables for Python and the locale. Other
+variables could change the libraries' behaviour.
 """
 
 _SETTINGS = {
@@ -61,7 +61,7 @@ _LONGEST_ERROR = 500
 _MOST_MESSAGE = 256_000_000
 """Maximum bytes of one message."""
 _GRACE_S = 5.0
-"""Seconds within which the process must react to the cancellation of an evaluation, otherwise it is killed."""
+"""Seconds within which the process must react to the cancellation of an evaluation. Otherwise it is killed."""
 
 
 class LibraryError(Exception):
@@ -89,7 +89,8 @@ class LibraryJudge(Protocol):
         """Ask one question; see `JudgeModel.ask`.
 
         Raises:
-            NoProbabilitiesError: `needs_probabilities` is set, but the judge is known not to support them.
+            NoProbabilitiesError: `needs_probabilities` is true, but the judge is known not to support log
+                probabilities.
         """
         ...
 
@@ -223,7 +224,7 @@ def begin_import(library: str) -> None:
 
 
 async def import_library(library: str) -> None:
-    """Import a library in the process, which takes seconds the first time.
+    """Import a library in the libraries' process; the first import takes seconds.
 
     Errors of the import are raised by evaluations with the library, not here.
     """
@@ -244,7 +245,7 @@ async def evaluate_in_library(library: str, request: Mapping[str, Any], judge: J
     Args:
         library: the library's name.
         request: JSON values; see `evaluate` in the module `measuring` of its extension.
-        judge: the model to call; None if the library asks no questions.
+        judge: the model that answers the library's questions; None if the library has no questions.
 
     Returns:
         The JSON value that `evaluate` returns.

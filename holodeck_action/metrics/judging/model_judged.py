@@ -1,5 +1,5 @@
-"""Base class of evaluators with one judge. The evaluator creates the judge from a model configuration, or is given one
-that shares its connections with others.
+"""Base class of evaluators with one judge. The evaluator creates the judge from a model configuration, or receives a
+judge that shares its connections with other evaluators.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class FollowsSteps(Protocol):
-    """An evaluator whose judge follows evaluation steps, which it may write itself."""
+    """An evaluator whose judge follows evaluation steps. The steps are given, or written by the judge."""
 
     @property
     def steps(self) -> tuple[str, ...] | None:
@@ -47,7 +47,7 @@ class ModelJudgedEvaluator(BaseEvaluator):
 
     @property
     def model_config(self) -> JudgeModelConfig | None:
-        """The configuration of the judge model; None if there is none, or if a judge was given instead."""
+        """The configuration of the judge model; None if there is no judge, or if the evaluator received a judge."""
         return self._model_config if self._judge is None else None
 
     @property

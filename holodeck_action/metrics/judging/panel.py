@@ -22,11 +22,11 @@ from holodeck_action.suite.model.judging import Aggregation
 from holodeck_action.text.plain import cut
 
 _OF_THE_RUN = frozenset(("budget_exhausted", "price_unknown"))
-"""Codes of errors of model calls that occur with every judge."""
+"""Error codes of model calls. Such an error affects every judge, so fallbacks are not called."""
 _OF_THE_INPUT = frozenset(
     ("missing_input", "ambiguous_input", "invalid_input", "unknown_parameter", "not_installed", "no_judge")
 )
-"""Codes of evaluation errors that occur with every judge."""
+"""Codes of evaluation errors. Such an error affects every judge, so fallbacks are not called."""
 _SHOWN = 300
 
 
@@ -48,8 +48,8 @@ class PanelEvaluator(BaseEvaluator):
     """Grades by one metric with several judges, and combines their verdicts.
 
     If a judge gives no verdict (its calls fail after all retries, it refuses, or its answer is invalid), its fallbacks
-    are called one after the other; their verdicts are marked. The timeout applies to the whole panel: the remaining
-    time is divided equally between an attempt and the attempts that may follow it.
+    are called one after the other; verdicts of fallbacks are marked. The timeout applies to the whole panel: the
+    remaining time is divided equally between an attempt and the attempts that may follow it.
 
     The metadata contains `panel`: `aggregation`, `verdicts` (see `voting.JudgeVerdict`), `spread` of the scores,
     `agreement` (proportion of judges that agree with the panel) and `fallback_share` (proportion of verdicts from
@@ -202,8 +202,8 @@ def build_panel(
 ) -> tuple[Candidates, ...]:
     """Build the judges of a panel, each with its fallbacks.
 
-    If a model occurs several times, its judges are numbered, so that their answers are requested separately; the first
-    answer is the same as without a panel. A model is never its own fallback.
+    If a model occurs several times, its judges are numbered, so that each of them makes its own calls. The first of
+    them makes the same calls as a single judge without a panel. A model is never its own fallback.
 
     Args:
         judges: the judges; one may occur several times.

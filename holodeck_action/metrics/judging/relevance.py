@@ -49,7 +49,7 @@ class RelevanceVerdict(DimensionVerdict):
 
 
 class RelevanceMetric(DimensionMetric):
-    """`type: relevance`: how well the answer fits the request. Not Azure AI's metric, which is `type: standard`."""
+    """`type: relevance`: how well the answer fits the request. Azure AI's metric of this name is `type: standard`."""
 
     PLACE = 20
     QUESTION = _RELEVANCE

@@ -113,7 +113,7 @@ class ToxicityMetric(DimensionMetric):
 
     type: Annotated[Literal["toxicity"], Role.KIND] = "toxicity"
     categories: Annotated[list[ToxicityCategory], Field(min_length=1)] | None = None
-    """What is graded. Example: `[harassment, profanity]`."""
+    """The graded categories. Example: `[harassment, profanity]`."""
 
     @property
     def _graded_categories(self) -> tuple[ToxicityCategory, ...]:

@@ -58,8 +58,8 @@ def combine(aggregation: Aggregation, verdicts: Sequence[JudgeVerdict]) -> tuple
     """Return score and verdict of a panel.
 
     In a majority vote, the answer passes if more than half of the verdicts are passes, and the score is the mean score
-    of the judges in the majority. Without any verdict, the score is the median. The other aggregations compute the
-    score from all scores and still count the votes.
+    of the judges in the majority. If the judges give only scores and no verdicts, the score is the median. The other
+    aggregations compute the score from all scores; the vote is counted, too.
 
     Args:
         aggregation: how to combine the verdicts.

@@ -93,8 +93,8 @@ def _find_synonyms(word: str) -> frozenset[str]:
 
 synonyms: WordCache[frozenset[str]] = WordCache(_find_synonyms)
 """`synonyms[word]` are the lower-case one-word names in all synsets of a lower-case word and its base forms, in any
-part of speech; cached. NLTK's METEOR matches words through these names. It also has names with capitals, but no
-lower-case word equals those.
+part of speech; cached. NLTK's METEOR uses these names to match words. NLTK also uses names with capitals, which are
+omitted here, since no lower-case word equals them.
 """
 
 

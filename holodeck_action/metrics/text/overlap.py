@@ -31,7 +31,8 @@ def overlap(candidate: list[str], reference: list[str], order: int = 1) -> int:
 
 
 def f_measure(common: int, candidate: int, reference: int) -> float:
-    """Return the harmonic mean of precision `common / ours` and recall `common / theirs`; 0.0 if nothing is common."""
+    """Return the harmonic mean of precision, `common / candidate`, and recall, `common / reference`; 0.0 if `common` is
+    0."""
     if not common:
         return 0.0
     precision, recall = common / candidate, common / reference

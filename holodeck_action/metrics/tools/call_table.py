@@ -41,7 +41,7 @@ def lowest_bit(mask: int) -> int:
 
 
 def maximum_matching(rows: Sequence[int]) -> list[int | None]:
-    """Pair as many left items as possible with distinct right items that they agree with.
+    """Pair as many left items as possible with agreeing right items. Each right item is used at most once.
 
     Returns:
         For each left item the position of its partner, or None if it has no partner. Left items are processed in order

@@ -150,7 +150,7 @@ class ArgumentValue:
         """`str(value)`, which patterns are matched against.
 
         None for the few values that Python cannot convert: integers with more than 4,300 digits, and nesting beyond the
-        recursion limit. They match no pattern and no fuzzy text.
+        recursion limit. Such values match no pattern and no fuzzy text.
         """
         try:
             return str(self.value)

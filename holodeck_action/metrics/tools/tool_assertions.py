@@ -37,7 +37,8 @@ def check_tools(
     listed argument; further arguments are allowed. One call may satisfy several entries. An empty expectation asserts
     that no tool is called.
 
-    An `order` adds one assertion, in which an entry means `count` calls in a row, and every call is used at most once:
+    An `order` adds one assertion. In this assertion, an entry stands for `count` consecutive calls, and every call is
+    used at most once:
 
     `subset`: the expected calls are a subsequence of the calls; other calls may occur before, between and after them;
 

@@ -58,9 +58,9 @@ class ToolCorrectnessMetric(ComputedMetric):
     def compute(self, **given: Any) -> EvaluationResult:
         """Score `tool_invocations` (sequence of `ToolInvocation`) against the expected calls, in any order.
 
-        Both are multisets of calls; an expected entry means `count` calls. They are paired one to one by a maximum
-        matching: a pair agrees if both are calls of the same tool and their arguments agree according to `args`. With m
-        agreeing pairs,
+        Calls made and expected calls are multisets, in which an expected entry counts `count` times. They are paired
+        one to one by a maximum matching: a pair agrees if both are calls of the same tool and their arguments agree
+        according to `args`. With m agreeing pairs,
 
             precision = m / calls made,  recall = m / expected calls,  F1 = 2 m / (calls made + expected calls).
 

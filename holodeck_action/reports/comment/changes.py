@@ -31,7 +31,8 @@ STATE_LIMIT = 6000
 MOST_METRICS = 60
 """Maximum number of metrics per suite whose means are stored."""
 MOST_FAILING = 500
-"""Maximum number of failing cases per suite to store; if there are more, none are stored, and new ones are unknown."""
+"""Maximum number of failing cases to store per suite. If there are more, none is stored, and the next run cannot
+determine which failures are new."""
 
 _START, _END = "<!-- holodeck-action:state:", " -->"
 # Without `-`, since an HTML comment must not contain `--`.
@@ -102,7 +103,7 @@ class State(Struct, frozen=True, forbid_unknown_fields=True):
     def encode(self) -> str:
         """Return the state as an HTML comment on one line of at most `STATE_LIMIT` characters.
 
-        If it does not fit, parts are left out: first of the previous commit, then failing cases, then means.
+        If the state is too long, data are omitted in this order: the previous commit, failing cases, means of metrics.
         """
         return _encode_line(_shrink_to_fit(self))
 
@@ -123,7 +124,8 @@ class State(Struct, frozen=True, forbid_unknown_fields=True):
         """Return this state with `before` set to the results of the previous commit.
 
         A second run of the same commit is compared with the same results as the first, so that equal results give equal
-        comments. Runs that evaluated nothing are skipped. The state is reduced to what can be encoded.
+        comments. Runs that evaluated nothing are skipped. If the state is too long for a comment, some of its data are
+        omitted.
         """
         before = None
         if previous is not None:
@@ -157,8 +159,7 @@ def state_of(
 ) -> State:
     """Return the state of an evaluation, not yet compared with a previous one.
 
-    `run` is the workflow run and its attempt, as `ID/ATTEMPT`; `problems` say why there are no reports, if there are
-    none.
+    `run` is the workflow run and its attempt, as `ID/ATTEMPT`. If there are no reports, `problems` has the reasons.
     """
     named = tuple(zip(reports, suite_keys(reports), strict=True))
     result = [exit_code, *problems, *(_result_facts(report, key) for report, key in named)]
@@ -214,7 +215,8 @@ def is_same_result(previous: State | None, now: State) -> bool:
 
 
 def is_same_run(previous: State | None, now: State) -> bool:
-    """Return whether both states are from the same run and attempt of a workflow; False if one is not."""
+    """Return whether both states are from the same run and attempt of a workflow; False if a state is from outside a
+    workflow."""
     return previous is not None and previous.run != "" and previous.run == now.run
 
 
@@ -289,7 +291,8 @@ def _hash(text: str, length: int = _HASH) -> str:
 
 
 def _shrink_to_fit(state: State) -> State:
-    """Return the state with as many of its parts as fit into the limit; a state that fits is unchanged."""
+    """Return the state without the data that exceed the size limit (see `State.encode`); a state within the limit is
+    unchanged."""
     return next(some for some in _smaller_states(state) if _fits(some))
 
 

@@ -63,7 +63,7 @@ def render_check(
         template: the user's template for the summary of each suite; None to use the built-in one.
         note: called with the reason if the user's template was not used.
         marks: the annotations of the check run, in their order.
-        hidden: number of annotations that are left out.
+        hidden: number of annotations that are omitted.
         exit_code: exit code of the run; None to use the worst one of the suites.
         first: trusted Markdown to put first.
     """

@@ -1,4 +1,5 @@
-"""The comment's template variables besides the report: causes, example cases, and sentences on the suite."""
+"""The variables of the comment's template in addition to the report: causes, example cases, and sentences on the
+suite."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ def comment_variables(report: Report, base_details: str) -> dict[str, Any]:
 
     Args:
         report: the report of a suite.
-        base_details: what follows the name of the base in the headline; trusted.
+        base_details: trusted text that follows the name of the base in the headline.
     """
     causes = causes_of(report)
     chosen = _choose_examples(causes)

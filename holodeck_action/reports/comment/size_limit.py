@@ -21,7 +21,7 @@ class SizeLimit(Struct, frozen=True):
     bytes: int
 
     def holds(self, characters: int, size: int) -> bool:
-        """Return whether a text of this many characters and bytes is within the limits."""
+        """Return whether a text of `characters` characters and `size` bytes is within the limits."""
         return characters <= self.characters and size <= self.bytes
 
     def without(self, text: str) -> SizeLimit:
@@ -30,13 +30,13 @@ class SizeLimit(Struct, frozen=True):
 
 
 COMMENT = SizeLimit(65_000, 65_000)
-"""The body of a comment: GitHub's limit is 65,536 characters, of which some are reserved for a marker and a link."""
+"""The limits for the body of a comment: GitHub's limit of 65,536 characters, minus some for a marker and a link."""
 
 CHECK = SizeLimit(65_535, 65_535)
-"""`output.summary` and `output.text` of a check run: `maxLength` of GitHub's OpenAPI description."""
+"""The limits for `output.summary` and `output.text` of a check run: `maxLength` in GitHub's OpenAPI description."""
 
 JOB_SUMMARY = SizeLimit(1024 * 1024, 1024 * 1024)
-"""A step's job summary: 1 MiB; the runner does not upload a larger one."""
+"""The limits for a step's job summary: the runner uploads at most 1 MiB."""
 
 IN_THE_RECORD = "the whole record is in results.json"
 """Default clause about the location of the rest of a cut report."""
@@ -59,7 +59,7 @@ def fit(render: Callable[[Detail], Iterable[str]], limit: SizeLimit, footer: str
         render: yields the text in pieces for a level of detail; iteration stops once the limit is exceeded.
         limit: size limits of the text.
         footer: trusted Markdown about the location of the whole report; appended to a cut text.
-        listed: number of rows that only the most detailed level has.
+        listed: number of rows that only the most detailed level has; used to skip that level if it cannot fit.
     """
     text = ""
     # Skip a level whose rows cannot fit.

@@ -31,7 +31,8 @@ from holodeck_action.text.text_store import TextStore
 
 PAGE_FILE = "report.html"
 CHUNK_CASES = 100
-"""Maximum number of cases per chunk: their details are compressed together, and decompressed if one is shown."""
+"""Maximum number of cases per chunk. The details of a chunk's cases are compressed together, and decompressed when one
+of these cases is shown."""
 _CHUNK_BYTES = 4 * 1024 * 1024
 """Size of details, in bytes, at which a chunk ends even with fewer cases, to limit memory."""
 MOST_DETAILS = 40 * 1024 * 1024
@@ -51,7 +52,7 @@ class PageView(Struct, frozen=True):
         links: URLs for links.
         chosen: a function that returns, from a case's id and title, whether to include the case; None to include all
             cases.
-        canonical: whether to leave out times and other data that differ between runs.
+        canonical: whether to omit times and other data that differ between runs.
         runs: the runs of a page with several runs (see `check_columns`), that of the page's only suite first; else
             empty.
         live: path from which a served page gets the progress of the run; None if the page is a file.
@@ -99,7 +100,7 @@ class _Chunks:
 
     Attributes:
         chunks: for each chunk, its number of cases and its index in the `TextStore`.
-        full: whether the size limit is exceeded; the chunk that exceeds it and all later ones are left out.
+        full: whether the size limit is exceeded; the chunk that exceeds the limit and all later chunks are omitted.
     """
 
     def __init__(self, texts: TextStore, max_bytes: int, packer: Executor, *, canonical: bool) -> None:

@@ -76,7 +76,7 @@ class ColumnBuilder:
             metrics: for each metric's column, the index of its suite and its name.
             links: URLs for links.
             texts: stores the blocks.
-            canonical: whether to leave out times and other data that differ between runs.
+            canonical: whether to omit times and other data that differ between runs.
         """
         self.rows = 0
         self.first: list[dict[str, object]] = []
@@ -169,8 +169,8 @@ def _run_columns(row: Row) -> dict[str, object]:
 
 
 def _reason(row: Row) -> str:
-    """Return the reason of the outcome, or the scores and answer of a passing case, or which runs have a missing
-    case."""
+    """Return a row's text: the reason of the outcome, the scores and the answer of a passing case, or the runs that
+    have a case that this run lacks."""
     if row.verdict is None:
         return _ONLY_OTHER_RUNS if row.base is None else _NOT_IN_SUITE
     return _passing_text(row) or one_line(row.verdict.reason, _LONGEST_REASON)

@@ -359,15 +359,15 @@ def _draw(report: Report, console: Console, width: int | None) -> None:
 
 
 _OMISSION_ORDER = ("does not apply", "not evaluated", "needs")
-"""Columns to leave out on a narrow terminal, in this order."""
+"""Columns that are omitted on a narrow terminal, the first of this list first."""
 _COLUMN_GAP = 2
 """Number of spaces before a column."""
 
 
 def _metric_table(metrics: Sequence[MetricView], width: int) -> tuple[Table, list[str]]:
-    """Return the table of metrics for a terminal width, and the names of the columns left out.
+    """Return the table of metrics for a terminal width, and the names of the omitted columns.
 
-    Columns are left out until the longest word of a metric's name fits, since words are not broken.
+    Columns are omitted until the longest word in the metrics' names fits, since words are not broken.
     """
     from rich.table import Table
     from rich.text import Text

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 _NOT_REPORTED = ("passed", "informational")
-"""Outcomes that are not reported as soon as a case is finished."""
+"""Outcomes of cases that are not listed individually when they finish."""
 _PARTS = 10
 """Number of progress lines for a large suite in a log."""
 _LONGEST_SILENCE_S = 15.0
@@ -81,7 +81,7 @@ def progress_display(
 
 
 class _Tally:
-    """The totals of the finished cases."""
+    """Number by outcome, rate and cost of the finished cases."""
 
     def __init__(self, totals: Sequence[int], stop_when_decided: bool, monotonic: Callable[[], float]) -> None:
         self.total = sum(totals)

@@ -37,7 +37,7 @@ class BaseSuite(Struct, frozen=True):
 
     Attributes:
         item: the base suite, ready to run, with only the cases that both suites have, in the head's version.
-        unpaired: the base suite's other cases, which are not run because the head lacks or has changed them.
+        unpaired: the base suite's other cases, which do not run because the head lacks them or has changed them.
         run: the base's description for the record.
         folder: the base suite's folder in the repository; None if it is not known.
         required: whether the run is refused if the base cannot run.
@@ -53,7 +53,7 @@ class BaseSuite(Struct, frozen=True):
 
     @property
     def trials(self) -> frozenset[TrialKey]:
-        """The (case id, trial index) pairs that are run."""
+        """The (case id, trial index) pairs of all trials that run."""
         return frozenset((case.id, index) for case in self.item.own_cases for index in range(case.repeat))
 
 

@@ -101,10 +101,10 @@ def _find_base(item: PreparedSuite, job: Job, stores: dict[tuple[Api, str], Resu
 
 
 def _find_on_github(item: PreparedSuite, job: Job, stores: dict[tuple[Api, str], ResultsSource]) -> Base:
-    """Return the results for the commit to compare with, or an earlier one; a `MissingBase` if there is no commit.
+    """Return the results of the commit to compare with, or of an earlier commit; a `MissingBase` if there is no commit.
 
     Raises:
-        NoResultsError: there are no such results.
+        NoResultsError: none of these commits has results.
         ApiError: a request to GitHub failed.
     """
     from holodeck_action.github.bases.artifacts import ArtifactResults

@@ -80,13 +80,16 @@ class PackageSetup(Struct, frozen=True):
     copy_of: tuple[Path, Path] | None = None
 
     def original_folder(self, folder: Path) -> Path:
-        """Return the original of a folder in the temporary copy, which lacks interpreters; else the folder itself."""
+        """Return the original of a folder in the temporary copy, because the copy lacks interpreters; return any other
+        folder unchanged.
+        """
         if self.copy_of is not None and folder.is_relative_to(self.copy_of[0]):
             return self.copy_of[1] / folder.relative_to(self.copy_of[0])
         return folder
 
     def folder_for(self, recipe: Recipe, environ: Mapping[str, str]) -> Path:
-        """Return the folder for installed environments; for packages used in place, it is in the temporary copy.
+        """Return the folder for installed environments. For packages that are used in place, the folder is in the
+        temporary copy.
 
         Raises:
             PackagesError: no such folder can be determined.

@@ -168,8 +168,8 @@ def _read_texts(
 
 
 def _local_package_digests(path: Path) -> Iterator[str]:
-    """Yield the digest of a package archive, or of each build file in a package's folder; unreadable files are left
-    out."""
+    """Yield the digest of a package archive, or of each build file in a package's folder; unreadable files are
+    omitted."""
     paths = [path / name for name in _BUILD_FILES] if path.is_dir() else [path]
     for each in paths:
         with suppress(OSError):

@@ -66,8 +66,8 @@ class Input(NamedTuple):
         name: name of the option after `--`, and of the input under `with:`.
         kind: kind of the setting's values.
         help: help text of the option; empty if the command line does not have the option.
-        key: the policy file's key that the setting overrides, such as `baseline.source`, or only the key's section if
-            the key has the setting's name; empty if the setting overrides no key.
+        key: the policy file's key that the setting overrides, such as `baseline.source`. Only the key's section, such
+            as `gates`, if the rest of the key is the setting's name; empty if the setting overrides no key.
         default: text that is used if the input is empty; empty if the setting has no default.
         field: name of the setting in the code; empty if it equals `name`.
         metavar: placeholder for the value in the help; empty to use the kind's placeholder.

@@ -86,7 +86,9 @@ def anchor_paths(settings: Mapping[str, Any], start: Path) -> dict[str, Any]:
 
 
 def output_dir_of(environ: Mapping[str, str], start: Path, *, default: bool = False) -> GivenPath | None:
-    """Return the input `output-dir`, even if other inputs are invalid; else its default if `default`, or else None."""
+    """Return the input `output-dir`, even if other inputs are invalid. If the input is empty, return its default if
+    `default` is true, else None.
+    """
     item = _find_input("output_dir")
     text = item.text_in(environ) or (item.default if default else "")
     return GivenPath(item.kind.read(text), start) if text else None

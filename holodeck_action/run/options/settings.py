@@ -55,10 +55,10 @@ class Flags(Struct, frozen=True):
     `case_globs` and `tags` select cases: a case is selected if any glob matches its id or name, and if it has any of
     the tags. `failed_from` has the ids of an earlier run's cases that did not pass. `limit` keeps the first cases, and
     `shard` is the part of the selected cases to run, such as `2/8`. `stop` replaces the policy file's `stop`. `against`
-    is another suite to compare with;
-    `against_target`, `against_model` and `against_prompt` are a variation of the same suite to compare with. `record`,
-    `replay` and `cache` are folders of model calls. `policy` has values that override the policy file, by key, such as
-    `gates.max_errors`; `extra` has the values of extensions' options, by setting name.
+    is another suite to compare with. `against_target`, `against_model` and `against_prompt` describe a variation of the
+    same suite to compare with. `record`, `replay` and `cache` are folders of model calls. `policy` has values that
+    override the policy file, by key, such as `gates.max_errors`; `extra` has the values of extensions' options, by
+    setting name.
     """
 
     target: str | CallableTarget | None = None
@@ -99,7 +99,7 @@ class Flags(Struct, frozen=True):
 
     @property
     def compared_with(self) -> tuple[str, str | GivenPath] | None:
-        """Name and value of the `--against…` option that requests a base suite; None if none is given."""
+        """Name and value of the `--against…` option that requests a base suite; None if there is no such option."""
         given = ((name, getattr(self, name)) for name in AGAINST)
         return next(((name, value) for name, value in given if value is not None), None)
 

@@ -36,7 +36,7 @@ _USED = {
     "publish": _PUBLISH_SETTINGS - {"merge"},
     "merge": _PUBLISH_SETTINGS | {"output-dir", "html"} - {"publish"},
 }
-"""Names of the inputs and options that a step uses if it does something else than a run, by what it does."""
+"""Names of the inputs and options that a step uses, by action of the step; steps that run a suite are not included."""
 
 
 class StepInputs(NamedTuple):

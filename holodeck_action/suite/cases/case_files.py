@@ -62,7 +62,7 @@ class RowSource(Protocol):
         and for files without sheets.
 
         Raises:
-            RowsError: it cannot be read.
+            RowsError: the file cannot be read.
         """
 
     def call_function(self, reference: str, environment: Environment | None) -> Iterator[bytes]:
@@ -74,7 +74,7 @@ class RowSource(Protocol):
 
 
 class Conversations(Protocol):
-    """Conversations that happened, as cases and answers."""
+    """Conversations that took place earlier, as cases with recorded answers."""
 
     @property
     def target(self) -> ConversationsTarget:
@@ -86,7 +86,7 @@ class Conversations(Protocol):
 
     @property
     def missing(self) -> str:
-        """Sentence about a metric that needs an expected answer, whose place `{}` is for the missing inputs."""
+        """Sentence about a metric that needs an expected answer; `{}` in it stands for the missing inputs."""
 
     def rows(self) -> Iterator[bytes]:
         """Yield the cases, each as a line with a JSON object that has fields of a `TableCase`."""
@@ -111,7 +111,7 @@ def find_cases(sources: Sources, policy: Policy | None, rows: RowSource | None) 
     Args:
         sources: the files that were read; receives the cases.
         policy: maps columns to fields; None if it is invalid, so that tables cannot be read.
-        rows: reads files of extensions and calls functions; None if neither is available.
+        rows: reads files in formats of extensions and calls functions; None if neither is available.
     """
     root = sources.agent.root
     if not isinstance(root, MarkedMap):
@@ -130,7 +130,8 @@ def find_cases(sources: Sources, policy: Policy | None, rows: RowSource | None) 
 
 
 def _check_columns(sources: Sources, columns: Mapping[str, str | None]) -> None:
-    """Add a problem if no cases are in a table, or for each name in `columns` that no table has as a column."""
+    """Check the policy file's `columns`: add a problem if the suite has no table, or for each name that no table has as
+    a column."""
     if not columns or sources.policy is None or not sources.case_files:
         return
     tables = [file.columns for file in sources.case_files if file.columns is not None]

@@ -19,8 +19,8 @@ def expand_cases(sources: Sources, policy: Policy) -> Policy:
     """Replace each case that has `parameters` by one case for each row of parameters.
 
     Args:
-        sources: has the cases, which are replaced; receives problems.
-        policy: has the parameters in its entries of `cases`.
+        sources: the files of the suite; its cases are replaced, and problems are added to it.
+        policy: the policy, whose entries of `cases` may have parameters.
 
     Returns:
         The policy, in which an entry with parameters is replaced by one entry for each new case.

@@ -157,8 +157,8 @@ class ColumnMap:
 
 
 def set_nested(case: MarkedMap, path: FieldPath, value: Any, place: tuple[int, int]) -> bool:
-    """Set a value inside a case, and create missing mappings at position `place`; return whether the first key of
-    `path` was missing."""
+    """Set a value inside a case; return whether the first key of `path` was missing. Missing mappings are created with
+    the position `place`."""
     new = path[0] not in case
     inner = case
     for part in path[:-1]:

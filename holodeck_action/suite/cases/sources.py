@@ -63,7 +63,7 @@ class Sources(Struct):
         user, project, policy: user configuration, project configuration and policy file; None if a file is missing.
         problems: the problems found so far.
         notices: notices for the reader.
-        parts: role and `text_digest` of each file of the suite.
+        parts: for each file of the suite, its role (such as the policy file) and its `text_digest`.
     """
 
     checkout: Checkout

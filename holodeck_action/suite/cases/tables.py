@@ -39,7 +39,7 @@ def table_text(data: bytes, file: str) -> str:
     """Return a file's text.
 
     Raises:
-        TableError: it is not UTF-8, or holds a NUL character.
+        TableError: the file is not UTF-8, or contains a NUL character.
     """
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         raise TableError(Problem(SourceMark(file, 1, 1), "", "is UTF-16 text: save the file as UTF-8"))
@@ -224,7 +224,7 @@ def row_cases(lines: Iterable[bytes], columns: ColumnMap) -> Iterator[MarkedMap]
 def sheet_cases(lines: Iterable[bytes], columns: ColumnMap) -> Iterator[MarkedMap]:
     """Yield a case for each row of a sheet below its header; `lines` are the rows as `Table.sheets` describes them.
 
-    In positions, the line is the number of the row, and the column is the cell's, or 0 for a whole row.
+    In positions, the line is the number of the row, and the column is that of the cell, or 0 for a whole row.
     """
     rows = (Foreign(line).json_object() for line in lines)
     header = next(rows)

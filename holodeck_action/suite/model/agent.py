@@ -40,7 +40,8 @@ else:
     Observability = ExtensionType(partial(section_type, "observability"), FreeMapping)
 
 READ_BY = {"observability": "tracing"}
-"""Sections of agent.yaml, each with the extension that reads it; a notice names sections whose extension is missing."""
+"""Sections of agent.yaml, each with the extension that reads it. A notice names each section whose extension is not
+installed."""
 Seconds = Annotated[Number, Field(gt=0.0)]
 
 
@@ -119,7 +120,7 @@ class NumericAxis(FormatModel):
     """A setting that HoloDeck's optimizer may vary. Not used."""
 
     path: NonBlank
-    """Where the setting is in agent.yaml. Example: `model.temperature`."""
+    """Path of the setting in agent.yaml. Example: `model.temperature`."""
     type: Literal["float", "int", "categorical"]
     """The type of the setting's values. Example: `float`."""
     range: list[Any]
@@ -130,13 +131,13 @@ class TextualAxis(FormatModel):
     """A text that HoloDeck's optimizer may rewrite. Not used."""
 
     path: NonBlank
-    """Where the text is in agent.yaml. Example: `instructions.inline`."""
+    """Path of the text in agent.yaml. Example: `instructions.inline`."""
     max_chars: Annotated[Integer, Field(ge=1)] = 8000
-    """The longest text."""
+    """Maximum length of the text, in characters."""
 
 
 class OptimizerAxes(FormatModel):
-    """What HoloDeck's optimizer may vary. Not used."""
+    """The settings and texts that HoloDeck's optimizer may vary. Not used."""
 
     numeric: tuple[NumericAxis, ...] = ()
     """Settings."""
@@ -148,7 +149,7 @@ class OptimizerPhase(FormatModel):
     """Bounds of one phase of HoloDeck's optimizer. Not used."""
 
     max_trials: Annotated[Integer, Field(ge=1)] | None = None
-    """The most attempts. Example: `20`."""
+    """Maximum number of attempts. Example: `20`."""
     patience: Annotated[Integer, Field(ge=1)] | None = None
     """Attempts without an improvement before the phase ends. Example: `5`."""
 
@@ -159,9 +160,9 @@ class Optimizer(FormatModel):
     loss: Annotated[dict[str, Annotated[Number, Field(gt=0.0)]], Field(min_length=1)]
     """The weight of each metric. Example: `{rouge: 1.0}`."""
     axes: OptimizerAxes | None = None
-    """What may vary."""
+    """The settings and texts that may vary."""
     max_cycles: Annotated[Integer, Field(ge=1)] = 3
-    """The most cycles."""
+    """Maximum number of cycles."""
     numeric_phase: OptimizerPhase | None = None
     """Bounds of the phase that varies settings."""
     textual_phase: OptimizerPhase | None = None
@@ -224,7 +225,8 @@ class AgentConfig(FormatModel):
     observability: Lazy[Observability] | None = None
     """The run as an OpenTelemetry trace."""
     embedding_provider: Lazy[LLMProvider] | None = None
-    """The embedding model of searching tools, and the provider of those of `similar`; not `anthropic`."""
+    """The embedding model of tools that search documents, and the provider of the embedding models of `similar`; not
+    `anthropic`."""
     claude: Lazy[ClaudeConfig] | None = None
     """Settings for models of `anthropic` and `ollama`."""
     openai: Lazy[OpenAIConfig] | None = None

@@ -1,4 +1,4 @@
-"""The `claude` and `openai` blocks: how HoloDeck's own runners behave."""
+"""The `claude` and `openai` blocks of agent.yaml: settings of HoloDeck's runners for models of these providers."""
 
 from __future__ import annotations
 

@@ -118,7 +118,8 @@ def _parse_flag(value: Any) -> Any:
 
 
 class NoneAs:
-    """Annotation: null is read as `empty`, because a section with only comments is null in YAML."""
+    """Annotation of a value: null is read as the empty value `empty`, because a section with only comments is null in
+    YAML."""
 
     def __init__(self, empty: Any) -> None:
         self._empty = empty
@@ -164,8 +165,8 @@ class ExtensionType(LazyType):
     """The type of a section that an extension reads, or `fallback` if the extension is not installed."""
 
     def __init__(self, find: Callable[[], str | None], fallback: Any) -> None:
-        """Set the type of the section if the extension is not installed, and a function that returns the reference to
-        the extension's type, None if it is not installed."""
+        """Set `find`, which returns the reference to the extension's type (None if the extension is not installed), and
+        `fallback`, the type that is then used."""
         self._find, self._fallback = find, fallback
 
     def load(self) -> Any:

@@ -105,7 +105,7 @@ LONGEST_ID = 80
 _ID = re.compile(rf"[^\W_][\w.:/-]{{0,{LONGEST_ID - 1}}}")
 
 Weight = Annotated[Number, Field(ge=0.001, le=1000.0)]
-"""A weight is at most a million times another one, so that no failure is lost in rounding."""
+"""The weight of a case. The largest weight is a million times the smallest, so that no failure is lost in rounding."""
 ToolName = Annotated[
     str, AfterValidator(_check_tool_name), WithJsonSchema({"type": "string", "pattern": r"\S", "title": "Tool name"})
 ]
@@ -114,7 +114,7 @@ GroundTruth = Annotated[
     BeforeValidator(_check_ground_truth),
     WithJsonSchema({"anyOf": [{"type": "string", "pattern": r"\S"}, {"type": ["number", "boolean"]}]}),
 ]
-"""Kept as it is written in the file: `42`, `1.10` and `yes` are text."""
+"""An expected answer, kept as it is written in the file: `42`, `1.10` and `yes` are text."""
 MatcherValue = Annotated[
     Any,
     AfterValidator(_check_matcher),
@@ -173,7 +173,7 @@ class TrajectoryEntry(FormatModel):
 
 
 class ExpectedToolEntry(TrajectoryEntry):
-    """An entry of `expected_tools`: an expected tool call that asserts by itself."""
+    """An entry of `expected_tools`: an expected tool call. The turn fails if the calls do not match."""
 
     max_count: Annotated[Integer, Field(ge=1)] | None = None
     """Largest number of matching calls. Example: `1`."""
@@ -224,8 +224,8 @@ class TurnEntry(FormatModel):
     evaluations: list[CaseMetric] | None = None
     """Metrics that replace those of the case or the suite. An empty list counts as absent."""
     expect: list[CheckMetric] | None = None
-    """Checks of the answer, in addition to the metrics: `{TYPE: VALUE}`, with further settings beside it. A mapping of
-    values by type is accepted, too. Example: `[{contains: Thursday}, {not_regex: sorry|cannot}]`."""
+    """Checks of the answer, in addition to the metrics: `{TYPE: VALUE}`, with other settings as further keys. A mapping
+    of values by type is accepted, too. Example: `[{contains: Thursday}, {not_regex: sorry|cannot}]`."""
     turn_config: FreeMapping | None = None
     """Free-form data for code graders and targets. Example: `{locale: en}`."""
 
@@ -248,8 +248,8 @@ class CaseEntry(FormatModel):
     evaluations: list[CaseMetric] | None = None
     """Metrics that replace those of the suite. An empty list counts as absent."""
     expect: list[CheckMetric] | None = None
-    """Checks of the answer, in addition to the metrics: `{TYPE: VALUE}`, with further settings beside it. A mapping of
-    values by type is accepted, too. Example: `[{contains: Thursday}, {not_regex: sorry|cannot}]`."""
+    """Checks of the answer, in addition to the metrics: `{TYPE: VALUE}`, with other settings as further keys. A mapping
+    of values by type is accepted, too. Example: `[{contains: Thursday}, {not_regex: sorry|cannot}]`."""
     turns: Annotated[list[TurnEntry], Field(min_length=1)] | None = None
     """The inputs of a conversation, instead of `input`."""
     simulate: Lazy[SimulatedUser] | None = None

@@ -73,12 +73,12 @@ class CaseOverlay(FormatModel):
     min_pass: AtLeastOne | None = None
     """Trials of this case that must pass, at most `repeat`; `trials.min_pass` when absent. Example: `4`."""
     parameters: Annotated[list[dict[str, Parameter]], Field(min_length=1)] | None = None
-    """Values for `${{NAME}}` in the texts of the case, which is asked once for each row. The key of the entry is then
+    """Values for `${{NAME}}` in the texts of the case, which runs once for each row. The key of the entry is then
     the name of the case. Example: `[{order: A-17, city: Leeds}, {order: B-4, city: York}]`."""
 
 
 class Trials(FormatModel):
-    """`trials`: how often each case is asked, and how often it must pass."""
+    """`trials`: how often each case runs, and how often it must pass."""
 
     repeat: AtLeastOne = 1
     """Trials of each case. Example: `5`."""
@@ -176,7 +176,7 @@ class Gate(Struct, frozen=True):
         return self.looks_at == "run" or (self.looks_at == "answers" and self.bounds_share(limit))
 
     def bounds_share(self, limit: float) -> bool:
-        """Return whether some rate from 0 to 1 violates the limit, for a gate that bounds a rate."""
+        """Return whether a rate from 0 to 1 can violate the limit. Only for gates on rates."""
         return limit > 0 if self.stricter == "higher" else limit < 1
 
 
@@ -234,12 +234,12 @@ def active_gates(gates: Gates) -> Iterator[tuple[str, Gate, float]]:
 
 
 class Confirmation(FormatModel):
-    """`baseline.confirm`: how often cases that got worse are asked again with `on_case_regression: confirm`."""
+    """`baseline.confirm`: how often cases that got worse run again with `on_case_regression: confirm`."""
 
     trials: Annotated[Integer, Field(ge=1, le=100)] = 4
-    """How many more times a case is asked in the same run. Example: `6`."""
+    """Number of further trials of each of these cases in the same run. Example: `6`."""
     cases: Count = 20
-    """The largest number of cases that are asked again; all others count as regressed. Example: `50`."""
+    """The largest number of cases that run again; all others count as regressed. Example: `50`."""
 
 
 class Baseline(FormatModel):
@@ -259,11 +259,11 @@ class Baseline(FormatModel):
     """What happens when there are too few cases to rule out a loss above the margin. Example: `fail`."""
     on_case_regression: CaseReaction = "confirm"
     """What happens when more cases than `gates.max_regressions` passed on the base and fail now. `confirm` fails the
-    run too, but first asks each of these cases again, and counts it only if it fails in most of its trials now, and
-    passed in most of those of the base. A recorded target cannot be asked again: there `confirm` is `fail`. Example:
+    run too, but first runs each of these cases again, and counts it only if it fails in most of its trials now, and
+    passed in most of those of the base. A recorded target cannot be called again: there `confirm` is `fail`. Example:
     `warn`."""
     confirm: Confirmation = Confirmation()
-    """How often a case that got worse is asked again. Example: `{trials: 6}`."""
+    """How often a case that got worse runs again. Example: `{trials: 6}`."""
     on_loosened: Reaction = "warn"
     """What happens when the run has less strict or other gates, thresholds, cases, quarantine or judges than the base.
     The stricter value of this key in run and base counts. Example: `fail`."""
@@ -380,7 +380,7 @@ class Policy(FormatModel):
     judges: Annotated[Lazy[SuiteJudges], NoneAs({})] = Field(default_factory=SuiteJudges.model_construct)
     """The panel of all judged metrics, and the judge cards."""
     trials: Annotated[Lazy[Trials], NoneAs({})] = Field(default_factory=Trials.model_construct)
-    """How often each case is asked, and how often it must pass."""
+    """How often each case runs, and how often it must pass."""
     gates: Annotated[Lazy[Gates], NoneAs({})] = Field(default_factory=Gates.model_construct)
     """Requirements on the whole run."""
     baseline: Annotated[Lazy[Baseline], NoneAs({})] = Field(default_factory=Baseline.model_construct)
