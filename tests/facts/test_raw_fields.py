@@ -34,6 +34,7 @@ READERS = {
     "decide/simulated_users.py": "of the calls of a user's model, which says what it used",
     "extensions/preference/judging.py": "keeps what an evaluation took",
     "extensions/simulation/users.py": "of the calls of a user's model",
+    "extensions/traces/target.py": "writes the transcript of a trace, without what is unknown",
     "run/exchanges.py": "makes the facts of a conversation",
     "run/turn_sources.py": "of cases in files",
     "decide/consumption.py": "sums up, and counts what is unknown apart",
