@@ -18,7 +18,7 @@ from holodeck_action.run.options.flags import ACCESS, SUITES, settings
 @settings("env-file", "requirements", *ACCESS)
 @click.pass_obj
 def doctor(caller: Caller, /, **given: Any) -> int:
-    """Show the state of this installation and its job, and the requirements of SUITEs.
+    """Show what this installation and its job have, and what SUITEs need to run here.
 
     SUITEs are checked as `validate` does. Variables are shown by name, never with their value.
 

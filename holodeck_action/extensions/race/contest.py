@@ -1,4 +1,4 @@
-"""Runs the variants of a race side by side, and stops each that is dropped."""
+"""Runs the variants of a race concurrently, and stops a variant when it is dropped."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ class Contender(Struct, frozen=True):
 
 
 class Finished(Struct, frozen=True):
-    """The end of a race.
+    """The results of a finished race.
 
     Attributes:
-        standing: the standing after the last case that all living variants had answered.
-        values: the values of each variant in the cases that count, in the order of the race.
+        standing: the standing after the last case that all remaining variants had answered.
+        values: each variant's values of the objective in the cases that count, in the order of the race.
         records: the record of each variant.
-        spent: the cost of all of each variant's answers, those included that do not count.
-        stopped: why the race ended early; None if it was decided, or all cases were answered.
+        spent: cost of each variant's answers, including answers that do not count.
+        stopped: reason why the race ended early; None if it was decided, or all cases were answered.
     """
 
     standing: Standing
@@ -62,7 +62,7 @@ class Finished(Struct, frozen=True):
 
 
 class _EveryStop(Stop):
-    """The stop of the race, which ends all variants; `wake` lets those go on that wait for their turn."""
+    """Stops all variants of the race; calls `wake`, so that waiting trials notice the stop."""
 
     def __init__(self, stops: Sequence[Stop], wake: Callable[[], None]) -> None:
         super().__init__()
@@ -81,9 +81,9 @@ class _EveryStop(Stop):
 
 
 class _Course:
-    """The course of a race: takes results as they come, and enters them in the order of the race.
+    """Collects results in any order, and adds them to the race's evidence in the order of its cases.
 
-    No variant runs far ahead: a case is only asked if few cases before it are unfinished.
+    No variant runs far ahead: a case starts only if few cases before it are unfinished.
     """
 
     def __init__(
@@ -103,11 +103,11 @@ class _Course:
         self._moved = asyncio.Event()
 
     def counted(self, variant: int) -> frozenset[int]:
-        """Return the positions of the cases of a variant that count."""
+        """Return the positions, in the suite, of those cases of a variant that count."""
         return frozenset(self._order[: len(self.values[variant])])
 
     async def wait_turn(self, variant: int, at: int) -> None:
-        """Wait until a variant may be asked the case at a position, or is stopped."""
+        """Wait until a variant may start the case at a position, or until the variant is stopped."""
         while not self._stops[variant].draining and self._places[at] >= self.standing.seen + self._window:
             await self._moved.wait()
 
@@ -116,7 +116,7 @@ class _Course:
         return 2 * math.ceil(self._slots / len(self.standing.living))
 
     def enter(self, variant: int, at: int, value: Bounds) -> None:
-        """Take the value of a variant in the case at a position."""
+        """Store a variant's value in the case at a position."""
         self._found[self._places[at]][variant] = value
         before = self.standing
         while not self.standing.is_over and self._found[self.standing.seen].keys() >= {*self.standing.living}:
@@ -138,17 +138,17 @@ class _Course:
             self._stops[after.living[0]].drain(f"the race was decided after {after.seen} of {after.cases} cases")
 
     def is_done(self, variant: int) -> bool:
-        """Return whether the race does not need more results of a variant."""
+        """Return whether the race needs no more results of a variant."""
         return self.standing.is_over or variant in self.standing.dropped or all(variant in each for each in self._found)
 
     def wake(self) -> None:
-        """Let waiting variants look again whether it is their turn."""
+        """Make waiting trials check again whether they may start."""
         self._moved.set()
         self._moved = asyncio.Event()
 
 
 class _PacedTrials(Struct, frozen=True):
-    """The trials of a variant (`run.schedule.Trials`), which wait for their turn."""
+    """Runs the trials of a variant; each waits until the race allows its case. Implements `run.schedule.Trials`."""
 
     trials: Trials
     course: _Course
@@ -184,8 +184,8 @@ async def run_race(
 
     Args:
         race: the race.
-        contenders: the variants, which share a wire.
-        flags: the command line.
+        contenders: the variants, which share one connection layer for model calls.
+        flags: options of the command line.
         signals: signals that stop the race.
         note: called with a sentence for each variant that is dropped, and with notices.
 

@@ -1,11 +1,12 @@
 """The evidence that a variant is worse than another: a betting e-process for sampling without replacement.
 
-The cases of a race are a finite list in random order. For an ordered pair (rival, incumbent), each case has a
-difference from −1 to 1: the rival's value minus the incumbent's. The null hypothesis is that the rival is not better
-over the whole list, so that the differences of all N cases add up to 0 or less. Under it, the mean of the next
+The cases of a race are a finite list in random order. For an ordered pair of variants (rival, incumbent), each case
+gives a difference from −1 to 1: the rival's value minus the incumbent's. The null hypothesis is that the rival is not
+better over the whole list, so that the differences of all N cases add up to 0 or less. Under it, the mean of the next
 difference is at most −S/(N − t), where S is the sum of the t differences so far. A bettor who stakes a fixed share λ on
 a larger difference multiplies the wealth of 1 by 1 + λ (d + S/(N − t)) with each case. Under the null hypothesis, this
-wealth reaches w with a probability of at most 1/w, whenever one looks (Waudby-Smith & Ramdas 2020; Ville 1939).
+wealth ever reaches w with a probability of at most 1/w, so it may be checked after every case (Waudby-Smith & Ramdas
+2020; Ville 1939).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 BETS = tuple((2 * at + 1) / 20 for at in range(10))
-"""The stakes λ of the bettors; the evidence is the mean of their wealths."""
+"""The stakes λ of ten bettors; the evidence is the mean of their wealths."""
 ERROR_RATE = 0.05
 """Highest probability with which the best variant of the full grid is dropped."""
 
@@ -28,7 +29,7 @@ class Evidence(Struct, frozen=True):
     Attributes:
         cases: number of cases in the list.
         seen: number of cases whose differences were added.
-        lead: sum of these differences.
+        lead: sum of the differences of the seen cases.
         wealths: wealth of each bettor of `BETS`.
     """
 
@@ -39,7 +40,7 @@ class Evidence(Struct, frozen=True):
 
     @property
     def wealth(self) -> float:
-        """The mean wealth: at least w with a probability of at most 1/w if the rival is not better."""
+        """The bettors' mean wealth. If the rival is not better, it ever reaches w with a probability of at most 1/w."""
         return math.fsum(self.wealths) / len(self.wealths)
 
     def after(self, difference: float) -> Evidence:
@@ -54,7 +55,7 @@ class Evidence(Struct, frozen=True):
 
 
 class Bounds(Struct, frozen=True):
-    """The value of a variant in a case, from 0 to 1; the two bounds differ if the value is unknown."""
+    """Lower and upper bound, 0..1, of a variant's value in a case; the bounds are equal if the value is known."""
 
     low: float
     high: float
@@ -64,7 +65,7 @@ UNKNOWN = Bounds(0.0, 1.0)
 
 
 class Drop(Struct, frozen=True):
-    """Why a variant was dropped: index of the rival, number of cases by then, and the evidence for the rival."""
+    """The reason for a drop: index of the better rival, number of cases seen so far, and evidence for the rival."""
 
     rival: int
     cases: int
@@ -72,15 +73,15 @@ class Drop(Struct, frozen=True):
 
 
 class Standing(Struct, frozen=True):
-    """The standing of a race.
+    """The state of a race after a number of cases.
 
     Attributes:
         variants: number of variants at the start.
         cases: number of cases in the list.
-        seen: number of cases that all living variants have answered.
+        seen: number of cases that all remaining variants have answered.
         living: indexes of the variants that are not dropped.
-        dropped: dropped variants by index.
-        evidence: the evidence by (rival, incumbent).
+        dropped: reasons for dropping variants, by index of the variant.
+        evidence: the evidence for each ordered pair (rival, incumbent).
     """
 
     variants: int
@@ -92,18 +93,19 @@ class Standing(Struct, frozen=True):
 
     @property
     def threshold(self) -> float:
-        """Evidence at which a variant is dropped. Each of its rivals errs with the same share of `ERROR_RATE`."""
+        """Evidence at which a variant is dropped; `ERROR_RATE` is divided equally among the variant's rivals."""
         return (self.variants - 1) / ERROR_RATE
 
     @property
     def is_over(self) -> bool:
-        """Whether one variant is left, or all cases are answered."""
+        """Whether only one variant is left, or all cases are answered."""
         return len(self.living) < 2 or self.seen == self.cases
 
     def add_case(self, values: Mapping[int, Bounds], weight: float = 1.0) -> Standing:
         """Return the standing after the next case.
 
-        An unknown value counts against each rival and for each incumbent, so that it drops no variant.
+        For an unknown value, the evidence uses the bound that is less favourable to the rival, so that the unknown
+        value drops no variant.
 
         Args:
             values: the value of each living variant.
@@ -119,7 +121,7 @@ class Standing(Struct, frozen=True):
         return after._drop()
 
     def _drop(self) -> Standing:
-        """Return the standing without the variants against which the evidence suffices, the clearest case first."""
+        """Drop the variants against which the evidence reaches the threshold, starting with the strongest evidence."""
         living, dropped = [*self.living], dict(self.dropped)
         found = sorted(
             (-self.evidence[rival, other].wealth, other, rival)

@@ -1,4 +1,4 @@
-"""The leaderboard of a race, in plain text and in Markdown."""
+"""Renders the leaderboard of a race as plain text and as Markdown."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def markdown_text(outcome: RaceOutcome) -> str:
 
 
 def costs_line(outcome: RaceOutcome) -> str:
-    """Return the sentence about the answers and the cost of the race, and of the full grid."""
+    """Return a sentence that compares number of answers and cost of the race with those of the full grid."""
     answers = f"{outcome.answers:,} of the {outcome.grid_answers:,} answers of the full grid were needed"
     spent, grid = _dollars(outcome.run.spent_usd), _dollars(outcome.run.grid_usd)
     return f"{answers}; spent: {spent}; the full grid would have cost about: {grid}"

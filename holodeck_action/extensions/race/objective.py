@@ -1,4 +1,4 @@
-"""What a race maximizes: the pass rate, or the mean of one metric, from 0 to 1."""
+"""The objective that a race maximizes: the pass rate, or the mean of one metric, from 0 to 1."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ _TROUBLE = frozenset(
         *("cassette_miss", "cassette_unreadable", "cassette_unwritable", "budget_exhausted"),
     )
 )
-"""Codes of errors for which the variant is not to blame: with them, its value in the case is unknown."""
+"""Codes of errors that the variant did not cause; after such an error, the variant's value in the case is unknown."""
 
 
 class UnboundedScoreError(ConfigurationError):
-    """A metric has a score outside of 0 to 1, so that a race cannot use it."""
+    """A metric has a score outside of 0 to 1, so a race cannot use the metric."""
 
 
 class Objective(Struct, frozen=True):
-    """What a race maximizes.
+    """The objective that a race maximizes.
 
     Attributes:
         metric: name of the metric; None for the pass rate.
         minimize: whether low scores of the metric are good.
-        stop_when_decided: whether only the trials count that decide their case.
+        stop_when_decided: whether trials after the one that decides their case are ignored.
     """
 
     metric: str | None
@@ -54,14 +54,13 @@ class Objective(Struct, frozen=True):
         return self.metric or RATE
 
     def applies_to(self, case: Case) -> bool:
-        """Return whether a case has a value."""
+        """Return whether the objective is defined for a case."""
         if self.metric is None:
             return case_asserts(case)
         return any(spec.label == self.metric for spec in _specs(case))
 
     def value(self, case: CaseRecord) -> Bounds:
-        """Return the value of a finished case. An error of the agent is a loss; trouble with a service or a judge
-        leaves the value unknown.
+        """Return the value of a finished case: 0 after an agent error, unknown after an error of a service or judge.
 
         Raises:
             UnboundedScoreError: the score is not between 0 and 1.
@@ -115,7 +114,7 @@ def _specs(case: Case) -> Iterator[MetricSpec]:
 
 
 def _agent_failed(case: CaseRecord) -> bool:
-    """Return whether an error of the agent, for which it is to blame, left a case without a verdict."""
+    """Return whether a case has no verdict because of an error that the agent caused."""
     errors = [trial.error for trial in case.trials] + [turn.error for turn in case.turns]
     codes = [error.code for error in errors if error is not None]
     return bool(codes) and not any(code in _TROUBLE for code in codes)

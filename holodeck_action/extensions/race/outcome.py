@@ -26,14 +26,14 @@ State = Literal["chosen", "left", "dropped", "over_limit"]
 
 
 class Limits(Struct, frozen=True):
-    """Limits of the variants that are left: US dollars of one case, and milliseconds at p95; None if there is none."""
+    """Limits on the chosen variant: US dollars per case, and 95th percentile of latency in ms; None for no limit."""
 
     cost_per_case_usd: float | None = None
     p95_ms: float | None = None
 
 
 class DroppedBy(Struct, frozen=True):
-    """Why a variant was dropped: the rival's name, the number of cases by then, and the evidence for the rival."""
+    """The reason for a drop: name of the better rival, number of cases seen so far, and evidence for the rival."""
 
     rival: str
     cases: int
@@ -41,13 +41,13 @@ class DroppedBy(Struct, frozen=True):
 
 
 class VariantRun(Struct, frozen=True):
-    """The volatile data of a variant's run.
+    """Data of a variant's run that differ between repetitions of the race.
 
     Attributes:
-        spent_usd: cost of all answers, those included that do not count; None if a cost is unknown.
-        grid_usd: estimated cost if the variant answered all cases; None if unknown.
-        p95_ms: milliseconds in which 95 % of the answers that count came; None if unknown.
-        model_calls: the totals of its model calls; None if we made none.
+        spent_usd: cost in US dollars of all answers, including answers that do not count; None if a cost is unknown.
+        grid_usd: estimated cost in US dollars if the variant answered all cases; None if unknown.
+        p95_ms: 95th percentile of the latency, in milliseconds, of answers that count; None if unknown.
+        model_calls: totals of the variant's model calls; None if this program made none.
     """
 
     spent_usd: float | None
@@ -57,21 +57,21 @@ class VariantRun(Struct, frozen=True):
 
 
 class RacedVariant(Struct, frozen=True):
-    """A variant in the outcome.
+    """One variant's result in a race.
 
     Attributes:
-        name: its name.
-        folder: name of the folder with its results.
-        settings: the settings that it changes.
+        name: name of the variant.
+        folder: name of the folder with the variant's results.
+        settings: the settings that the variant changes.
         state: `chosen`; `left` if it is not dropped; `dropped`; or `over_limit` if it is left but exceeds a limit.
-        value: mean of the objective over the cases that count, by weight; None if no case has a known value.
+        value: weighted mean of the objective over the cases that count; None if no case has a known value.
         cases: number of cases that count.
         errors: number of these cases that ended in error.
         unknown: number of these cases whose value is unknown.
         cost_per_case_usd: mean cost of one case, with all of its trials; None if unknown.
-        dropped: why it was dropped; None if it was not.
-        over: sentences about the limits that it exceeds, or may exceed.
-        run: the volatile data of its run.
+        dropped: the reason for the drop; None if the variant was not dropped.
+        over: sentences about limits that the variant exceeds or may exceed.
+        run: data that differ between repetitions of the race.
     """
 
     name: str
@@ -89,7 +89,7 @@ class RacedVariant(Struct, frozen=True):
 
 
 class RaceRun(Struct, frozen=True):
-    """The volatile data of a race: its start, duration, cost, and the estimated cost of the full grid."""
+    """Data that differ between repetitions of a race: start, duration, cost, and estimated cost of the full grid."""
 
     started_at: str
     duration_ms: float
@@ -106,11 +106,11 @@ class RaceOutcome(Struct, frozen=True):
         suite: the suite.
         commit: the commit that was checked out; None if unknown.
         objective: `pass_rate`, or the name of a metric.
-        limits: the limits of the variants that are left.
+        limits: limits on the chosen variant.
         cases: number of cases.
-        seen: number of cases that all living variants had answered at the end.
-        answers: number of cases that were answered and count, over all variants.
-        grid_answers: the same number for the full grid.
+        seen: number of cases that all remaining variants had answered at the end.
+        answers: number of answered cases that count, summed over all variants.
+        grid_answers: number of cases times number of variants, the answers of the full grid.
         threshold: the evidence at which a variant is dropped.
         outcome: `leader`, `equal` (the variants that are left cannot be told apart), `over_limit` (all of them exceed a
             limit), or `undecided` (the race ended early, or values of variants that are left are unknown).
@@ -118,7 +118,7 @@ class RaceOutcome(Struct, frozen=True):
         reason: the outcome in one sentence.
         chosen: name of the chosen variant; None if there is none.
         variants: the variants, the best first.
-        run: the volatile data.
+        run: data that differ between repetitions of the race.
     """
 
     schema_version: int
@@ -161,9 +161,9 @@ def conclude_race(
 
     Args:
         race: the race.
-        done: its end.
+        done: results of the finished race.
         folders: names of the folders of the variants.
-        limits: the limits of the variants that are left.
+        limits: limits on the chosen variant.
         cheapest: whether to choose the cheapest of the variants that cannot be told apart.
         run: start of the race as ISO 8601, and its duration in milliseconds.
         redact: removes the secrets of all variants from text.
@@ -219,7 +219,7 @@ def conclude_race(
 
 
 def _rank(variant: RacedVariant) -> tuple[bool, bool, int, float, float]:
-    """Return the sort key of a variant: those that are left first, then those that were dropped last."""
+    """Return the sort key: the chosen variant first, then others that are left, then dropped ones, the latest first."""
     dropped = variant.dropped
     value = -1.0 if variant.value is None else variant.value
     cost = math.inf if variant.cost_per_case_usd is None else variant.cost_per_case_usd
@@ -302,7 +302,7 @@ def _cost_per_case(record: Record, cases: int) -> float | None:
 
 
 def _p95(record: Record) -> float | None:
-    """Return the 95 % quantile of the answers' times; None if one is unknown, or there are none."""
+    """Return the 95th percentile of latency in milliseconds; None without answers, or if a latency is unknown."""
     times = [turn.took_ms for turn in record.turns if turn.response is not None]
     known = [time.value for time in times if isinstance(time, Known)]
     return equal_quantile(known, 0.95) if known and len(known) == len(times) else None

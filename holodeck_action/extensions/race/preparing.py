@@ -1,4 +1,4 @@
-"""Prepares the variants of a race: each is the suite with another agent, and answers the same cases."""
+"""Prepares the variants of a race: each variant is the suite with a different agent and the same cases."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class PreparedRace(Struct, frozen=True):
     Attributes:
         variants: the variants.
         items: the suite of each variant.
-        inputs: what the trials of each variant depend on, in addition to the suite's files and the target.
-        objective: what the race maximizes.
+        inputs: data that affect each variant's trials, in addition to the suite's files and the target.
+        objective: the objective that the race maximizes.
         order: positions of the cases in the order of the race, which is random and the same in each race.
         weights: the weight of each case relative to the heaviest, by position.
     """
@@ -67,7 +67,7 @@ def prepare_race(
         loaded: the suite.
         variants: the variants.
         metric: name of the metric to maximize; None for the pass rate.
-        flags: the command line.
+        flags: options of the command line.
         context: environment, folders and permissions of suites.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The command `race`: loads a suite, races its variants, and writes the results."""
+"""Implements `race`: loads a suite, races its variants, and writes the results."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def _open(race: PreparedRace, folders: Sequence[GivenPath | None], request: Requ
 
 
 def _plan(race: PreparedRace, suites: Sequence[OpenSuite], request: Request) -> list[str]:
-    """Return the lines of the plan; it counts the calls of all variants, as if none were dropped."""
+    """Return the lines of the plan, which counts the calls of all variants as if no variant were dropped."""
 
     def plan_searches(at: int) -> Sequence[PlannedCalls]:
         own = suites[at].own
@@ -256,7 +256,7 @@ def _report_pieces(concluded: Conclusion, note: Callable[[str], None]) -> Iterab
 
 
 def _view(outcome: RaceOutcome, concluded: Mapping[str, Conclusion], folder: GivenPath, caller: Caller) -> PageView:
-    """Return the page of the race: the runs of the best variants, as many as fit on a page."""
+    """Return the race's page, which shows the runs of as many of the best variants as fit on a page."""
     from holodeck_action.github.job import page_links
 
     best = outcome.variants[:MOST_RUNS]

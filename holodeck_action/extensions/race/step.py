@@ -1,4 +1,4 @@
-"""`command: race` of a step: the leaderboard goes into the job summary."""
+"""Implements `command: race` in a workflow step, which writes the leaderboard to the job summary."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from holodeck_action.suite.configuration_errors import ConfigurationError
 def race_in_step(
     caller: Caller, arguments: Sequence[str], install: Callable[[Sequence[NeededExtra]], None]
 ) -> StepReport:
-    """Race the variants that the lines of `args` name.
+    """Race the variants given in the step's input `args`.
 
     Args:
         caller: the step.

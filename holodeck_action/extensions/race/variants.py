@@ -1,4 +1,4 @@
-"""The variants of a race: the grid of `--vary`, or a file of named variants; and how a variant changes a suite."""
+"""Reads the variants of a race, from `--vary` or a file of named variants, and applies a variant to a suite."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from holodeck_action.text.plain import one_line
 MOST_VARIANTS = 32
 TARGET, MODEL, INSTRUCTIONS = "target", "model", "instructions"
 _ROOTS = ("model", "tools", "claude", "openai")
-"""Sections of agent.yaml in which a variant can change a scalar. All others are the exam, or have no effect."""
+"""Sections of agent.yaml in which a variant can change a scalar. Other sections define the test or have no effect."""
 _OF_SERVICE = ("endpoint", "api_key", "api_version", "auth_provider")
 """Settings of a model that belong to its provider."""
 _KEY = "api_key"
@@ -46,7 +46,7 @@ class VariantError(ValueError):
 
 
 def parse_axes(given: Sequence[str]) -> list[Variant]:
-    """Return the grid of all values of `--vary KEY=VALUE`, in the order in which they were given.
+    """Return a variant for each combination of the values of `--vary KEY=VALUE`, in the order given.
 
     Raises:
         ConfigurationError: an entry has no key or no value, or a value is given twice.
@@ -124,7 +124,7 @@ def check_variants(variants: Sequence[Variant]) -> None:
 
 
 def changes_agent(variant: Variant) -> bool:
-    """Return whether a variant changes the suite's own agent, and not only the target."""
+    """Return whether a variant changes a setting of the suite's agent, not only the target."""
     return any(key != TARGET for key in variant.settings)
 
 
@@ -174,7 +174,7 @@ def _with_name(model: LLMProvider, value: str) -> LLMProvider:
 
 
 def _with_setting(agent: AgentConfig, key: str, value: Value) -> AgentConfig:
-    """Return an agent with a scalar changed: `model.temperature`, or `temperature` for short, or `tools.NAME.top_k`."""
+    """Return the agent with a scalar changed, such as `tools.NAME.top_k`, or `temperature` (of the model)."""
     path = key.split(".")
     if len(path) == 1 and key in LLMProvider.model_fields and key not in _ROOTS:
         path = ["model", key]

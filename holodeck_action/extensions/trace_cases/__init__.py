@@ -1,1 +1,1 @@
-"""Cases made of conversations of production."""
+"""Creates test cases from conversations recorded in production."""

@@ -1,4 +1,4 @@
-"""The conversations that can be cases, and the choice among them."""
+"""Selects the recorded conversations that become cases."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Candidate(Struct, frozen=True):
 
     Attributes:
         id: the conversation's id.
-        ranks: how much each reason applies, by value of `--pick`; without a reason that does not apply.
-        text: the beginning of the inputs, masked, to compare it with other texts.
-        key: digest of the masked inputs; equal for conversations that ask the same.
-        order: decides between conversations with equal ranks.
+        ranks: strength of each applicable reason, by value of `--pick`; a higher rank is chosen first.
+        text: the beginning of the masked inputs, used to compare conversations.
+        key: digest of the masked inputs; equal for conversations with the same inputs.
+        order: digest of seed and id, which sorts conversations with equal ranks.
     """
 
     id: str
@@ -38,15 +38,15 @@ class Candidate(Struct, frozen=True):
 
 
 class Candidates(Struct):
-    """All candidates by key, and what was left out.
+    """The candidates by key, and counts of the conversations left out.
 
     Attributes:
-        found: candidates by key; one for all conversations that ask the same.
-        total: number of conversations.
-        repeated: number of conversations that ask the same as another one.
-        existing: number of conversations that ask the same as an existing case, by name of the case.
+        found: one candidate per distinct inputs, by key.
+        total: number of all conversations.
+        repeated: number of conversations with the same inputs as another one.
+        existing: number of conversations with the same inputs as an existing case, by the case's name.
         unknown: number of conversations with an input that is unknown or blank.
-        long: number of conversations with too long inputs.
+        long: number of conversations whose inputs exceed `MOST_CHARACTERS`.
     """
 
     found: dict[str, Candidate] = field(default_factory=dict)
@@ -65,15 +65,15 @@ def collect(
     low: Sequence[AttributeBelow],
     seed: int,
 ) -> Candidates:
-    """Return the candidates among conversations.
+    """Return the conversations that can become cases.
 
     Args:
         conversations: the conversations.
         cases: names of existing cases by key of their masked inputs.
-        mask: masks a text.
+        mask: masks secrets and personal data in a text.
         disliked: attributes that show a thumbs down.
         low: attributes that show a low score.
-        seed: decides between conversations with equal ranks.
+        seed: seed of the random order of conversations with equal ranks.
     """
     made = Candidates()
     for conversation in conversations:
@@ -107,7 +107,7 @@ def collect(
 
 
 def key_of(inputs: Iterable[str]) -> str:
-    """Return a digest of inputs; punctuation, blanks, and upper and lower case make no difference."""
+    """Return a digest of inputs that ignores punctuation, white space and case."""
     texts = (_NOT_WORD.sub(" ", text.casefold()).strip() or text.strip() for text in inputs)
     return hashlib.sha256("\0".join(texts).encode("utf-8", "replace")).hexdigest()
 
@@ -118,13 +118,13 @@ def choose(
     limit: int,
     unlike: Callable[[Sequence[Candidate]], Sequence[Candidate]],
 ) -> list[tuple[Candidate, str]]:
-    """Return the chosen candidates with the reasons for which they were chosen. The reasons take turns.
+    """Return the chosen candidates, each with its reason; each reason in turn chooses one candidate.
 
     Args:
         candidates: the candidates.
-        reasons: values of `--pick`.
+        reasons: values of `--pick`, in the order of their turns.
         limit: maximum number of candidates.
-        unlike: returns candidates in the order of their distance from existing cases and from each other.
+        unlike: sorts candidates so that those least similar to existing cases, and to each other, come first.
     """
     left = sorted(candidates, key=lambda candidate: candidate.order)
     queues: dict[str, list[Candidate]] = {}

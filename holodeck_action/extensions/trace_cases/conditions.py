@@ -1,4 +1,4 @@
-"""Conditions on attributes of spans, as options give them."""
+"""Conditions on span attributes, parsed from command-line options."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from msgspec import Struct
 
 
 class AttributeValue(Struct, frozen=True):
-    """An attribute, and the text of its value. Upper and lower case are equal."""
+    """A condition that an attribute has a value, compared as text without regard to case."""
 
     name: str
     value: str
@@ -25,13 +25,13 @@ class AttributeValue(Struct, frozen=True):
 
 
 class AttributeBelow(Struct, frozen=True):
-    """An attribute, and the number below which it is low."""
+    """A condition that an attribute's value is below a number."""
 
     name: str
     bound: float
 
     def distance(self, attributes: Mapping[str, Any]) -> float | None:
-        """Return how far the attribute is below the bound; None if it is not below, or is not a number."""
+        """Return the bound minus the attribute's value; None if the value is not a number below the bound."""
         found = attributes.get(self.name)
         if isinstance(found, bool) or not isinstance(found, int | float) or not math.isfinite(found):
             return None

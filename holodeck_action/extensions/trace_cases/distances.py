@@ -1,4 +1,4 @@
-"""The distance between texts, without a model: by their words and pairs of neighbouring words."""
+"""Computes distances between texts from their words and pairs of neighbouring words, without a model."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _WORD = re.compile(r"\w+")
 def text_vectors(texts: Iterable[str]) -> NDArray[np.float32]:
     """Return a vector of length 1 for each text; texts without words get a vector of zeros.
 
-    A vector counts the words and the pairs of neighbouring words of the text, each at the position that its checksum
-    gives (feature hashing).
+    A vector counts the text's words and pairs of neighbouring words; a checksum of the word or pair selects the
+    position in the vector (feature hashing).
     """
     import numpy as np
 
@@ -37,14 +37,14 @@ def text_vectors(texts: Iterable[str]) -> NDArray[np.float32]:
 
 
 def farthest_first(vectors: NDArray[np.float32], known: NDArray[np.float32], count: int) -> list[int]:
-    """Return the indexes of vectors in the order of their distance: each is the farthest from `known` and from those
-    before it. Of equally distant vectors the first one is taken.
+    """Return indexes of vectors, each the farthest from `known` and from the vectors chosen before it.
 
-    The distance is 1 minus the largest cosine.
+    Of equally distant vectors, the first one is chosen. The distance of a vector from a set is 1 minus its largest
+    cosine similarity to a vector of the set.
 
     Args:
-        vectors: vectors of length 1, one a row.
-        known: vectors of length 1, one a row; may have no row.
+        vectors: vectors of length 1, one per row.
+        known: vectors of length 1, one per row; may be empty.
         count: maximum number of indexes.
     """
     import numpy as np

@@ -1,4 +1,4 @@
-"""Vectors of texts from the embedding model of a suite."""
+"""Computes embeddings of texts with the embedding model of a suite."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def embedding_plan(loaded: LoadedSuite | None) -> EmbeddingPlan:
 def model_vectors(
     texts: Sequence[str], plan: EmbeddingPlan, redactor: Redactor, max_tokens: int | None
 ) -> NDArray[np.float32]:
-    """Return a vector of length 1 for each text, as a row; the model's calls use at most `max_tokens`.
+    """Return an embedding of length 1 for each text, one per row; the model calls use at most `max_tokens` in total.
 
     Raises:
         ModelCallError: the model gave no answer.

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MOST_COMPARED = 2_000
-"""Maximum number of conversations, and of cases, whose distance is computed; more are chosen by the seed."""
+"""Maximum number of conversations, and of cases, to compare; from larger numbers a random sample is compared."""
 _MOST_NAMES = 100_000
 _LISTED = 5
 NO_ANONYMISATION = "this is no anonymisation: read every case before you commit it"
@@ -48,7 +48,8 @@ def write_cases(given: Mapping[str, Any], caller: Caller) -> int:
 
     Args:
         given: the values of the command line by option.
-        caller: receives what was written, masked and left out on standard output, and notices on standard error.
+        caller: receives the counts of written, masked and omitted data on standard output, and notices on standard
+            error.
 
     Returns:
         0, or 3 if the embedding model gave no answer.
@@ -164,7 +165,7 @@ def _write(
     *,
     accept: bool,
 ) -> tuple[list[WrittenCase], list[str]]:
-    """Return the cases of the chosen conversations, in the order of their starts, and the problems of the others."""
+    """Return the cases, sorted by the start of their conversations, and the reasons why others cannot be written."""
     reasons = {candidate.id: reason for candidate, reason in chosen}
     writer = CaseWriter(masker.mask, [case.name for case in existing if case.name], accept=accept)
     return loadable([writer.write(each, reasons[each.id]) for each in files.conversations() if each.id in reasons])

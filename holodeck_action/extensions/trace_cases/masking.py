@@ -1,6 +1,6 @@
-"""Masks secrets and personal data that their form shows.
+"""Masks secrets and personal data that can be recognised by their format.
 
-This is no anonymisation: a text can identify a person without any of these forms.
+This is not anonymisation: a text can identify a person without data in these formats.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ _GAP = 3
 
 
 class Masker:
-    """Masks texts, and counts what it masks by kind.
+    """Masks data in texts, and counts the masked occurrences by kind.
 
     Attributes:
-        counts: number of masked places by kind.
+        counts: number of masked occurrences by kind.
     """
 
     def __init__(self, redactor: Redactor, names: Iterable[str]) -> None:
@@ -66,7 +66,7 @@ class Masker:
         self.counts: Counter[str] = Counter()
 
     def mask(self, text: str) -> str:
-        """Return a text in which secrets are `***`, and other data the name of their kind, such as `[email]`."""
+        """Return a text with secrets replaced by `***`, and other data by their kind, such as `[email]`."""
         text = replace_surrogates(text)
         known = self._redactor.text(text)
         found = sorted({*credentials_in(known)}, key=len, reverse=True)
@@ -102,7 +102,7 @@ class Masker:
             at += length or 1
 
     def _name_length(self, words: Sequence[re.Match[str]], at: int) -> int:
-        """Return the number of words of the longest name that begins at a word; 0 if none does."""
+        """Return the number of words in the longest name that begins at word `at`; 0 if no name begins there."""
         for name in self._names.get(words[at][0].casefold(), ()):
             found = words[at : at + len(name)]
             near = all(after.start() - before.end() <= _GAP for before, after in pairwise(found))
@@ -121,7 +121,7 @@ def _spans(pattern: re.Pattern[str], valid: Callable[[str], bool]) -> Callable[[
 def _spans_of_groups(
     pattern: re.Pattern[str], valid: Callable[[str], bool]
 ) -> Callable[[str], Iterator[tuple[int, int]]]:
-    """Return a function that finds the longest valid sequences of groups in the matches of a pattern."""
+    """Return a function that yields start and end of the longest valid runs of groups in a pattern's matches."""
 
     def find(text: str) -> Iterator[tuple[int, int]]:
         for match in pattern.finditer(text):

@@ -1,4 +1,4 @@
-"""The reasons for which a conversation is picked."""
+"""The reasons for which a conversation can be chosen as a case."""
 
 from __future__ import annotations
 
@@ -11,4 +11,4 @@ REASONS: Mapping[str, str] = {
     "longest": "one of the longest",
     "unlike": "unlike the other cases",
 }
-"""The values of `--pick`, in the order in which they take turns, and their texts in comments."""
+"""Descriptions of the reasons for comments, by value of `--pick`, in the order in which the reasons take turns."""

@@ -1,4 +1,4 @@
-"""Writes conversations as a file of cases."""
+"""Converts recorded conversations to cases and renders them as a file."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from holodeck_action.extensions.traces.conversations import TraceConversation, T
 from holodeck_action.text.plain import short_line
 
 _NAME = 60
-"""Maximum characters of a case's name, without a number."""
+"""Maximum characters of a case's name, without the number that makes it unique."""
 _MOST_TOOLS = 10
 _AROUND: Mapping[str, Any] = {
     "name": "cases",
     "model": {"provider": "openai", "name": "gpt-4o"},
     "instructions": {"inline": "Answer."},
 }
-"""The suite in which written cases are read back."""
+"""A minimal suite, used to check that the written cases can be loaded."""
 
 
 class CaseWriter:
     """Turns conversations into cases.
 
     Args:
-        mask: masks a text.
-        accept: whether answers become expected answers.
-        cases: names that existing cases have.
+        mask: masks secrets and personal data in a text.
+        accept: whether the recorded answers become expected answers.
+        cases: names of existing cases, which new cases must not have.
     """
 
     def __init__(self, mask: Callable[[str], str], cases: Sequence[str], *, accept: bool) -> None:
@@ -66,7 +66,7 @@ class CaseWriter:
 
     @staticmethod
     def _answer(turn: TraceTurn) -> bool:
-        """Return whether a turn has an answer that could be an expected one."""
+        """Return whether a turn's answer can serve as an expected answer."""
         return bool(turn.output and turn.output.strip() and not turn.error)
 
     def _origin(self, conversation: TraceConversation, reason: str) -> str:
@@ -98,7 +98,7 @@ def file_text(cases: Sequence[WrittenCase], head: Sequence[str]) -> str:
 
 
 def loadable(cases: Sequence[WrittenCase]) -> tuple[list[WrittenCase], list[str]]:
-    """Return the cases that a suite can load with the same texts, and the problems of the others."""
+    """Return the cases whose texts are unchanged after loading, and the reasons for dropping the others."""
     problems = _problems(cases)
     if not problems:
         return [*cases], []

@@ -1,1 +1,1 @@
-"""Conversations of production, read from traces."""
+"""Evaluates conversations recorded in production, which are read from traces."""

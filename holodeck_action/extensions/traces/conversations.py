@@ -1,4 +1,4 @@
-"""Conversations read from traces, as values."""
+"""Values that represent conversations read from traces."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ LONGEST_ATTRIBUTE = 500
 
 
 def count_of(number: int, noun: str) -> str:
-    """Return a number with its noun, such as `1 trace` or `1,200 traces`."""
+    """Return a number with a noun, such as `1 trace` or `1,200 traces`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 class TraceTurn(Struct, frozen=True, omit_defaults=True):
-    """One exchange of a conversation: one trace. None means unknown, empty means that there is nothing.
+    """One exchange of a conversation, read from one trace. A value is None if unknown, and empty if known to be absent.
 
     Attributes:
         trace: id of the trace, in hexadecimal.
         start_ns: start of the exchange, in nanoseconds since 1970.
-        end_ns: its end; before `start_ns` if unknown.
+        end_ns: end of the exchange, in nanoseconds since 1970; less than `start_ns` if unknown.
         input: the user's message.
         output: the answer's text.
         error: the reason why there is no answer; empty if unknown.
@@ -35,7 +35,7 @@ class TraceTurn(Struct, frozen=True, omit_defaults=True):
         models: all models that were called.
         tools: the names of the tools that were called, as far as they are known.
         tags: tags of the trace.
-        attributes: short textual, numeric and boolean attributes of its spans; those of outer spans take precedence.
+        attributes: short textual, numeric and boolean attributes of the trace's spans; outer spans take precedence.
             Attributes of the resource are named `resource.…`.
     """
 
@@ -61,10 +61,10 @@ class TraceTurn(Struct, frozen=True, omit_defaults=True):
 
 
 class TraceConversation(Struct, frozen=True):
-    """A conversation: the traces of a session in the order of their starts, or a trace without a session.
+    """A conversation: the traces of one session, sorted by start, or a single trace without a session.
 
-    `id` is unique among the conversations that were read, and usable as the id of a case: the session's or the trace's
-    id if it has the form of a case's id, otherwise a digest. `session` is None if the trace names no session.
+    `id` is unique among the conversations that were read, and valid as a case id: the id of the session or trace if it
+    has the form of a case id, otherwise a digest. `session` is None if the trace names no session.
     """
 
     id: str

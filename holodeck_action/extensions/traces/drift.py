@@ -1,4 +1,4 @@
-"""`drift`: compares the latest conversations with earlier ones, which are others, so that no cases are paired."""
+"""Implements `drift`, which compares the latest conversations with earlier, different ones, without pairing."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ from holodeck_action.text.plain import one_line
 FEWEST = 50
 """Minimum number of conversations on each side."""
 ERROR = 0.01
-"""Probability that chance alone shows a drift in any of the numbers of a comparison."""
+"""Probability that a comparison reports a drift of any number although nothing has changed."""
 OVERALL = "pass rate"
 State = Literal["worse", "better", "no drift", "too few", "not comparable"]
 _HEADER = ("number", "before", "now", "difference", "interval", "result")
 
 
 class Drift(Struct, frozen=True):
-    """One number of two sets of conversations.
+    """The change of one number, the pass rate or a metric's mean, between earlier and later conversations.
 
     Attributes:
-        name: the pass rate, or a metric.
-        state: whether the interval of the difference shows that the number is worse or better.
+        name: `pass_rate`, or the name of a metric.
+        state: whether the confidence interval of the difference shows that the number is worse or better.
         before: number of earlier conversations with a score.
-        now: number of later ones.
-        mean_before: their weighted mean; None if there are none.
-        mean_now: that of the later ones.
-        difference: now − before; None if there are too few conversations, or judges differ.
+        now: number of later conversations with a score.
+        mean_before: weighted mean of the earlier scores; None without scores.
+        mean_now: weighted mean of the later scores; None without scores.
+        difference: `mean_now` − `mean_before`; None if there are too few conversations, or the judges differ.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Drift(Struct, frozen=True):
 
 
 class _Scores:
-    """The scores of conversations by number."""
+    """The scores of conversations, by metric name."""
 
     def __init__(self) -> None:
         self.pairs: dict[str, list[tuple[float, float]]] = {OVERALL: []}
@@ -67,7 +67,7 @@ class _Scores:
         self.ids: set[str] = set()
 
     def add(self, record: Record, known: set[str]) -> None:
-        """Add the cases of a record, except those whose ids are known."""
+        """Add the scores of a record's cases; cases whose ids are in `known` are skipped."""
         for name, configuration in record.configurations.items():
             self.judges.setdefault(name, set()).add(configuration)
         for case, verdict in judged_cases(record):
@@ -83,12 +83,12 @@ class _Scores:
 
 
 def find_drifts(before: Iterable[Record], now: Iterable[Record]) -> tuple[Drift, ...]:
-    """Compare the conversations of two sets of runs, number by number.
+    """Compare the pass rate and each metric between the conversations of two sets of runs.
 
-    A conversation that both sets have counts as one of the later ones.
+    A conversation in both sets counts only as a later one.
 
     Returns:
-        The pass rate, and the metrics that both sets have, by name.
+        The changes of the pass rate and of each metric that both sets have, sorted by name.
     """
     later, earlier = _Scores(), _Scores()
     for record in now:
@@ -114,11 +114,11 @@ def _compare(name: str, earlier: _Scores, later: _Scores, error: float) -> Drift
 
 
 def compare_nights(now: GivenPath, before: Sequence[GivenPath], form: str, caller: Caller) -> int:
-    """Print what has changed between earlier conversations and the latest ones.
+    """Print the changes between earlier conversations and the latest ones.
 
     Args:
         now: results of the latest conversations: a file, or a folder to search.
-        before: results of earlier ones.
+        before: results of earlier conversations: files, or folders to search.
         form: `console`, `markdown` or `json`.
         caller: receives the comparison on standard output.
 

@@ -1,4 +1,4 @@
-"""Reads conversations from files of traces, in bounded memory."""
+"""Reads conversations from trace files with bounded memory."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from holodeck_action.text.foreign import RefusedFileError
 MOST_SPANS = 5_000_000
 """Maximum number of spans in all files."""
 MOST_TRACE_SPANS = 10_000
-"""Maximum number of spans that are read of a trace."""
+"""Maximum number of spans to read per trace."""
 MOST_TRACE_BYTES = 16_000_000
-"""Maximum stored size of a trace."""
+"""Maximum size of a trace in the temporary file, in bytes."""
 MOST_TURNS = 1_000
-"""Maximum number of turns that are read of a conversation."""
+"""Maximum number of turns to read per conversation."""
 _NOTICES = 10
 _ID = re.compile(r"[^\W_][\w.:/-]{0,79}")
 _TRACE_ID = re.compile(r"[0-9a-f]{32}")
@@ -36,18 +36,18 @@ _SKIPPED = frozenset((".md", ".gz", ".zip", ".png", ".html"))
 
 
 class TraceFiles:
-    """The conversations in files of traces. Close it after use.
+    """The conversations in trace files. The caller must close the object, which deletes its temporary files.
 
-    Spans wait in a temporary file without a name, so that memory depends on the number of spans and traces, not on
-    their size.
+    Spans are stored in an unnamed temporary file, so that the memory needed depends on the number of spans and traces,
+    not on their size.
 
     Attributes:
-        notices: notices for the user about what could not be read, one sentence each.
+        notices: notices for the user about unreadable data, one sentence each.
         digest: SHA-256 of the files, in hexadecimal.
     """
 
     def __init__(self, paths: Sequence[str], files: Checkout) -> None:
-        """Read files, and all files in folders.
+        """Read trace files, and all files in the given folders.
 
         Args:
             paths: files and folders, relative to the folder of `files`.
@@ -89,7 +89,7 @@ class TraceFiles:
         return len(self._sessions)
 
     def conversations(self) -> Iterator[TraceConversation]:
-        """Yield the conversations in the order of their starts; one at a time is in memory."""
+        """Yield the conversations, sorted by start; only one at a time is in memory."""
         for key in sorted(self._sessions, key=lambda key: (self._sessions[key][0][0], key)):
             named, name = key
             turns = tuple(self._turns.read(number) for _, _, number in self._sessions[key][:MOST_TURNS])
@@ -201,7 +201,7 @@ def _files_of(path: str, files: Checkout) -> Iterator[str]:
 
 
 def _conversation_id(named: bool, name: str) -> str:
-    """Return the id of a conversation: its name, or a digest if the name is no id or could be another trace's id."""
+    """Return the id of a conversation: its name, or a digest if the name is not a valid, unambiguous id."""
     if _ID.fullmatch(name) and not (named and (_TRACE_ID.fullmatch(name) or name.startswith("session-"))):
         return name
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:24]
@@ -209,7 +209,7 @@ def _conversation_id(named: bool, name: str) -> str:
 
 
 class _Spool:
-    """Values of one type in a temporary file without a name."""
+    """Stores values of one type in an unnamed temporary file."""
 
     def __init__(self, kind: Any) -> None:
         self._scope = ExitStack()
@@ -219,7 +219,7 @@ class _Spool:
         self._ends = array("Q", [0])
 
     def add(self, value: Any) -> int:
-        """Append a value; return its number, from 0."""
+        """Append a value; return its index, from 0."""
         data = self._encoder.encode(value)
         self._file.seek(self._ends[-1])
         self._file.write(data)
@@ -227,11 +227,11 @@ class _Spool:
         return len(self._ends) - 2
 
     def size(self, number: int) -> int:
-        """Return the stored size of a value in bytes."""
+        """Return the stored size, in bytes, of the value at an index."""
         return self._ends[number + 1] - self._ends[number]
 
     def read(self, number: int) -> Any:
-        """Return the value with a number."""
+        """Return the value at an index."""
         self._file.seek(self._ends[number])
         return self._decoder.decode(self._file.read(self.size(number)))
 

@@ -1,4 +1,4 @@
-"""Draws a stratified sample of conversations, with weights that make its estimates those of all conversations."""
+"""Draws a stratified sample of conversations, with weights for unbiased means over all conversations."""
 
 from __future__ import annotations
 
@@ -13,25 +13,24 @@ Strata = Literal["model", "tag", "tool"]
 NONE = "(none)"
 """The stratum of conversations without a model, tag or tool."""
 OTHER = "(other)"
-"""The stratum of the rarest ones, if there are more strata than the sample can represent."""
+"""The stratum in which the smallest strata are merged if there are more strata than the sample can represent."""
 SMALLEST, LARGEST = 0.001, 1000.0
-"""Ends of the range of a case's weight."""
+"""Smallest and largest valid weight of a case."""
 
 
 class Drawn(Struct, frozen=True):
-    """A conversation of the sample: its position, and its weight; the mean of all weights is 1."""
+    """A sampled conversation: its position among all conversations, and its weight; a sample's mean weight is 1."""
 
     position: int
     weight: float
 
 
 def stratum_of(names: Sequence[str], counts: Mapping[str, int]) -> str:
-    """Return the stratum of a conversation with several models, tags or tools: the rarest of all, so that rare ones
-    are in the sample; `NONE` if there are none.
+    """Return the stratum of a conversation: the rarest of its models, tags or tools; `NONE` if it has none.
 
     Args:
-        names: those of the conversation.
-        counts: number of conversations with each.
+        names: the models, tags or tools of the conversation.
+        counts: number of conversations by model, tag or tool.
     """
     return min(names, key=lambda name: (counts[name], name), default=NONE)
 
@@ -40,12 +39,13 @@ def draw_sample(listed: Sequence[Sequence[str]], size: int, seed: int) -> list[D
     """Return a sample in the order of the conversations.
 
     One half of the sample is divided equally among the strata, the other half in proportion to their sizes; within a
-    stratum, each conversation is equally likely. The weight of a conversation is N_h/n_h, the size of its stratum by
-    its number in the sample, divided by N/n. Source: Cochran, Sampling Techniques (1977), §5.3.
+    stratum, each conversation is equally likely. The weight of a conversation is (N_h/n_h)/(N/n), where its stratum has
+    N_h conversations, n_h of them in the sample, and N and n are the totals over all strata. Source: Cochran, Sampling
+    Techniques (1977), §5.3.
 
     Args:
         listed: the models, tags or tools of each conversation.
-        size: number of conversations to draw, at least 1; all are returned if there are not more.
+        size: number of conversations to draw, at least 1; if there are not more, all are returned.
         seed: seed of the random choice.
     """
     if len(listed) <= size:
@@ -66,7 +66,7 @@ def draw_sample(listed: Sequence[Sequence[str]], size: int, seed: int) -> list[D
 
 
 def _merge_rarest(strata: Mapping[str, list[int]], size: int) -> dict[str, list[int]]:
-    """Return at most `size` strata; the smallest ones are merged."""
+    """Return at most `size` strata, after merging the smallest ones into `OTHER`."""
     ordered = sorted(strata, key=lambda name: (-len(strata[name]), name))
     if len(ordered) <= size:
         return dict(strata)
@@ -76,7 +76,7 @@ def _merge_rarest(strata: Mapping[str, list[int]], size: int) -> dict[str, list[
 
 
 def _allocate(sizes: Mapping[str, int], total: int) -> dict[str, int]:
-    """Return the number to draw of each stratum: at least 1, at most its size, `total` together."""
+    """Return the number of conversations to draw from each stratum: from 1 to its size, `total` over all strata."""
     share = max(1, total // 2 // len(sizes))
     found = {name: min(number, share) for name, number in sizes.items()}
     everything = sum(sizes.values())

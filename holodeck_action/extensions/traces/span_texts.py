@@ -1,4 +1,4 @@
-"""Finds the user's message and the answer in the attributes of a span, in the words of several conventions."""
+"""Finds the user's message and the answer in the attributes of a span, for several attribute conventions."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _candidates(span: Span, role: Role) -> Iterator[str]:
 
 
 def _last_message(value: Any, role: Role) -> Iterator[str]:
-    """Yield the text of the last message of a role in a list of messages, if it has a text."""
+    """Yield the text of a role's last message in a list of messages; yield nothing if that message has no text."""
     for message in reversed(value) if isinstance(value, list) else ():
         found = _message(message)
         if found is not None and found[0] == role and found[1].strip():
@@ -153,7 +153,7 @@ def _flat_message(span: Span, role: Role) -> Iterator[str]:
 
 
 def _value_text(value: Any, role: Role, depth: int) -> Iterator[str]:
-    """Yield texts from a value that a framework chose: a text, messages, or an object with one of them."""
+    """Yield the texts in a framework-specific value: a text, messages, or an object that contains one of these."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, list):

@@ -1,4 +1,4 @@
-"""`--target traces:PATH`: conversations that happened, as the cases of a run and their answers."""
+"""Implements `--target traces:PATH`: recorded conversations supply the cases of a run and their answers."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ _LISTS = ("tool_invocations", "retrieved_chunks", "usage", "model", "duration_ms
 
 
 class TraceStages(Stages):
-    """Checks the options of samples."""
+    """Checks the options that sample conversations."""
 
     def check_request(self, request: Request) -> None:
-        """Refuse options that need a target with traces; see `Stages.check_request`."""
+        """Refuse sampling options if the target is not `traces:PATH`; see `Stages.check_request`."""
         target, extra = request.flags.target, request.flags.extra
         if not isinstance(target, str) or target.partition(":")[0] != PREFIX:
             named = next(iter(sorted(extra))).replace("_", "-")
@@ -52,7 +52,7 @@ class TraceTarget:
 
     Attributes:
         target: the target that gives the answers.
-        notices: notices for the reader, one sentence each.
+        notices: notices for the user, one sentence each.
         missing: see `suite.cases.case_files.Conversations`.
     """
 
@@ -99,7 +99,7 @@ class TraceTarget:
         self.target = ConversationsTarget(path=path, name=PREFIX, digest=digest, transcript=self.open_transcript)
 
     def open_transcript(self) -> BinaryIO:
-        """Open the transcript once more."""
+        """Open another handle to the transcript."""
         return regular_file(os.dup(self._transcript.fileno()), None)
 
     def rows(self) -> Iterator[bytes]:
@@ -148,7 +148,7 @@ def _answer(turn: TraceTurn) -> dict[str, Any]:
 
 
 def _sample(files: TraceFiles, options: Mapping[str, Any]) -> list[Drawn | None]:
-    """Return for each conversation its weight in the sample; None if the sample does not have it."""
+    """Return, for each conversation, its position and weight in the sample; None if it is not in the sample."""
     size, by = options.get("sample"), options.get("sample_by")
     if size is None:
         return [Drawn(position, 1.0) for position in range(len(files))]
@@ -172,7 +172,7 @@ def read_size(text: str) -> str:
     """Return the size of a sample unchanged if it is valid.
 
     Raises:
-        ValueError: it is not a whole number of at least 1.
+        ValueError: the size is not a whole number of at least 1.
     """
     return _whole(text, 1)
 
@@ -181,7 +181,7 @@ def read_seed(text: str) -> str:
     """Return a seed unchanged if it is valid.
 
     Raises:
-        ValueError: it is not a whole number of at least 0.
+        ValueError: the seed is not a whole number of at least 0.
     """
     return _whole(text, 0)
 
@@ -193,10 +193,10 @@ def _whole(text: str, least: int) -> str:
 
 
 def read_strata(text: str) -> str:
-    """Return the property by which a sample is stratified.
+    """Return the name of the property by which a sample is stratified, unchanged if it is valid.
 
     Raises:
-        ValueError: it is none of the allowed values.
+        ValueError: the name is not an allowed value.
     """
     if text not in ("model", "tag", "tool"):
         raise ValueError

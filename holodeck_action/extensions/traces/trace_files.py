@@ -19,16 +19,16 @@ _BLANK = b"\xef\xbb\xbf \t\r\n"
 _REST = 65_536
 _LENGTH_SIZE = 4
 _FIRST_FIELD = 0x0A
-"""Tag of the field `resource_spans` of a request: number 1, wire type LEN."""
+"""Protocol Buffers tag of an OTLP request's field `resource_spans`: field number 1, wire type LEN."""
 
 
 class Part(Struct, frozen=True):
-    """A part of a file.
+    """A part of a trace file, such as a line.
 
     Attributes:
-        spans: its spans, with all attributes and events.
-        problem: a clause about what could not be read; empty if everything could.
-        place: the line or the position of the part, for messages.
+        spans: the part's spans, with all attributes and events.
+        problem: a clause that describes unreadable data; empty if everything was read.
+        place: line number or byte position of the part, for messages.
         unread_traces: the ids of the traces of spans that could not be read, as far as they are known.
     """
 
@@ -130,7 +130,7 @@ def _dicts(value: Any, key: str) -> list[dict[str, Any]]:
 
 
 def _named_traces(data: bytes) -> frozenset[str]:
-    """Return the ids of traces in text that cannot be parsed."""
+    """Return the trace ids that are found in data that cannot be parsed."""
     return frozenset(found.decode("utf-8", "replace").lower()[:LONGEST_ID] for found in _TRACE_ID.findall(data))
 
 
@@ -152,11 +152,11 @@ def _protobuf_parts(file: BinaryIO, read_next: Callable[[BinaryIO], bytes | None
 
 
 class _CutError(Exception):
-    """The rest of a file cannot be divided into messages; the message is a clause."""
+    """The rest of a file cannot be divided into requests; the error message is a clause."""
 
 
 def _read_prefixed(file: BinaryIO) -> bytes | None:
-    """Read a request with its length before it, four bytes in network order, as collectors write them to files."""
+    """Read a request preceded by its length as four bytes in network order, the file format of collectors."""
     prefix = file.read(_LENGTH_SIZE)
     if not prefix:
         return None
@@ -164,7 +164,7 @@ def _read_prefixed(file: BinaryIO) -> bytes | None:
 
 
 def _read_field(file: BinaryIO) -> bytes | None:
-    """Read one field `resource_spans`, which is a request by itself."""
+    """Read one field `resource_spans`, whose bytes are a complete request."""
     tag = file.read(1)
     if not tag:
         return None

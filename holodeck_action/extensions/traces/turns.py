@@ -1,4 +1,4 @@
-"""Makes the turn of a conversation from the spans of a trace."""
+"""Builds a conversation's turn from the spans of a trace."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ _TEXTS = (
     "llm.invocation_parameters", "retrieval.", "reranker.", "embedding.", "tool.", "input.", "output.",
     "resource.telemetry.", "resource.process.",
 )  # fmt: skip
-"""Prefixes of attributes with contents, which are read elsewhere, and of those about the process."""
+"""Prefixes of attributes that turns omit: message contents, which are read elsewhere, and data about the process."""
 
 
 class Observation(Struct, frozen=True):
     """A span reduced to the data of its turn, with the texts of its input and output.
 
-    `asked` and `answered` are the texts of messages in known forms, `given` and `returned` the values as they are.
+    `asked` and `answered` are message texts in known formats; `given` and `returned` are the raw input and output.
     """
 
     span: Span
@@ -55,7 +55,7 @@ class Observation(Struct, frozen=True):
 
 
 class ReadTrace(Struct, frozen=True):
-    """The turn of a trace, and the session to which it belongs; None if it names no session, or several."""
+    """The turn of a trace, and the id of its session; the id is None if the trace names no session or several."""
 
     turn: TraceTurn
     session: str | None
@@ -63,7 +63,7 @@ class ReadTrace(Struct, frozen=True):
 
 
 def observe(span: Span) -> Observation:
-    """Reduce a span that has all its attributes and events."""
+    """Reduce a span, read with all attributes and events, to an `Observation`."""
     return Observation(
         replace(
             span,
@@ -81,12 +81,12 @@ def observe(span: Span) -> Observation:
 
 
 def read_trace(trace: str, observations: Sequence[Observation], *, complete: bool) -> ReadTrace | None:
-    """Return the turn that a trace is about.
+    """Return the turn that a trace describes.
 
     Args:
         trace: id of the trace.
-        observations: its spans.
-        complete: whether all its spans could be read; otherwise its tool calls, documents and usage are unknown.
+        observations: the reduced spans of the trace.
+        complete: whether all spans of the trace could be read; otherwise tool calls, documents and usage are unknown.
 
     Returns:
         The turn; None if no span is about a model, an agent or a tool.
@@ -124,7 +124,7 @@ def read_trace(trace: str, observations: Sequence[Observation], *, complete: boo
 
 
 def _merge_attributes(observations: Iterable[Observation]) -> dict[str, Any]:
-    """Return the attributes of spans; those of the first span that has them."""
+    """Merge the attributes of spans; if several spans have an attribute, the first span's value is used."""
     found: dict[str, Any] = {}
     for each in observations:
         for key, value in each.attributes.items():
@@ -144,7 +144,7 @@ def _tuple(values: Any) -> tuple[Mapping[str, Any], ...] | None:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON: texts of spans may contain Python values, half surrogate pairs, and huge numbers."""
+    """Convert a value to valid JSON data; spans may have Python values, lone surrogates and huge numbers."""
     if isinstance(value, str):
         return replace_surrogates(value)
     if isinstance(value, Mapping):
@@ -190,7 +190,7 @@ def _short_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Tree:
-    """The spans of a trace by their depth. A cycle of parents counts as part of the root."""
+    """The spans of a trace by nesting depth. Spans whose parents form a cycle are treated as roots."""
 
     def __init__(self, observations: Sequence[Observation]) -> None:
         self._by_id = {each.span.id: each for each in observations}
@@ -216,7 +216,7 @@ class _Tree:
             self._depths[each] = depth
 
     def outermost(self, is_wanted: Any) -> list[Observation]:
-        """Return the wanted spans without a wanted ancestor, in the order of depth and start."""
+        """Return the spans that satisfy `is_wanted` and have no ancestor that does, sorted by depth and start."""
         inside: dict[str, bool] = {}
         found = []
         for each in self.ordered:

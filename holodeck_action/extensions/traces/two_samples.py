@@ -1,4 +1,4 @@
-"""Statistics of two independent samples of conversations, each a (score, weight) pair."""
+"""Compares two independent samples of conversations; a conversation is a pair of score and weight."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Sample = Sequence[tuple[float, float]]
 
 
 class Difference(Struct, frozen=True):
-    """The difference of two means, second − first, with the ends of its interval."""
+    """The difference of two means, second − first, with the ends of its confidence interval."""
 
     value: float
     low: float
@@ -27,11 +27,11 @@ class Difference(Struct, frozen=True):
 
 
 def compare_samples(first: Sample, second: Sample, error: float) -> Difference:
-    """Return the difference of two samples: by Newcombe if all scores are 0 or 1, else by Welch.
+    """Return the difference of two samples' means, with Newcombe's interval if all scores are 0 or 1, else Welch's.
 
     Args:
-        first: the earlier conversations, at least 2.
-        second: the later ones, at least 2.
+        first: scores and weights of at least 2 earlier conversations.
+        second: scores and weights of at least 2 later conversations.
         error: probability that the interval does not contain the difference of the populations, such as 0.01.
     """
     binary = all(score in (0.0, 1.0) for sample in (first, second) for score, _ in sample)
