@@ -277,20 +277,20 @@ def alpha_of_pairs(pairs: Sequence[Pair], groups: Sequence[Hashable] | None = No
             found[term] += more
     if value is None or len(sums) < MIN_SAMPLE or not any(found[1] for found in sums.values()):
         return Estimate(value)
-    chance, parts = random.Random(SEED), list(sums.values())
-    drawn = (_alpha_of_sums(chance.choices(parts, k=len(parts))) for _ in range(RESAMPLES))
+    chance, group_sums = random.Random(SEED), list(sums.values())
+    drawn = (_alpha_of_sums(chance.choices(group_sums, k=len(group_sums))) for _ in range(RESAMPLES))
     alphas = [(alpha, 1.0) for alpha in drawn if alpha is not None]
     return Estimate(value, quantile(alphas, 0.025), quantile(alphas, 0.975))
 
 
-def _alpha_of_sums(parts: Sequence[Sequence[float]]) -> float | None:
-    """Return Krippendorff's α = 1 − Dₒ/Dₑ of pairs (a, b). Each of `parts` covers a subset of the pairs: their number,
-    and the sums of (a − b)², a + b and a² + b².
+def _alpha_of_sums(group_sums: Sequence[Sequence[float]]) -> float | None:
+    """Return Krippendorff's α = 1 − Dₒ/Dₑ of pairs (a, b). Each of `group_sums` covers a subset of the pairs: their
+    number, and the sums of (a − b)², a + b and a² + b².
 
     With two values per unit, Dₒ = Σ(a − b)²/N and Dₑ = 2·SS/(2N − 1); SS is the sum of squares of all 2N values about
     their mean. None if the values do not vary.
     """
-    count, apart, total, squares = (math.fsum(column) for column in zip(*parts, strict=True))
+    count, apart, total, squares = (math.fsum(column) for column in zip(*group_sums, strict=True))
     about_mean = squares - total * total / (2 * count)
     if about_mean <= 1e-9 * count:
         return None

@@ -138,7 +138,9 @@ def _judge_all(gates: Gates, inputs: GateInputs) -> Iterator[GateVerdict]:
     for name in sorted(gates.metrics):
         summary = inputs.metrics.get(name)
         missing = 0 if summary is None or complete else summary.errors
-        yield from metric_gates(gates.metrics[name], MetricResults(name, inputs.scores.get(name, ()), summary, missing))
+        yield from judge_metric_gates(
+            gates.metrics[name], MetricResults(name, inputs.scores.get(name, ()), summary, missing)
+        )
     if gates.summary is not None:
         yield _judge_summary(gates, inputs, tolerated=complete)
 
@@ -384,7 +386,7 @@ class _Bound(Struct, frozen=True):
         return reaches(actual, self.required) if self.best else reaches(self.required, actual)
 
 
-def metric_gates(bounds: GateMetric, results: MetricResults) -> Iterator[GateVerdict]:
+def judge_metric_gates(bounds: GateMetric, results: MetricResults) -> Iterator[GateVerdict]:
     """Judge the bounds on a metric; yield a verdict for each."""
     for kind, (low, high) in zip(
         (_judge_mean, _judge_interval_end, _judge_worst_tenth), BOUNDS_OF_METRICS, strict=True

@@ -181,18 +181,18 @@ def call_span(call: Call) -> SpanScope:
     return span(f"{operation} {model}", _request_attributes(call, document, operation, model), "client")
 
 
-def describe_call(traced: Span, call: Call, record: CallRecord, answer: Answer | None) -> None:
+def describe_call(trace_span: Span, call: Call, record: CallRecord, answer: Answer | None) -> None:
     """Add the outcome of a call to its span.
 
     Args:
-        traced: the span to complete.
+        trace_span: the span to complete.
         call: the model call.
         record: the record of the call.
         answer: the answer; None if the call failed.
     """
-    if traced is NO_SPAN:
+    if trace_span is NO_SPAN:
         return
-    traced.set(
+    trace_span.set(
         {
             "gen_ai.response.model": record.model or None,
             "gen_ai.usage.input_tokens": record.tokens.prompt,
@@ -205,16 +205,16 @@ def describe_call(traced: Span, call: Call, record: CallRecord, answer: Answer |
         }
     )
     if record.error is not None:
-        traced.fail(record.error)
+        trace_span.fail(record.error)
     elif record.status is not None and record.status >= 400:
-        traced.fail(str(record.status))
+        trace_span.fail(str(record.status))
     if answer is not None and answer.status < 400:
-        traced.set({"gen_ai.response.finish_reasons": finish_reasons(answer.payload) or None})
-    if traced.content:
+        trace_span.set({"gen_ai.response.finish_reasons": finish_reasons(answer.payload) or None})
+    if trace_span.content:
         if messages := input_messages(call.request.document):
-            traced.set_content("gen_ai.input.messages", messages)
+            trace_span.set_content("gen_ai.input.messages", messages)
         if answer is not None and (messages := output_messages(answer.payload)):
-            traced.set_content("gen_ai.output.messages", messages)
+            trace_span.set_content("gen_ai.output.messages", messages)
 
 
 def _request_attributes(call: Call, document: Mapping[str, object], operation: str, model: str | None) -> Attributes:

@@ -265,16 +265,16 @@ class Wire:
         context = CALL.get(None) or CallContext("agent", 0, None, Meter())
         call = Call(account, request, context)
         self.counts.calls += 1
-        with call_span(call) as traced:
+        with call_span(call) as trace_span:
             try:
                 answer = await self._chain(call)
             except WireError as error:
-                self._note_call(call, error_record(call, error.code, error.status), None, traced)
+                self._note_call(call, error_record(call, error.code, error.status), None, trace_span)
                 raise
             except asyncio.CancelledError:
-                self._note_call(call, error_record(call, "cancelled", None), None, traced)
+                self._note_call(call, error_record(call, "cancelled", None), None, trace_span)
                 raise
-            self._note_call(call, record_of(call, answer, self._price), answer, traced)
+            self._note_call(call, record_of(call, answer, self._price), answer, trace_span)
             return answer
 
     @property
@@ -359,10 +359,10 @@ class Wire:
         self._connections.append(connections)
         return connections.borrow
 
-    def _note_call(self, call: Call, record: CallRecord, answer: Answer | None, traced: Span) -> None:
+    def _note_call(self, call: Call, record: CallRecord, answer: Answer | None, trace_span: Span) -> None:
         self.counts.add(record)
         call.context.meter.add(record, "" if self._entries is None else call.key)
-        describe_call(traced, call, record, answer)
+        describe_call(trace_span, call, record, answer)
 
 
 def _with_deadline(next_link: Link) -> Link:

@@ -109,12 +109,12 @@ class TrialRunner(Struct, frozen=True):
             source = self.users.converse(case, index, self.scorer)
         try:
             async with slot:
-                traced = scope.enter_context(self._case_span(case, index))
+                trace_span = scope.enter_context(self._case_span(case, index))
                 started, begun = self.clock.now(), self.clock.monotonic()
                 error = await self._converse(case, index, source, exchanges)
                 timing = Timing(started.isoformat(), 1000 * (self.clock.monotonic() - begun))
             if error is not None:
-                traced.fail(error.code)
+                trace_span.fail(error.code)
             turns = [await self._turn_record(exchange) for exchange in exchanges]
         except BaseException:
             for exchange in exchanges:
@@ -210,21 +210,21 @@ class TrialRunner(Struct, frozen=True):
             "gen_ai.agent.name": self.agent_name or None,
             "holodeck_action.turn.index": turn.index,
         }
-        with span(f"invoke_agent {self.agent_name}".rstrip(), attributes) as traced:
+        with span(f"invoke_agent {self.agent_name}".rstrip(), attributes) as trace_span:
             exchange = (
                 Exchange(turn, context=turn.retrieval_context, error=error)
                 if error is not None
                 else await self._ask_agent(session, case, turn, conversation)
             )
             if exchange.error is not None:
-                traced.fail(exchange.error.code)
+                trace_span.fail(exchange.error.code)
             if not self.own_model:
-                traced.set(_usage_attributes(exchange))
-            if traced.content:
-                traced.set_content("gen_ai.input.messages", [_message("user", turn.input)])
-            if traced.content and exchange.reply is not None:
+                trace_span.set(_usage_attributes(exchange))
+            if trace_span.content:
+                trace_span.set_content("gen_ai.input.messages", [_message("user", turn.input)])
+            if trace_span.content and exchange.reply is not None:
                 said = {**_message("assistant", exchange.reply.response), "finish_reason": "stop"}
-                traced.set_content("gen_ai.output.messages", [said])
+                trace_span.set_content("gen_ai.output.messages", [said])
             return exchange
 
     async def _ask_agent(self, session: Session, case: Case, turn: Turn, conversation: Conversation) -> Exchange:

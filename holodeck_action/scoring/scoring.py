@@ -182,11 +182,11 @@ class TurnScorer:
             arguments = metric.evaluator.resolve(inputs)
         except EvaluationError as error:
             return JobResult(None, error, None)
-        with span(f"evaluate {spec.label}", {"gen_ai.evaluation.name": spec.label}) as traced:
-            return await self._reuse_or_evaluate(metric, metric.evaluator, arguments, trial, traced)
+        with span(f"evaluate {spec.label}", {"gen_ai.evaluation.name": spec.label}) as trace_span:
+            return await self._reuse_or_evaluate(metric, metric.evaluator, arguments, trial, trace_span)
 
     async def _reuse_or_evaluate(
-        self, metric: PlannedMetric, evaluator: BaseEvaluator, arguments: dict[str, Any], trial: int, traced: Span
+        self, metric: PlannedMetric, evaluator: BaseEvaluator, arguments: dict[str, Any], trial: int, trace_span: Span
     ) -> JobResult[EvaluationResult]:
         """Return the verdict of an earlier run; if there is none, call the evaluator and store its verdict."""
         config = metric.spec.config
@@ -197,7 +197,7 @@ class TurnScorer:
             await self._judges.wait_for_import()
         if config.library_parts():
             await self._wait_for_imports()
-        done = await _call_evaluator(metric, evaluator, arguments, trial, traced)
+        done = await _call_evaluator(metric, evaluator, arguments, trial, trace_span)
         if self._reuse is not None and done.result is not None and done.duration_ms is not None:
             self._reuse.keep(config, evaluator, arguments, trial, done.result, done.duration_ms, done.usage, done.calls)
         return done
@@ -234,12 +234,12 @@ class TurnScorer:
             return ()
         # In a thread: a pattern may take its whole time limit.
         job = Job(partial(check_tools, turn.expected_tools, calls), DEFAULT_TIMEOUT_S)
-        with span("evaluate expected_tools", {"gen_ai.evaluation.name": "expected_tools"}) as traced:
+        with span("evaluate expected_tools", {"gen_ai.evaluation.name": "expected_tools"}) as trace_span:
             (done,) = await compute_all(self._threads, [job])
             if done.result is None:
                 reason = f"tool calls could not be checked: {done.error}"
                 return (ToolAssertion("expected_tools", matched=False, matched_call_index=-1, reason=reason),)
-            record_tool_checks(traced, done.result)
+            record_tool_checks(trace_span, done.result)
         return done.result
 
 
@@ -367,7 +367,7 @@ def _compute(evaluator: DeterministicEvaluator, arguments: dict[str, Any], path:
 
 
 async def _call_evaluator(
-    metric: PlannedMetric, evaluator: BaseEvaluator, arguments: dict[str, Any], trial: int, traced: Span
+    metric: PlannedMetric, evaluator: BaseEvaluator, arguments: dict[str, Any], trial: int, trace_span: Span
 ) -> JobResult[EvaluationResult]:
     started = time.perf_counter()
     meter = Meter()
@@ -377,7 +377,7 @@ async def _call_evaluator(
     result: EvaluationResult | None = None
     failure: Exception | None = None
     try:
-        with SpanScope(traced, ends=False), stop_during_calls(deadline):
+        with SpanScope(trace_span, ends=False), stop_during_calls(deadline):
             part = _select_part(evaluator, arguments, metric.response_path)
             result = part if isinstance(part, EvaluationResult) else await evaluator.evaluate(**part)
     except Exception as error:  # noqa: BLE001 - a failure stays in its metric

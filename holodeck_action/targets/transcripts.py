@@ -134,7 +134,7 @@ class JsonLinesTranscript:
         """Read and parse one line."""
         value = _parse_line(os.pread(self._file.fileno(), position[1], position[0]))
         if not isinstance(value, dict):
-            raise ValueError("it is no longer an object")
+            raise ValueError("the line is not a JSON object")
         return value
 
     def close(self) -> None:

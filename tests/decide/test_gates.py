@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from holodeck_action.decide.decision import decide
-from holodeck_action.decide.gates import MetricResults, Scores, metric_gates
+from holodeck_action.decide.gates import MetricResults, Scores, judge_metric_gates
 from holodeck_action.decide.number_texts import format_number, gate_numbers
 from holodeck_action.decide.statistics import (
     effective_sample_size,
@@ -243,7 +243,7 @@ def test_bounds_from_above_are_those_from_below_in_a_mirror(
         mean = math.fsum(score * weight for score, weight in found) / math.fsum(weight for _, weight in found)
         summary = MetricSummary(mean, len(found), None, 0, 0, missing, 0, 0)
         given = GateMetric(**{pair[side]: bound for pair in BOUNDS_OF_METRICS})
-        return [gate.state for gate in metric_gates(given, MetricResults("m", found, summary, missing))]
+        return [gate.state for gate in judge_metric_gates(given, MetricResults("m", found, summary, missing))]
 
     below = states(tuple((1 - score, weight) for score, weight in pairs), 1 - limit / 64, 0)
     assert states(tuple(pairs), limit / 64, 1) == below

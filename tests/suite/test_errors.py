@@ -189,8 +189,8 @@ CASE_ERRORS = [
     ("{turns: []}", "6:11: test_cases[0].turns: must have at least one entry"),
     (
         "{name: x, input: a, ground_truth: b, turns: [{input: a}]}",
-        "6:3: test_cases[0]: a case with turns cannot also have input and ground_truth: move it into the turns "
-        '(case "x")',
+        "6:3: test_cases[0]: a case with turns cannot also have input and ground_truth: move input and ground_truth "
+        'into the turns (case "x")',
     ),
     ("{turns: [{ground_truth: a}]}", "6:12: test_cases[0].turns[0].input: is missing (required)"),
     ("{input: a, ground_truth: ' '}", "6:28: test_cases[0].ground_truth: must not be blank"),

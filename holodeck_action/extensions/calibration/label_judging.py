@@ -362,8 +362,8 @@ def _text_turn(row: LabelledAnswer, mark: SourceMark, specs: Sequence[MetricSpec
             [
                 f"cases configure {specs[0].label} differently: give --results with the record of their run"
                 if row.of_pair
-                else f"column case: cases configure {specs[0].label} differently: name the case whose configuration "
-                "is used"
+                else f"cases configure {specs[0].label} differently: in the column `case`, name the case whose "
+                "configuration applies to this row"
             ]
         )
     assert row.input is not None
@@ -375,7 +375,9 @@ def _case_turn(row: LabelledAnswer, suite: Suite, label: str) -> Turn:
     cases = [case for case in suite.cases if case.id == row.case]
     cases = cases or [case for case in suite.cases if case.name == row.case]
     if len(cases) != 1:
-        raise LabelError([f"column case: {len(cases) or 'no'} cases of the suite are named {cut(str(row.case), 80)!r}"])
+        raise LabelError(
+            [f"column `case`: {len(cases) or 'no'} cases of the suite are named {cut(str(row.case), 80)!r}"]
+        )
     turns = [
         (turn, spec)
         for turn in cases[0].turns
@@ -384,16 +386,20 @@ def _case_turn(row: LabelledAnswer, suite: Suite, label: str) -> Turn:
     ]
     if len(turns) != 1:
         how_many = f"{len(turns)} turns have" if turns else "no such turn has"
-        raise LabelError([f"column {'turn' if turns or row.turn is not None else 'case'}: {how_many} metric {label}"])
+        raise LabelError(
+            [f"column `{'turn' if turns or row.turn is not None else 'case'}`: {how_many} the metric {label}"]
+        )
     if row.response is None:
-        raise LabelError(["column response: give the labelled answer, or its record with --results"])
+        raise LabelError(["column `response`: give the labelled answer, or its record with --results"])
     if row.trial is not None:
-        raise LabelError(["column trial: only recorded answers (--results) have trials"])
+        raise LabelError(["column `trial`: only recorded answers (--results) have trials; leave the column out"])
     ((turn, spec),) = turns
     for column, own in (("input", turn.input), ("ground_truth", turn.ground_truth)):
         given = getattr(row, column)
         if given is not None and given != own:
-            raise LabelError([f"column {column}: the case has another text; leave out the case, or the column"])
+            raise LabelError(
+                [f"column `{column}`: the case has another text; leave out the column `case`, or `{column}`"]
+            )
     return structs.replace(turn, metrics=(structs.replace(spec, inherited=False),), expected_tools=None)
 
 

@@ -217,27 +217,27 @@ def _column_names(fields: Sequence[str], place: str) -> list[str]:
     names = [_ALIASES.get(name, name) for name in (field.strip().lower() for field in fields)]
     known = (*_PLACE_COLUMNS, *_TEXT_COLUMNS, *_LIST_COLUMNS)
     problems = [
-        f"{place}: column {at}: there is no column {name!r} (there are: {', '.join(known)}, label, "
+        f"{place}: column {at} has the unknown name {name!r} (allowed: {', '.join(known)}, label, "
         "annotator, comment; for further humans label_2 to label_9, annotator_2, comment_2 and so on)"
         for at, name in enumerate(names, start=1)
         if name not in known and not _LABEL_COLUMN.fullmatch(name) and not _REMARK_COLUMN.fullmatch(name)
     ]
-    problems += [f"{place}: column {name} occurs twice" for name in dict.fromkeys(names) if names.count(name) > 1]
+    problems += [f"{place}: the column `{name}` occurs twice" for name in dict.fromkeys(names) if names.count(name) > 1]
     if "label" not in names:
-        problems.append(f"{place}: there is no column label")
+        problems.append(f"{place}: the column `label` is missing")
     problems += [
-        f"{place}: column {name} requires the column label{remark[1]}"
+        f"{place}: the column `{name}` requires the column `label{remark[1]}`"
         for name in names
         if (remark := _REMARK_COLUMN.fullmatch(name)) and remark[1] and f"label{remark[1]}" not in names
     ]
     if "case" not in names and not {"input", "response"} <= set(names):
         problems.append(
-            f"{place}: nothing identifies the answers: give the column case, or the columns input and response"
+            f"{place}: nothing identifies the answers: add the column `case`, or the columns `input` and `response`"
         )
     if "other_response" in names and not {"input", "response"} <= set(names):
-        problems.append(f"{place}: column other_response requires the columns input and response")
+        problems.append(f"{place}: the column `other_response` requires the columns `input` and `response`")
     problems += [
-        f"{place}: column {name} requires the column case"
+        f"{place}: the column `{name}` requires the column `case`"
         for name in _PLACE_COLUMNS[1:]
         if _lacks_case_column(name, names)
     ]
@@ -304,9 +304,11 @@ class _Row(Struct, frozen=True):
         if case is None:
             if found.input is None or found.response is None:
                 missing = "case" if "case" in columns else "input"
-                self._add_problem(missing, "the field is empty: name a case, or give input and response")
+                self._add_problem(
+                    missing, "the field is empty: name a case here, or fill the columns `input` and `response`"
+                )
             if found.turn is not None or found.trial is not None:
-                self._add_problem("turn" if found.turn is not None else "trial", "is given without a case")
+                self._add_problem("turn" if found.turn is not None else "trial", "requires a case in the column `case`")
         return found
 
     def _check_pair(self, row: LabelledAnswer) -> LabelledAnswer:
@@ -323,7 +325,7 @@ class _Row(Struct, frozen=True):
         return replace(row, **texts, ground_truth=truth)
 
     def _add_problem(self, column: str, message: str) -> None:
-        self.problems.append(f"{self.file}:{self.line}: column {column}: {message}")
+        self.problems.append(f"{self.file}:{self.line}: column `{column}`: {message}")
 
     def _text(self, column: str) -> str | None:
         text = self.fields.get(column)

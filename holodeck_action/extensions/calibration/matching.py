@@ -106,7 +106,7 @@ def match_record(labels: Labels, record: Record, metric: str | None, record_name
             if row.metric == "" and error.not_judged:
                 # A label of the whole answer does not apply to a metric that did not evaluate it.
                 continue
-            problems.append(f"{labels.file}:{row.line}: column {error.column}: {record_name}: {error}")
+            problems.append(f"{labels.file}:{row.line}: column `{error.column}`: {record_name}: {error}")
             continue
         found.append((row, place))
     problems += _duplicate_problems(labels, found)
@@ -188,7 +188,9 @@ def _find_by_texts(
     if len(places) == 1:
         return places[0]
     if places:
-        raise _NotFoundError("input", f"{len(places)} evaluations by {metric} have these texts: name the case instead")
+        raise _NotFoundError(
+            "input", f"{len(places)} evaluations by {metric} have these texts: name the case in the column `case`"
+        )
     raise _NotFoundError("input", f"no answer with these texts was evaluated by {metric}")
 
 

@@ -99,7 +99,7 @@ class ClusterStages(Stages):
         given = request.flags.extra
         if find_spec("distributed") is None:
             raise ConfigurationError(
-                [f"--cluster needs the package distributed, which is not installed; {way_to_get(_EXTRA)}"]
+                [f"--cluster needs the Python package 'distributed', which is not installed; {way_to_get(_EXTRA)}"]
             )
         from holodeck_action.extensions.cluster.trials import build_worker_input
 

@@ -31,7 +31,7 @@ _MARKDOWN = (".md", ".markdown")
 
 
 @click.command(cls=HelpfulCommand)
-@click.argument("words", nargs=-1, metavar="[run|validate|view] [SUITE]", shell_complete=complete_file)
+@click.argument("action_and_suites", nargs=-1, metavar="[run|validate|view] [SUITE]", shell_complete=complete_file)
 @click.option("--output", "file", type=PATH, metavar="FILE", help="Also write the report here.")
 @click.option(
     "--format",
@@ -50,7 +50,7 @@ _MARKDOWN = (".md", ".markdown")
 @click.option("-f", "--force-ingest", is_flag=True, help="Refused, with what to write instead.")
 @click.option("--seed", is_flag=True, help="Refused, with what to write instead.")
 @click.pass_context
-def test(context: click.Context, /, words: tuple[str, ...], **given: Any) -> int:
+def test(context: click.Context, /, action_and_suites: tuple[str, ...], **given: Any) -> int:
     """Run, validate or view SUITE (default: agent.yaml) with HoloDeck's command `test`.
 
     It prints the equivalent command of holodeck-action, and runs it.
@@ -62,7 +62,8 @@ def test(context: click.Context, /, words: tuple[str, ...], **given: Any) -> int
       holodeck-action test view
     """
     caller: Caller = context.obj
-    action, *suites = words if words[:1] and words[0] in (*_ACTIONS, "optimize") else ("run", *words)
+    names_action = action_and_suites[:1] and action_and_suites[0] in (*_ACTIONS, "optimize")
+    action, *suites = action_and_suites if names_action else ("run", *action_and_suites)
     problem = _problem(action, suites, given, caller)
     if problem is not None:
         raise click.UsageError(problem, context)

@@ -129,16 +129,16 @@ class PanelEvaluator(BaseEvaluator):
             failures: list[tuple[PanelJudge, Exception]] = []
             for at, judge in enumerate(candidates):
                 limit = None if end is None else end.left() / (rounds * (len(candidates) - at))
-                with judge_span(judge.label, self.name, fallback=at > 0) as traced:
+                with judge_span(judge.label, self.name, fallback=at > 0) as trace_span:
                     try:
                         found = _read_verdict(judge, await _evaluate_by(judge, limit, inputs), failures)
                     except (EvaluationError, TimeoutError) as error:
-                        traced.fail(_code_of(error))
+                        trace_span.fail(_code_of(error))
                         if isinstance(error, EvaluationError) and affects_all_judges(error):
                             return error
                         failures.append((judge, error))
                     else:
-                        describe_verdict(traced, found.verdict)
+                        describe_verdict(trace_span, found.verdict)
                         return found
             return _JudgeResult(JudgeVerdict(candidates[0].label, error=_error_of(failures)), None)
 
@@ -335,10 +335,10 @@ def judge_span(judge: str, metric: str, *, fallback: bool) -> SpanScope:
     )
 
 
-def describe_verdict(traced: Span, verdict: JudgeVerdict) -> None:
+def describe_verdict(trace_span: Span, verdict: JudgeVerdict) -> None:
     """Add a judge's verdict to its span."""
     label = None if verdict.passed is None else "pass" if verdict.passed else "fail"
-    traced.set(
+    trace_span.set(
         {
             "gen_ai.evaluation.score.value": verdict.score,
             "gen_ai.evaluation.score.label": label,
@@ -346,4 +346,4 @@ def describe_verdict(traced: Span, verdict: JudgeVerdict) -> None:
         }
     )
     if verdict.reason:
-        traced.set_content("gen_ai.evaluation.explanation", verdict.reason)
+        trace_span.set_content("gen_ai.evaluation.explanation", verdict.reason)

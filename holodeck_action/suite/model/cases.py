@@ -263,26 +263,26 @@ class CaseEntry(FormatModel):
             if self.input is None:
                 raise PydanticCustomError("case_form", "a case needs input, or turns or simulate for a conversation")
             return self
-        beside = [
+        others = [
             name
             for name in ("input", "ground_truth", "expected_tools", "files", "retrieval_context", "expect")
             if getattr(self, name) is not None
         ]
-        if beside:
+        if others:
             raise PydanticCustomError(
                 "case_form",
-                "a case with turns cannot also have {keys}: move it into the turns",
-                {"keys": " and ".join(beside)},
+                "a case with turns cannot also have {keys}: move {keys} into the turns",
+                {"keys": " and ".join(others)},
             )
         return self
 
     def _check_simulated(self, simulation: Simulation) -> CaseEntry:
-        beside = [name for name in ("input", "turns", "files") if getattr(self, name) is not None]
-        if beside:
+        others = [name for name in ("input", "turns", "files") if getattr(self, name) is not None]
+        if others:
             raise PydanticCustomError(
                 "simulate",
-                "cannot be beside {keys}: the simulated user writes the inputs; remove one of them",
-                {"keys": " and ".join(beside), "at_key": True},
+                "cannot be combined with {keys}: the simulated user writes the inputs; keep simulate or {keys}",
+                {"keys": " and ".join(others), "at_key": True},
             )
         if simulation.expected_answer is not None and self.ground_truth is not None:
             raise PydanticCustomError("ground_truth", "is also given as expected_outcome of simulate; give only one")

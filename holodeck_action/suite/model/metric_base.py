@@ -418,7 +418,9 @@ class QuestionMetric(ScopedMetric, JudgedMetric):
         if self.ONLY_A_TURN is not None:
             raise PydanticCustomError("scope", "cannot be conversation: {reason}", {"reason": self.ONLY_A_TURN})
         if self.sees_conversation:
-            raise PydanticCustomError("sees", "has no effect with scope: conversation, which shows all turns: omit it")
+            raise PydanticCustomError(
+                "sees", "has no effect with `scope: conversation`, since the judge then sees all turns; remove it"
+            )
         return self
 
     @property

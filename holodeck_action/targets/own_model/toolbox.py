@@ -401,10 +401,10 @@ class ConversationTools:
             "gen_ai.tool.name": shown_name,
             "gen_ai.tool.type": "function",
         }
-        with span(f"execute_tool {shown_name}", attributes) as traced:
-            return await self._call(name, shown_name, args, traced)
+        with span(f"execute_tool {shown_name}", attributes) as trace_span:
+            return await self._call(name, shown_name, args, trace_span)
 
-    async def _call(self, name: str, shown_name: str, args: str | Mapping[str, Any], traced: Span) -> str:
+    async def _call(self, name: str, shown_name: str, args: str | Mapping[str, Any], trace_span: Span) -> str:
         # The slot is reserved before the first await, so that concurrent calls keep their order.
         invocations, chunks, slot = self._invocations, self._chunks, len(self._invocations)
         invocations.append(ToolInvocation(shown_name, error=_INTERRUPTED))
@@ -413,7 +413,7 @@ class ConversationTools:
         read: dict[str, Any] = {}
         try:
             read = read_arguments(args, self._max_bytes, self._redact)
-            traced.set_content("gen_ai.tool.call.arguments", read)
+            trace_span.set_content("gen_ai.tool.call.arguments", read)
             invocations[slot] = ToolInvocation(shown_name, read, error=_INTERRUPTED)
             tool = self._find_tool(name, read)
             result = await tool.call(read, self._session, max_bytes=self._max_bytes, timeout_s=self._timeout_s)
@@ -421,11 +421,11 @@ class ConversationTools:
             invocations[slot] = ToolInvocation(
                 shown_name, read, duration_ms=self._duration(error.duration_ms, started), error=error.message
             )
-            traced.fail(error.code)
+            trace_span.fail(error.code)
             return f"Error: {error.for_model}"
         # Because of the mark, redaction recognises a secret that was cut.
         value = f"{result.value}{MARK}" if result.cut else result.value
-        traced.set_content("gen_ai.tool.call.result", value)
+        trace_span.set_content("gen_ai.tool.call.result", value)
         invocations[slot] = ToolInvocation(
             shown_name, read, value, result.bytes, self._duration(result.duration_ms, started)
         )

@@ -263,11 +263,11 @@ def test_several_people_and_single_answers_in_one_file(pairs: Pairs) -> None:
 @pytest.mark.parametrize(
     ("row", "sentence"),
     [
-        ("q,a,b,better,", "2: column label: 'better' is not a label of two answers: write win if response is"),
-        ("q,a,b,,", "2: column label: '' is not a label of two answers"),
-        ("q,a,a,tie,", "2: column other_response: both answers are the same, which is always a tie"),
-        (",a,b,win,", "2: column input: the field is empty; give the question of both answers"),
-        ("q,a,b,win,case 0", "2: column case: must be empty: a label of two answers is found by their texts"),
+        ("q,a,b,better,", "2: column `label`: 'better' is not a label of two answers: write win if response is"),
+        ("q,a,b,,", "2: column `label`: '' is not a label of two answers"),
+        ("q,a,a,tie,", "2: column `other_response`: both answers are the same, which is always a tie"),
+        (",a,b,win,", "2: column `input`: the field is empty; give the question of both answers"),
+        ("q,a,b,win,case 0", "2: column `case`: must be empty: a label of two answers is found by their texts"),
         ("q,a,b,win,\nq,b,a,loss,", "3: repeats the pair of line 2; give one row for each pair"),
     ],
 )
@@ -279,7 +279,7 @@ def test_a_label_that_cannot_be_used_is_told_at_its_line(pairs: Pairs, row: str,
 
 def test_the_columns_of_both_answers_are_needed(pairs: Pairs) -> None:
     refused = pairs.calibrate("other_response,label,case\nb,win,\n", *RECORD)
-    assert "labels.csv:1: column other_response requires the columns input and response" in refused.stderr
+    assert "labels.csv:1: the column `other_response` requires the columns `input` and `response`" in refused.stderr
 
 
 def test_the_key_is_in_no_output(pairs: Pairs) -> None:

@@ -619,7 +619,7 @@ def test_what_cannot_be_used_is_refused_in_a_sentence(bench: Bench) -> None:
         ),
         (("--card", "none.json"), "none.json: is not a judge card: it has no schema_version; create it again with"),
         (("--card", "gone.json"), "gone.json: cannot be read: No such file or directory; give the judge-card.json of"),
-        (("--labels", "wrong.csv"), "wrong.csv:2: column case: out/results.json: there is no case 'case 99'"),
+        (("--labels", "wrong.csv"), "wrong.csv:2: column `case`: out/results.json: there is no case 'case 99'"),
         (("--metric", "quality"), "--metric names the metric of the labels: give --labels, or leave out --metric"),
         (("-o", "no/such/folder.json"), "no/such/folder.json: cannot be written: No such file or directory"),
     ):

@@ -28,13 +28,13 @@ test_cases:
     [
         (
             f"    input: Hello.\n    simulate: {{goal: x, model: {MODEL}}}",
-            "agent.yaml:8:5: test_cases[0].simulate: cannot be beside input: the simulated user writes the "
-            'inputs; remove one of them (case "refund")',
+            "agent.yaml:8:5: test_cases[0].simulate: cannot be combined with input: the simulated user writes the "
+            'inputs; keep simulate or input (case "refund")',
         ),
         (
             f"    simulate:\n      goal: x\n      model: {MODEL}\n    turns: [{{input: a}}]\n    files: []",
-            "agent.yaml:7:5: test_cases[0].simulate: cannot be beside turns and files: the simulated user writes "
-            'the inputs; remove one of them (case "refund")',
+            "agent.yaml:7:5: test_cases[0].simulate: cannot be combined with turns and files: the simulated user "
+            'writes the inputs; keep simulate or turns and files (case "refund")',
         ),
         (
             f"    simulate: {{model: {MODEL}}}",
