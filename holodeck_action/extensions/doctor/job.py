@@ -51,7 +51,7 @@ def _token(token: str, destination: Destination | None) -> Finding:
         return Finding(_ABOUT, "token", "ok" if destination is None else "note", text, {"set": False})
     if destination is not None and destination.read_only_reason:
         return Finding(_ABOUT, "token", "note", destination.read_only_reason, {"set": True, "writes": False})
-    text = f"set; what it may write is unknown, since GitHub tells it to no program: {_LOG}"
+    text = f"set; its write permissions are unknown, since GitHub does not report them: {_LOG}"
     return Finding(_ABOUT, "token", "unknown", text, {"set": True, "writes": None})
 
 

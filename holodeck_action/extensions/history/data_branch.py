@@ -111,4 +111,4 @@ def _suite_entries(entries: Sequence[TreeEntry], commit: str, suite: WantedSuite
     yield from sorted(named, key=lambda entry: (entry.path != own, entry.path))
 
 
-_HOW_ADDED = "they are added by a run on a push to the default branch with the same baseline and `contents: write`"
+_HOW_ADDED = "results are added by a run on a push to the default branch with the same baseline and `contents: write`"

@@ -83,7 +83,7 @@ def prepare_race(
     waived = {entry.case for entry in head.suite.policy.quarantine if not is_expired(entry, today)}
     cases = tuple(case for case in head.cases if case.id not in waived and objective.applies_to(case))
     if not cases:
-        raise ConfigurationError([f"{head.place}: no case counts in a race for {objective}; quarantined ones do not"])
+        raise ConfigurationError([f"{head.place}: no case counts in a race for {objective}; quarantined cases do not"])
     # There is no base, and no end before the race is decided.
     settings = structs.replace(head.settings, compared=False, stop_when_certain=False)
     head = structs.replace(head, cases=cases, settings=settings, graded_by=loaded)

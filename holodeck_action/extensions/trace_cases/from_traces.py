@@ -124,7 +124,7 @@ def _wanted_reasons(given: Mapping[str, Any]) -> Sequence[str]:
     missing = [reason for reason in given["pick"] if reason in needed and not given_of[reason]]
     if missing:
         raise ConfigurationError(
-            [f"--pick {reason} needs {needed[reason]}, which names what the traces say" for reason in missing]
+            [f"--pick {reason} needs {needed[reason]}, the attribute to look for" for reason in missing]
         )
     return given["pick"] or [*REASONS]
 

@@ -74,7 +74,7 @@ def load_base_suites(
         return tuple(None for _ in prepared)
     if flags.against is not None and len(prepared) > 1:
         raise ConfigurationError(
-            [f"--against {flags.against}: {len(prepared)} suites are run, but only one can be compared; name it"]
+            [f"--against {flags.against}: {len(prepared)} suites are run, but only one can be compared; name one"]
         )
     return tuple(_load_base_suite(item, flags, context) for item in prepared)
 
