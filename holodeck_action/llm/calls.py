@@ -95,7 +95,7 @@ class CallRecord(Struct, frozen=True):
         tokens: the token counts reported by the provider.
         latency_s: seconds from sending to the complete answer, excluding time in queues; for a cached answer, the
             seconds of the original call.
-        attempts: requests sent for this call; 0 if cached.
+        attempts: number of requests sent for this call; 0 if cached.
         cost_usd: the cost of the call, or of the original call if cached; None if the price is unknown.
         error: the code of the `WireError`; None if there was an answer.
     """
@@ -120,7 +120,7 @@ class Meter:
         """Cache keys of the calls."""
         self._sums: list[Usage] = []
         self.asked = False
-        """Whether models were called for a part of the evaluation in this run, so that not all verdicts are reused."""
+        """Whether this run called a model for any part of the evaluation; if not, all verdicts are reused."""
         self.kept_ms: float | None = None
         """Milliseconds of the slowest verdict reused from an earlier run; None if none was reused."""
 
@@ -177,7 +177,8 @@ class CallContext(Struct, frozen=True):
         repeat: index of the trial. It is part of the cache key, because every trial calls the model again.
         deadline: the time after which the answer is useless; None if there is no limit.
         meter: collects the records of calls.
-        sample: index of the answer if a panel asks one model the same question several times; part of the cache key.
+        sample: index of the answer if a panel calls one model several times with the same question; part of the cache
+            key.
         has_fallback: whether a fallback model exists. If it does, a rate-limited call is retried only as often as other
             failed calls.
     """
@@ -222,7 +223,8 @@ class Call(Struct):
         context: purpose and limits of the call.
         key: the cache key.
         clocks: the time limits that are paused while the call waits in a queue.
-        given_up: whether this call no longer waits, because the account has refused all calls for too long.
+        given_up: whether this call no longer waits for the rate limit, because the account has refused all calls for
+            too long.
         paced: whether requests to the account are sent at a limited rate, because it refused a higher rate.
         queue_position: position in the account's queue, kept across retries; None before the first attempt.
         attempts: number of times that the request was sent.

@@ -56,7 +56,7 @@ def is_closed(schema: Mapping[str, Any]) -> bool:
 
 
 def schema_instructions(schema: Mapping[str, Any]) -> str:
-    """Return the instructions that ask a model without structured output for an answer that fits a schema."""
+    """Return the instructions for a model without structured output to give an answer that fits a schema."""
     written = json.dumps(schema, ensure_ascii=False)
     return f"Answer with one JSON value that fits the JSON schema below. Write nothing else.\n\n{written}"
 

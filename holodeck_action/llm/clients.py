@@ -47,7 +47,7 @@ class ModelClient:
 
     Attributes:
         codec: translates to and from the provider's format.
-        settings: the settings that every request sends; settings that the model refuses are left out.
+        settings: the settings that every request sends, without settings that the model refuses.
         notices: one sentence for each setting of the suite that is not sent.
     """
 

@@ -1,8 +1,8 @@
 """Connections to the host of one account, one per concurrent request, over asyncio's streams.
 
-The HTTP library's connections, proxies and parsing are used, but not its connection pool and streams. These took a
-third of the time of a call, because the pool examines all connections for every request, and all data pass through two
-more layers.
+The HTTP library's connections, proxies and parsing are used, but not its connection pool and streams, which took a
+third of the time of a call: the pool examines all connections for every request, and the streams pass all data through
+two more layers.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ class KnownRates:
     def store(self, account: Account, rate: float | None) -> None:
         """Store a rate for later runs; None deletes the stored rate.
 
-        Errors are ignored: the next run then starts without a rate.
+        Errors are ignored. After an error, the next run starts without a known rate.
         """
         if self._folder is None or rate == self.read(account):
             # An unchanged rate was not tested in this run, so its date is kept.

@@ -140,7 +140,7 @@ class WireSettings(Struct, frozen=True):
 
 
 class Counts(Struct):
-    """The totals of a run's calls.
+    """Number, tokens and cost of a run's calls.
 
     Attributes:
         calls: number of all calls.
@@ -243,7 +243,7 @@ class Wire:
 
     @property
     def model_calls(self) -> ModelCalls:
-        """The totals of the calls so far, for the record."""
+        """Number, tokens and cost of the calls so far, for the record."""
         counts = self.counts
         return ModelCalls(counts.calls, counts.cached, counts.failed, counts.requests, counts.tokens, counts.cost_usd)
 

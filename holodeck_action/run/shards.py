@@ -1,4 +1,4 @@
-"""Shards: parts of a run's cases for parallel jobs; every job computes the same parts.
+"""Shards divide a run's cases among parallel jobs. Every job computes the same division.
 
 `holodeck_action.record.merging` joins the records of all shards.
 """

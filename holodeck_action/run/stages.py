@@ -73,7 +73,7 @@ class Stages:
         Args:
             ready: the suite.
             request: the options of the command.
-            leave_out: folders for the run's output, which are not inputs of the trials.
+            leave_out: folders for the run's output, which are not sent as inputs of the trials.
             user_output: the extension's output to the user.
 
         Raises:

@@ -1,4 +1,4 @@
-"""Grades the answers of an earlier run again: only judges are called."""
+"""Grades the answers of an earlier run again. Judges are called, but not the agent."""
 
 from __future__ import annotations
 

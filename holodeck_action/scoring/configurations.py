@@ -22,8 +22,8 @@ from holodeck_action.suite.values import MetricSpec, Suite
 from holodeck_action.text.redaction import Redactor
 
 _EXCLUDED_ROLES = (Role.HANDLING, Role.EFFORT, Role.PASS_MARK, Role.JUDGES)
-"""Roles of the settings that a metric's configuration leaves out: they do not affect scores, are compared separately,
-or are recorded with the judges.
+"""Roles of the settings that are not part of a metric's configuration. Such settings do not affect scores, are compared
+separately, or are recorded with the judges.
 """
 
 
@@ -137,5 +137,5 @@ def add_configurations(
 
 
 def version_of(evaluations: Sequence[Evaluation]) -> str | None:
-    """Return the version of a metric's formula from its evaluations; None if none of them names it."""
+    """Return the version of a metric's formula from its evaluations; None if no evaluation contains a version."""
     return next((found.evaluator_version for found in evaluations if found.evaluator_version is not None), None)

@@ -100,7 +100,7 @@ class Planner:
         """Return an embedding model.
 
         Raises:
-            EvaluationError: it cannot be called (code `no_judge`).
+            EvaluationError: the model cannot be called (code `no_judge`).
         """
         from holodeck_action.llm.providers import ModelConfigError
 
@@ -127,7 +127,8 @@ def timeout_of(config: Metric) -> float:
 
 
 def _adapt_to_scope(config: Metric, make: JudgeEvaluatorFactory) -> JudgeEvaluatorFactory:
-    """Return the factory; if the metric grades the whole conversation, its judges are told so in each question."""
+    """Return the factory. If the metric grades the whole conversation, each question to its judges begins with a
+    preamble about this."""
     if not config.grades_conversation:
         return make
     return lambda judge, options: make(judge and judge.with_preamble(CONVERSATION_PREAMBLE), options)

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from holodeck_action.suite.values import Suite
 
 _EXCLUDED_ROLES = (Role.HANDLING, Role.EFFORT, Role.JUDGES)
-"""Roles of the settings that are left out of a metric's identity: they do not affect verdicts or are part of the
-judges' plans.
+"""Roles of the settings that are not part of a metric's identity. Such settings do not affect verdicts, or are part of
+the judges' plans.
 """
 
 
@@ -68,7 +68,7 @@ class Reuse:
     * A verdict is reused after a change of the threshold if the metric has `SCORE_IS_THRESHOLD_FREE` and is graded by a
       single judge. The scores of panels and of the other metrics, such as presets, depend on the threshold.
     * Only completed evaluations are stored: no errors, no refusals, and no verdicts that contain an error.
-    * For a composite, the verdicts of its members with judges are stored, and not its own verdict, because other
+    * For a composite, the verdicts of its judged members are stored, but not the composite's verdict, because other
       members may be graders of the suite.
     * No verdict is stored if judges must write evaluation steps and the score depends on the threshold.
     """
@@ -322,7 +322,7 @@ def library_of(config: Metric) -> str:
 
 
 def _to_plain(value: Any) -> Any:
-    """Convert a value to plain JSON values; durations of tool calls are left out, since they are not inputs."""
+    """Convert a value to plain JSON values. Durations of tool calls are omitted, since they are not inputs."""
     if isinstance(value, ToolInvocation):
         return {
             "name": value.name,

@@ -44,8 +44,8 @@ class Answer(Struct, frozen=True):
         case_name: name of the case; None if it has no name.
         multi_turn: whether the case has several turns.
         response: the answer.
-        calls: the tool calls of this turn; those of all turns for the last turn with a simulated user, which is graded
-            for the whole conversation.
+        calls: the tool calls of this turn. The last turn with a simulated user, which is graded for the whole
+            conversation, has the tool calls of all turns.
         conversation_calls: all tool calls of the conversation up to this turn; unknown if the agent did not report the
             tool calls of one of these turns.
         texts: the retrieved texts that metrics of this turn use.
@@ -53,8 +53,8 @@ class Answer(Struct, frozen=True):
             of one of these turns.
         context: the texts of the turn's files; None if the turn has no files with text.
         trial: index of the trial.
-        earlier: the answers to the turns before, in order.
-        calls_of_turn: the tool calls of this turn if `calls` has those of all turns; None otherwise.
+        earlier: the answers to the earlier turns, in order.
+        calls_of_turn: the tool calls of this turn if `calls` has the tool calls of all turns; None otherwise.
     """
 
     turn: Turn
@@ -170,7 +170,7 @@ class TurnScorer:
         return self._planner.plan(spec)
 
     async def evaluate(self, spec: MetricSpec, inputs: Mapping[str, Any], trial: int) -> JobResult[EvaluationResult]:
-        """Evaluate a judged metric on inputs by parameter name, in the caller's task, which must be its own.
+        """Evaluate a judged metric on inputs by parameter name, in the caller's task. Each call needs a separate task.
 
         Returns:
             The verdict of an earlier run or of the judges, or the error; only cancellation is raised.

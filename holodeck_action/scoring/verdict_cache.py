@@ -2,8 +2,7 @@
 
 Each document contains the digests of the recorded model calls on which the verdict is based, and a digest of its own
 content, the seal. A verdict is computed again if its calls have changed or if the document was edited. The seal is not
-a
-signature: it does not protect against forgery.
+a signature: it does not protect against forgery.
 """
 
 from __future__ import annotations
@@ -50,8 +49,8 @@ class StoredVerdict(Struct, frozen=True):
 
 
 class VerdictCache:
-    """The verdicts in one folder. If a verdict cannot be read, the judge is called; if it cannot be written, it is not
-    stored."""
+    """The verdicts in one folder. A verdict that cannot be read counts as missing, and a verdict that cannot be written
+    is not stored."""
 
     def __init__(
         self,

@@ -15,7 +15,7 @@ class Command(NamedTuple):
 
     Attributes:
         name: the name that the user types.
-        help: the first sentence of its help, without the period.
+        help: the first sentence of the command's help, without the period.
         to: reference to the `click.Command`, as `module:name`.
         group: title under which `--help` lists it.
     """
@@ -109,7 +109,7 @@ class Library(NamedTuple):
     """A library of metrics that runs in its own process.
 
     Attributes:
-        name: its name in metrics.
+        name: name of the library in metrics.
         measuring: module whose `evaluate` computes the library's metrics; only the library's process imports it.
         imports: name under which the library is imported.
         package: the library's name on the package index.
@@ -149,7 +149,7 @@ class Past(NamedTuple):
     """The functions for the history of runs, each as `module:name`. At most one extension has them.
 
     Attributes:
-        beside: takes the path of a results file, and returns the `EarlierRuns` stored next to it.
+        beside: takes the path of a results file, and returns the `EarlierRuns` stored next to this file.
         histories: takes the value of `--history` (None if it is not given), the `Job`, the `Disk` and a function that
             receives notices, and returns an object that reads and extends histories: its `of` returns the
             `EarlierRuns` of a `PreparedSuite`, its `add` takes pairs of a `PreparedSuite` and its `Conclusion`.
@@ -262,7 +262,8 @@ class Observer(NamedTuple):
 
 
 class Conversations(NamedTuple):
-    """Conversations that happened, as the target of a run: they are judged in place of the suite's cases.
+    """A kind of recorded conversations, as the target of a run: the conversations are judged in place of the suite's
+    cases.
 
     Attributes:
         name: the prefix of the target: `--target NAME:PATH`.
@@ -324,9 +325,9 @@ class Extension(NamedTuple):
     """An extension and its contributions to the core.
 
     Attributes:
-        name: name of its folder.
+        name: name of the extension's folder.
         help: purpose of the extension, in one sentence.
-        needs: names of the extensions that it imports.
+        needs: names of the extensions that this extension imports.
         commands: commands of the command line.
         steps: commands of a step of a workflow.
         metrics: types of metrics.
@@ -338,16 +339,16 @@ class Extension(NamedTuple):
         pairs: functions that compare two answers; None if it has none.
         frameworks: frameworks whose agents can be targets.
         observer: functions for agents' spans; None if it has none.
-        conversations: kinds of conversations that happened.
+        conversations: kinds of recorded conversations.
         tables: kinds of files with cases.
         formats: formats of `export`.
         documents: documents of `schema`.
         options: options of commands.
-        keys: sections of agent.yaml that it reads.
-        stages: its stages in a run, a subclass of `run.stages.Stages`, as `module:name`. Only runs that use one of its
-            options or keys import it.
-        names: import names that other products document, such as HoloDeck's: by module and name, our object
-            (`module:name`) that implements the name.
+        keys: sections of agent.yaml that the extension reads.
+        stages: the extension's stages in a run, a subclass of `run.stages.Stages`, as `module:name`. Only runs that use
+            one of the extension's options or keys import this class.
+        names: import names that other products document, such as HoloDeck's. For each module and name, the object of
+            this package (`module:name`) that implements it.
     """
 
     name: str

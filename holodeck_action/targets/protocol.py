@@ -40,7 +40,8 @@ class Reply(Struct, frozen=True):
         model_ms: milliseconds that the agent took for the answer, without pauses of the run; None if unknown.
         first_token_ms: milliseconds until the answer began, without pauses of the run; None if unknown.
         model: name of the model that answered; None if unknown.
-        messages: messages that the turn adds to the conversation after the user's message; None if only the answer.
+        messages: messages that the turn adds to the conversation after the user's message; None if the turn adds only
+            the answer.
         metadata: further data from the agent; None if there is no further data.
         error: reason why there is no answer; None if there is an answer.
     """

@@ -36,7 +36,7 @@ class Row(Struct, frozen=True):
     Attributes:
         line: number of the line on which the row starts, from 1.
         position: position of the row, for `Transcript.read`.
-        turn_fields: the row's fields `case`, `turn` and `trial`, unchecked; a missing field is left out.
+        turn_fields: the row's fields `case`, `turn` and `trial`, unchecked; a missing field is omitted.
         keys: all keys of the row; None if the row could not be parsed.
         problem: a clause with the reason why the row could not be parsed; None if it was parsed.
     """

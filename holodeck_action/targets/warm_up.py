@@ -17,7 +17,8 @@ _CASE = "warm-up"
 
 
 def warm_up_request(text: str) -> dict[str, Any]:
-    """Return a warm-up request: like the request of a turn with the input `text`, but of no case of the suite."""
+    """Return a warm-up request. It has the form of a turn's request with the input `text`, but belongs to no case of
+    the suite."""
     return {
         "session": str(uuid.uuid4()),
         "case": _CASE,

@@ -13,7 +13,8 @@ MAX_EXCEPTION_CHARS = 2000
 MAX_SENT_CHARS = MAX_EXCEPTION_CHARS + MARGIN
 """Maximum characters of an exception's text that a worker sends to the run.
 
-The margin lets the run find secrets that the shorter limit would cut."""
+The run cuts the text to `MAX_EXCEPTION_CHARS` after it has masked secrets. The margin ensures that no secret is cut
+before."""
 _LONGEST_LINE = 200
 _MAX_FRAMES = 30
 _INSTALLED = ("site-packages", "dist-packages")
@@ -74,7 +75,7 @@ class CallError(Exception):
 
     Attributes:
         code: stable snake_case code.
-        message: what happened, without the name of the callable.
+        message: description of the error, without the name of the callable.
         exception_text: text of the exception, which follows the message; empty if there is no text.
         suffix: text that follows `exception_text`.
         type: class of the exception that user code raised; empty if it raised none.

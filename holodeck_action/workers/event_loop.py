@@ -1,4 +1,5 @@
-"""An event loop for all calls of a worker process. Network clients that user code keeps are bound to one loop."""
+"""One event loop for all calls of a worker process, since network clients that user code keeps between calls are bound
+to a loop."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ JSON_EXPANSION = 6
 """Maximum bytes of JSON for one byte of content (a control character becomes `\\u0000`)."""
 
 ENVELOPE = 256 * 1024
-"""Maximum bytes of a message besides its content: its id, or an error with a traceback."""
+"""Maximum bytes of a message in addition to its content, for its id or an error with a traceback."""
 
 MOST_SPAN_BYTES = 8_000_000
 """Maximum bytes of JSON for the spans of one call."""

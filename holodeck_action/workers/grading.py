@@ -29,7 +29,7 @@ class ToolInvocation:
 
 @dataclass(frozen=True)
 class GraderContext:
-    """The inputs of a grader, the same in single- and multi-turn cases.
+    """The inputs of a grader. Single-turn and multi-turn cases have the same inputs.
 
     Attributes:
         turn_input: the user's message to the agent.
@@ -79,7 +79,8 @@ UNREPORTED_CALLS = "unreported_calls"
 
 
 class _UnreportedCalls(GraderContext):
-    """A context whose tool calls are unknown. Reading them raises an error; an empty list could pass a wrong answer."""
+    """A context whose tool calls are unknown. Reading the tool calls raises an error, since an empty list could make a
+    wrong answer pass."""
 
     def __getattribute__(self, name: str) -> Any:
         if name != "tool_invocations":

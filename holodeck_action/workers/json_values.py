@@ -10,7 +10,7 @@ from holodeck_action.workers.code_errors import CallError
 
 _MAX_DEPTH = 100
 _MAX_INTEGER_BITS = 10_000
-"""About 3,000 digits, below the interpreter's limit for converting an integer to text."""
+"""Maximum bits of an integer: about 3,000 digits, below the interpreter's limit for converting an integer to text."""
 
 
 class PlainConverter:

@@ -1,6 +1,6 @@
 """Worker processes with time and memory limits, in which untrusted files are parsed.
 
-They have no secrets, and cannot import modules of the checkout.
+These processes have no secrets, and cannot import modules of the checkout.
 """
 
 from __future__ import annotations

@@ -43,7 +43,8 @@ class Lease:
 
     @property
     def finished_work(self) -> set[str]:
-        """References that the worker has imported. The holder of the lease may add names of other one-time work."""
+        """References of callables that the worker has imported. The holder of the lease may add names of other work
+        that is done once per worker."""
         return set() if self._worker is None else self._worker.imported_references
 
     async def check(self, reference: str) -> None:

@@ -5,7 +5,7 @@ recording, because the replay must repeat the run, but not by a cache, so that t
 
 Two calls have the same key if everything that can change the answer is equal: provider, endpoint (host and path,
 without port and scheme; every loopback address counts as `localhost`), method, query, body, the trial's index and, if a
-panel asks one model several times, the number of the answer. The endpoint counts because two endpoints may serve
+panel calls one model several times, the number of the answer. The endpoint counts because two endpoints may serve
 different models under one name. The key ignores headers (API keys, trace ids), the purpose of the call, and body fields
 that only serve billing and tracing. Random ids that our client generates are numbered. Secrets are masked before the
 key is built: a key reveals nothing about them, and a replay with another API key finds the same entry.

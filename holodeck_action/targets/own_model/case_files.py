@@ -78,7 +78,7 @@ class CaseFiles:
         return await self._read_all(turn.files)
 
     async def texts(self, turn: Turn) -> tuple[str, ...]:
-        """Return the texts of a turn's files; images are left out.
+        """Return the texts of a turn's files; images are omitted.
 
         Raises:
             AgentError: `bad_file`: a file cannot be read.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def refusal_reason(address: str, *, public_only: bool) -> str | None:
     """Return why downloads from an IP address are refused, as a clause; None if they are allowed.
 
-    Link-local and multicast addresses, and those from which clouds serve credentials, are always refused.
+    Link-local addresses, multicast addresses, and addresses at which clouds serve credentials are always refused.
 
     Args:
         address: IP address to check.

@@ -139,7 +139,7 @@ class ConversationCost(Struct):
     meter: Meter = field(default_factory=Meter)
 
     def known_usd(self) -> float:
-        """Return the cost of the conversation in US dollars at list prices; calls of unknown price are left out."""
+        """Return the cost of the conversation in US dollars at list prices, without calls whose price is unknown."""
         costs = (record.cost_usd for record in self.meter.records)
         return math.fsum((self.before, *(cost for cost in costs if cost is not None)))
 
