@@ -21,11 +21,18 @@ from holodeck_action.run.loading import (
     display_path,
     load_one_suite,
     with_lines,
+    with_python,
 )
 from holodeck_action.run.open_suites import secrets_of
 from holodeck_action.run.options.request import request_from, template_of
 from holodeck_action.run.options.settings import Flags, Settings, SettingsError, merge
-from holodeck_action.run.preflight import PreparedSuite, gate_problems, judge_problems, settings_problem
+from holodeck_action.run.preflight import (
+    PreparedSuite,
+    gate_problems,
+    judge_problems,
+    metric_class_problems,
+    settings_problem,
+)
 from holodeck_action.run.stored import StoredError, StoredRun, find_stored_run
 from holodeck_action.suite.applicability import case_asserts
 from holodeck_action.suite.checkout import Checkout
@@ -107,8 +114,10 @@ def prepare_stored(
         raise ConfigurationError(
             [f"{place}: nothing can fail in the cases of {results}: every metric is informational or disabled"]
         )
+    loaded = with_python(loaded, context, RecordedTarget(path=str(results)))
     problems = gate_problems(settings.gates, settings.baseline, flags, suite, stored.cases, shown)
     problems += judge_problems(suite, stored.cases, settings, loaded.environ, shown)
+    problems += metric_class_problems(loaded, shown)
     if problems:
         raise ConfigurationError(with_lines(problems, [loaded]))
     return stored_suite(results, loaded, stored, settings, context)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from msgspec.structs import fields
@@ -29,8 +30,9 @@ from holodeck_action.workers.code_errors import UserCodeError
 
 if TYPE_CHECKING:
     from holodeck_action.workers.pool import WorkerPool
+    from holodeck_action.workers.worker_process import Outcome
 
-_OUTPUT_SHOWN = 4096
+OUTPUT_SHOWN = 4096
 """Maximum characters of a grader's printed output in its evaluation; the last characters are kept."""
 
 _PASS_MARK = 0.5
@@ -199,9 +201,7 @@ class CodeGraderEvaluator(BaseEvaluator):
         try:
             if self._code is None:
                 # Read first, so that failed calls report the same version at any concurrency.
-                source = await self._pool.call("source", self._config.grader, {}, self._call_timeout)
-                # User code may have forged it.
-                self._code = source.value if re.fullmatch("[0-9a-f]{12}", str(source.value)) else ""
+                self._code = await source_version(self._pool.call, self._config.grader, self._call_timeout)
             outcome = await self._pool.call("grade", self._config.grader, {"context": context}, self._call_timeout)
         except UserCodeError as error:
             from holodeck_action.workers.grading import UNREPORTED_CALLS
@@ -211,11 +211,8 @@ class CodeGraderEvaluator(BaseEvaluator):
                 raise EvaluationError(
                     message, code="missing_input", context={"parameter": "tool_invocations"}
                 ) from error
-            facts = error.context
-            if error.output:
-                facts["output"] = cut_start(error.output, _OUTPUT_SHOWN)
-            raise EvaluationError(error.message, code=error.code, context=facts) from error
-        return self._result(make_storable(outcome.value), cut_start(outcome.output, _OUTPUT_SHOWN))
+            raise error_of_user_code(error) from error
+        return self._result(make_storable(outcome.value), cut_start(outcome.output, OUTPUT_SHOWN))
 
     def _result(self, grade: Any, output: str) -> EvaluationResult:
         score, verdict, reason, details, confidence = self._check_grade(grade)
@@ -309,6 +306,22 @@ class CodeGraderEvaluator(BaseEvaluator):
 
     def _make_error(self, message: str, code: str) -> EvaluationError:
         return EvaluationError(f"{self._config.grader}: {message}", code=code)
+
+
+async def source_version(call: Callable[..., Awaitable[Outcome]], reference: str, timeout_s: float | None) -> str:
+    """Return the digest of the suite's code behind a reference (see `grading.source_digest`); `call` is that of a
+    `WorkerPool` or `Lease`."""
+    source = await call("source", reference, {}, timeout_s)
+    # User code may have forged it.
+    return str(source.value) if re.fullmatch("[0-9a-f]{12}", str(source.value)) else ""
+
+
+def error_of_user_code(error: UserCodeError) -> EvaluationError:
+    """Return the error of an evaluation whose call of user code failed."""
+    facts = error.context
+    if error.output:
+        facts["output"] = cut_start(error.output, OUTPUT_SHOWN)
+    return EvaluationError(error.message, code=error.code, context=facts)
 
 
 class _ScaledScore(NamedTuple):

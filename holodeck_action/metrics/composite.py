@@ -54,6 +54,10 @@ class CompositeMetric(Metric):
             return self
         return self.model_copy(update={"metrics": [metric.with_file(place, read) for metric in self.metrics]})
 
+    def with_tools(self, tools: Sequence[Mapping[str, Any]] | None) -> Self:
+        """Return a copy whose metrics have the agent's tools; see `Metric.with_tools`."""
+        return self.model_copy(update={"metrics": [metric.with_tools(tools) for metric in self.metrics]})
+
     def members(self) -> Sequence[MemberEntry]:
         """Return the enabled metrics, with one entry per cut-off rank; equal names are numbered."""
         members: list[MemberEntry] = []

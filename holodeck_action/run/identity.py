@@ -11,7 +11,7 @@ from pathlib import Path
 from holodeck_action import __version__
 from holodeck_action.record.record import SCHEMA_VERSION
 from holodeck_action.suite.checkout import MOST_FILE, MOST_TEXT, MOST_TRANSCRIPT, Checkout, head_commit
-from holodeck_action.suite.loader import graders
+from holodeck_action.suite.loader import graders, metric_classes
 from holodeck_action.suite.model.targets import AnyTarget, ConversationsTarget, PythonTarget, RecordedTarget
 from holodeck_action.suite.values import Suite
 from holodeck_action.targets.factory import describe_target
@@ -91,7 +91,9 @@ def _cases_digest(suite: Suite) -> str:
 
 def named_modules(suite: Suite, target: AnyTarget) -> Iterator[Path]:
     """Yield the files of the modules of a suite's target and graders, except installed packages."""
-    references = sorted({*graders(suite), *([target.reference] if isinstance(target, PythonTarget) else [])})
+    references = sorted(
+        {*graders(suite), *metric_classes(suite), *([target.reference] if isinstance(target, PythonTarget) else [])}
+    )
     for reference in references:
         module = reference.partition(":")[0].replace(".", "/")
         # The folders in which workers look first; a module elsewhere is an installed package.

@@ -103,6 +103,8 @@ def _build_turn(metric: Metric, turn_values: Mapping[str, Any]) -> Turn:
         raise ArgumentError("k: gives several scores; give one rank")
     if metric.grader_callables or metric.type == "code":
         raise ArgumentError("a code grader is a function of the program: call it")
+    if metric.class_callables:
+        raise ArgumentError("metric: a class of the program grades by its own method measure: call it")
     if turn_values["input"] is None and any(part.embedding is None for _, part in metric.judged_parts()):
         raise ArgumentError("input: is missing; a judge needs the question")
     question = TurnEntry(**{**{name: turn_values[name] for name in _TURN_KEYS}, "input": turn_values["input"] or "-"})

@@ -34,6 +34,7 @@ from holodeck_action.suite.configuration_errors import (
     target_problems,
 )
 from holodeck_action.suite.errors import Problem
+from holodeck_action.suite.loader import metric_classes
 from holodeck_action.suite.model.policy import Baseline, Gates, active_gates
 from holodeck_action.suite.model.targets import (
     OWN_MODEL,
@@ -132,6 +133,7 @@ def prepare_suites(suites: Sequence[LoadedSuite], flags: Flags, context: SuiteCo
             target, files = target_of(suite, flags, context)
             equipped = with_python(loaded, context, target)
             check_python_target(equipped, target)
+            lines += metric_class_problems(equipped, shown)
         except SettingsError as error:
             lines.append(settings_problem(suite, shown, error))
             continue
@@ -329,6 +331,14 @@ def check_python_target(loaded: LoadedSuite, target: AnyTarget) -> None:
     )
     if problem is not None:
         raise TargetError(problem)
+
+
+def metric_class_problems(loaded: LoadedSuite, display_path: str) -> list[str | LocatedProblem]:
+    """Import a suite's own metric classes in a worker process; return a problem for each that cannot be imported."""
+    classes = metric_classes(loaded.suite)
+    wrong = asyncio.run(check_callables(loaded, classes)) if classes else {}
+    problems = (Problem(classes[reference], "metric", message) for reference, message in wrong.items())
+    return [locate_problem(problem, loaded.suite.folder, display_path) for problem in problems]
 
 
 def _check_own_model(loaded: LoadedSuite) -> tuple[str, ...]:

@@ -210,7 +210,8 @@ class Reuse:
         return known[2]
 
     def _make_reusable(self, config: Metric, evaluator: BaseEvaluator) -> Reusable | None:
-        if config.HAS_MEMBERS or not config.needs_judge:
+        # The code and library of a class of the suite are not known before it is imported.
+        if config.HAS_MEMBERS or config.class_callables or not config.needs_judge:
             return None
         try:
             parts = [self._describe_part(name, part) for name, part in config.judged_parts()]

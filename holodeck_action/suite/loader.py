@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +105,7 @@ def load_suite(
         find_cases(sources, policy, rows)
         policy = None if policy is None else expand_cases(sources, policy)
     agent = _load_agent(sources, merge_project(sources))
-    table = MetricTable(checkout)
+    table = MetricTable(checkout, None if agent is None else _known_tools(agent))
     outline = _read_outline(sources, table)
     if sources.cases_found and not sources.count and not allow_empty:
         sources.problems.append(_no_cases_problem(sources))
@@ -228,11 +228,23 @@ def graders(suite: Suite) -> Mapping[str, SourceMark]:
     summary = suite.policy.gates.summary
     if summary is not None and summary.function is not None and suite.summary_mark is not None:
         found[summary.function] = suite.summary_mark
+    return _first_marks(suite, lambda metric: metric.grader_callables, found)
+
+
+def metric_classes(suite: Suite) -> Mapping[str, SourceMark]:
+    """Return the suite's own metric classes (`module:Class`), each with its first position."""
+    return _first_marks(suite, lambda metric: metric.class_callables, {})
+
+
+def _first_marks(
+    suite: Suite, references_of: Callable[[Metric], Sequence[str]], found: dict[str, SourceMark]
+) -> Mapping[str, SourceMark]:
     for case in suite.cases:
         for turn in case.turns:
             for spec in turn.metrics:
-                for grader in spec.config.grader_callables if spec.config.enabled else ():
-                    found[grader] = min(spec.mark, found.get(grader, spec.mark))
+                for part in spec.config.leaf_metrics() if spec.config.enabled else ():
+                    for reference in references_of(part):
+                        found[reference] = min(spec.mark, found.get(reference, spec.mark))
     return found
 
 
@@ -357,6 +369,16 @@ def _no_cases_problem(sources: Sources) -> Problem:
     path = ("test_cases",) if isinstance(document.root, MarkedMap) else ()
     mark = document.mark_at(path)
     return Problem(mark, "test_cases", "the suite has no cases (allowed: at least one, or none with allow-empty)")
+
+
+def _known_tools(agent: AgentConfig) -> Sequence[Mapping[str, Any]] | None:
+    """Return the agent's tools as `described_tools` does; None if they are unknown."""
+    if not agent.tools:
+        return None
+    # Imported late: most suites have no tools.
+    from holodeck_action.suite.model.tools import described_tools
+
+    return described_tools(agent.tools)
 
 
 def _add_servers(agent: AgentConfig, project: ProjectConfig) -> AgentConfig:

@@ -24,6 +24,7 @@ from holodeck_action.suite.model.metric_base import Metric
 from holodeck_action.suite.model.policy import CaseOverlay, Policy, QuarantineEntry, RetrievalOverlay
 from holodeck_action.suite.model.simulation import Simulation
 from holodeck_action.suite.turn_texts import TurnTexts
+from holodeck_action.suite.validation import EntryError
 from holodeck_action.suite.values import Case, ExpectedTool, MetricSpec, StopCheck, Turn
 from holodeck_action.suite.yaml.document import Document, Path, last_position
 from holodeck_action.text.foreign import RefusedFileError
@@ -157,9 +158,10 @@ class MetricTable:
     `problems` are the problems of the files that metrics name.
     """
 
-    def __init__(self, checkout: Checkout) -> None:
-        """Set the suite's folder, and the paths that its files may read."""
+    def __init__(self, checkout: Checkout, tools: Sequence[Mapping[str, Any]] | None = None) -> None:
+        """Set the suite's folder with the paths that its files may read, and the agent's tools; None if unknown."""
         self._checkout = checkout
+        self._tools = tools
         self.problems: list[Problem] = []
         self.first_marks: dict[MetricKey, SourceMark] = {}
         self.labels: dict[MetricKey, str] = {}
@@ -169,7 +171,7 @@ class MetricTable:
         """Add the metrics of a list; `raw` is the list as written."""
         for config, written in zip(configs or (), raw or (), strict=True):
             mark = document.mark(written.line, written.column)
-            for _, key in self._share_config(config, document, mark)[1]:
+            for _, key in self._share_config(config, document, mark, written)[1]:
                 if key not in self.first_marks:
                     self.first_marks[key] = mark
 
@@ -183,18 +185,18 @@ class MetricTable:
         found: list[MetricSpec] = []
         for config, written in zip(configs or (), raw or (), strict=True):
             mark = document.mark(written.line, written.column)
-            shared, keys = self._share_config(config, document, mark)
+            shared, keys = self._share_config(config, document, mark, written)
             found += (MetricSpec(shared, self.labels[key], mark, inherited, k) for k, key in keys)
         return tuple(found)
 
     def make_unlabelled_spec(self, config: Metric, written: Any, document: Document) -> MetricSpec:
         """Return the spec for an entry whose evaluations are not recorded. Its label need not be unique."""
         mark = document.mark(written.line, written.column)
-        shared, _ = self._share_config(config, document, mark)
+        shared, _ = self._share_config(config, document, mark, written)
         return MetricSpec(shared, config.name or config.base_name(None), mark, inherited=False)
 
     def _share_config(
-        self, config: Metric, document: Document, mark: SourceMark
+        self, config: Metric, document: Document, mark: SourceMark, written: Any
     ) -> tuple[Metric, tuple[tuple[int | None, MetricKey], ...]]:
         """Return the metric with the content of the file that it names, as one object for all equal entries, and the
         (cut-off rank, key) of each of its evaluations."""
@@ -204,8 +206,11 @@ class MetricTable:
             if config.NAMES_FILE:
                 try:
                     config = config.with_file(partial(_join_path, folder), self._checkout.read)
+                except EntryError as error:
+                    self.problems += error.problems(written, document)
                 except (OSError, ValueError) as error:
                     self.problems.append(Problem(mark, "", _file_problem(error)))
+            config = config.with_tools(self._tools)
             self._known[full] = (config, tuple((k, metric_key(config, k)) for k in config.cut_offs()))
         return self._known[full]
 

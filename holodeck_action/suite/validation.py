@@ -50,12 +50,49 @@ def validate(
     try:
         return model.model_validate(data, context={METRICS: metrics}), []
     except ValidationError as error:
-        schema = model.__pydantic_core_schema__
-        found = [
-            _problem(details, schema, data, document, path, case, metrics)
-            for details in error.errors(include_url=False, include_context=True)
-        ]
-        return None, [problem for problem in found if problem is not None]
+        return None, _problems(model, error, data, document, path, case, metrics)
+
+
+def _problems(
+    model: type[BaseModel],
+    error: ValidationError,
+    data: Any,
+    document: Document,
+    path: Path = (),
+    case: str | None = None,
+    metrics: MetricTypes | None = None,
+) -> list[Problem]:
+    schema = model.__pydantic_core_schema__
+    found = [
+        _problem(details, schema, data, document, path, case, metrics)
+        for details in error.errors(include_url=False, include_context=True)
+    ]
+    return [problem for problem in found if problem is not None]
+
+
+class EntryError(ValueError):
+    """An entry that was valid so far does not fit a model that files of the suite determine."""
+
+    def __init__(self, model: type[BaseModel], given: BaseModel, error: ValidationError) -> None:
+        super().__init__(argument_errors(model, dict(given), error))
+        self._model = model
+        self._error = error
+
+    def problems(self, written: Any, document: Document) -> list[Problem]:
+        """Return the problems at their lines; `written` is the entry, with its positions."""
+        return _problems(self._model, self._error, written, document)
+
+
+def check_entry(model: type[Model], given: BaseModel) -> Model:
+    """Return an entry as an instance of a model that files of the suite determine.
+
+    Raises:
+        EntryError: the entry does not fit the model.
+    """
+    try:
+        return model.model_validate({name: getattr(given, name) for name in given.model_fields_set})
+    except ValidationError as error:
+        raise EntryError(model, given, error) from None
 
 
 def argument_errors(model: type[BaseModel], given: Mapping[str, Any], error: ValidationError) -> str:

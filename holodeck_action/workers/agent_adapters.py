@@ -15,7 +15,7 @@ from typing import Any
 from holodeck_action.seam import registry
 from holodeck_action.workers.code_errors import CallError
 
-_REMEDY = "add the package to `environment` in the policy file, or to --requirements"
+REMEDY = "add the package to `environment` in the policy file, or to --requirements"
 
 
 def check_packages(framework: str) -> None:
@@ -28,12 +28,12 @@ def check_packages(framework: str) -> None:
         wanted = f"{package} {oldest} or newer" if oldest else package
         needs = f"agents of {framework} need {wanted} in the environment of the suite, but"
         if find_spec(module) is None:
-            raise CallError("import_failed", f"{needs} it is not installed there; {_REMEDY}")
+            raise CallError("import_failed", f"{needs} it is not installed there; {REMEDY}")
         # A package on the module path without being installed has no version.
         with suppress(PackageNotFoundError):
             found = version(package)
             if _release_numbers(found) < _release_numbers(oldest):
-                raise CallError("import_failed", f"{needs} version {found} is installed there; {_REMEDY}")
+                raise CallError("import_failed", f"{needs} version {found} is installed there; {REMEDY}")
 
 
 def _release_numbers(text: str) -> list[int]:
@@ -94,7 +94,7 @@ def adapt(framework: str, agent: Any, label: str) -> Callable[..., Any]:
         found: Callable[..., Any] = module.adapter(agent)
     except (ImportError, AttributeError) as error:
         raise CallError(
-            "import_failed", f"{label}: the environment of the suite has no usable {framework} ({error}); {_REMEDY}"
+            "import_failed", f"{label}: the environment of the suite has no usable {framework} ({error}); {REMEDY}"
         ) from None
     except TypeError as error:
         raise CallError("not_callable", f"{label} is of type {type(agent).__name__}, not {error}") from None

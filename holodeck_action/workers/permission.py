@@ -93,6 +93,7 @@ CODE_STARTERS = (
     CodeStarter("command targets: `command:CMD`", "the program, for each conversation"),
     CodeStarter("warm-ups: `warm_up`", "nothing more: the target is called once more"),
     CodeStarter("code graders: `grader`", "a worker, when the suite is loaded and for each turn"),
+    CodeStarter("own metrics: `metric: MODULE:CLASS`", "a worker, at the check before a run and for each turn"),
     CodeStarter("custom summaries: `gates.summary.function`", "a worker, when the suite is loaded and for the verdict"),
     CodeStarter("cases of a function: `test_cases_file: python:…`", "a worker, when the suite is loaded"),
     CodeStarter("function tools: `type: function`", "a worker, at the check before a run and for each conversation"),

@@ -15,7 +15,7 @@ from holodeck_action.text.foreign import Redact
 from holodeck_action.workers.code_errors import UserCodeError
 from holodeck_action.workers.environment import job_environment
 from holodeck_action.workers.permission import CodeAllowed, NoCode
-from holodeck_action.workers.worker_process import USER_CODE, OnImport, Outcome, WorkerProcess
+from holodeck_action.workers.worker_process import USER_CODE, Answering, OnImport, Outcome, WorkerProcess
 
 IMPORT_TIMEOUT_S = 60.0
 """Time limit in seconds for importing the module of a callable."""
@@ -24,7 +24,7 @@ MAX_RESULT_BYTES = 1_000_000
 """Default maximum bytes of a result."""
 
 
-Operation = Literal["grade", "source", "ask", "tool", "rows"]
+Operation = Literal["grade", "source", "ask", "extend", "tool", "rows"]
 
 
 class Lease:
@@ -59,10 +59,12 @@ class Lease:
         timeout_s: float | None,
         *,
         max_bytes: int = MAX_RESULT_BYTES,
+        answering: Answering | None = None,
     ) -> Outcome:
         """Call a callable of user code; see `WorkerPool.call`."""
         await self._prepare_worker(reference)
-        return await self._call_worker({"op": op, "reference": reference, **payload}, timeout_s, max_bytes)
+        request = {"op": op, "reference": reference, **payload}
+        return await self._call_worker(request, timeout_s, max_bytes, answering)
 
     async def end(self) -> None:
         """Return the worker to the pool; also after a failed or cancelled call."""
@@ -92,11 +94,17 @@ class Lease:
             await self._call_worker({"op": "check", "reference": reference}, IMPORT_TIMEOUT_S, MAX_RESULT_BYTES)
             worker.imported_references.add(reference)
 
-    async def _call_worker(self, request: Mapping[str, Any], timeout_s: float | None, max_bytes: int) -> Outcome:
+    async def _call_worker(
+        self,
+        request: Mapping[str, Any],
+        timeout_s: float | None,
+        max_bytes: int,
+        answering: Answering | None = None,
+    ) -> Outcome:
         worker = self._worker
         assert worker is not None
         try:
-            return await worker.call(request, timeout_s, max_bytes)
+            return await worker.call(request, timeout_s, max_bytes, answering)
         finally:
             if not (worker.reusable and worker.alive):
                 self._worker = None
@@ -173,25 +181,29 @@ class WorkerPool:
         timeout_s: float | None,
         *,
         max_bytes: int = MAX_RESULT_BYTES,
+        answering: Answering | None = None,
     ) -> Outcome:
         """Call a callable of user code.
 
         Args:
             op: the operation. `grade` calls a grader; payload `{context}`, the fields of `GraderContext`; result: see
                 `grading.grade`. `source` returns the digest of a grader's source files; no payload. `ask` calls a
-                Python target; payload `{request}`; result: its reply. `tool` calls a function; payload `{args}`,
-                arguments by name; result `{value, bytes, cut}`. `rows` calls a function that yields cases; payload
-                `{args, rows}`, of which `rows` is the file to write as JSON Lines; result: the number of rows.
+                Python target; payload `{request}`; result: its reply. `extend` calls the function of an extension with
+                the callable; payload `{by, payload}`: its name, `module:function`, and its argument. `tool` calls a
+                function; payload `{args}`, arguments by name; result `{value, bytes, cut}`. `rows` calls a function
+                that yields cases; payload `{args, rows}`, of which `rows` is the file to write as JSON Lines; result:
+                the number of rows.
             reference: `module.path:callable`; the callable may be sync or async.
             payload: arguments of the operation as JSON values.
             timeout_s: time limit in seconds; None if there is no limit.
-            max_bytes: maximum size of the result in bytes.
+            max_bytes: maximum size of the result, and of each question, in bytes.
+            answering: answers the questions of an `extend` call.
 
         Raises:
             UserCodeError: the call gave no usable result.
         """
         async with await self.lease() as lease:
-            return await lease.call(op, reference, payload, timeout_s, max_bytes=max_bytes)
+            return await lease.call(op, reference, payload, timeout_s, max_bytes=max_bytes, answering=answering)
 
     async def close(self) -> None:
         """End all workers. Calls in progress fail with code `closed`."""

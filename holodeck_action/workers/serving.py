@@ -3,9 +3,10 @@
 Messages (see `frames`) use a separate connection, so that printed output cannot break the protocol. A request is `{id,
 op, reference, max_bytes, …}`. An answer is `{id, value}` or `{id, error}`, with `files` if files of the checkout have
 been imported since the last answer, and with `spans` (see `Recorder.end`) if spans are collected. The operations (`op`)
-are `check` (imports a callable), `grade` and `source` for graders, `ask` for targets, `rows` for cases, and `describe`,
-`prepare` and `tool` for function tools. Requests for function tools have `file` and `function`; their `reference` is
-only a name for messages.
+are `check` (imports a callable), `grade` and `source` for graders, `ask` for targets, `rows` for cases, `extend` for
+extensions, and `describe`, `prepare` and `tool` for function tools. Requests for function tools have `file` and
+`function`; their `reference` is only a name for messages. A call of `extend` may send questions, `{id, ask, question}`,
+each of which the run answers with `{ask, answer}`.
 """
 
 from __future__ import annotations
@@ -74,8 +75,7 @@ class Server:
 
     def serve(self) -> None:
         """Answer calls until the connection ends."""
-        while header := self._read(HEADER):
-            request = unpack(self._read(int.from_bytes(header, "big")))
+        while (request := self._read_message()) is not None:
             reply = self._answer(request)
             if os.getpid() != self._process:
                 # User code has forked: only the worker itself answers, not the child.
@@ -126,6 +126,15 @@ class Server:
             from holodeck_action.workers.grading import source_digest
 
             return source_digest(request["reference"], function, self._user_folders)
+        if op == "extend":
+            from holodeck_action.seam import registry
+            from holodeck_action.workers.questions import Questions
+
+            questions = Questions(
+                lambda message: self._write(pack({"id": request["id"], **message})), self._read_message
+            )
+            done = registry.resolve(request["by"])(function, request["payload"], questions.ask, self._await_result)
+            return PlainConverter(max_bytes).convert(done, "the result")
         if op == "ask":
             turn_request = request["request"]
             more = (turn_request,) if self._takes_request[request["reference"]] else ()
@@ -189,6 +198,11 @@ class Server:
             self._loop = PersistentEventLoop()
         return self._loop.run(value, self._span_context)
 
+    def _read_message(self) -> Any:
+        """Return the next message; None if the connection has ended."""
+        header = self._read(HEADER)
+        return unpack(self._read(int.from_bytes(header, "big"))) if header else None
+
     def _read(self, size: int) -> bytes:
         """Read exactly `size` bytes; return empty bytes if the connection has ended."""
         parts = []
@@ -240,7 +254,11 @@ def load_callable(reference: str, user_folders: UserFolders, wait_for: Callable[
                 f"there is no module {error.name} in the suite's folder, the current directory or the installed "
                 "packages",
             ) from None
-        raise _import_error(module_name, error, user_folders) from None
+        from holodeck_action.workers.agent_adapters import REMEDY
+
+        failure = _import_error(module_name, error, user_folders)
+        failure.suffix += f"; {REMEDY}"
+        raise failure from None
     except BaseException as error:  # noqa: BLE001 - importing runs user code, which may even try to exit
         raise _import_error(module_name, error, user_folders) from None
     shown = f"the module {module_name}"

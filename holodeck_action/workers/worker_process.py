@@ -7,7 +7,7 @@ import os
 import re
 import signal
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +27,7 @@ from holodeck_action.workers.frames import (
 )
 from holodeck_action.workers.permission import CodeAllowed, NoCode
 from holodeck_action.workers.processes import OutputTail, ServingProcess, exit_phrase, open_pipe
+from holodeck_action.workers.questions import MOST_OPEN
 
 OUTPUT_KEPT = 64 * 1024
 """Maximum bytes of a call's printed output that are kept; the last bytes are kept."""
@@ -49,6 +50,10 @@ USER_CODE = "holodeck_action.workers.serving"
 
 OnImport = Callable[[Sequence[str]], None]
 """Called with absolute paths of imported files, which user code may have forged."""
+
+Answering = Callable[[Any], Awaitable[Any]]
+"""Called with a question of a call, a JSON value that user code may have forged; returns the answer, a JSON value. It
+raises only cancellation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,13 +142,20 @@ class WorkerProcess:
         """Whether the process is running."""
         return self._process.alive
 
-    async def call(self, request: Mapping[str, Any], timeout_s: float | None, max_bytes: int) -> Outcome:
+    async def call(
+        self,
+        request: Mapping[str, Any],
+        timeout_s: float | None,
+        max_bytes: int,
+        answering: Answering | None = None,
+    ) -> Outcome:
         """Have the worker perform one call.
 
         Args:
             request: `op`, `reference` and the operation's arguments, JSON values.
             timeout_s: time limit in seconds; None if there is no limit.
-            max_bytes: maximum size of the result's content, in bytes.
+            max_bytes: maximum size of the result's content, and of each question, in bytes.
+            answering: answers the questions of the call; None if it may ask none.
 
         Raises:
             UserCodeError: the call gave no usable result. The worker can perform other calls only if `reusable` is set.
@@ -158,7 +170,7 @@ class WorkerProcess:
         try:
             async with asyncio.timeout(timeout_s):
                 await self._loop.sock_sendall(self._connection, frame)
-                answer = await self._receive(frame_limit(max_bytes) + self._span_bytes)
+                answer = await self._receive_answer(frame_limit(max_bytes) + self._span_bytes, answering)
         except TimeoutError:
             self._drain()
             what = "importing it" if request["op"] in ("check", "describe", "prepare") else "it"
@@ -213,30 +225,69 @@ class WorkerProcess:
         with suppress(OSError):
             self._connection.shutdown(socket.SHUT_RDWR)
 
-    async def _receive(self, limit: int) -> dict[str, Any]:
-        """Return the answer to the current call.
+    async def _receive_answer(self, limit: int, answering: Answering | None) -> dict[str, Any]:
+        """Return the answer to the current call, and answer the questions that come before it.
 
         Raises:
             EOFError: the connection has ended.
-            ValueError: the message is not an answer to the current call.
+            ValueError: a message is neither a question nor an answer to the current call.
         """
         received = bytearray()
-        size = limit
-        while len(received) < HEADER + size:
+        sending = asyncio.Lock()
+
+        async def reply(number: int, question: Any) -> None:
+            assert answering is not None
+            frame = pack({"ask": number, "answer": await answering(question)})
+            # If the process has ended, reading its answer fails.
+            with suppress(OSError):
+                async with sending:
+                    await self._loop.sock_sendall(self._connection, frame)
+
+        open_questions: set[asyncio.Task[None]] = set()
+        try:
+            while True:
+                message = await self._receive(received, limit)
+                if answering is None or not isinstance(message.get("ask"), int):
+                    break
+                if len(open_questions) >= MOST_OPEN:
+                    _, open_questions = await asyncio.wait(open_questions, return_when=asyncio.FIRST_COMPLETED)
+                open_questions.add(self._loop.create_task(reply(message["ask"], message.get("question"))))
+            open_questions = {task for task in open_questions if not task.done()}
+        finally:
+            for task in open_questions:
+                task.cancel()
+            if open_questions:
+                await asyncio.wait(open_questions)
+        if received:
+            raise ValueError("more than one message")
+        if not {"value", "error"} & message.keys():
+            raise ValueError("a message that does not answer the call")
+        # A worker with an unanswered question would take the next request for its answer.
+        self.reusable = not open_questions
+        return message
+
+    async def _receive(self, received: bytearray, limit: int) -> dict[str, Any]:
+        """Return the next message of the current call. `received` has the bytes after the message before, and then
+        those after this message.
+
+        Raises:
+            EOFError: the connection has ended.
+            ValueError: the message does not belong to the current call.
+        """
+        while True:
+            size = int.from_bytes(received[:HEADER], "big") if len(received) >= HEADER else 0
+            if size > limit:
+                raise ValueError(f"a message of {size} bytes")
+            if len(received) - size >= HEADER:
+                break
             part = await self._loop.sock_recv(self._connection, _CHUNK)
             if not part:
                 raise EOFError
             received += part
-            if len(received) >= HEADER:
-                size = int.from_bytes(received[:HEADER], "big")
-                if size > limit:
-                    raise ValueError(f"a message of {size} bytes")
-        if len(received) > HEADER + size:
-            raise ValueError("more than one message")
-        answer = Foreign(bytes(memoryview(received)[HEADER:])).parse(unpack, ValueError)
-        if not isinstance(answer, dict) or answer.get("id") != self._calls or not {"value", "error"} & answer.keys():
+        answer = Foreign(bytes(received[HEADER : HEADER + size])).parse(unpack, ValueError)
+        del received[: HEADER + size]
+        if not isinstance(answer, dict) or answer.get("id") != self._calls:
             raise ValueError("a message that does not answer the call")
-        self.reusable = True
         return answer
 
     async def _end_error(self, reference: str) -> UserCodeError:

@@ -111,6 +111,11 @@ def grader(job: Job) -> None:
     job.suite([{"type": "code", "grader": "checks:grade"}])
 
 
+def own_metric(job: Job) -> None:
+    job.python("tones.py", "from deepeval.metrics import BaseMetric\n\n\nclass Tone(BaseMetric):\n    pass\n")
+    job.suite([{"type": "deepeval", "metric": "tones:Tone", "required_params": ["actual_output"]}])
+
+
 def summary(job: Job) -> None:
     job.python("checks.py", "def mean(means):\n    return 1.0\n")
     job.policy(gates={"summary": {"method": "custom", "function": "checks:mean", "min": 0.5}})
@@ -198,6 +203,7 @@ PLANTS: Mapping[str, tuple[Plant, ...]] = {
     "command targets: `command:CMD`": (command,),
     "warm-ups: `warm_up`": (warm_up,),
     "code graders: `grader`": (grader,),
+    "own metrics: `metric: MODULE:CLASS`": (own_metric,),
     "custom summaries: `gates.summary.function`": (summary,),
     "cases of a function: `test_cases_file: python:…`": (cases,),
     "function tools: `type: function`": (function,),

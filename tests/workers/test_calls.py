@@ -288,7 +288,8 @@ def test_an_exception_whose_text_raises(tmp_path: Path) -> None:
             "graders.broken:check",
             "import_failed",
             "graders.broken:check: importing graders.broken raised ModuleNotFoundError: "
-            "No module named 'a_module_nobody_has' (graders/broken.py:2)",
+            "No module named 'a_module_nobody_has' (graders/broken.py:2); add the package to `environment` in the "
+            "policy file, or to --requirements",
         ),
         (
             "x = (1,\ny = 2\n",

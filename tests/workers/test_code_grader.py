@@ -442,3 +442,14 @@ def test_a_forged_answer_that_is_nested_too_deeply_is_told(project: Project, lev
     assert "forging:grade: its process sent an invalid answer: it is nested too deeply; it was ended" in (
         finished.stdout
     )
+
+
+def test_a_grader_in_a_composite_is_imported_when_the_suite_is_loaded(project: Project) -> None:
+    project.suite(
+        [{"name": "a", "input": "?"}], [{"type": "composite", "metrics": [{"type": "code", "grader": "checks:gone"}]}]
+    )
+    project.write("checks.py", "def check(ctx): return True\n")
+    project.policy(target="recorded:answers.jsonl")
+    finished = project.run("validate")
+    assert finished.code == 2
+    assert "checks:gone: the module checks has no gone" in finished.stderr

@@ -25,21 +25,37 @@ _OWN_METRICS = {
     "DocumentRetrievalEvaluator": "write type: retrieval, with the metrics of ranked chunks",
     "QAEvaluator": "it gives several scores; name its evaluators one by one",
 }
-_BINARY = frozenset(("TaskAdherenceEvaluator", "_ToolCallSuccessEvaluator", "_ToolOutputUtilizationEvaluator"))
+_SAFETY = "write {type: deepeval, metric: ToxicityMetric}"
+_ALTERNATIVES = {
+    "CodeVulnerabilityEvaluator": "write type code, with a scanner of source code",
+    "ContentSafetyEvaluator": _SAFETY,
+    "GroundednessProEvaluator": "write {type: azure, metric: GroundednessEvaluator}",
+    "HateUnfairnessEvaluator": "write {type: deepeval, metric: BiasMetric}",
+    "IndirectAttackEvaluator": "write {type: deepeval, metric: MisuseMetric}",
+    "ProtectedMaterialEvaluator": "write type geval, with criteria about copied texts",
+    "SelfHarmEvaluator": _SAFETY,
+    "SexualEvaluator": _SAFETY,
+    "UngroundedAttributesEvaluator": "write {type: rag, metric_type: faithfulness}",
+    "ViolenceEvaluator": _SAFETY,
+}
+"""What to write instead of an evaluator that a service computes; also of its subclasses."""
+BINARY = frozenset(("TaskAdherenceEvaluator", "_ToolCallSuccessEvaluator", "_ToolOutputUtilizationEvaluator"))
 """Evaluators whose judge answers 0 or 1, according to their prompts; all others answer 1 to 5."""
-_ANSWER_ONLY = frozenset(("IntentResolutionEvaluator",))
-"""Evaluators that accept tool definitions, although their prompt contains only the answer."""
+ANSWER_ONLY = frozenset(("IntentResolutionEvaluator",))
+"""Evaluators that accept tool calls, but whose prompt contains only the answer, so that the calls may be unknown."""
 
 
 class AzureEntry(ClassEntry, frozen=True, kw_only=True):
     """An evaluator whose judge is a model.
 
     Attributes:
-        inputs: names of the evaluator's required and optional inputs in Azure AI Evaluation.
-        scale: the lowest and the highest score that the judge can give.
+        inputs: the inputs that it requires or accepts, under the library's names.
+        takes_calls: whether its answer may be messages with tool calls; if `reads_calls`, these must be known.
+        scale: the lowest and the highest score of its judge.
     """
 
     inputs: tuple[str, ...]
+    takes_calls: bool
     scale: tuple[int, int]
 
 
@@ -57,7 +73,8 @@ def find_evaluator(name: str) -> AzureEntry | str | None:
     if name in _OWN_METRICS:
         return _OWN_METRICS[name]
     if _JUDGED not in found.bases:
-        return "a service of Azure computes it; write {type: deepeval, metric: ToxicityMetric}, or type geval"
+        known = (_ALTERNATIVES[each] for each in (name, *found.bases) if each in _ALTERNATIVES)
+        return f"a service of Azure computes it; {next(known, 'write type geval')}"
     given = dict(_inputs(found))
     unknown = [each for each in given if each not in _KNOWN]
     return f"it needs {unknown[0]}, which a suite does not have" if unknown else _entry(found, given)
@@ -86,12 +103,16 @@ def _inputs(library_class: LibraryClass) -> Iterator[tuple[str, bool]]:
 def _entry(library_class: LibraryClass, requirements: Mapping[str, bool]) -> AzureEntry:
     tools: dict[str, Any] = {}
     if _TOOLS in requirements:
-        tools[_TOOLS] = Parameter(_TOOLS, list[dict[str, Any]], requirements[_TOOLS], None)
+        tools[_TOOLS] = Parameter(_TOOLS, list[dict[str, Any]] | None, False, None)
     return AzureEntry(
         name=library_class.name,
         options=tools,
+        tools_option=_TOOLS if tools else "",
+        tool_keys=("name", "description", "parameters"),
+        needs_tools=requirements.get(_TOOLS, False),
         needs=frozenset(_CASE_INPUTS[name] for name in requirements if name in _CASE_INPUTS),
-        reads_calls=_TOOLS in requirements and library_class.name not in _ANSWER_ONLY,
+        reads_calls=_TOOLS in requirements and library_class.name not in ANSWER_ONLY,
+        takes_calls=_TOOLS in requirements,
         inputs=tuple(requirements),
-        scale=(0, 1) if library_class.name in _BINARY else (1, 5),
+        scale=(0, 1) if library_class.name in BINARY else (1, 5),
     )

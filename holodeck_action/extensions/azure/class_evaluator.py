@@ -62,11 +62,11 @@ class AzureClassEvaluator(ModelJudgedEvaluator):
         self._options = dict(options or {})
         self._threshold = check_threshold(threshold)
         params = frozenset(_PARAMS[name] for name in found.inputs if name in _PARAMS)
-        calls = frozenset({EvalParam.TOOL_INVOCATIONS}) if found.reads_calls else frozenset[EvalParam]()
+        calls = frozenset({EvalParam.TOOL_INVOCATIONS}) if found.takes_calls else frozenset[EvalParam]()
         context = frozenset({EvalParam.CONTEXT}) & params
         self.PARAM_SPEC = ParamSpec(
-            required=params | calls | {EvalParam.RESPONSE},
-            optional=frozenset({EvalParam.RETRIEVAL_CONTEXT}) if context else frozenset(),
+            required=params | {EvalParam.RESPONSE} | (calls if found.reads_calls else frozenset()),
+            optional=calls | (frozenset({EvalParam.RETRIEVAL_CONTEXT}) if context else frozenset()),
             uses_context=bool(context),
             uses_retrieval_context=bool(context),
         )
@@ -91,11 +91,11 @@ class AzureClassEvaluator(ModelJudgedEvaluator):
         self.check_judge()
         if not str(kwargs["response"]).strip():
             return self._result(float(self._entry.scale[0]), "the answer is empty", {})
-        calls: Sequence[ToolInvocation] = kwargs.get(EvalParam.TOOL_INVOCATIONS.value) or ()
+        calls: Sequence[ToolInvocation] | None = kwargs.get(EvalParam.TOOL_INVOCATIONS.value)
         inputs: dict[str, Any] = {
             name: join_texts(kwargs[name]) for name in self._entry.inputs if name in _PARAMS and name in kwargs
         }
-        if self._entry.reads_calls:
+        if self._entry.takes_calls and calls is not None:
             inputs["response"] = agent_messages(calls, inputs.get("response", ""))
         request = {
             "evaluator": self._entry.name,

@@ -34,11 +34,11 @@ from holodeck_action.record.record import (
     TrialRecord,
     TurnRecord,
 )
-from holodeck_action.run.loading import LoadedSuite, SuiteContext, display_folder, display_path, with_lines
+from holodeck_action.run.loading import LoadedSuite, SuiteContext, display_folder, display_path, with_lines, with_python
 from holodeck_action.run.model_calls import model_environment
 from holodeck_action.run.open_suites import OpenSuite, open_all
 from holodeck_action.run.options.settings import Flags, SettingsError, merge
-from holodeck_action.run.preflight import PreparedSuite, judge_problems, settings_problem
+from holodeck_action.run.preflight import PreparedSuite, judge_problems, metric_class_problems, settings_problem
 from holodeck_action.run.schedule import Stop, TrialKey
 from holodeck_action.run.stages import UserOutput, enter_all, stages_of
 from holodeck_action.run.stored import StoredRun, StoredTrials
@@ -123,7 +123,9 @@ def prepare_labels(
     except SettingsError as error:
         raise ConfigurationError(with_lines([settings_problem(suite, shown, error)], [loaded])) from error
     judged_suite = replace(suite, cases=tuple(case for case, _ in cases))
+    loaded = with_python(structs.replace(loaded, suite=judged_suite), context, RecordedTarget(path=labels.file))
     problems = judge_problems(judged_suite, judged_suite.cases, settings, loaded.environ, shown)
+    problems += metric_class_problems(loaded, shown)
     if problems:
         raise ConfigurationError(with_lines(problems, [loaded]))
     trials: Mapping[TrialKey, TrialRecord] = {(case.id, 0): trial for case, trial in cases}

@@ -279,14 +279,14 @@ class DeepEvalBaseEvaluator(ModelJudgedEvaluator):
             try:
                 await self._prepare_steps(judge)
                 if self._is_built_in:
-                    return await self._evaluate_in_libraries(case, judge)
+                    return await self._evaluate_in_process(case, judge)
                 return await self.measure_case(case, LocalJudge(judge))
             except Exception as error:
                 raise self._wrap_error(_unwrap_error(error), kwargs, judge.redact) from error
 
     async def _evaluate_without_judge(self, case: Mapping[str, Any], inputs: Mapping[str, Any]) -> EvaluationResult:
         try:
-            return await self._evaluate_in_libraries(case, None)
+            return await self._evaluate_in_process(case, None)
         except Exception as error:
             raise self._wrap_error(error, inputs, str) from error
 
@@ -297,8 +297,8 @@ class DeepEvalBaseEvaluator(ModelJudgedEvaluator):
     async def _prepare_steps(self, judge: JudgeModel) -> None:
         """Let the judge write data that all evaluations share, such as the steps of a G-Eval."""
 
-    async def _evaluate_in_libraries(self, case: Mapping[str, Any], judge: JudgeModel | None) -> EvaluationResult:
-        """Evaluate a test case in the separate process for grading libraries."""
+    async def _evaluate_in_process(self, case: Mapping[str, Any], judge: JudgeModel | None) -> EvaluationResult:
+        """Evaluate a test case in another process, by default that of the libraries."""
         found = await evaluate_in_library("deepeval", {**self._worker_arguments(), "case": case}, judge)
         steps = found.pop("evaluation_steps")
         return EvaluationResult(

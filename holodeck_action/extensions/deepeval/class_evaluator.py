@@ -1,11 +1,11 @@
-"""The evaluator of `type: deepeval`: any metric class of DeepEval that grades one answer."""
+"""The evaluator of `type: deepeval`: any metric class of DeepEval, or of the suite, that grades one answer."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, get_type_hints
+from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel
 from pydantic_core import PydanticCustomError, ValidationError
 
 from holodeck_action.extensions.deepeval.base import DeepEvalBaseEvaluator
@@ -13,6 +13,7 @@ from holodeck_action.extensions.deepeval.catalogue import FIXED, SCHEMA_OPTION, 
 from holodeck_action.extensions.deepeval.config import DeepEvalModelConfig
 from holodeck_action.extensions.deepeval.library import load_module
 from holodeck_action.extensions.deepeval.model import Problem
+from holodeck_action.extensions.deepeval.test_cases import build_metric, build_test_case
 from holodeck_action.llm.judge import JudgeModel
 from holodeck_action.metrics.base import EvaluationResult, RetryConfig
 from holodeck_action.metrics.errors import EvaluationError
@@ -20,6 +21,9 @@ from holodeck_action.metrics.params import EvalParam, ParamSpec
 from holodeck_action.record.record import ToolInvocation
 from holodeck_action.suite.json_schemas import JsonSchema
 from holodeck_action.text.json_values import parse_json
+
+if TYPE_CHECKING:
+    from holodeck_action.extensions.deepeval.own_class import OwnClass
 
 _PARAMS = {param.value: param for param in EvalParam} | {"tools_called": EvalParam.TOOL_INVOCATIONS}
 _LISTS = (EvalParam.CONTEXT, EvalParam.RETRIEVAL_CONTEXT)
@@ -42,17 +46,19 @@ class ClassEvaluator(DeepEvalBaseEvaluator):
         retry_config: RetryConfig | None = None,
         *,
         judge: JudgeModel | None = None,
+        own: OwnClass | None = None,
     ) -> None:
         """Configure the evaluator; this imports nothing and calls no model.
 
         Args:
-            metric: name of the class in `deepeval.metrics`.
-            options: constructor arguments of the class, except the model and the threshold.
+            metric: name of the class in `deepeval.metrics`, or `module:Class` of a suite.
+            options: arguments of its constructor, except the model and the threshold.
             model_config: see the base class.
             threshold: lowest passing score, 0..1; None to give no verdict.
             timeout: time limit of one evaluation, in seconds.
             retry_config: retries of transient failures.
             judge: see the base class.
+            own: the class of the suite; None for a class of DeepEval.
 
         Raises:
             EvaluationError: DeepEval has no metric of this name that grades a single answer (code
@@ -60,11 +66,12 @@ class ClassEvaluator(DeepEvalBaseEvaluator):
             ValueError: the threshold is outside 0..1.
         """
         super().__init__(model_config, threshold, timeout, retry_config, judge=judge)
-        found = find_metric(metric)
+        found = find_metric(metric) if own is None else own.entry
         if not isinstance(found, CatalogueEntry):
             reason = found or "the installed DeepEval has no such metric"
             raise EvaluationError(f"{metric} cannot be used: {reason}", code="unsupported_metric")
         self._entry = found
+        self._own = own
         self._options = {**(options or {}), **FIXED.get(metric, {})}
         self.PARAM_SPEC = self._spec(found)
 
@@ -89,6 +96,11 @@ class ClassEvaluator(DeepEvalBaseEvaluator):
     def metric_name(self) -> str:
         """Name of the class."""
         return self._entry.name
+
+    @property
+    def version(self) -> str:
+        """Version of the evaluator; of a suite's class also a digest of its code, and the version of its DeepEval."""
+        return super().version if self._own is None else f"{super().version}{self._own.version}"
 
     @property
     def uses_judge(self) -> bool:
@@ -118,29 +130,31 @@ class ClassEvaluator(DeepEvalBaseEvaluator):
         return fields
 
     def _create_metric(self) -> Any:
-        made = getattr(load_module("deepeval.metrics"), self._entry.name)
-        hints = get_type_hints(made.__init__)
-        options = {
-            name: _convert(name, hints.get(name), value)
-            for name, value in self._options.items()
-            if name not in self._entry.case_options
-        }
-        if self._entry.has_judge:
-            options["model"] = self._model
-        if "threshold" in hints:
-            options["threshold"] = self._threshold
-        return made(**options)
+        entry = self._entry
+        options = {name: value for name, value in self._options.items() if name not in entry.case_options}
+        if SCHEMA_OPTION in options:
+            options[SCHEMA_OPTION] = _Schema(options[SCHEMA_OPTION])
+        model = {entry.model_option: self._model} if entry.has_judge else {}
+        kind = getattr(load_module("deepeval.metrics"), entry.name)
+        return build_metric(kind, options, (SCHEMA_OPTION,), self._threshold, **model)
 
     def _build_test_case(self, case: Mapping[str, Any]) -> Any:
-        fields = dict(case)
-        calls = fields.pop("calls", None)
-        module = load_module("deepeval.test_case")
-        if calls is not None:
-            fields["tools_called"] = [tool_call(module, call) for call in calls]
-        made = module.LLMTestCase(**fields)
-        if self._entry.is_traced:
-            made._trace_dict = agent_trace(made, calls)
-        return made
+        return build_test_case(case, self._entry.is_traced)
+
+    async def _evaluate_in_process(self, case: Mapping[str, Any], judge: JudgeModel | None) -> EvaluationResult:
+        if self._own is None:
+            return await super()._evaluate_in_process(case, judge)
+        entry = self._entry
+        options = {name: value for name, value in self._options.items() if name not in entry.case_options}
+        payload = {"case": case, "traced": entry.is_traced, "options": options, "threshold": self._threshold}
+        found, output = await self._own.measure(payload, judge)
+        return EvaluationResult(
+            score=found["score"],
+            reasoning=found["reason"] or f"{entry.name} is {found['score']:g}, without an explanation",
+            metric_name=self.metric_name,
+            threshold=self._threshold,
+            metadata={**({} if judge is None else {"judge": judge.label}), **({"output": output} if output else {})},
+        )
 
     def _prepare(self, metric: Any, test_case: Any) -> None:
         if self._entry.has_judge:
@@ -160,43 +174,6 @@ def has_text(context: str | Sequence[object]) -> bool:
 def call_data(call: ToolInvocation) -> dict[str, Any]:
     """Return a tool call as JSON values, to send it to the process for grading libraries."""
     return {"name": call.name, "args": dict(call.args), "result": call.result, "error": call.error}
-
-
-def tool_call(module: Any, call: Mapping[str, Any]) -> Any:
-    """Convert a tool call from `call_data` to DeepEval's class; `module` is `deepeval.test_case`."""
-    return module.ToolCall(name=call["name"], input_parameters=call["args"], output=call["result"])
-
-
-def agent_trace(test_case: Any, calls: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the trace that DeepEval's `@observe` would record for an agent that makes these calls, then answers.
-
-    Args:
-        test_case: DeepEval's test case, with question, answer and tool calls.
-        calls: the calls, from `call_data`.
-    """
-    children = []
-    for call in calls:
-        span = {"name": call["name"], "type": "tool", "input": call["args"]}
-        ended = {"error": call["error"]} if call["error"] is not None else {"output": call["result"]}
-        span |= {name: value for name, value in ended.items() if value is not None}
-        children.append({**span, "children": []})
-    return {
-        "name": "agent",
-        "type": "agent",
-        "input": {"input": test_case.input},
-        "output": test_case.actual_output,
-        **({"tools_called": test_case.tools_called} if calls else {}),
-        "available_tools": [],
-        "agent_handoffs": [],
-        "children": children,
-    }
-
-
-def _convert(name: str, hint: Any, value: Any) -> Any:
-    """Convert the value of an option to the type that the constructor declares, such as an enum."""
-    if name == SCHEMA_OPTION:
-        return _Schema(value)
-    return value if hint is None else TypeAdapter(hint).validate_python(value)
 
 
 class _Schema:

@@ -7,8 +7,7 @@ from typing import Any
 
 from holodeck_action.extensions.deepeval.base import neutralize_markers
 from holodeck_action.extensions.deepeval.catalogue import CatalogueEntry
-from holodeck_action.extensions.deepeval.class_evaluator import ClassEvaluator, call_data, tool_call
-from holodeck_action.extensions.deepeval.library import load_module
+from holodeck_action.extensions.deepeval.class_evaluator import ClassEvaluator, call_data
 from holodeck_action.metrics.base import EvaluationResult
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.exchange import Exchange
@@ -68,20 +67,6 @@ class ConversationEvaluator(ClassEvaluator):
             "calls": None if calls is None else [call_data(call) for call in calls],
             "texts": None if texts is None else [neutralize_markers(text) for text in texts],
         }
-
-    def _build_test_case(self, case: Mapping[str, Any]) -> Any:
-        fields = dict(case)
-        module = load_module("deepeval.test_case")
-        turns = []
-        for turn in fields.pop("turns"):
-            calls = None if turn["calls"] is None else [tool_call(module, call) for call in turn["calls"]]
-            turns += [
-                module.Turn(role="user", content=turn["input"]),
-                module.Turn(
-                    role="assistant", content=turn["response"], tools_called=calls, retrieval_context=turn["texts"]
-                ),
-            ]
-        return module.ConversationalTestCase(turns=turns, **fields)
 
     def _prepare(self, metric: Any, test_case: Any) -> None:
         """Leave the metric unchanged: an empty list of verdicts may be valid here."""

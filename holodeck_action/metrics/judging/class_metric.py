@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 from msgspec import Struct
 from pydantic import Field, WithJsonSchema, create_model, model_validator
@@ -20,6 +20,8 @@ from holodeck_action.suite.model.base import FormatModel, NonBlank, UnitInterval
 from holodeck_action.suite.model.metric_base import NO_INPUTS, JudgeCalls, JudgedMetric, Metric, Role
 from holodeck_action.suite.model.providers import LLMProvider
 
+Class = TypeVar("Class", bound="ClassMetric")
+
 
 class ClassEntry(Struct, frozen=True, kw_only=True):
     """Properties of a library's class, read from the library's source.
@@ -27,11 +29,14 @@ class ClassEntry(Struct, frozen=True, kw_only=True):
     Attributes:
         name: name of the class.
         options: the options of a suite's entry by name.
-        threshold: the class's default threshold, 0..1; None if the class has no default.
-        needs: the inputs of a turn that the class requires in addition to question and answer.
-        reads_calls: whether the class needs the agent's tool calls.
-        has_judge: whether the class calls a model.
-        judge_calls: estimated number of judge calls of one evaluation, without the calls for the reason.
+        threshold: the class's default threshold, 0..1; None if it has none.
+        needs: the inputs of a turn that it requires besides question and answer.
+        reads_calls: whether it needs the agent's tool calls.
+        has_judge: whether it calls a model.
+        judge_calls: estimated number of judge calls of one evaluation, except calls for the reason.
+        tools_option: name of the option that takes the agent's tools; empty if it has none.
+        tool_keys: the keys of a tool in this option, all of which must be known.
+        needs_tools: whether it cannot grade without the tools.
         reason_calls: number of calls for the reason, which `include_reason: false` saves.
     """
 
@@ -42,6 +47,9 @@ class ClassEntry(Struct, frozen=True, kw_only=True):
     reads_calls: bool = False
     has_judge: bool = True
     judge_calls: int = 1
+    tools_option: str = ""
+    tool_keys: tuple[str, ...] = ("name", "description")
+    needs_tools: bool = False
     reason_calls: int = 0
 
 
@@ -86,9 +94,14 @@ class ClassMetric(JudgedMetric):
         name = value.get("metric")
         return _metric_of_class(cls, name) if cls.ENTRY is None and isinstance(name, str) else cls
 
+    @property
+    def is_own(self) -> bool:
+        """Whether the class is one of the suite instead of the library; `with_file` then reads it."""
+        return False
+
     @model_validator(mode="after")
     def _check_class(self) -> Self:
-        if self.ENTRY is None and (names := self.class_names()):
+        if self.ENTRY is None and not self.is_own and (names := self.class_names()):
             reason = self.find_class(self.metric)
             if reason is not None:
                 context = {"name": self.metric, "reason": reason}
@@ -105,6 +118,17 @@ class ClassMetric(JudgedMetric):
         if isinstance(self.options, FormatModel):
             return self.options.model_dump(exclude_unset=True)
         return self.options if isinstance(self.options, Mapping) else {}
+
+    def with_tools(self, tools: Sequence[Mapping[str, Any]] | None) -> Self:
+        """Return a copy with the agent's tools as an option, unless the suite sets it or the tools are unknown."""
+        entry = self.ENTRY
+        if entry is None or not entry.tools_option or entry.tools_option in self.option_values or not tools:
+            return self
+        if not all(entry.tool_keys[-1] in tool for tool in tools):
+            return self
+        known = [{key: tool[key] for key in entry.tool_keys} for tool in tools]
+        options = self.options.model_copy(update={entry.tools_option: known})
+        return self.model_copy(update={"options": options})
 
     @property
     def measure(self) -> str:
@@ -147,12 +171,25 @@ class ClassMetric(JudgedMetric):
         """Return the `ClassEntry` of the class.
 
         Raises:
-            EvaluationError: the library is not installed (code `not_installed`).
+            EvaluationError: the library is not installed (code `not_installed`), no suite has the class
+                (`unsupported_metric`), or the agent's tools are needed and unknown (`missing_input`).
         """
+        if self.ENTRY is None and self.is_own:
+            raise EvaluationError(
+                f"{self.metric} is a class of a suite: name it in agent.yaml", code="unsupported_metric"
+            )
         if self.ENTRY is None:
             way = way_to_get(registry.libraries()[self.library or ""].extra)
             raise EvaluationError(
                 f"{self.metric} needs {self.TITLE}, which is not installed; {way}", code="not_installed"
+            )
+        option = self.ENTRY.tools_option
+        if self.ENTRY.needs_tools and not self.option_values.get(option):
+            raise EvaluationError(
+                f"{self.metric} needs the {', '.join(self.ENTRY.tool_keys)} of each tool that the agent may call; "
+                f"the suite's `tools` do not give them: write the option {option}",
+                code="missing_input",
+                context={"parameter": option},
             )
         return self.ENTRY
 
@@ -161,18 +198,21 @@ class ClassMetric(JudgedMetric):
 def _metric_of_class(base: type[ClassMetric], name: str) -> type[ClassMetric]:
     """Return the metric for a library's class; `base` if the class is unknown or a suite cannot use it."""
     found = base.find_class(name)
-    if found is None or isinstance(found, str):
-        return base
+    return base if found is None or isinstance(found, str) else metric_of_entry(base, found)
+
+
+def metric_of_entry(base: type[Class], entry: ClassEntry) -> type[Class]:
+    """Return the metric for a class with its options."""
     fields: dict[str, Any] = {
-        option.name: (option.type, ... if option.required else option.default) for option in found.options.values()
+        option.name: (option.type, ... if option.required else option.default) for option in entry.options.values()
     }
-    options = create_model(f"{name}Options", __base__=FormatModel, __module__=base.__module__, **fields)
+    options = create_model(f"{entry.name}Options", __base__=FormatModel, __module__=base.__module__, **fields)
     made = create_model(
-        f"{base.__name__}{name}",
+        f"{base.__name__}{entry.name}",
         __base__=base,
         __module__=base.__module__,
         # Validated, so that a missing option is named.
         options=(options, Field(default={}, validate_default=True)),
     )
-    made.ENTRY = found
+    made.ENTRY = entry
     return made

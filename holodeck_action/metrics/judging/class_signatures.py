@@ -1,4 +1,4 @@
-"""Reads the classes of an installed library from its source, without importing it.
+"""Reads the classes of an installed library, or of a suite, from their source, without importing them.
 
 An import of such a library takes seconds and runs its code. Instead, `ast` finds the names that the library exports,
 and the parameters and attributes of its classes.
@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import ast
 import importlib.util
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
-from functools import cache
+from functools import cache, partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,7 +19,15 @@ from msgspec import Struct
 
 from holodeck_action.text.foreign import ForeignError, read_file
 
-_PLAIN: Mapping[str, Any] = {"str": str, "int": int, "float": float, "bool": bool, "dict": dict, "Dict": dict}
+_PLAIN: Mapping[str, Any] = {
+    "str": str,
+    "int": int,
+    "float": float,
+    "bool": bool,
+    "dict": dict,
+    "Dict": dict,
+    "Any": Any,
+}
 _LISTS = frozenset(("List", "list", "Sequence"))
 _MOST_BASES = 20
 """Maximum number of base classes and aliases that are followed."""
@@ -53,11 +62,13 @@ class LibraryClass(Struct, frozen=True):
     """A class of a library, as its source defines it.
 
     Attributes:
-        name: name of the class.
-        module: dotted name of the module that defines the class.
-        bases: names of all base classes that the library defines, nearest first.
-        parameters: the constructor's parameters by name, without `self`; None if the class defines no constructor.
-        node: the syntax tree of the class.
+        name: its name.
+        module: the module that defines it, with dots.
+        bases: names of all its base classes that the source names, nearest first.
+        parameters: the parameters of its constructor by name, without `self`; None if neither it nor a base class whose
+            source can be read defines a constructor.
+        node: its definition.
+        ancestors: the definitions of its base classes whose source can be read, nearest first.
     """
 
     name: str
@@ -65,11 +76,12 @@ class LibraryClass(Struct, frozen=True):
     bases: tuple[str, ...]
     parameters: Mapping[str, Parameter] | None
     node: ast.ClassDef
+    ancestors: tuple[ast.ClassDef, ...] = ()
 
     def constant_names(self, attribute: str) -> tuple[str, ...] | None:
-        """Return the names in a list that the class body assigns to `attribute`, such as `("INPUT",)` for
-        `[Params.INPUT]`; None if it assigns no list."""
-        for statement in self.node.body:
+        """Return the names in a list that the class body, or that of a base class, assigns to `attribute`, such as
+        `("INPUT",)` for `[Params.INPUT]`; None if none assigns a list."""
+        for statement in (each for node in (self.node, *self.ancestors) for each in node.body):
             if isinstance(statement, ast.Assign | ast.AnnAssign):
                 target = statement.targets[0] if isinstance(statement, ast.Assign) else statement.target
                 if isinstance(target, ast.Name) and target.id == attribute and isinstance(statement.value, ast.List):
@@ -120,51 +132,71 @@ class LibraryClass(Struct, frozen=True):
                 yield statement
 
 
-class LibrarySource(Struct, frozen=True):
-    """The source of an installed package.
+Module = tuple[ast.Module, bool]
+"""The syntax tree of a module, and whether the module is a package."""
+
+
+class ClassSource(Struct, frozen=True):
+    """The source of classes.
 
     Attributes:
-        package: dotted name of the package.
-        folder: folder of the package.
+        package: the package with the names that `exports` returns, with dots.
+        find_module: returns a module by its name with dots; None if its source cannot be read.
+        unannotated: the type of parameters without annotation and default.
     """
 
     package: str
-    folder: Path
+    find_module: Callable[[str], Module | None]
+    unannotated: Any = UNWRITABLE
 
     def exports(self) -> Mapping[str, str]:
         """Return the names that the package imports into its `__init__`, each with the module that defines it."""
-        tree = _tree(self.folder / "__init__.py")
-        return {name: module for name, (module, _) in _imports(tree, self.package, package=True).items()}
+        return {name: module for name, (module, _) in self._imports(self.package).items()}
+
+    def class_names(self, module: str) -> tuple[str, ...]:
+        """Return the names of the classes that a module defines."""
+        found = self.find_module(module)
+        return () if found is None else tuple(each.name for each in found[0].body if isinstance(each, ast.ClassDef))
 
     def read_class(self, name: str, module: str) -> LibraryClass | None:
         """Return a class of a module; None if its source defines no such class."""
         found = self._find(module, name)
-        if found is None:
+        if found is None or not isinstance(found[1], ast.ClassDef):
             return None
-        home, node = found
-        if not isinstance(node, ast.ClassDef):
-            return None
-        init = next((each for each in node.body if isinstance(each, ast.FunctionDef) and each.name == "__init__"), None)
+        bases, ancestors = self._bases(*found)  # type: ignore[arg-type]
+        parameters: dict[str, Parameter] | None = None
+        for home, node in ((found[0], found[1]), *ancestors):
+            init = next((each for each in node.body if getattr(each, "name", None) == "__init__"), None)
+            if isinstance(init, ast.FunctionDef):
+                parameters = {each.name: each for each in self._parameters(home, init.args)} | (parameters or {})
+                if init.args.kwarg is None:
+                    break
         return LibraryClass(
             name=name,
-            module=home,
-            bases=tuple(self._base_names(home, node)),
-            parameters=None if init is None else {each.name: each for each in self._parameters(home, init.args)},
-            node=node,
+            module=found[0],
+            bases=tuple(bases),
+            parameters=parameters,
+            node=found[1],
+            ancestors=tuple(node for _, node in ancestors),
         )
 
-    def _base_names(self, module: str, node: ast.ClassDef) -> Iterator[str]:
+    def _bases(self, module: str, node: ast.ClassDef) -> tuple[list[str], list[tuple[str, ast.ClassDef]]]:
+        """Return the names of all base classes, nearest first, and those whose source can be read, with their
+        modules."""
         left = [(module, base) for base in node.bases]
-        for _ in range(_MOST_BASES):
-            if not left:
-                return
-            home, base = left.pop(0)
+        names, ancestors = [], []
+        for home, base in islice(left, _MOST_BASES):
             base = base.value if isinstance(base, ast.Subscript) else base
+            if isinstance(base, ast.Attribute):
+                names.append(base.attr)
             if isinstance(base, ast.Name):
-                yield base.id
+                names.append(base.id)
                 found = self._find(home, base.id)
                 if found is not None and isinstance(found[1], ast.ClassDef):
+                    ancestors.append((found[0], found[1]))
+                    # The list grows while it is read.
                     left += [(found[0], each) for each in found[1].bases]
+        return names, ancestors
 
     def _parameters(self, module: str, arguments: ast.arguments) -> Iterator[Parameter]:
         positional = [*arguments.posonlyargs, *arguments.args][1:]
@@ -176,7 +208,7 @@ class LibrarySource(Struct, frozen=True):
         ]
         for argument, default in listed:
             value = default.value if isinstance(default, ast.Constant) else None
-            kind = UNWRITABLE if argument.annotation is None else self._type(module, argument.annotation)
+            kind = self.unannotated if argument.annotation is None else self._type(module, argument.annotation)
             if argument.annotation is None and isinstance(value, str | int | float):
                 kind = type(value)
             if kind is not UNWRITABLE and isinstance(default, ast.Constant) and value is None:
@@ -218,7 +250,7 @@ class LibrarySource(Struct, frozen=True):
             return self._type(home, node.value, depth + 1)
         if not isinstance(node, ast.ClassDef):
             return UNWRITABLE
-        bases = [*self._base_names(home, node)]
+        bases, _ = self._bases(home, node)
         if "Enum" in bases:
             values = (each.value for each in node.body if isinstance(each, ast.Assign))
             return _literal(value.value for value in values if isinstance(value, ast.Constant))
@@ -227,46 +259,60 @@ class LibrarySource(Struct, frozen=True):
     def _find(self, module: str, name: str) -> tuple[str, ast.stmt] | None:
         """Return the module and the statement that define a name, which may be imported from another module."""
         for _ in range(_MOST_BASES):
-            path = self._path(module)
-            if path is None:
-                return None
-            tree = _tree(path)
-            for statement in tree.body:
+            found = self.find_module(module)
+            for statement in () if found is None else found[0].body:
                 if isinstance(statement, ast.ClassDef) and statement.name == name:
                     return module, statement
                 if isinstance(statement, ast.Assign) and any(
                     isinstance(target, ast.Name) and target.id == name for target in statement.targets
                 ):
                     return module, statement
-            imported = _imports(tree, module, package=path.name == "__init__.py").get(name)
+            imported = self._imports(module).get(name)
             if imported is None:
                 return None
             module, name = imported
         return None
 
-    def _path(self, module: str) -> Path | None:
-        """Return the file of a module; None if it is not a module of this library."""
-        top, *rest = self.package.split(".")
-        first, *inner = module.split(".")
-        if first != top:
-            return None
-        base = self.folder.parents[len(rest) - 1].joinpath(*inner) if rest else self.folder.joinpath(*inner)
-        for path in (base / "__init__.py", base.with_name(base.name + ".py")):
-            if path.is_file():
-                return path
-        return None
+    def _imports(self, module: str) -> dict[str, tuple[str, str]]:
+        """Return, for each name that a module imports, the module that it comes from and its name there."""
+        found: dict[str, tuple[str, str]] = {}
+        tree, is_package = self.find_module(module) or (ast.Module([], []), False)
+        for statement in tree.body:
+            if isinstance(statement, ast.ImportFrom):
+                parts = module.split(".")
+                up = statement.level - is_package
+                base = parts[: len(parts) - up] if statement.level else []
+                home = ".".join([*base, *(statement.module.split(".") if statement.module else [])])
+                found.update((alias.asname or alias.name, (home, alias.name)) for alias in statement.names)
+        return found
+
+
+def module_files(module: str) -> tuple[str, str]:
+    """Return the paths that a module's file may have, relative to the folder of its top package."""
+    path = module.replace(".", "/")
+    return f"{path}/__init__.py", f"{path}.py"
 
 
 @cache
-def library_source(package: str) -> LibrarySource | None:
+def library_source(package: str) -> ClassSource | None:
     """Return the source of an installed package, without importing anything; None if it is not installed."""
     top, *rest = package.split(".")
     # A spec of a package inside another would import the outer one, and so run the library's code.
     spec = importlib.util.find_spec(top)
     for place in (None if spec is None else spec.submodule_search_locations) or ():
-        folder = Path(place, *rest)
-        if (folder / "__init__.py").is_file():
-            return LibrarySource(package, folder)
+        if Path(place, *rest, "__init__.py").is_file():
+            return ClassSource(package, partial(_installed_module, Path(place)))
+    return None
+
+
+@cache
+def _installed_module(folder: Path, module: str) -> Module | None:
+    """Return a module of the package in `folder`; None if it is not a module of this package."""
+    if module.split(".")[0] != folder.name:
+        return None
+    for file in module_files(module):
+        if (path := folder.parent / file).is_file():
+            return _tree(path), path.name == "__init__.py"
     return None
 
 
@@ -277,19 +323,6 @@ def _tree(path: Path) -> ast.Module:
         return read_file(path).parse(ast.parse)
     except (OSError, ForeignError):
         return ast.Module([], [])
-
-
-def _imports(tree: ast.Module, module: str, *, package: bool) -> dict[str, tuple[str, str]]:
-    """Return, for each name that a module imports, the module that it comes from and its name there."""
-    found: dict[str, tuple[str, str]] = {}
-    for statement in tree.body:
-        if isinstance(statement, ast.ImportFrom):
-            parts = module.split(".")
-            up = statement.level - package
-            base = parts[: len(parts) - up] if statement.level else []
-            home = ".".join([*base, *(statement.module.split(".") if statement.module else [])])
-            found.update((alias.asname or alias.name, (home, alias.name)) for alias in statement.names)
-    return found
 
 
 def _union(kinds: list[Any]) -> Any:

@@ -45,6 +45,11 @@ class EscalatingEvaluator(BaseEvaluator):
         """The key of the score in results."""
         return self._first.metric_name
 
+    @property
+    def version(self) -> str:
+        """Version of the judges' evaluators."""
+        return self._first.version
+
     @final
     async def _evaluate_impl(self, **kwargs: Any) -> EvaluationResult:
         told: dict[str, Any]

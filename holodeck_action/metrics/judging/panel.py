@@ -103,6 +103,11 @@ class PanelEvaluator(BaseEvaluator):
         """The key of the score in results."""
         return self._metric.metric_name
 
+    @property
+    def version(self) -> str:
+        """Version of the judges' evaluators."""
+        return self._metric.version
+
     @final
     async def _evaluate_impl(self, **kwargs: Any) -> EvaluationResult:
         end = None if self._limit is None else Deadline(self._limit)

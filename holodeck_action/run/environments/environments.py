@@ -24,7 +24,7 @@ from holodeck_action.run.environments.packages import (
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.configuration_errors import LocatedProblem, locate_problem
 from holodeck_action.suite.errors import Problem
-from holodeck_action.suite.loader import graders
+from holodeck_action.suite.loader import graders, metric_classes
 from holodeck_action.suite.model.environments import Environment, environment_from
 from holodeck_action.suite.model.targets import AnyTarget, ModelTarget, PythonTarget
 from holodeck_action.suite.values import Suite
@@ -100,13 +100,14 @@ class PackageSetup(Struct, frozen=True):
 
 
 def needs_python(suite: Suite, target: AnyTarget | None) -> bool:
-    """Return whether a run needs Python for graders, for the target, or for functions that the suite's model calls.
+    """Return whether a run needs Python for graders and own metrics, for the target, or for functions that the suite's
+    model calls.
 
     A target of None is the suite's own model.
     """
     if isinstance(target, ModelTarget | None) and any(tool.type == "function" for tool in suite.agent.tools or ()):
         return True
-    return isinstance(target, PythonTarget) or bool(graders(suite))
+    return isinstance(target, PythonTarget) or bool(graders(suite) or metric_classes(suite))
 
 
 def project_python(suite: Suite, environ: Mapping[str, str], setup: PackageSetup) -> ProjectPython | None:

@@ -167,6 +167,15 @@ class Metric(FormatModel):
         """
         return self
 
+    def with_tools(self, tools: Sequence[Mapping[str, Any]] | None) -> Self:
+        """Return a copy of the metric with the tools that the agent may call; the metric itself if it needs none.
+
+        Args:
+            tools: `{name, description, parameters}` of each tool, as `described_tools` returns them; None if the tools
+                are unknown.
+        """
+        return self
+
     @classmethod
     @cache
     def settings_for(cls, *roles: Role) -> frozenset[str]:
@@ -246,6 +255,11 @@ class Metric(FormatModel):
     @property
     def grader_callables(self) -> tuple[str, ...]:
         """The suite's own scoring functions, as `module.path:callable`."""
+        return ()
+
+    @property
+    def class_callables(self) -> tuple[str, ...]:
+        """The suite's own metric classes, as `module.path:Class`; unlike graders, they are imported for a run only."""
         return ()
 
     @property

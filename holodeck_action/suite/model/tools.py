@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
@@ -319,3 +320,18 @@ Tool = Annotated[
 ]
 Tools = Annotated[list[Tool], Field(max_length=50)]
 MCPTools = list[MCPTool]
+
+
+def described_tools(tools: Sequence[ToolModel] | None) -> tuple[dict[str, Any], ...] | None:
+    """Return `{name, description, parameters}` of the tools that an agent may call. `parameters` is the JSON Schema of
+    the arguments; it is missing if it is derived from code. None if the tools are unknown: the suite lists none, or a
+    server of the Model Context Protocol names them.
+    """
+    if not tools or any(isinstance(tool, MCPTool) for tool in tools):
+        return None
+    described = []
+    for tool in tools:
+        found = getattr(tool, "parameters", {"query": {"type": "string"}})
+        schema = {} if found is None else {"parameters": {"type": "object", "properties": dict(found)}}
+        described.append({"name": tool.name, "description": tool.description, **schema})
+    return tuple(described)

@@ -6,8 +6,10 @@ It works as the bare library does, or is refused with a reason. The table of doc
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
 import zlib
@@ -17,7 +19,13 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.extensions.azure.catalogue import AzureEntry, evaluator_names, find_evaluator
+from holodeck_action.extensions.azure.catalogue import (
+    ANSWER_ONLY,
+    BINARY,
+    AzureEntry,
+    evaluator_names,
+    find_evaluator,
+)
 from holodeck_action.extensions.azure.class_evaluator import AzureClassEvaluator, agent_messages
 from holodeck_action.llm.judge import JudgeModel
 from holodeck_action.metrics.base import EvaluationResult
@@ -73,7 +81,7 @@ async def ours(models: FakeModels, name: str, entry: AzureEntry) -> EvaluationRe
 
 def bare(models: FakeModels, name: str, entry: AzureEntry, folder: Path) -> float:
     inputs: dict[str, Any] = {each: TEXTS[each] for each in entry.inputs if each in TEXTS}
-    if entry.reads_calls:
+    if entry.takes_calls:
         inputs["response"] = agent_messages(CALLS, TEXTS["response"])
     finished = subprocess.run(
         [sys.executable, "-m", "tests.extensions.azure.native_classes", models.azure_url, KEY],
@@ -110,6 +118,53 @@ def test_a_class_scores_and_asks_as_the_bare_library(name: str, tmp_path: Path) 
         assert "lookup" in "".join(asked[0])
 
 
+def test_the_facts_that_the_package_does_not_tell_are_few_and_about_its_classes() -> None:
+    """At most 12 with those of DeepEval."""
+    assert {*BINARY, *ANSWER_ONLY} <= {*evaluator_names()}
+    assert len(BINARY) + len(ANSWER_ONLY) <= 6
+
+
+NEWER = """
+from azure.ai.evaluation._evaluators._content_safety._violence import ViolenceEvaluator
+from azure.ai.evaluation._evaluators._relevance import RelevanceEvaluator
+
+class _Between(ViolenceEvaluator): pass
+
+class ThreatEvaluator(_Between): pass
+
+class _Closer(RelevanceEvaluator): pass
+
+class CloserEvaluator(_Closer): pass
+"""
+
+
+def test_a_newer_class_is_refused_or_served_by_the_bases_of_its_bases(
+    project: Project, suite: Any, tmp_path: Path
+) -> None:
+    spec = importlib.util.find_spec("azure.ai.evaluation")
+    assert spec is not None
+    assert spec.submodule_search_locations
+    newer = tmp_path / "newer" / "azure" / "ai" / "evaluation"
+    shutil.copytree(spec.submodule_search_locations[0], newer, ignore=shutil.ignore_patterns("__pycache__"))
+    newer.joinpath("_newer.py").write_text(NEWER)
+    with newer.joinpath("__init__.py").open("a") as init:
+        init.write("\nfrom ._newer import CloserEvaluator, ThreatEvaluator\n")
+    suite({"metric": "ThreatEvaluator"}, {"metric": "CloserEvaluator", "options": {"tools": []}})
+    finished = project.run_process("validate", PYTHONPATH=str(tmp_path / "newer"))
+    assert finished.code == 2
+    assert "ThreatEvaluator cannot be used: a service of Azure computes it; write {type: deepeval" in finished.stderr
+    assert "metrics[1].options.tools: unknown key" in finished.stderr
+
+
+@pytest.mark.models(answer=judged((3, 3)))
+def test_intent_resolution_takes_known_calls_and_grades_without_them(project: Project, suite: Any) -> None:
+    suite({"metric": "IntentResolutionEvaluator"})
+    assert project.evaluate()[0].code == 0
+    suite({"metric": "IntentResolutionEvaluator"}, tool_invocations=[{"name": "lookup", "args": {}, "result": "3"}])
+    finished, record = project.evaluate()
+    assert (finished.code, evaluations(record)[0].score) == (0, 0.5)
+
+
 def test_the_table_of_the_page_lists_every_class() -> None:
     text = DOCS.read_text(encoding="utf-8")
     table = "\n".join(_table())
@@ -130,7 +185,7 @@ def _table() -> Iterator[str]:
             refused.setdefault(str(found), []).append(f"`{name}`")
             continue
         read = [each for each in found.inputs if each in TEXTS] + ["tool calls"] * found.reads_calls
-        given = ", ".join(f"`{each.name}`" + " (required)" * each.required for each in found.options.values())
+        given = ", ".join(f"`{each}`, else the suite's tools" for each in found.options)
         yield f"| `{name}` | {', '.join(read)} | {given} | {found.scale[0]} to {found.scale[1]} |"
     for reason, names in sorted(refused.items()):
         yield f"| {', '.join(names)} | refused: {reason} | | |"
@@ -185,6 +240,47 @@ def test_unknown_or_missing_calls_are_an_error(project: Project, models: FakeMod
     assert models.requests == []
 
 
+LOOKUP = {"name": "lookup", "description": "finds a city", "type": "function", "file": "own.py", "function": "lookup"}
+CITY = {"city": {"type": "string", "description": "a town"}}
+
+
+@pytest.mark.models(answer=judged((1, 1)))
+def test_the_tools_of_the_agent_are_the_definitions_unless_the_option_is_given(
+    project: Project, models: FakeModels, suite: Any
+) -> None:
+    called = [{"name": "lookup", "args": {"city": "Oslo"}, "result": "3"}]
+    accuracy = {"metric": "ToolCallAccuracyEvaluator", "threshold": 0.0}
+    prompt = {
+        "name": "sum_up",
+        "description": "sums up",
+        "type": "prompt",
+        "template": "{{ a }}",
+        "parameters": {"a": {}},
+    }
+    search = {"name": "faq", "description": "searches", "type": "vectorstore", "source": "faq.txt"}
+    server = {"name": "shop", "description": "a shop", "type": "mcp", "command": "npx", "args": ["shop"]}
+    for tools, option, told in (
+        ([{**LOOKUP, "parameters": CITY}, prompt, search], None, ("a town", "sums up", "searches")),
+        ([{**LOOKUP, "parameters": CITY}], TOOLS, ("finds the forecast",)),
+        ([LOOKUP], None, ()),
+        ([{**LOOKUP, "parameters": CITY}, server], None, ()),
+        (None, None, ()),
+    ):
+        suite({**accuracy, **({"options": {"tool_definitions": option}} if option else {})}, tool_invocations=called)
+        written = json.loads((project.folder / "agent.yaml").read_text())
+        project.write("agent.yaml", json.dumps({**written, **({} if tools is None else {"tools": tools})}, indent=1))
+        project.write("own.py", "def lookup(city): ...")
+        project.write("faq.txt", "Q")
+        before = len(models.requests)
+        finished, record = project.evaluate()
+        (found,) = evaluations(record)
+        assert (finished.code, len(models.requests) - before) == ((0, 1) if told else (3, 0)), finished.stderr
+        assert all(each in models.requests[-1].text for each in told)
+        wanted = "needs the name, description, parameters of each tool that the agent may call; the suite's `tools`"
+        assert told or wanted in str(found.error)
+        assert not told or [each["name"] for each in found.criteria.settings["options"]["tool_definitions"]]
+
+
 @pytest.mark.models(answer=judged((5, 5)))
 def test_an_empty_answer_and_a_score_off_the_scale_never_pass(project: Project, models: FakeModels, suite: Any) -> None:
     suite({"metric": "TaskAdherenceEvaluator"}, tool_invocations=[])
@@ -203,8 +299,17 @@ def test_an_empty_answer_and_a_score_off_the_scale_never_pass(project: Project, 
     [
         ({"metric": "RelevanceEvaluater"}, "metric", 'is not a metric of Azure AI Evaluation, did you mean "Relevance'),
         ({"metric": "ViolenceEvaluator"}, "metric", "a service of Azure computes it; write {type: deepeval, metric: "),
+        (
+            {"metric": "UngroundedAttributesEvaluator"},
+            "metric",
+            "write {type: rag, metric_type: faithfulness}",
+        ),
+        (
+            {"metric": "GleuScoreEvaluator"},
+            "metric",
+            "write {type: standard, metric: bleu}, the measure that GLEU varies",
+        ),
         ({"metric": "QAEvaluator"}, "metric", "it gives several scores; name its evaluators one by one"),
-        ({"metric": "ToolCallAccuracyEvaluator"}, "options.tool_definitions", "is missing (required)"),
         ({"metric": "RelevanceEvaluator", "options": {"tools": []}}, "options.tools", "unknown key"),
     ],
 )

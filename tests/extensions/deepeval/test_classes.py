@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.extensions.deepeval.catalogue import FIXED, CatalogueEntry, find_metric, metric_names
+from holodeck_action.extensions.deepeval.catalogue import FIXED, SPEECH, CatalogueEntry, find_metric, metric_names
 from holodeck_action.extensions.deepeval.class_evaluator import ClassEvaluator
 from holodeck_action.extensions.deepeval.conversation import ConversationEvaluator
 from holodeck_action.llm.judge import JudgeModel
@@ -182,10 +182,18 @@ def _table(requests: Mapping[str, int]) -> Iterator[str]:
             refused.setdefault(str(found), []).append(f"`{name}`")
             continue
         read = [*sorted(found.needs), *(["tool calls"] if found.reads_calls else [])]
-        options = ", ".join(f"`{each.name}`" + " (required)" * each.required for each in found.options.values())
+        notes = {name: " (required)" for name, each in found.options.items() if each.required}
+        notes[found.tools_option] = " (else the suite's tools)"
+        options = ", ".join(f"`{name}`{notes.get(name, '')}" for name in found.options)
         yield f"| `{name}` | {', '.join(read)} | {options} | {requests[name] or ''} |"
     for reason, names in sorted(refused.items()):
         yield f"| {', '.join(names)} | refused: {reason} | | |"
+
+
+def test_the_facts_that_the_library_does_not_tell_are_few_and_about_its_classes() -> None:
+    """At most 12 with those of Azure AI Evaluation."""
+    assert {*FIXED, *SPEECH} <= {*metric_names()}
+    assert len(FIXED) + len(SPEECH) <= 6
 
 
 @pytest.fixture

@@ -143,3 +143,29 @@ def test_a_conversation_with_unknown_calls_or_an_empty_answer_never_passes(
     project.answers([first, {"case": "talk", "turn": 1, "response": "Yes."}])
     used = evaluations(project.evaluate()[1])[0]
     assert "needs the tool calls of turn 1, which are unknown" in str(used.error)
+
+
+@pytest.mark.models(answer=judged)
+def test_the_tools_of_the_agent_are_those_of_the_metric_unless_they_are_unknown(
+    project: Project, models: FakeModels
+) -> None:
+    judge = {"provider": "openai", "name": "gpt-4o", "endpoint": models.openai_url, "api_key": KEY}
+    use = {"type": "deepeval", "metric": "ToolUseMetric", "threshold": 0.0}
+    find = {"name": "find", "description": "finds an order", "type": "function", "file": "own.py", "function": "find"}
+    project.write("own.py", "def find(order): ...")
+    project.policy(target="recorded:answers.jsonl")
+    project.answers([{"case": "one", "turn": 0, "response": "Hi!", "tool_invocations": [{"name": "find", "args": {}}]}])
+    for tools in ([find], None):
+        before = len(models.requests)
+        case = {"name": "one", "turns": [{"input": "Hello"}]}
+        project.suite([case], evaluations={"model": judge, "metrics": [use]}, tools=tools)
+        finished, record = project.evaluate()
+        (found,) = evaluations(record)
+        if tools:
+            assert finished.code == 0, finished.stderr
+            assert any("finds an order" in request.text for request in models.requests[before:])
+            told = {"available_tools": [{"name": "find", "description": "finds an order"}]}
+            assert found.criteria.settings["options"] == told
+        else:
+            assert (finished.code, len(models.requests)) == (3, before)
+            assert "write the option available_tools" in str(found.error)

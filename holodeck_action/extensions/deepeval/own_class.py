@@ -1,0 +1,161 @@
+"""A metric class of the suite, which runs in a worker with the suite's Python and asks the suite's judge."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from holodeck_action.extensions.deepeval.catalogue import CatalogueEntry
+from holodeck_action.llm.limits.pauses import pause_all_clocks
+from holodeck_action.metrics.base import describe
+from holodeck_action.metrics.code_grader import OUTPUT_SHOWN, error_of_user_code, source_version
+from holodeck_action.metrics.errors import EvaluationError
+from holodeck_action.metrics.judging.verdicts import VerdictError, request_verdict, verdict_object
+from holodeck_action.suite.json_schemas import JsonSchema
+from holodeck_action.text.plain import cut, cut_start, make_storable
+from holodeck_action.workers.code_errors import UserCodeError
+
+if TYPE_CHECKING:
+    from holodeck_action.llm.judge import JudgeAnswer, JudgeModel
+    from holodeck_action.workers.pool import Lease, WorkerPool
+
+_WORKER = "holodeck_action.extensions.deepeval.worker_metric"
+_MOST_BYTES = 4_000_000
+"""Maximum bytes of a question of the class, and of its result."""
+_LONGEST_PROBLEM = 200
+_VERSION = re.compile(r"[\w.+!-]{1,40}")
+_NAME = re.compile(r"[^a-zA-Z0-9_-]")
+"""Matches what the names of schemas must not contain."""
+
+
+class OwnClass:
+    """A metric class of the suite.
+
+    Attributes:
+        entry: its properties.
+        version: a digest of its file, and the version of DeepEval in the suite's Python, as the end of a version; empty
+            before the first call.
+    """
+
+    def __init__(self, reference: str, entry: CatalogueEntry, pool: WorkerPool) -> None:
+        """Create the class.
+
+        Args:
+            reference: `module.path:Class`.
+            entry: its properties.
+            pool: the workers that run it.
+        """
+        self.entry = entry
+        self.version = ""
+        self._reference = reference
+        self._pool = pool
+
+    async def measure(self, payload: Mapping[str, Any], judge: JudgeModel | None) -> tuple[dict[str, Any], str]:
+        """Evaluate a test case.
+
+        The time limit does not include the wait for a worker and the import.
+
+        Args:
+            payload: `{case, traced, options, threshold}`: see `worker_metric.measure`.
+            judge: the model that the class may ask; None if it takes none.
+
+        Returns:
+            `{score, reason}`, and the end of the printed output.
+
+        Raises:
+            EvaluationError: the class gave no usable score.
+            ModelCallError: a call of the judge failed, even if the class has caught that error.
+        """
+        failed: list[Exception] = []
+
+        async def answer(question: Any) -> dict[str, Any]:
+            assert judge is not None
+            try:
+                return await _answer(judge, make_storable(question))
+            except Exception as error:  # noqa: BLE001 - raised when the class has ended
+                failed.append(error)
+                return {"failed": describe(error)}
+
+        more = {"model_option": self.entry.model_option, "judge": "" if judge is None else judge.label}
+        try:
+            with pause_all_clocks():
+                lease = await self._pool.lease()
+            async with lease:
+                with pause_all_clocks():
+                    await lease.check(self._reference)
+                    if not self.version:
+                        self.version = await self._read_version(lease)
+                outcome = await lease.call(
+                    "extend",
+                    self._reference,
+                    {"by": f"{_WORKER}:measure", "payload": {**payload, **more}},
+                    None,
+                    max_bytes=_MOST_BYTES,
+                    answering=None if judge is None else answer,
+                )
+        except UserCodeError as error:
+            raise (failed[0] if failed else error_of_user_code(error)) from error
+        if failed:
+            raise failed[0]
+        return self._check(make_storable(outcome.value), payload["threshold"]), cut_start(outcome.output, OUTPUT_SHOWN)
+
+    async def _read_version(self, lease: Lease) -> str:
+        code = await source_version(lease.call, self._reference, None)
+        found = await lease.call("extend", self._reference, {"by": f"{_WORKER}:library_version", "payload": None}, None)
+        library = str(found.value) if _VERSION.fullmatch(str(found.value)) else "of an unknown version"
+        return f"{f', code {code}' if code else ''}, deepeval {library}"
+
+    def _check(self, found: Any, threshold: float | None) -> dict[str, Any]:
+        """Return the result of `worker_metric.measure` after a check, since user code may have forged it.
+
+        Raises:
+            EvaluationError: the result is invalid (code `bad_answer`), or the class's own verdict contradicts its score
+                (`invalid_score`).
+        """
+        match found:
+            case {"score": float() | int() as score, "reason": str() | None, "success": bool() | None as success}:
+                if not 0 <= score <= 1:
+                    raise EvaluationError(f"{self._reference}: its process sent an invalid score", code="bad_answer")
+                if threshold is not None and success is not None and success != (score >= threshold):
+                    raise EvaluationError(
+                        f"{self._reference} gave the score {score:g} with the threshold {threshold:g}, but its "
+                        f"is_successful returned {success}: higher scores must be better, and self.threshold decides",
+                        code="invalid_score",
+                    )
+                return dict(found)
+        raise EvaluationError(f"{self._reference}: its process sent an invalid result", code="bad_answer")
+
+
+async def _answer(judge: JudgeModel, question: Any) -> dict[str, Any]:
+    """Return the judge's answer to a question of the class, which may be forged.
+
+    Raises:
+        EvaluationError: the question is invalid (code `bad_answer`), or two answers did not fit its schema
+            (`bad_verdict`).
+        ModelCallError: there is no answer.
+    """
+    match question:
+        case {"prompt": str() as prompt, "schema": dict() as schema, "schema_name": str() as name}:
+            pass
+        case {"prompt": str() as prompt} if "schema" not in question:
+            return {"text": (await judge.ask(prompt)).text}
+        case _:
+            raise EvaluationError("the metric's process sent an invalid question", code="bad_answer")
+    try:
+        wanted = JsonSchema(schema)
+    except ValueError as error:
+        raise EvaluationError(
+            f"the metric asks for an answer by an invalid schema: {error}", code="bad_answer"
+        ) from None
+
+    def read(text: str) -> dict[str, Any]:
+        verdict = verdict_object(text)
+        if violations := wanted.violations(verdict, label="the answer", max_violations=1):
+            raise VerdictError(cut(violations[0].problem, _LONGEST_PROBLEM))
+        return verdict
+
+    async def ask(prompt: str) -> JudgeAnswer:
+        return await judge.ask(prompt, schema=schema, schema_name=_NAME.sub("_", name)[:64] or "verdict")
+
+    return {"verdict": (await request_verdict(judge.label, prompt, ask, read))[1]}
