@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def grade_result(result: CheckResult, threshold: float | None = None, *, negated: bool = False) -> GraderResult:
-    """Return the verdict for the result of a check.
+    """Convert the result of a check, a boolean or a score, to a verdict.
 
     A score passes if it is at least `threshold`, or above 0 if there is no threshold. `negated` reverses the verdict.
     """
@@ -58,7 +58,7 @@ def grade_mean(parts: list[tuple[float, GraderResult]], threshold: float) -> Gra
 
 
 def report_only(check: Callable[[], GraderResult]) -> GraderResult:
-    """Run a check and return its result as a reason without a verdict.
+    """Run a check and return its result as an explanation only, without a verdict.
 
     Neither a failure nor an exception of the check fails the case.
     """
@@ -75,7 +75,7 @@ def not_imported(feature: str) -> GraderResult:
 
 
 def fail_always(ctx: GraderContext, value: str) -> bool:
-    """Raise an error for every answer, as the original program does for this assertion."""
+    """Raise an error for every answer: in the original program, the assertion always ends with an error."""
     raise ValueError(f"no answer can pass: {value}")
 
 
@@ -115,7 +115,7 @@ def strict_json(text: str) -> Any:
 
 
 def equals_json(ctx: GraderContext, value: Any) -> bool:
-    """Return whether the answer is JSON with the expected value."""
+    """Return whether the answer is JSON that is equal to the expected value."""
     try:
         return same_value(strict_json(ctx.agent_response), value)
     except ValueError:
@@ -216,7 +216,7 @@ def matches_schema(value: Any, schema: Any) -> bool:
 def json_objects(text: str, search_invalid: bool) -> list[Any]:
     """Return the JSON objects in a string, each from an opening brace to its closing brace.
 
-    Text between such braces that is not JSON gives None. As in promptfoo, braces within JSON strings count, too. With
+    Invalid JSON between such braces gives None. As in promptfoo, braces within JSON strings count, too. With
     `search_invalid`, text that is not JSON is searched for further objects.
     """
     closed: dict[int, int] = {}
@@ -248,7 +248,7 @@ def contains_json(ctx: GraderContext, value: Any) -> bool:
 
 
 def contains_no_json(ctx: GraderContext, value: Any) -> bool:
-    """Return whether the answer contains no JSON object that `contains_json` finds, and no text that might be one."""
+    """Return whether the answer contains neither a JSON object (see `contains_json`) nor text that might be one."""
     objects = json_objects(ctx.agent_response, False)
     return all(found is not None and value is not None and not matches_schema(found, value) for found in objects)
 
@@ -350,7 +350,7 @@ def includes(actual: Any, expected: Any) -> bool:
 
 
 def tool_args(ctx: GraderContext, value: dict[str, Any]) -> bool:
-    """Return whether a call of the tool `name` has the arguments `args`; with `exact`, no others are allowed."""
+    """Return whether a call of the tool `name` has the arguments `args`; with `exact`, only these arguments."""
     match = same_value if value["exact"] else includes
     return any(
         matches_name(call.name, value["name"]) and match(call.args, value["args"]) for call in ctx.tool_invocations

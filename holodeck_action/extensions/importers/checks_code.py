@@ -1,4 +1,4 @@
-"""Runs the code of imported assertions as the original program does. `import` copies these functions into the suite."""
+"""Runs the code of imported assertions like the original program. `import` copies these functions into the suite."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 OBJECT_FIELDS = ("namedScores", "namedScoreWeights", "tokensUsed", "assertion")
 """Fields of a verdict that must be objects if they are present."""
 FIELD_ALIASES = {"pass_": "pass", "named_scores": "namedScores", "component_results": "componentResults"}
-"""Fields of a verdict, by the other names that Python code may use for them."""
+"""Fields of a verdict, by the alternative names that Python code may use."""
 
 
 def verdict(result: Any, min_score: float | None = None) -> GraderResult:
-    """Return the verdict in an object with `pass`, `score` and `reason` that an assertion's code returned.
+    """Convert an object with `pass`, `score` and `reason`, returned by an assertion's code, to a verdict.
 
     Args:
         min_score: lowest passing score, in addition to `pass`; None if `pass` alone decides.
@@ -59,7 +59,7 @@ def script_result(result: Any) -> CheckResult:
     """Return the result of JavaScript code: a boolean, a number, or the verdict in an object.
 
     Raises:
-        TypeError: the result has another type.
+        TypeError: the result is none of these.
     """
     return result if isinstance(result, (bool, int, float)) else verdict(result)
 

@@ -102,7 +102,7 @@ def prove_in_process(request: Conversion, environ: Mapping[str, str]) -> Proof:
     """Return the input of both programs for `--prove`, built in a worker process with limits on time and memory.
 
     Raises:
-        ConfigurationError: as for `convert_in_process`, or there is nothing to compare.
+        ConfigurationError: as for `convert_in_process`, or there are no verdicts to compare.
     """
     made = _call_in_process("make_proof", request, environ, SECONDS).proof
     assert made is not None
@@ -156,7 +156,7 @@ def convert(request: Mapping[str, Any], seconds: float) -> str:
     """Convert a file in the worker process.
 
     Args:
-        request: a `Conversion` as plain data.
+        request: a `Conversion` as JSON data.
         seconds: time limit, which the caller enforces.
 
     Returns:

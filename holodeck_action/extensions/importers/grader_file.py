@@ -31,7 +31,7 @@ class Check(Struct, frozen=True):
         value: expected value, as JSON data.
         options: further keyword arguments of the function.
         threshold: lowest passing score; None if the check returns a boolean, or any score above 0 passes.
-        negated: whether the grader passes when the check fails.
+        negated: whether the verdict is inverted, so that the grader passes if the check fails.
         reported: whether the result is only reported, so that it cannot fail the case.
         code: body of a Python function with the parameters `output` and `context`, used instead of `function`.
         parts: checks with their weights, used instead of `function`; their weighted mean score is compared with the

@@ -59,7 +59,7 @@ _OUTCOME_TEXTS = {
     Outcome.MISSING: "without an equivalent",
 }
 _CELL_LIMIT = 300
-"""Most characters of a table cell."""
+"""Maximum number of characters in a table cell."""
 
 
 def merge_rows(rows: Iterable[Row]) -> tuple[Row, ...]:

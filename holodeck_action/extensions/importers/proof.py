@@ -17,7 +17,7 @@ class Pair(Struct, frozen=True):
     """An assertion and an answer that it grades.
 
     Attributes:
-        name: name of their case in both programs.
+        name: name of the pair's case in both programs.
         place: position of the assertion.
         kind: type of the assertion.
         answer: the answer.

@@ -28,7 +28,7 @@ from holodeck_action.text.foreign import Foreign
 from holodeck_action.text.json_values import parse_json
 
 _LISTED = 5
-"""Most differences to list."""
+"""Maximum number of differences to list."""
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 

@@ -17,7 +17,7 @@ _LISTED = 10
 def secret_problems(
     files: Mapping[str, str], source: Source, read: Sequence[Path], remedy: str, environ: Mapping[str, str]
 ) -> list[str]:
-    """Return a message for each position of a secret's value; empty if the files to write contain no secrets.
+    """Return an error message for each occurrence of a secret; empty if the files to write contain no secrets.
 
     Nothing is masked, since a mask would change inputs and expected values.
 

@@ -176,7 +176,7 @@ def _policy_text(suite: WrittenSuite) -> str:
 
 
 def comment_line(text: str) -> str:
-    """Return a text as one line of comment; long texts are cut."""
+    """Return a text as a single comment line; a long text is truncated."""
     return f"# {one_line(text, 500)}\n"
 
 

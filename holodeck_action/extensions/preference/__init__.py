@@ -1,1 +1,1 @@
-"""Two answers to the same question, compared by a judge."""
+"""Pairwise comparison: a judge compares two answers to the same question."""

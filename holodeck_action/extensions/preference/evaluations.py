@@ -1,4 +1,4 @@
-"""Puts the evaluations of metrics that compare two answers into records."""
+"""Adds the evaluations of metrics that compare two answers to records."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from holodeck_action.record.record import CaseRecord, Record, TrialRecord
 from holodeck_action.record.stored_cases import MappedCases
 
 Evaluations = Mapping[tuple[str, int], Sequence[Evaluation]]
-"""Evaluations of the last turn of a trial, by the case's id in the record and the trial's index."""
+"""Evaluations of a trial's last turn, by (id of the case in the record, index of the trial)."""
 _CONFIRMS = "trials that confirm a regression are not compared"
 
 
 def with_evaluations(record: Record, evaluations: Evaluations) -> Record:
-    """Return a record with these evaluations; each replaces the one of the same name, or is added."""
+    """Return the record with evaluations added; an evaluation replaces an existing one with the same name."""
 
     def change(case: CaseRecord) -> CaseRecord:
         return replace(
@@ -37,7 +37,7 @@ def skip_pairs(record: Record, reason: str) -> Record:
 
 
 def skip_confirmations(record: Record) -> Record:
-    """Return a record whose trials that confirm a regression skip these metrics."""
+    """Return a record in which metrics that compare two answers are skipped in the trials that confirm a regression."""
 
     def change(case: CaseRecord) -> CaseRecord:
         if not case.confirmation:

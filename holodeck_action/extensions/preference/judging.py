@@ -1,4 +1,4 @@
-"""Asks a judge or panel which of two answers is better: this run's or the base's, each pair in both orders."""
+"""Calls a judge or panel to compare this run's answers with the base run's; each pair is judged in both orders."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ _IDENTICAL = "both answers are the same"
 
 
 async def judge_pairs(ready: OpenSuite, head: Record, base: Record | None, stop: Stop) -> Record:
-    """Return the run's record with a verdict on each pair of answers: trial i of this run with trial i of the base.
+    """Return the run's record with a verdict on each pair of answers: trial i of this run and trial i of the base.
 
-    An evaluation that fails, such as one without an answer of the base, counts against completeness. If the run is
+    A failed evaluation, for example because the base has no answer, makes the run less complete. If the run is
     stopped, pairs that are not judged yet stay without a verdict. Trials that confirm a regression are not judged.
 
     Args:
-        ready: the suite whose metrics and judges apply, with its judges.
+        ready: the open suite, which provides metrics and judges.
         head: the record of the run.
         base: the record of the base; None if there is no base.
         stop: ends the judging early.
@@ -70,7 +70,7 @@ async def judge_pairs(ready: OpenSuite, head: Record, base: Record | None, stop:
 
 
 def _judged_cases(ready: OpenSuite, head: Record) -> Iterator[tuple[CaseRecord, Sequence[MetricSpec]]]:
-    """Yield each case of the record that has metrics to compare two answers, with these metrics."""
+    """Yield each case that has metrics which compare two answers, with these metrics."""
     redactor = ready.redactor
     known: dict[str, Case] = {redactor.case_id(case.id, case.content_hash): case for case in ready.item.own_cases}
     for recorded in head.cases:
@@ -86,7 +86,7 @@ def _judged_cases(ready: OpenSuite, head: Record) -> Iterator[tuple[CaseRecord, 
 
 
 class _Judging:
-    """Judges the pairs of answers of a run; puts the evaluations into `found`."""
+    """Judges a run's pairs of answers, and collects the evaluations in `found`."""
 
     def __init__(
         self, ready: OpenSuite, base: Record, evaluations: dict[tuple[str, int], Sequence[Evaluation]]
@@ -161,7 +161,7 @@ class _Judging:
 
 
 class _Orders(Struct, frozen=True):
-    """The scores of a pair in both orders, from this run's side: 1 if its answer is better, 0 if it is worse."""
+    """The scores of a pair in both orders: 1 if this run's answer is better, 0 if it is worse."""
 
     first: float
     second: float
@@ -183,7 +183,7 @@ def _sign(value: float) -> int:
 
 
 def _combine(orders: Sequence[JobResult[EvaluationResult]], before: str, answer: str) -> JobResult[EvaluationResult]:
-    """Return one result of both orders: their verdict if they agree, else a tie; the first error if one failed."""
+    """Combine both orders' results: their verdict if they agree, else a tie; the first error if a call failed."""
     took = [done.duration_ms for done in orders if done.duration_ms is not None]
     usage = sum_usages([done.usage for done in orders if done.usage is not None])
     whole: JobResult[EvaluationResult] = JobResult(
@@ -232,7 +232,7 @@ def _with_facts(
 
 
 def _why_no_pair(case: CaseRecord, other: CaseRecord | None, trial: TrialRecord, base: Record) -> str | None:
-    """Return why a trial has no counterpart on the base, so that there is nothing to compare; None if it has one."""
+    """Return the reason why a trial has no counterpart in the base run; None if it has a counterpart."""
     if other is None:
         return "the base does not have this case"
     difference = case_difference(other, case)
@@ -251,7 +251,7 @@ def _no_answer(trial: TrialRecord | None) -> EvaluationError:
 
 
 def _of_turn(evaluation: Evaluation, trial: TrialRecord) -> Evaluation:
-    """Return an evaluation with the event and the time of the turn's other evaluations."""
+    """Return an evaluation with the event id and the time of the other evaluations of its turn."""
     others = trial.turns[-1].evaluations if trial.turns else ()
     if not others:
         return evaluation

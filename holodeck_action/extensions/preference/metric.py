@@ -1,4 +1,4 @@
-"""`type: preference`: which of two answers to the same question is better, judged without knowing whose they are."""
+"""`type: preference`: a judge compares two answers to the same question without knowing which run gave them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Choice(BaseModel):
 
 
 class PreferenceMetric(AskingMetric):
-    """`type: preference`: a judge says which answer is better, this run's or the base's."""
+    """`type: preference`: a judge decides which answer is better, this run's or the base run's."""
 
     PLACE = 18
     OF_PAIR = True

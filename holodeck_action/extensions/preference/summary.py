@@ -1,4 +1,4 @@
-"""The win rate of a run against its base: from the verdicts on pairs of answers, with interval and p-value."""
+"""Computes a run's win rate against its base from the verdicts on pairs of answers, with interval and p-value."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ _MAKERS = {
     "Microsoft": r"phi\b",
     "Amazon": r"nova\b|titan",
 }
-"""How the names of a maker's models begin."""
+"""Patterns for the start of model names, by the maker of the models."""
 
 
 def summarise(
     cases: Iterable[tuple[CaseRecord, CaseRecord]], targets: tuple[str, str], margin: float, *, gates: bool
 ) -> Mapping[str, tuple[MetricComparison, Preference]]:
-    """Return the comparison by each metric that has a judged pair, by name, with the verdicts on the pairs.
+    """Return, for each metric with judged pairs, the comparison of the runs and the verdict counts, by metric name.
 
-    Verdicts on other answers than those of this base are not counted.
+    Verdicts on answers of a different base run are not counted.
 
     Args:
         cases: each case of both runs (base, head) with the same questions and expectations, without quarantined ones.
         targets: the targets of base and head.
-        margin: the largest tolerated loss.
+        margin: largest tolerated loss, as a difference of scores from 0 to 1.
         gates: whether the metrics gate.
     """
     found: dict[str, _Tally] = {}
@@ -63,7 +63,7 @@ def summarise(
 
 
 class _Tally:
-    """The verdicts of one metric, added case by case."""
+    """Accumulates the verdicts of one metric case by case."""
 
     def __init__(self) -> None:
         self.values = PairedValues()
@@ -103,7 +103,7 @@ class _Tally:
     def result(
         self, name: str, margin: float, models: tuple[set[str], set[str]], *, gates: bool
     ) -> tuple[MetricComparison, Preference]:
-        """Return the comparison by the metric, before p-values are adjusted, and the verdicts on the pairs."""
+        """Return the comparison of the runs by the metric, before p-values are adjusted, and the verdict counts."""
         change = difference(self.values, margin)
         low = high = None
         if change.pairs >= MIN_SAMPLE:
@@ -140,7 +140,7 @@ class _Tally:
 
 
 def _is_of(facts: Mapping[str, Any], evaluation: Evaluation, case: CaseRecord, base: TrialRecord | None) -> bool:
-    """Return whether a verdict is about the answer of this base; `case` is the base's."""
+    """Return whether a verdict compares with the answer of this base run; `case` is from the base run."""
     whole = compares_conversations(case, sees=sees_of(evaluation))
     text = None if base is None else compared_text(base, conversation=whole)
     return text is not None and digest_of_text(text) == facts["base_digest"]
@@ -154,7 +154,7 @@ def _judges_of(evaluation: Evaluation) -> Iterator[str]:
 
 
 def _maker_notices(judges: Iterable[str], models: tuple[set[str], set[str]]) -> Iterator[str]:
-    """Yield a notice for each maker of a judge and of the models of only one side."""
+    """Yield a notice for each maker of a judge that is also the maker of a model in only one of the two runs."""
     sides = [{maker_of(model) for model in side} - {None} for side in models]
     for maker in sorted({maker for judge in judges if (maker := maker_of(judge)) is not None}):
         there = [maker in side for side in sides]

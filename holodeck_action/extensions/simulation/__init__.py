@@ -1,1 +1,1 @@
-"""Users that a model plays in conversations with the agent."""
+"""Simulated users: a model plays the user in conversations with the agent."""

@@ -1,4 +1,4 @@
-"""The calls of the models that play users, estimated before a run."""
+"""Estimates, before a run, the calls of the models that play users."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of a message that a model writes as a user."""
+"""Checks the messages that a model writes in the role of a user."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 LONGEST_QUOTE = 5
-"""Largest number of words in a row that a message may share with goal or persona."""
+"""Maximum number of consecutive words that a message may copy from goal or persona."""
 _AGENT_NAMES = ("agent", "assistant", "ai", "bot", "chatbot", "system")
 _WORD = re.compile(r"\w+")
 
@@ -14,11 +14,11 @@ _WORD = re.compile(r"\w+")
 def message_problem(
     message: str, *, instructions: Sequence[str], messages: Iterable[str], answers: Iterable[str], agent: str
 ) -> str:
-    """Return why a message cannot be a user's next one, as a clause about it; empty if it can.
+    """Return a clause with the reason why a message cannot be the user's next message; empty if the message is valid.
 
     Args:
         message: the message.
-        instructions: goal and persona.
+        instructions: texts of goal and persona.
         messages: the user's earlier messages.
         answers: the agent's answers.
         agent: name of the agent.
@@ -45,7 +45,7 @@ def _words(text: str) -> list[str]:
 
 
 def _shared_words(user_words: Sequence[str], text: Sequence[str]) -> str:
-    """Return the first words in a row that both texts share, if they are too many; empty otherwise."""
+    """Return the first `LONGEST_QUOTE` + 1 consecutive words that are in both texts; empty if there are none."""
     count = LONGEST_QUOTE + 1
     known = {tuple(text[at : at + count]) for at in range(len(text) - count + 1)}
     runs = (tuple(user_words[at : at + count]) for at in range(len(user_words) - count + 1))

@@ -1,4 +1,4 @@
-"""The prompt of the model that plays a user, and the reading of its answers."""
+"""Builds the prompts for the model that plays a user, and defines the form of its answers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ next.
 Answer with a JSON object of two fields. "state" is "goal_met" when the assistant has done what the goal says,
 "given_up" when the person would not go on because it leads nowhere, and "goes_on" otherwise. "message" is the person's
 next message; it is empty unless the conversation goes on."""
-"""The instructions; `texts` are goal, persona and knowledge between fences."""
+"""Template of the instructions; `texts` is replaced by goal, persona and knowledge between fences."""
 FIRST = "The conversation begins. Write the person's first message; the state is goes_on."
 NEXT = "This has been said so far. Write the person's next message, or end the conversation.\n\n{texts}"
 AGAIN = "{question}\n\nAn earlier answer to this could not be used: {problem}. Write another one."
@@ -49,7 +49,7 @@ PROMPT_DIGEST = hashlib.sha256("\n".join((PROMPT, FIRST, NEXT, AGAIN, *TITLES.va
 
 
 def instructions(facts: Mapping[str, str]) -> str:
-    """Return the instructions for a user with the texts of a case; `facts` has the keys of `TITLES`."""
+    """Return the instructions for playing a user; `facts` are the case's texts by the keys of `TITLES`."""
     from holodeck_action.metrics.judging.asking import fence_texts
 
     return PROMPT.format(texts=fence_texts({TITLES[name]: text for name, text in facts.items()}))
@@ -60,7 +60,7 @@ def question(exchanges: Sequence[tuple[str, str]], problem: str) -> str:
 
     Args:
         exchanges: the messages of user and agent in each turn so far.
-        problem: why the model's earlier answer to this request could not be used; empty if there is none.
+        problem: reason why the model's previous answer to this request was invalid; empty for the first request.
     """
     from holodeck_action.metrics.judging.asking import fence_texts
 

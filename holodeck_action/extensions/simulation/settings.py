@@ -29,7 +29,7 @@ def _text_or_list(value: Any) -> str:
 
 
 class StopTools(FormatModel):
-    """An entry of `stop` that holds when the agent called tools."""
+    """An entry of `stop` that ends the conversation after the agent has made certain tool calls."""
 
     expected_tools: ExpectedToolsField
     """The calls of one answer, as in a case. Example: `[refund]`."""
@@ -47,7 +47,7 @@ class Simulate(Simulation):
     """`simulate` of a case: the user that a model plays."""
 
     goal: MaybeText = None
-    """What the user wants. Required. Example: `Get the money back for a kettle that leaks.`."""
+    """The goal of the user. Required. Example: `Get the money back for a kettle that leaks.`."""
     persona: MaybeText = None
     """Who the user is and how the user talks. Example: `Ada, in a hurry, who writes short sentences.`."""
     knows: Facts | None = None
@@ -98,27 +98,27 @@ class Simulate(Simulation):
 
     @property
     def wants(self) -> str:
-        """What the user wants."""
+        """The goal of the user."""
         return self.goal or self.scenario or ""
 
     @property
     def character(self) -> str:
-        """Who the user is; empty if it is not given."""
+        """Description of the user; empty if it is not given."""
         return self.persona or self.user_description or ""
 
     @property
     def known(self) -> str:
-        """What the user can tell, one fact a line; empty if it is not given."""
+        """The facts that the user can tell the agent, one per line; empty if none are given."""
         return "\n".join(self.knows) if isinstance(self.knows, list) else self.knows or ""
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """The first messages, which are said word for word."""
+        """The first messages of the user, which are sent word for word."""
         return (*(() if self.opening is None else (self.opening,)), *(self.user_script or ()))
 
     @property
     def player(self) -> LLMProvider:
-        """The model with the temperature that applies."""
+        """The model that plays the user, with its temperature."""
         if "temperature" in self.model.model_fields_set:
             return self.model
         return self.model.model_copy(update={"temperature": self.temperature})
@@ -130,7 +130,7 @@ class Simulate(Simulation):
 
     @property
     def expected_answer(self) -> str | None:
-        """The expected answer that `simulate` gives; None if it gives none."""
+        """The expected answer in `simulate`; None if `simulate` has no expected answer."""
         return self.expected_outcome
 
     @property
@@ -146,7 +146,7 @@ class Simulate(Simulation):
         return [SimulatedUserMetric()] if self.check_user else []
 
     def identity(self) -> Mapping[str, Any]:
-        """Return the settings that determine the user, as JSON values, without the key and the address of the model."""
+        """Return the settings that determine the user, as JSON values, except the API key and URL of the model."""
         model = self.player.model_dump(mode="json", include={"provider", "name", "temperature", "top_p", "max_tokens"})
         return {
             "goal": self.wants,
@@ -166,12 +166,12 @@ class Simulate(Simulation):
         }
 
     def facts(self) -> Mapping[str, str]:
-        """Return the texts that the user knows, by title."""
+        """Return the texts about the user for the prompt, by title."""
         given = {"goal": self.wants, "persona": self.character, "knows": self.known}
         return {title: text for title, text in given.items() if text}
 
     def described(self) -> Mapping[str, Any]:
-        """Return the fields of `record.record.SimulatedUser`."""
+        """Return the values for the fields of `record.record.SimulatedUser`."""
         player = self.player
         return {
             "model": f"{player.provider}/{player.name}",

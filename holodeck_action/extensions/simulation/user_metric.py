@@ -1,4 +1,4 @@
-"""`type: simulated_user`: whether a simulated user stayed in its role and within what it knows."""
+"""`type: simulated_user`: whether a simulated user stayed in its role and used only the facts in `knows`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Answer with a JSON object of two fields: "reason", one or two sentences that quo
 
 
 class SimulatedUserMetric(GradingMetric):
-    """`type: simulated_user`: a judge says whether the simulated user stayed in its role and within `knows`."""
+    """`type: simulated_user`: a judge checks that the simulated user kept to its role and to the facts in `knows`."""
 
     PLACE = 19
     OF_CONVERSATION = True
@@ -44,7 +44,7 @@ class SimulatedUserMetric(GradingMetric):
 
     @property
     def needs(self) -> frozenset[str]:
-        """A simulated user."""
+        """The inputs that the metric needs: the messages of a simulated user."""
         return frozenset(("simulated_user",))
 
     @property

@@ -29,12 +29,12 @@ from holodeck_action.targets.own_model.own_agent import check_price
 from holodeck_action.targets.protocol import seed_of
 
 _SEED_FIELDS = {"anthropic": "", "mistral": "random_seed"}
-"""The field of a request that takes the seed, if it is not `seed`; empty if the provider takes none."""
+"""Name of the request field for the seed, by provider, if it is not `seed`; empty if the provider takes no seed."""
 _ENDS = {"goal_met": "the user says that the goal is met", "given_up": "the user gives up"}
 
 
 def model_problems(cases: Sequence[Case], environ: Mapping[str, str]) -> Iterator[Problem]:
-    """Yield a problem for each case whose user's model cannot be called."""
+    """Yield a problem for each case with a simulated user whose model cannot be called."""
     for case in cases:
         try:
             _plan_of(case, environ)
@@ -49,10 +49,10 @@ def open_users(
 
     Args:
         cases: the cases with simulated users.
-        environ: the environment in which models are resolved.
+        environ: the environment variables with keys and addresses of models.
         wire: makes the calls.
         agent: name of the agent.
-        message_s: seconds that one message may take.
+        message_s: time limit for one message, in seconds.
 
     Raises:
         TargetError: the budget is in US dollars, but the price of a model is not known.
@@ -110,7 +110,7 @@ class UserTurns:
         message_s: float,
         seed: int | None,
     ) -> None:
-        """Start the conversation; nothing is called yet.
+        """Start the conversation; no model is called yet.
 
         Args:
             case: the case.
@@ -119,8 +119,8 @@ class UserTurns:
             model: plays the user.
             wire: removes secrets from the model's messages.
             agent: name of the agent.
-            message_s: seconds that one message may take.
-            seed: the seed in the requests; None if they have none.
+            message_s: time limit for one message, in seconds.
+            seed: the seed of the model's requests; None to send no seed.
         """
         self._case, self._trial, self._scorer = case, trial, scorer
         self._settings = _simulate(case)
@@ -133,12 +133,12 @@ class UserTurns:
 
     @property
     def user_calls(self) -> UserCalls:
-        """What the model did."""
+        """Calls and usage of the model that plays the user."""
         calls = len(self._meter.records)
         return UserCalls(self._seed, calls, self._asked_again, self._ended, self._meter.usage())
 
     def not_run(self, count: int) -> tuple[Turn, ...]:
-        """Return the turn of the case if the conversation has no turn."""
+        """Return the case's own turn if the conversation ended before its first turn."""
         return () if count else self._case.turns
 
     async def next_turn(self, answers: Sequence[Answer]) -> Turn | None:
@@ -163,7 +163,7 @@ class UserTurns:
         return said_turn(self._case, place, answer.message, "model")
 
     async def _stop_reason(self, answer: Answer) -> str:
-        """Return the check that ends the conversation after an answer, as a clause; empty if none does."""
+        """Return a clause that names the check which ends the conversation after an answer; empty if no check does."""
         for check in self._case.stop:
             holds, problem = await self._check(check, answer)
             if problem:
@@ -173,7 +173,7 @@ class UserTurns:
         return ""
 
     async def _check(self, check: StopCheck, answer: Answer) -> tuple[bool, str]:
-        """Return whether a check holds, and why it could not be evaluated, as a clause; empty if it could."""
+        """Return whether a check passes, and a clause with the reason if it could not be evaluated (else empty)."""
         if check.metric is None:
             turn = replace(answer.turn, expected_tools=check.tools)
             calls = await self._scorer.check_tools(turn, answer.calls)
@@ -198,7 +198,7 @@ class UserTurns:
         raise UserError(f"{title} gave no usable message twice: {self._wire.redact(problem)}", "bad_user_message")
 
     async def _ask(self, prompt: str) -> UserAnswer | str:
-        """Return the model's answer, or why it is not an answer, as a clause."""
+        """Return the model's answer, or a clause with the reason why the answer is invalid."""
         deadline = Deadline(self._message_s)
         token = CALL.set(CallContext("user", self._trial, deadline, self._meter))
         try:

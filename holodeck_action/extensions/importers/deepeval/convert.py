@@ -155,7 +155,7 @@ class _Builder:
         self._add_missing(case, place, "no metric", "a dataset has no metrics; add those of the test file")
 
     def _add_simulated(self, golden: Mapping[str, Any], place: Place, name: str) -> _Case | None:
-        """Add a case without metrics for a golden with a user to simulate; return None if it has none."""
+        """Add a case without metrics for a golden that describes a user to simulate; None if it describes no user."""
         turn = simulated_turn(golden)
         if turn is None:
             return None
@@ -352,7 +352,7 @@ class _Builder:
         self._add_row(place, name, becomes, became.outcome, became.note, asserts=True)
 
     def _add_missing(self, case: _Case, place: Place, source: str, reason: str, *, asserts: bool = False) -> None:
-        """Add a comment for a metric without a counterpart, and a grader that raises unless that is allowed."""
+        """Add a comment for a metric without a counterpart, and, unless `allow_missing`, a grader that raises."""
         self._add_row(place, source, "", Outcome.MISSING, reason, asserts=asserts)
         case.comments.append(f"Not imported: {source} ({place}): {reason}")
         if self._allow_missing:

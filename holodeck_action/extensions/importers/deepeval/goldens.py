@@ -21,14 +21,13 @@ KIND = "ConversationalGolden"
 _TEXTS = ("scenario", "user_description", "expected_outcome")
 _SEPARATORS = {"retrieval_context": "|", "context": "|"}
 _PLAYER = {"provider": "openai", "name": "gpt-4.1"}
-"""The model that plays DeepEval's users by default."""
+"""The model that plays simulated users in DeepEval by default."""
 PLAYER_COMMENT = "The model that plays the user is the default of DeepEval's ConversationSimulator."
 TURNS_NOTE = "a simulated user begins the conversation; put the user's messages into user_script"
 
 
 def simulated_turn(golden: Mapping[str, Any]) -> WrittenTurn | None:
-    """Return the only turn of a case with a simulated user; None if the golden describes no user, or if this
-    installation plays none."""
+    """Return the only turn of a case with a simulated user; None if there is no user, or users cannot be simulated."""
     texts = {name: golden[name] for name in _TEXTS if isinstance(golden.get(name), str) and golden[name].strip()}
     if "scenario" not in texts or registry.users() is None:
         return None
@@ -36,7 +35,7 @@ def simulated_turn(golden: Mapping[str, Any]) -> WrittenTurn | None:
 
 
 def golden_fields(file: PythonFile, bound: ScopedExpression) -> dict[str, Any]:
-    """Return the literal values of a golden in a test file."""
+    """Return the fields of a golden in a test file that have literal values."""
     assert isinstance(bound.node, ast.Call)
     fields: dict[str, Any] = {}
     for name in (*_TEXTS, "name", "turns"):

@@ -42,7 +42,7 @@ _METRIC_NAMES = re.compile("[A-Z][A-Za-z]*Metric|ConversationalGEval")
 
 
 class MetricCounterpart(Counterpart, frozen=True):
-    """The metric that replaces a metric of DeepEval, and the fields that it needs in the case."""
+    """The metric that replaces a metric of DeepEval, and the case fields that the replacement requires."""
 
     needs: frozenset[str] = frozenset()
 

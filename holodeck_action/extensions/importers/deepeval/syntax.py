@@ -65,7 +65,7 @@ def target_names(node: ast.AST) -> list[str]:
 
 
 def loop_names(target: ast.expr) -> list[str]:
-    """Return the variables of a loop; empty if it assigns to anything else."""
+    """Return the variables to which a loop assigns; empty if a target is not a variable."""
     listed = target.elts if isinstance(target, ast.Tuple | ast.List) else [target]
     names = [item.id for item in listed if isinstance(item, ast.Name)]
     return names if len(names) == len(listed) else []

@@ -76,7 +76,7 @@ def tool_fields(file: PythonFile, value: ScopedExpression) -> dict[str, Any]:
     """Return the literal arguments of a `ToolCall`.
 
     Raises:
-        UnfitError: the expression is another one, or is known only at run time.
+        UnfitError: the expression is not a `ToolCall`, or its value is known only at run time.
     """
     if not isinstance(value.node, ast.Call) or called_name(value.node) != "ToolCall":
         raise UnfitError(f"line {value.node.lineno}: an expression whose value is known only at run time")
@@ -86,7 +86,7 @@ def tool_fields(file: PythonFile, value: ScopedExpression) -> dict[str, Any]:
 
 
 def tool_call(tool: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a tool call of DeepEval as one of a transcript."""
+    """Convert a tool call of DeepEval to the format of transcripts."""
     made: dict[str, Any] = {"name": str(tool.get("name"))}
     made["args"] = tool.get("input_parameters", tool.get("inputParameters")) or {}
     if tool.get("output") is not None:

@@ -1,4 +1,4 @@
-"""Converts assertions of promptfoo to metrics or graders; without a counterpart, gives the reason."""
+"""Converts promptfoo's assertions to metrics or graders, or gives the reason why an assertion has no counterpart."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Assertion(Struct, frozen=True):
 
         Raises:
             NeverPassesError: the value is neither a list nor a string.
-            UnfitError: the list is empty, so there is nothing to check.
+            UnfitError: the list is empty.
         """
         value = self.value
         if value is None or value is False or value in ("", 0):
@@ -187,11 +187,11 @@ COMPUTED = frozenset({"equality", *_TEXT_METRICS.values()})
 
 
 def _text_metric(assertion: Assertion) -> AssertionCounterpart | None:
-    """Return the metric that gives the same verdict as the assertion on every answer; None if there is none.
+    """Return the metric that gives the same verdict on every answer. None if no text metric is equivalent.
 
     Raises:
         NeverPassesError: no answer can pass the assertion.
-        UnfitError: the assertion has no counterpart.
+        UnfitError: the assertion's list of texts is empty.
     """
     kind = _TEXT_METRICS.get(assertion.kind)
     if kind is None or assertion.negated:

@@ -98,7 +98,7 @@ class CaseBuilder:
         self._add_missing_grader(case, place, what, reason or problem)
 
     def _add_missing_grader(self, case: BuiltCase, place: Place, source: str, reason: str) -> None:
-        """Add a comment for an assertion without a counterpart, and a grader that raises unless that is allowed."""
+        """Add a comment for an assertion without a counterpart, and, unless `allow_missing`, a grader that raises."""
         case.comments.append(f"Not imported: {source} ({place}): {reason}")
         if self._allow_missing:
             return
@@ -234,7 +234,7 @@ class CaseBuilder:
     ) -> None:
         """Add one grader for several assertions whose weighted mean score is compared with a threshold.
 
-        If one of them cannot become a check, all are added separately.
+        If one assertion cannot become a check, all assertions are added separately.
         """
         try:
             check = self._mean_check(case, place, source, threshold, members)

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 def recorded_exchanges(test: Test) -> list[tuple[str, str]]:
-    """Return the questions and answers that a case has as the variable `_conversation`; empty if it has none.
+    """Return the pairs of question and answer in a case's variable `_conversation`; empty without this variable.
 
     Raises:
-        UnfitError: they are no pairs of texts, or an assertion concerns another answer.
+        UnfitError: the variable does not contain pairs of texts, or an assertion concerns another answer.
     """
     written = test.variables.get(HISTORY)
     if written is None:
@@ -37,7 +37,7 @@ def recorded_exchanges(test: Test) -> list[tuple[str, str]]:
 
 
 def conversations_of(cases: Sequence[BuiltCase]) -> list[list[BuiltCase]]:
-    """Return the cases by conversation, in order; a case without one is alone."""
+    """Group cases by conversation, in order; a case without a conversation is its own group."""
     found: dict[Any, list[BuiltCase]] = {}
     for at, case in enumerate(cases):
         found.setdefault(at if case.conversation is None else case.conversation, []).append(case)
@@ -55,6 +55,6 @@ def move_to_last_turn(conversation: Sequence[BuiltCase]) -> None:
 
 
 def conversation_key(test: Test, prompt: int) -> str:
-    """Return the key of a case's conversation with the prompt of this number; the rule is that of promptfoo."""
+    """Return the key of a case's conversation for the prompt with this number, by promptfoo's rule."""
     metadata = test.data.get("metadata")
     return json.dumps([prompt, str(metadata.get("conversationId") or "") if isinstance(metadata, dict) else ""])

@@ -28,7 +28,7 @@ _SETTINGS = {
     "derivedMetrics": "derived numbers; use gates.summary or a composite metric",
     "env": "set these variables in the job",
 }
-"""Keys of a configuration that would change verdicts, each with what to do instead."""
+"""Unsupported configuration keys that would change verdicts, each with a remedy."""
 
 
 def convert(source: Source, folder: Path, *, allow_missing: bool) -> ImportResult:
@@ -111,7 +111,7 @@ def _provider_row(provider: Provider) -> Row:
 def _group_by_instructions(
     prompts: Sequence[Prompt], tests: Sequence[Test], provider: Provider, templates: Templates
 ) -> Sequence[tuple[str | None, Sequence[Prompt]]]:
-    """Return the prompts by system message, which is None if it differs between cases or the target has none."""
+    """Group prompts by system message: None if it differs between cases, or if the target takes no system message."""
     if provider.model is None:
         return [(None, prompts)]
     groups: dict[str | None, list[Prompt]] = {}

@@ -37,9 +37,9 @@ _CRITERIA = {
 _COSINE = ("similar", "similar:cosine")
 _EMBEDDING = re.compile(r"openai:embeddings?:(.+)")
 _WINDOW = 5
-"""Number of turns in a window of promptfoo's unless it is set."""
+"""Default number of turns in promptfoo's sliding window over a conversation."""
 _DEFAULT_EMBEDDING = "text-embedding-3-large"
-"""The model that promptfoo calls if none is named."""
+"""promptfoo's default embedding model."""
 RELEVANCE = "conversation-relevance"
 TYPES = (*_RAG, *_TEXT_SCORES, *_CRITERIA, *_COSINE, "is-refusal", RELEVANCE)
 
@@ -154,7 +154,7 @@ def _embedding_model(value: Any) -> str:
 
 
 def embedding_provider(metrics: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """Return the value of `embedding_provider` in agent.yaml for a suite's metrics; None if none of them needs it."""
+    """Return the value of `embedding_provider` in agent.yaml; None if no metric of the suite needs it."""
     for metric in metrics:
         if metric["type"] == "similar":
             return {"provider": "openai", "name": metric["embedding_model"]}
@@ -162,7 +162,7 @@ def embedding_provider(metrics: Iterable[Mapping[str, Any]]) -> Mapping[str, Any
 
 
 def _judge(assertion: GradedAssertion) -> dict[str, Any]:
-    """Return the metric's `model` setting for the assertion's judge; empty if no judge is named that can be used."""
+    """Return the metric's `model` setting for the assertion's judge; empty if no supported judge is named."""
     named = assertion.written.data.get("provider")
     model = model_of(named) if named else None
     return {"model": model} if model else {}
@@ -180,5 +180,5 @@ def _required_text(assertion: GradedAssertion, *, objects: bool = False) -> str:
 
 
 def judge_of(options: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return the model reference of the judge in `options`; None if they name no judge that can be used here."""
+    """Return the model reference of the judge in `options`; None if `options` name no supported judge."""
     return model_of(options["provider"]) if options.get("provider") else None

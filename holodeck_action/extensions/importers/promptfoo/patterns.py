@@ -1,6 +1,6 @@
-"""Translates JavaScript's regular expressions to Python's, for the part of the language that means the same in both.
+"""Translates JavaScript's regular expressions to Python's, for the constructs that can be translated exactly.
 
-The grammar of that part, for patterns without flags; docs/importing.md has it, too:
+The grammar of these constructs, for patterns without flags, which is also in docs/importing.md:
 
     pattern     = sequence { "|" sequence }
     sequence    = { assertion | atom [ quantifier ] }
@@ -11,7 +11,7 @@ The grammar of that part, for patterns without flags; docs/importing.md has it, 
     escape      = "\\" ( "d" | "D" | "w" | "W" | "s" | "S" | "t" | "n" | "v" | "f" | "r" | "0" | punctuation )
                 | "\\x" 2 digits | "\\u" 4 digits | "\\c" letter
 
-A lookbehind has a fixed length. A number refers to an earlier group that takes part in every match. A brace that does
+A lookbehind has a fixed length. A number refers to an earlier group that every match uses. A brace that does
 not begin a quantifier is a literal. JavaScript sees a text as UTF-16 units; the translated pattern matches units.
 
 Source: ECMA-262, "Patterns" and its Annex B, "Regular Expressions Patterns".

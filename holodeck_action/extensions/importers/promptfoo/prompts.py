@@ -235,7 +235,7 @@ def fill_prompt(
 def _render(
     prompt: Prompt, variables: Mapping[str, Any], options: Mapping[str, Any], templates: Templates
 ) -> tuple[str, list[dict[str, Any]] | None]:
-    """Return a prompt as a text, and its messages; these are None if it is no chat."""
+    """Return a prompt as a text, and the list of its messages; the list is None if the prompt is not a chat."""
     start, end = str(options.get("prefix") or ""), str(options.get("suffix") or "")
     data = templates.render_value(prompt.template, variables)
     if isinstance(data, str):

@@ -28,7 +28,7 @@ _KEYWORDS = _SCHEMA_LISTS | _SCHEMAS | _SCHEMA_MAPPINGS | _OTHER_KEYWORDS | {"it
 
 
 class NeverPassesError(UnfitError):
-    """promptfoo ends the case with an error, so the assertion can never pass; the message is the reason."""
+    """The assertion can never pass, since it ends the case with an error in promptfoo; the message is the reason."""
 
 
 def python_schema(schema: Any) -> dict[str, Any]:
