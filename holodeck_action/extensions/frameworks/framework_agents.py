@@ -130,7 +130,7 @@ def _returns_agent(function: ast.FunctionDef, framework: Framework, imports: _Im
 
 
 class _Imports(Struct):
-    """Names that a file imports: modules of the framework, its functions that create agents, and other modules.
+    """The names that a file imports, for modules of the framework, its functions that create agents, and other modules.
 
     `framework` is whether the file imports the framework at all.
     """

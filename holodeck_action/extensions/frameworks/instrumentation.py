@@ -21,7 +21,7 @@ from holodeck_action.workers.frames import MOST_SPAN_BYTES
 MOST_SPANS = 10_000
 """Maximum number of spans kept per turn."""
 _LONGEST_MESSAGES = 1_000_000
-"""Longest conversation that is searched for results of tools, in characters."""
+"""Length limit, in characters, of a conversation that is searched for tool results."""
 _RESPONSE_TYPE = "tool_call_response"
 _ENTRY_POINTS = "opentelemetry_instrumentor"
 _KEPT_PREFIXES = (
@@ -146,7 +146,7 @@ class Recorder:
 
     @contextmanager
     def inside(self, traceparent: str) -> Iterator[None]:
-        """Make spans that start in the block children of the span that a `traceparent` header names."""
+        """Within the `with` block, make new spans children of the span that a `traceparent` header identifies."""
         _, trace_id, span_id, _ = traceparent.split("-")
         trace = self._trace
         parent = trace.SpanContext(int(trace_id, 16), int(span_id, 16), True, trace.TraceFlags(1))

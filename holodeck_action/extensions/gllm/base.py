@@ -94,7 +94,7 @@ class BaseEvaluator:
         return self.PRESET(self.name, self._members(), parallel=self.run_parallel, timeout=None)
 
     def parts(self) -> list[BaseMetric]:
-        """Return all metrics, including those of nested evaluators."""
+        """Return all metrics, including the metrics of nested evaluators."""
         return self.metrics
 
     def _members(self) -> list[Member]:
@@ -178,13 +178,13 @@ class BaseEvaluator:
 
     @classmethod
     def get_input_fields(cls) -> list[str] | None:
-        """Return the names of the inputs; None if they depend on the metrics."""
+        """Return the names of the inputs; None if the inputs depend on the metrics."""
         spec = cls.get_input_spec()
         return None if spec is None else [entry["name"] for entry in spec]
 
     @classmethod
     def get_input_spec(cls) -> list[dict[str, Any]] | None:
-        """Return `{name, required}` per input; None if they depend on the metrics."""
+        """Return `{name, required}` per input; None if the inputs depend on the metrics."""
         if cls.input_type is None:
             return None
         required = cls.input_type.__required_keys__  # type: ignore[attr-defined]
@@ -192,7 +192,7 @@ class BaseEvaluator:
 
 
 class JudgedEvaluator(BaseEvaluator):
-    """An evaluator whose metrics are graded by models. A metric without own models uses the models of the evaluator."""
+    """An evaluator whose metrics are graded by models. A metric without its own models uses the evaluator's models."""
 
     def __init__(
         self,

@@ -106,7 +106,7 @@ class ClassicalRetrievalEvaluator(BaseEvaluator):
 
 
 class BaseGenerationEvaluator(JudgedEvaluator):
-    """Grades an answer by completeness, groundedness and redundancy, unless the answer refuses."""
+    """Grades an answer by completeness, groundedness and redundancy, unless the answer is a refusal."""
 
     input_type: ClassVar[type | None] = ExpectedData
 
@@ -127,11 +127,11 @@ class BaseGenerationEvaluator(JudgedEvaluator):
 
         Args:
             models: the judges: one model, several, or the same one several times.
-            metrics: metrics that replace the built-in ones; they may have their own judges.
+            metrics: metrics that replace the built-in ones; each may have its own judges.
             aggregation_method: how the verdicts of several judges are combined.
             max_concurrent_judges: number of judges called concurrently; None to call all at once.
             run_parallel: whether the metrics are evaluated concurrently.
-            refusal_metric: detects answers that refuse.
+            refusal_metric: detects answers that are refusals.
             batch_status_check_interval: must be the default; see the module.
             batch_max_iterations: must be the default; see the module.
             metrics_aggregator: see the base class.
@@ -151,7 +151,7 @@ class BaseGenerationEvaluator(JudgedEvaluator):
         self._check_options_used()
 
     def with_grading(self, grading: Grading) -> Self:
-        """Return a copy that uses `grading` for options that its metrics do not set."""
+        """Return a copy that uses the options in `grading` for metrics that do not set them."""
         found = copy(self)
         found.metrics = [metric.with_grading(grading) for metric in self.metrics]
         found.refusal_metric = self.refusal_metric.with_grading(grading)
@@ -171,7 +171,7 @@ class BaseGenerationEvaluator(JudgedEvaluator):
 
 
 class GEvalGenerationEvaluator(BaseGenerationEvaluator):
-    """Grades an answer by completeness, groundedness and redundancy, unless the answer refuses."""
+    """Grades an answer by completeness, groundedness and redundancy, unless the answer is a refusal."""
 
 
 class SummarizationEvaluator(JudgedEvaluator):
@@ -224,7 +224,7 @@ class LMBasedRetrievalEvaluator(JudgedEvaluator):
 
         Args:
             models: the judges of the built-in metrics.
-            metrics: further metrics; they replace built-in metrics with the same name.
+            metrics: additional metrics; a metric replaces the built-in metric with the same name.
             enabled_metrics: names or classes of the metrics to use; None to use all.
             run_parallel: whether the metrics are evaluated concurrently.
             metrics_aggregator: see the base class.
@@ -338,7 +338,7 @@ def _criterion_metric(name: str) -> CriterionMetric:
 
 
 class AgentEvaluator(JudgedEvaluator):
-    """Grades tool calls and answer, and also the trajectory if a metric for it is given and the item has one."""
+    """Grades tool calls and answer, and also the item's trajectory if a trajectory metric is given."""
 
     input_type = AgentData
 

@@ -49,11 +49,11 @@ _OPTIONS: Mapping[str, str] = {
     "max_concurrent_judges": "max_concurrent",
     "fallback_models": "fallbacks",
 }
-"""Fields of `Grading` by the name of the argument."""
+"""Fields of `Grading` by the name of the constructor argument."""
 
 
 class Grading(Struct, frozen=True):
-    """The judges of a metric and how their verdicts are combined; if an option is None, that of the evaluator applies.
+    """The judges of a metric and how their verdicts are combined. If an option is None, the evaluator's option applies.
 
     Attributes:
         models: the judges.
@@ -73,7 +73,7 @@ class Grading(Struct, frozen=True):
         return Grading(**{name: getattr(other, name) if value is None else value for name, value in own.items()})
 
     def build_judged(self, _: Metric, build: JudgeEvaluatorFactory) -> BaseEvaluator:
-        """Return the evaluator of a metric; implements `BuildContext.judged`."""
+        """Return the evaluator of a metric, which calls these judges; implements `BuildContext.judged`."""
         return self.evaluator(
             lambda model, timeout: build(
                 None, {"timeout": timeout, "retry_config": RetryConfig(), "model_config": model}

@@ -42,8 +42,7 @@ class BaseMetric:
         return Member(name or self.name, self.evaluator, neutral=neutral, weight=weight, asserts=self.asserts)
 
     def with_grading(self, grading: Grading) -> BaseMetric:
-        """Return the metric with an evaluator's options in place of options that are None; unchanged if no
-        model grades.
+        """Return the metric with options that are None taken from an evaluator; unchanged if no model grades.
 
         Raises:
             ValueError: an option cannot apply to the metric.
@@ -51,7 +50,7 @@ class BaseMetric:
         return self
 
     def gradings(self) -> list[Grading]:
-        """Return the judges' options of the metric and its parts; empty if no model grades."""
+        """Return the judges' options of the metric and of the metrics in it; empty if no model grades."""
         return []
 
     def check_judge(self) -> None:
@@ -151,7 +150,7 @@ def _refuse_members(*_: Any) -> BaseEvaluator:
 
 
 class GradedMetric(BaseMetric):
-    """A metric graded by its own models, or by those of the evaluator that contains it."""
+    """A metric graded by its own models, or by the models of the evaluator that contains the metric."""
 
     def __init__(self, name: str, grading: Grading, *, asserts: bool = True) -> None:
         self.grading = grading
@@ -162,7 +161,7 @@ class GradedMetric(BaseMetric):
         """Create the evaluator of the metric."""
 
     def with_grading(self, grading: Grading) -> Self:
-        """Return the metric with an evaluator's options in place of options that are None."""
+        """Return the metric with options that are None taken from an evaluator."""
         whole = self.grading.with_defaults(grading)
         return self if whole == self.grading else self._copy_with(grading=whole)
 

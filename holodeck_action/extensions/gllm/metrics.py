@@ -20,7 +20,7 @@ from holodeck_action.metrics.metric_sets import PresetEvaluator
 from holodeck_action.metrics.retrieval import RetrievalMetric, RetrievalName
 
 _ANY_PRESET = generation.GenerationMetric()
-"""Any preset, used to build evaluators of criteria; the `BuildContext` chooses the judges."""
+"""A preset whose method `geval_of_part` builds the evaluators; the `BuildContext` chooses the judges."""
 
 
 class CriterionMetric(GradedMetric):
@@ -70,7 +70,7 @@ class _PresetCriterionMetric(CriterionMetric):
         evaluation_params: Sequence[str] | None = None,
         rubric: Sequence[str] | None = None,
     ) -> None:
-        """Configure the metric without calling a model. If an option of judges is None, that of the evaluator applies.
+        """Configure the metric without calling a model. If a judge option is None, the evaluator's option applies.
 
         Args:
             models: the judges.
@@ -180,7 +180,7 @@ class DeepEvalContextualRecallMetric(_RetrievalMetric):
 
 
 class GEvalRefusalMetric(GradedMetric):
-    """Detects whether the answer refuses; the score is 1 if it does not refuse."""
+    """Detects whether the answer is a refusal; the score is 1 if it is not a refusal."""
 
     def __init__(self, models: Models = None, fallback_models: Sequence[Model] | None = None) -> None:
         """Configure the metric; `fallback_models` replace `models` that give no verdict."""
@@ -231,7 +231,7 @@ class LangChainAgentTrajectoryAccuracyMetric(GradedMetric):
     def __init__(
         self, models: Models = None, threshold: float = 0.5, fallback_models: Sequence[Model] | None = None
     ) -> None:
-        """Configure the metric; `threshold` is the lowest passing score. For others see `GEvalCompletenessMetric`."""
+        """Configure the metric; `threshold` is the lowest passing score. For the rest see `GEvalCompletenessMetric`."""
         self.threshold = threshold
         super().__init__(TRAJECTORY, make_grading(models, fallback_models=fallback_models))
 

@@ -31,8 +31,8 @@ from holodeck_action.github.rest.stored_objects import TreeEntry
 MOST_ATTEMPTS = 20
 """Maximum number of attempts to add runs while other writers add runs, too."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 4.0, 60.0
-"""Seconds between attempts, doubled each time. 20 concurrent writers need 700 of the 1,000 requests that GitHub
-allows."""
+"""First and longest pause between attempts, in seconds; each pause is twice as long as the previous one.
+20 concurrent writers need 700 of the 1,000 requests that GitHub allows."""
 
 
 class BranchHistory:
@@ -44,7 +44,7 @@ class BranchHistory:
         Args:
             job: job of the run, which provides access to GitHub's API.
             name: name of the branch.
-            folder: any folder in a checkout of the branch's repository.
+            folder: any folder in a checkout of the repository that has the branch.
         """
         self._job, self._name, self._folder = job, name, folder
 
@@ -97,7 +97,7 @@ class BranchHistory:
         Args:
             head: id of the branch's latest commit.
             packed: ids of the blobs with compressed results, by path.
-            new: lines to add; lines that the history already has are left out.
+            new: lines to add; lines that the history already has are not added again.
 
         Raises:
             ApiError: a request failed; its kind is `invalid` if `head` is no longer the branch's latest commit.
@@ -123,7 +123,7 @@ class BranchHistory:
             api.advance_branch(self._name, commit)
 
     def _content(self, api: Api, entries: Sequence[TreeEntry]) -> bytes:
-        """Return the content of the history file among the files of a branch; empty if the branch has no files.
+        """Return the content of a branch's history file; empty if the branch has no files.
 
         Raises:
             HistoryError: the file is too large, or the branch has only other files.

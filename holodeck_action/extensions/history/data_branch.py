@@ -1,4 +1,4 @@
-"""Reads from a data branch the results with which a run is compared.
+"""Reads the results with which a run is compared from a data branch.
 
 The branch has no commit in common with the branches of the code. `holodeck_action.extensions.history.history_layout`
 defines its paths, and `holodeck_action.extensions.history.branch_history` adds runs.
@@ -40,7 +40,7 @@ from holodeck_action.record.stored_cases import RecordError
 MOST_PACKED = 32 * 1024 * 1024
 """Size limit of a packed record, and of the history, in bytes."""
 MOST_READ = 30
-"""Limit of results that are read for one suite; each takes a request."""
+"""Maximum number of results to read for one suite; reading each takes a request."""
 _VARIANT = rf"(-[0-9a-f]{{{VARIANT_LENGTH}}})?{re.escape(RECORD_ENDING)}"
 
 

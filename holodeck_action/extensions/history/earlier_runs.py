@@ -1,4 +1,4 @@
-"""The earlier runs of a suite for reports, read from a history or from the file next to a run's results."""
+"""Provides a suite's earlier runs for reports, from a history or from the file next to a run's results."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from holodeck_action.text.foreign import RefusedFileError, read_file
 from holodeck_action.text.given_paths import GivenPath
 
 _MOST_RUNS = 50
-"""Number of earlier runs that are saved: more than a trend shows, because some runs do not count."""
+"""Number of earlier runs to save: more than a trend shows, because trends omit some of the runs."""
 _MOST_BYTES = 8 * 1024 * 1024
 
 

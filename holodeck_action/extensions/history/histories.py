@@ -46,7 +46,7 @@ class Histories:
         Args:
             history_place: a folder or `branch:NAME`; None to use the branch that a suite is compared with, if any.
             job: job of the run.
-            disk: disk that writes a history in a folder.
+            disk: writes the files of a history in a folder.
             note: called with a sentence for each history that cannot be read or extended.
         """
         self._given, self._job, self._disk, self._note = history_place, job, disk, note

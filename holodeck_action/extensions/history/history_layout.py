@@ -23,7 +23,7 @@ VARIANT_LENGTH = 8
 LATEST_KEPT = 30
 """Number of the newest commits whose results are kept; of older ones, one per week is kept."""
 MOST_KEPT = 100
-"""Limit of all commits whose results are kept."""
+"""Maximum number of commits, of any age, whose results are kept."""
 _READABLE_LENGTH = 60
 _INVALID_CHARACTERS = re.compile(r"[^A-Za-z0-9._]+")
 

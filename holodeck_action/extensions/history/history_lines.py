@@ -54,7 +54,7 @@ _Ids = Annotated[tuple[_Id, ...], Meta(max_length=MOST_IDS)]
 
 
 class HistoryPoint(Struct, frozen=True):
-    """A rate or a mean of one run, with the ends of its 95 % interval.
+    """A rate or a mean of one run, with the ends of its 95 % confidence interval.
 
     Attributes:
         value: the rate or mean.
@@ -107,8 +107,8 @@ class HistoryLine(Struct, frozen=True, omit_defaults=True):
         tokens: number of tokens of all model calls; None if the number is unknown for a call.
         p95_latency_ms: 95th percentile of the time to answer a turn, in milliseconds; None if there are no answers.
         suite_digest: SHA-256 of the suite.
-        measure: SHA-256 of the cases, number of trials, metrics with their settings, thresholds and judges: with the
-            answers, these determine the scores.
+        measure: SHA-256 of the cases, number of trials, metrics with their settings, thresholds and judges: together
+            with the answers, these determine the scores.
         record_digest: SHA-256 of the canonical record.
         tool_version: version of holodeck-action.
         variant: key that distinguishes results of jobs and targets; empty if the job is unknown.
@@ -143,7 +143,7 @@ class HistoryLine(Struct, frozen=True, omit_defaults=True):
 
     @property
     def is_counted(self) -> bool:
-        """Whether the run counts in trends, and its results are kept: whether it is complete and not partial."""
+        """Whether the run is complete and not partial, so that it counts in trends and its results are kept."""
         return self.complete and not self.partial
 
     @property
@@ -401,7 +401,7 @@ def sort_lines(lines: Iterable[HistoryLine]) -> tuple[HistoryLine, ...]:
 
 
 def outdated_folders(lines: Iterable[HistoryLine]) -> frozenset[str]:
-    """Return the folders, among those that the lines name, whose results the history no longer keeps."""
+    """Return the results folders of runs in `lines` whose results the history no longer keeps."""
     times: dict[str, datetime] = {}
     for line in lines:
         times[line.results_folder] = max(line.moment, times.get(line.results_folder, line.moment))
@@ -412,7 +412,7 @@ def _parse(text: bytes) -> HistoryLine:
     """Read one line.
 
     Raises:
-        ValueError: it is invalid; the message continues a sentence that begins with its number.
+        ValueError: the line is invalid; the message continues a sentence that begins with the line's number.
     """
     if len(text) > MOST_LINE_BYTES:
         raise ValueError(f"has {len(text):,} bytes, more than {MOST_LINE_BYTES:,}")

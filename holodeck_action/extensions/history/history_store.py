@@ -35,7 +35,7 @@ MOST_RESULTS_BYTES = 256 * 1024 * 1024
 """Size limit of the results of one run, unpacked, in bytes."""
 _COMPRESSION, _GZIP_WBITS = 9, 31
 _WAITS, _WAIT_S = 300, 0.1
-"""Number and length in seconds of pauses in which an append waits for another one."""
+"""Maximum number of pauses while another process appends, and the length of a pause in seconds."""
 
 
 class HistoryError(ConfigurationError):
@@ -50,7 +50,7 @@ class HistoryEntry(Struct, frozen=True):
 
     Attributes:
         line: line of the run.
-        results: content of the results file in pieces; None if the history does not keep it.
+        results: content of the results file in chunks; None if the history does not keep the results.
     """
 
     line: HistoryLine
@@ -91,7 +91,7 @@ class OpenHistory(Struct, frozen=True):
 
         Args:
             run: commit or position of a run; see `find_results`.
-            other: a record of the suite; None if the history has only one suite.
+            other: any record of the suite, to find the suite's runs; None if the history has only one suite.
 
         Raises:
             HistoryError: no run matches, or runs of several commits or suites match.

@@ -22,7 +22,7 @@ _ROUNDING = 1e-9
 _BARS = "▁▂▃▄▅▆▇█"
 _NO_BAR = "·"
 _SMALLEST_SPAN = 0.1
-"""Smallest difference that fills the height of a sparkline: the default margin of a comparison."""
+"""Smallest difference of values that fills a sparkline's height; equals the default margin of a comparison."""
 
 
 def history_of(lines: Iterable[HistoryLine], rerun: HistoryLine | None = None) -> History | None:
@@ -119,7 +119,7 @@ def _group_by_code(lines: Iterable[HistoryLine]) -> Mapping[_Code, Sequence[Hist
 def _flipped_cases(line: HistoryLine, groups: Mapping[_Code, Sequence[HistoryLine]]) -> set[str]:
     """Return the cases whose outcome differs between this run and another run of the same code.
 
-    Runs whose list of failed cases is full, and so may be cut off, are ignored.
+    Runs whose list of failed cases has its maximum length, and so may be incomplete, are ignored.
     """
     others = [other for other in (line, *groups.get(_code_key(line), ())) if len(other.failing) < MOST_IDS]
     if line not in others:

@@ -80,7 +80,7 @@ def test(context: click.Context, /, action_and_suites: tuple[str, ...], **given:
 
 
 def _kept_run(caller: Caller) -> tuple[int, int] | None:
-    """Return inode and time of change of the last run's results; None if there are no results."""
+    """Return inode and modification time of the last run's results file; None if there is no such file."""
     try:
         found = os.stat(caller.cwd / LAST_RESULTS)
     except OSError:
@@ -115,7 +115,7 @@ def _problem(action: str, suites: list[str], options: Mapping[str, Any], caller:
 
 
 def _arguments(action: str, suites: list[str], options: Mapping[str, Any]) -> list[str]:
-    """Return the equivalent arguments of our command."""
+    """Return the equivalent arguments of the command of holodeck-action."""
     if action == "view":
         port = _PORT if options["port"] is None else options["port"]
         return ["--port", str(port), *(["--no-browser"] if options["no_browser"] else [])]

@@ -33,7 +33,7 @@ class HoneyHiveEvaluationConfig(FormatModel):
     evaluators: list[NonBlank] = Field(min_length=1)
     """Names of HoneyHive's evaluators: quality, factual_accuracy, toxicity, relevance, length."""
     evaluator_configs: dict[str, dict[str, Any]] = Field(default={})
-    """Settings by evaluator: those of the metric, and `confidence_threshold` of factual_accuracy."""
+    """Settings by evaluator: the settings of its metric, and `confidence_threshold` for factual_accuracy."""
     parallel_execution: bool = True
     """False: the evaluators run one after the other, as one composite metric."""
     timeout_ms: int | None = Field(default=None, gt=0)

@@ -49,7 +49,7 @@ OPTIONS = (
     click.Option(["--history"], type=PATH, metavar="DIR", help="Add scores over time from the history in this folder."),
 )
 _EARLIER_SOURCES = ("file:", "artifact", "branch:")
-"""Prefixes of the sources of a base that was run earlier. Bases from other sources are run together with the suite."""
+"""Source prefixes of a base that was run earlier. Bases from other sources run together with the suite."""
 
 
 class _Options(Struct, frozen=True):

@@ -50,7 +50,7 @@ def honeyhive_json_chunks(
     Args:
         concluded: the run, its verdict and its report.
         earlier: earlier runs of the suite, oldest first.
-        humans: comparisons of judges with human labels; metrics that are not among them use the record's judge cards.
+        humans: comparisons of judges with human labels; for other metrics, the record's judge cards are used.
     """
     record, report = concluded.record, concluded.report
     measured = {found.metric for found in humans}
@@ -112,8 +112,7 @@ def _event_id(turn: TurnRecord, evaluations: tuple[Evaluation, ...], record: Rec
 
 
 def to_honeyhive_kind(evaluation: Evaluation) -> Evaluation:
-    """Convert an evaluation to the HoneyHive class for its metric; the fields of this class are moved out of the
-    metadata.
+    """Convert an evaluation to HoneyHive's class for the metric, with values from the metadata.
 
     The evaluation is returned unchanged if HoneyHive has no class for the metric, or if a field is missing in the
     metadata, as after a failure or with a panel of judges.

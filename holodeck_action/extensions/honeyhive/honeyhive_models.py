@@ -88,7 +88,7 @@ class MultiEvaluationResult(Struct, frozen=True):
         summary_method: method of `gates.summary`; None if it is not set, or if it is a callable, which summarises whole
             runs.
         weights: weights by metric, for the method `weighted_average`.
-        target: case, trial and turn of the answer.
+        target: case, trial and turn that identify the answer.
         tool_assertions: results of the expected tool calls, which are not a metric.
     """
 
@@ -141,7 +141,7 @@ class EvaluationBatch(Struct, frozen=True):
 
 
 class EvaluationPerformance(Struct, frozen=True):
-    """Counts, durations in milliseconds and cost of the evaluations that were not skipped; None if unknown."""
+    """Counts, durations in milliseconds and cost of the evaluations that were not skipped; unknown values are None."""
 
     total_evaluations: int
     successful_evaluations: int
@@ -153,7 +153,7 @@ class EvaluationPerformance(Struct, frozen=True):
 
 
 class ConfidenceShares(Struct, frozen=True):
-    """Distribution of confidence over the evaluations that have one, as proportions 0..1; None if there are none."""
+    """Proportions, 0..1, of evaluations with high, medium and low confidence; None if no confidence is known."""
 
     high_confidence: float | None
     medium_confidence: float | None
@@ -193,9 +193,9 @@ class ComparisonData(Struct, frozen=True):
         preference_score: ½ + difference/2, so 0.5 if neither is better. For the pass rate, this is the proportion of
             cases in which A is better, where a tie counts as half a case.
         confidence_interval: 95 % interval of the preference score; None if there are fewer than 10 pairs.
-        sample_size: number of pairs: cases that both runs have.
+        sample_size: number of pairs; a pair is a case that both runs have.
         statistical_significance: whether the difference is significant after correction for multiple comparisons.
-        difference: difference of the means over the pairs; above 0 if A is better, whatever the metric's polarity.
+        difference: difference of the means over the pairs; above 0 if A is better, for metrics of either polarity.
         mean_a: mean score of A over the pairs.
         mean_b: mean score of B over the pairs.
         state: `regressed`, `non_inferior` or `inconclusive`.

@@ -31,7 +31,7 @@ from holodeck_action.reports.report_views import MetricView, Report
 _CASES_METRIC = "pass_rate"
 """Name of the pass rate of cases in fields that contain names of metrics."""
 _NOISE = 0.1
-"""Largest change of a mean that counts as stable if the mean has no interval: the default margin of a comparison."""
+"""Largest stable change of a mean that has no confidence interval; equals the default margin of a comparison."""
 
 
 def derived_id(prefix: str, *parts: str) -> str:
@@ -92,7 +92,7 @@ def _ab_test(metric: str, change: Difference, comparison: Comparison) -> ABTestE
 
 
 def _preference(difference: float) -> float:
-    """Return ½ + d/2 for a difference d in −1..1.
+    """Return the preference score ½ + d/2 for a difference d in −1..1.
 
     If scores are 0 or 1, d is the proportion of cases that A wins minus the proportion that it loses. So the result is
     the proportion that A wins, where a tie counts as half a case: the probability of superiority (Vargha & Delaney
@@ -150,7 +150,7 @@ def _discrepancy(card: JudgeCard) -> str:
 
 
 def summary_comparison(card: CardSummary, record: Record, record_digest: str) -> HumanAIEvaluation:
-    """Return a judge card in the record as a comparison of the judge with people on this run.
+    """Convert a judge card in the record to a comparison of the judge with humans on this run.
 
     The scores are the judge's pass rate and the estimate of the pass rate that people would give.
     """
@@ -213,7 +213,7 @@ def _earlier_means(metric: str, record: Record, earlier: Sequence[HistoryLine]) 
 
 
 def _mean_margin(metric: MetricView) -> float:
-    """Return half the width of the interval around the metric's mean, or a fixed value if it has no interval."""
+    """Return half the width of the confidence interval of a metric's mean, or `_NOISE` without an interval."""
     return _NOISE if metric.low is None or metric.high is None else (metric.high - metric.low) / 2
 
 

@@ -1,1 +1,1 @@
-"""Tools with which the suite's own model searches documents."""
+"""Tools that search documents, for the model of a suite."""

@@ -35,7 +35,7 @@ def chunk_text(text: str, *, size: int = CHUNK_SIZE, overlap: int = CHUNK_OVERLA
     """Split a text into overlapping chunks.
 
     A chunk ends at the strongest boundary in its second half: before a Markdown heading, at a blank line, or at the end
-    of a line, a sentence or a word. If there is no boundary, it ends after `size` tokens. The next chunk begins
+    of a line, a sentence or a word. If there is no boundary, the chunk ends after `size` tokens. The next chunk begins
     `overlap` tokens before the end.
 
     Args:

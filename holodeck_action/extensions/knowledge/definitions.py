@@ -115,7 +115,8 @@ class References:
 
         Args:
             text: a part of the document.
-            sections: indexes of the sections that contain the text; references to them and their parents are left out.
+            sections: indexes of the sections that contain the text; references to these sections and their parents are
+                not returned.
         """
         own = {around for index in sections for around in self._enclosing_sections(index)}
         found = dict.fromkeys(
@@ -166,11 +167,11 @@ def _sentence_at(text: str, start: int) -> str:
 
 
 _MAX_ENTRIES = 10
-"""Most definitions, and most references, in the note of one chunk."""
+"""Maximum number of definitions, and of references, in the note of one chunk."""
 
 
 def chunk_notes(document: Document, *, with_definitions: bool, with_references: bool) -> Iterator[str]:
-    """Yield the note for each chunk of a document; empty if there is nothing to add to the chunk.
+    """Yield the note for each chunk of a document; a note is empty if there is nothing to add to the chunk.
 
     Args:
         with_definitions: whether notes contain definitions of terms that the chunk uses but does not define itself.

@@ -19,7 +19,7 @@ _LONGEST = 20
 """Most words of a heading: a longer line is text that begins with a number."""
 
 _MAX_DEPTH = 9
-"""Largest depth of a section; further parts of its number do not count."""
+"""Maximum depth of a section; further components of its number are ignored."""
 
 _NUMBER = r"\d+[A-Z]{0,3}(?:[.\-–]\d+[A-Za-z]{0,2})*"
 _ANY_NUMBER = rf"(?:{_NUMBER}|[IVXLCDM]+|[A-Z])"
@@ -50,7 +50,7 @@ class Heading(Struct, frozen=True):
         rank: rank of the heading; a smaller rank is a higher level.
         kind: `section`, `part`, `article`, …; a clause is a section; `item` is an enumerated paragraph such as `(a)`.
         number: number without the name before it; empty if the heading has no number.
-        title: the whole heading as a reader would cite it; for running text, its number and first words.
+        title: the whole heading as a reader would cite it; if running text follows the number, number and first words.
         label: the part of the line before the section's text: the title, or `(a)` if the text follows in `body`.
         body: the rest of the line after the label; empty if there is none.
     """

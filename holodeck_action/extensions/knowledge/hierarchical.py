@@ -308,7 +308,7 @@ class HierarchicalSearch(Struct, frozen=True):
 
         Raises:
             ToolError: the query is blank, a model refuses it, or the first hit alone is larger than `max_bytes`.
-            ModelCallError: a model did not answer. This ends the turn, since the agent cannot correct that.
+            ModelCallError: a model did not answer. This ends the turn, since the agent cannot correct such a failure.
         """
         with check_query(args) as query:
             vector = None if self.embedder is None else (await self.embedder.embed([query]))[0]

@@ -20,24 +20,24 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 DIGITS = 6
-"""Decimal places of scores: differences between processors are much smaller."""
+"""Decimal places to which scores are rounded; differences between processors are much smaller."""
 
 
 class Ranking(Struct, frozen=True):
-    """The scores of one kind of search by position of the hit, and the weight (0 to 1) of this search in a fusion."""
+    """The scores of one kind of search by index of the text, and the weight (0 to 1) of this search in a fusion."""
 
     scores: Mapping[int, float]
     weight: float
 
 
 def sort_hits(scores: Mapping[int, float]) -> list[tuple[int, float]]:
-    """Return positions with rounded scores, best first; equal scores are sorted by position."""
+    """Return pairs of a text's index and its rounded score, best first; equal scores are sorted by index."""
     rounded = ((position, round(score, DIGITS) + 0.0) for position, score in scores.items())
     return sorted(rounded, key=lambda pair: (-pair[1], pair[0]))
 
 
 def ranks(scores: Mapping[int, float]) -> dict[int, int]:
-    """Return the rank of each position, from 1; equal scores share the better rank, as in 1, 2, 2, 4."""
+    """Return the rank of each text, from 1, by index; equal scores share the better rank, as in 1, 2, 2, 4."""
     found: dict[int, int] = {}
     before, rank = None, 0
     for place, (position, score) in enumerate(sort_hits(scores), start=1):
@@ -51,8 +51,8 @@ def fuse(rankings: Sequence[Ranking], k: int) -> dict[int, float]:
     """Return the scores of several rankings fused by weighted reciprocal rank, by position.
 
     score(d) = (k + 1) · Σ over the rankings that contain d: weight / (k + rank). If the weights add up to 1, a text
-    that is first in all rankings scores 1. A text that is in no ranking is left out. Source: G. Cormack, C. Clarke and
-    S. Büttcher, Reciprocal Rank Fusion Outperforms Condorcet and Individual Rank Learning Methods, SIGIR 2009, with
+    that is first in all rankings scores 1. A text that is in no ranking gets no score. Source: G. Cormack, C. Clarke
+    and S. Büttcher, Reciprocal Rank Fusion Outperforms Condorcet and Individual Rank Learning Methods, SIGIR 2009, with
     weights.
 
     Args:
@@ -182,7 +182,7 @@ _GRID = 2**24
 """Coordinates are rounded to multiples of 1 / 2**24 and stored as whole numbers, which a float32 holds exactly.
 Sums of their products stay below 2**53, so a float64 holds them exactly, in any order of addition."""
 _ROWS = 4096
-"""Rows to convert to float64 at a time."""
+"""Number of rows to convert to float64 at a time."""
 
 
 class VectorIndex:

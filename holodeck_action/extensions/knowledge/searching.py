@@ -231,7 +231,7 @@ def ambiguous_names(suite: Suite) -> frozenset[str]:
     """Return the file names that would give different chunks the same id in two tools.
 
     These are names of different files, or of a file that two tools split differently. A source that is a single file of
-    records is left out, since its records have their own ids.
+    records is ignored, since its records have their own ids.
 
     Raises:
         TargetError: a source does not exist or contains nothing.
@@ -269,7 +269,7 @@ def _chunking_key(entry: SearchEntry) -> Hashable:
 
 
 def _database_of(entry: SearchEntry, suite: Suite) -> str | None:
-    """Return the name of the database that a tool sets, for a notice; None if it searches in memory."""
+    """Return the name of the database in a tool's settings, for a notice; None if the tool searches in memory."""
     known = suite.project.vectorstores or {}
     named = entry.database
     if named is None:
@@ -287,7 +287,7 @@ def tool_notices(entry: SearchEntry, suite: Suite, others: Sequence[str]) -> Ite
     """Yield notices about a database that a tool does not use, and about files that it does not read.
 
     Args:
-        others: names of files that are not read.
+        others: names of the files that the tool does not read.
     """
     database = _database_of(entry, suite)
     if database is not None:
@@ -323,7 +323,7 @@ def check_query(args: dict[str, Any]) -> Iterator[str]:
 
 
 def search_result(hits: Sequence[dict[str, Any]], max_bytes: int, note: str = "") -> ToolResult:
-    """Return hits as a tool result; the last hits are left out if they exceed `max_bytes`.
+    """Return hits as a tool result; the last hits are dropped if all hits together exceed `max_bytes`.
 
     Args:
         hits: objects with `id`, `text` and `score`, best first.

@@ -98,7 +98,7 @@ DOCUMENT_SUFFIXES = frozenset((".pdf", ".docx", ".pptx", ".xlsx", ".xlsm"))
 
 MOST_FILES = 10_000
 MOST_BYTES = 50_000_000
-"""Most files of a source, and most bytes of a file."""
+"""Maximum number of files in a source, and maximum size of a file in bytes."""
 
 
 class DocumentTextReader(Protocol):

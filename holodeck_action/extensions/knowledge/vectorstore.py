@@ -205,7 +205,8 @@ class VectorSearch(Struct, frozen=True):
 
         Raises:
             ToolError: the query is blank, the model refuses it, or the first hit alone is larger than `max_bytes`.
-            ModelCallError: the query could not be embedded. This ends the turn, since the agent cannot correct that.
+            ModelCallError: the query could not be embedded. This ends the turn, since the agent cannot correct such a
+                failure.
         """
         with check_query(args) as query:
             row = await self.embedder.embed([query])

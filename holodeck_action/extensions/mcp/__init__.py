@@ -1,1 +1,1 @@
-"""Tools of MCP servers, which the suite's own model can call."""
+"""Tools of MCP servers, which the model of a suite can call."""

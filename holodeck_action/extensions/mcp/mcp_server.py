@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 MOST_STARTS = 3
-"""Most starts in a row without an answered call; then a server is not started again."""
+"""Maximum number of consecutive starts of a server without an answered call; then it is not started again."""
 
 MOST_TOOLS = 1000
 """Most tools that one server may list; providers accept far fewer."""
@@ -43,10 +43,10 @@ _CLOSING_S = 5.0
 """Seconds that a server has to end before its connection is aborted."""
 
 _ENDED_S = 1.0
-"""Seconds to wait for the reason after a connection has closed."""
+"""Seconds to wait, after a connection has closed, until the reason for its end is known."""
 
 _STATUS_ONLY = frozenset({"Not Found", "Server returned an error response"})
-"""The SDK's texts for an HTTP status without a message from the server."""
+"""Error texts of the SDK for a failed HTTP response without a message from the server."""
 
 _SESSION_GONE = "Session terminated"
 """The SDK's text if the server no longer knows the session (HTTP 404)."""
@@ -220,7 +220,7 @@ class McpServer:
         return ServerError(self._end_clause(connection), code)
 
     def _end_clause(self, connection: _Connection) -> str:
-        """Return a clause with the reason why a connection ended or could not be opened."""
+        """Return a clause that explains why a connection ended or could not be opened."""
         from mcp.shared.exceptions import MCPError
 
         output, error = connection.output, connection.failure
@@ -269,7 +269,7 @@ class _Connection:
     them.
 
     Attributes:
-        output: output of the server besides its messages.
+        output: output of the server other than protocol messages.
         failure: error that ended the connection; None while it is open, or if this side closed it.
     """
 

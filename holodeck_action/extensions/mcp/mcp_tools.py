@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from holodeck_action.extensions.mcp.mcp_server import McpServer
 
 _MOST_SCHEMA_BYTES = 1_000_000
-"""Most bytes of a tool's schema and description."""
+"""Maximum total size of a tool's schema and description, in bytes."""
 
 
 class McpServers(Toolkit):

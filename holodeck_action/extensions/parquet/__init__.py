@@ -1,1 +1,1 @@
-"""Export of results as Parquet tables, and cases read from Parquet files."""
+"""Exports results as Parquet tables, and reads cases from Parquet files."""

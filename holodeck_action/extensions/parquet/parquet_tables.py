@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 TABLES = ("cases", "trials", "turns", "evaluations")
 _FILE = re.compile(rf"({'|'.join(TABLES)})-[0-9]{{5}}\.parquet")
 _GROUP_CASES, _GROUP_BYTES = 1000, 2 * 1024 * 1024
-"""A row group ends at either limit."""
+"""Maximum number of cases, and of bytes, in a row group."""
 _PART_CASES, _PART_BYTES = 10_000, 64 * 1024 * 1024
-"""A part ends at either limit."""
+"""Maximum number of cases, and of bytes, in a part of the export, which has one file per table."""
 
 Kind = Literal["text", "integer", "number", "boolean", "texts", "struct", "score", "json", "rows"]
 _SCALARS: Mapping[object, Kind] = {str: "text", int: "integer", float: "number", bool: "boolean"}
@@ -58,7 +58,7 @@ class Column(Struct, frozen=True):
 
 
 class Table(Struct, frozen=True):
-    """A table; `keys` are the columns that join it with its parent tables."""
+    """A table; `keys` are the columns that join the table with its parent tables."""
 
     name: str
     keys: tuple[str, ...]

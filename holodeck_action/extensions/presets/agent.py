@@ -40,7 +40,7 @@ class GenerationPart(FormatModel):
     enabled: Flag = True
     """False: the answer is not graded."""
     threshold: UnitInterval | None = None
-    """Lowest passing score of the generation; none when absent. Example: `0.7`."""
+    """Lowest passing score of the answer; no threshold when absent. Example: `0.7`."""
     metrics: GenerationParts = Field(default_factory=GenerationParts)
     """Settings of its metrics, by name. Example: `{redundancy: {enabled: false}}`."""
 
@@ -56,7 +56,7 @@ class TrajectoryPart(PresetPart):
     enabled: Flag = False
     """True: the trajectory is judged."""
     threshold: UnitInterval = 0.5
-    """Lowest passing score that is reported."""
+    """Lowest passing score of the trajectory, used only for its reported verdict."""
 
 
 class AgentParts(FormatModel):

@@ -1,4 +1,4 @@
-"""The metric `type: generation`: completeness, groundedness and redundancy of an answer that does not refuse."""
+"""The metric `type: generation`: completeness, groundedness and redundancy of an answer that is not a refusal."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class GenerationParts(AnswerParts):
     """`metrics` of `generation`."""
 
     refusal: PresetPart = Field(default_factory=PresetPart)
-    """Who decides whether the answer refuses."""
+    """The metric that decides whether the answer is a refusal."""
 
     @property
     def judged(self) -> dict[str, PresetPart]:
@@ -109,7 +109,7 @@ class GenerationParts(AnswerParts):
 
 
 class GenerationMetric(PresetMetric):
-    """`type: generation`: completeness, groundedness and redundancy of an answer that does not refuse."""
+    """`type: generation`: completeness, groundedness and redundancy of an answer that is not a refusal."""
 
     PLACE = 10
 
@@ -147,8 +147,8 @@ def generation_evaluator(
 class GenerationEvaluator(TextEvaluator):
     """Grades the completeness, groundedness and redundancy of an answer, unless the answer refuses.
 
-    A refusal scores 1 if the expected output is a refusal, too, and otherwise 0; the metrics are not computed then. The
-    metadata field `refused` is true if the answer is a refusal.
+    A refusal scores 1 if the expected output is a refusal, too, and otherwise 0; in both cases, the metrics are not
+    computed. The metadata field `refused` is true if the answer is a refusal.
     """
 
     def __init__(

@@ -27,7 +27,7 @@ class LmRetrievalParts(PresetParts):
     contextual_precision: ScoredPart = Field(default_factory=ScoredPart)
     """Whether the useful texts come first."""
     contextual_recall: ScoredPart = Field(default_factory=ScoredPart)
-    """Whether everything that is needed was retrieved."""
+    """Whether the retrieved texts contain everything that the expected answer needs."""
 
     @property
     def needs(self) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""The parts of presets: settings, criteria and judges.
+"""The metrics of presets: their settings, criteria and judges.
 
 A preset is a named set of metrics that are computed together. In `metrics`, each of them can be replaced or disabled,
 or given its own threshold and model.
@@ -56,14 +56,14 @@ class Criterion(Struct, frozen=True):
     levels: tuple[str, str, str]
     polarity: Polarity = "maximize"
     without_context: Criterion | None = None
-    """The criterion to use if there are no retrieved texts; None if this criterion applies then, too."""
+    """The criterion that replaces this one if there are no retrieved texts; None if this one always applies."""
 
 
 class PresetPart(FormatModel):
     """A metric of a preset."""
 
     enabled: Flag = True
-    """False: it is not graded."""
+    """False: the metric is not graded."""
     model: LLMProvider | None = None
     """The judge, without a panel; the preset's when absent."""
 
@@ -103,7 +103,7 @@ class CriterionPart(ScoredPart):
     evaluation_steps: Annotated[list[NonBlank], Field(min_length=1)] | None = None
     """Your own steps. Example: `[Look for the source.]`."""
     evaluation_params: Annotated[list[EvaluationParam], Field(min_length=1)] | None = None
-    """What the judge sees. Example: `[actual_output, expected_output]`."""
+    """The inputs that the judge sees. Example: `[actual_output, expected_output]`."""
     rubric: Annotated[list[NonBlank], Field(min_length=2, max_length=10)] | None = None
     """A description of an answer of each level, for 2 to 10 levels. Example: `[It names none., It names all.]`."""
 
@@ -176,11 +176,11 @@ class AnswerParts(PresetParts):
     COUNTED = ("completeness", "groundedness", "redundancy")
 
     completeness: CriterionPart = Field(default_factory=CriterionPart)
-    """Whether everything that is expected is there."""
+    """Whether the text contains all expected content."""
     groundedness: CriterionPart = Field(default_factory=CriterionPart)
-    """Whether every statement is supported."""
+    """Whether every statement of the text is supported."""
     redundancy: CriterionPart = Field(default_factory=CriterionPart)
-    """Whether much repeats itself. Low is good."""
+    """How much of the text is repeated or irrelevant. Low is good."""
 
 
 class PresetMetric(QuestionMetric):
@@ -191,9 +191,9 @@ class PresetMetric(QuestionMetric):
         metrics: Any
 
     model: Annotated[LLMProvider | None, Role.JUDGES] = None
-    """The judge of its metrics without their own; `evaluations.model` when absent."""
+    """The judge of those metrics that set no model; `evaluations.model` when absent."""
     threshold: Annotated[UnitInterval | None, Role.PASS_MARK] = None
-    """Lowest passing score of the whole. All its metrics must pass as well. Example: `0.7`."""
+    """Lowest passing score of the preset. All metrics of the preset must pass as well. Example: `0.7`."""
     parallel: Flag = True
     """False: its metrics are graded one after the other."""
 
@@ -220,7 +220,7 @@ class PresetMetric(QuestionMetric):
 
     @property
     def powerless_threshold(self) -> float | None:
-        """None, because the parts can fail whatever the preset's threshold is."""
+        """None: the preset can fail at any threshold, because each of its metrics can fail."""
         return None
 
     def judged_parts(self) -> Iterator[tuple[str, Metric]]:

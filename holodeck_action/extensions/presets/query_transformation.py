@@ -107,9 +107,9 @@ class QueryTransformationMetric(PresetMetric):
     metrics: AnswerParts = Field(default_factory=AnswerParts)
     """Settings of its metrics, by name. Example: `{redundancy: {enabled: false}}`."""
     score_mapping: ScoreMapping = Field(default_factory=ScoreMapping)
-    """The value of each level of a metric."""
+    """The score of each level of a metric."""
     score_weights: ScoreWeights = Field(default_factory=ScoreWeights)
-    """The share of each metric in the score."""
+    """The weight of each metric in the score."""
 
     @model_validator(mode="after")
     def _check_score_mapping(self) -> QueryTransformationMetric:

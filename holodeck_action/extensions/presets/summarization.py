@@ -87,11 +87,11 @@ class SummarizationParts(PresetParts):
     coherence: CriterionPart = Field(default_factory=CriterionPart)
     """Whether the summary is well organised."""
     consistency: CriterionPart = Field(default_factory=CriterionPart)
-    """Whether it agrees with the source."""
+    """Whether the summary agrees with the source."""
     fluency: CriterionPart = Field(default_factory=CriterionPart)
-    """How well it is written."""
+    """How well the summary is written."""
     relevance: CriterionPart = Field(default_factory=CriterionPart)
-    """Whether it contains what matters."""
+    """Whether the summary contains the important content."""
 
 
 class SummarizationMetric(PresetMetric):

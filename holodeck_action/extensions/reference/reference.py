@@ -20,7 +20,7 @@ LIBRARIES = tuple(f"{name} {version(name)}" for name in ("sacrebleu", "rouge-sco
 
 
 class TableWordNet:
-    """The part of NLTK's WordNet interface that METEOR uses, with the synonyms of our table.
+    """Implements the part of NLTK's WordNet interface that METEOR uses, with this program's table of synonyms.
 
     Each word has exactly one synset.
     """

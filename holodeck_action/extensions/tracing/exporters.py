@@ -206,7 +206,7 @@ def _timeout_s(plan: OtlpDestination) -> float | None:
 
 
 MOST_KEPT = 2048
-"""Maximum number of spans to keep for the end."""
+"""Maximum number of spans to keep until the end of the run."""
 
 
 class ConsoleSpans(SpanProcessor):

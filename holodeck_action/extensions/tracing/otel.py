@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import regex
 
 PATTERN_SECONDS = 0.25
-"""Maximum seconds that all patterns together may take for one value; exceeded at most once per run (see `Content`)."""
+"""Time limit in seconds for all patterns on one value; exceeded at most once per run (see `Content`)."""
 TEXT_CHARS = 8_000
 """Maximum characters of one text."""
 VALUE_CHARS = 32_000
@@ -61,7 +61,7 @@ class Content:
         """Return JSON data as the string value of an attribute, without secrets: a string as it is, any other value as
         JSON.
 
-        Of a list that is too long, the last items are kept, such as the latest messages of a conversation.
+        If a list is too long, only its last items are kept, such as the latest messages of a conversation.
         """
         cleaned = self._clean(value)
         if isinstance(cleaned, str):
@@ -140,7 +140,7 @@ def _json(value: Any) -> str:
 
 
 SCHEMA_URL = "https://opentelemetry.io/schemas/1.41.0"
-"""The semantic conventions that the spans follow; later versions define generative AI elsewhere."""
+"""URL of the semantic conventions that spans follow; later versions of this schema do not contain generative AI."""
 
 _KINDS = {"internal": SpanKind.INTERNAL, "client": SpanKind.CLIENT}
 

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 _PATH = "/v1/traces"
 _LOCAL = {"grpc": "http://localhost:4317", "http": f"http://localhost:4318{_PATH}"}
 _QUEUE, _BATCH = 2048, 512
-"""The SDK's default sizes, to which a missing size is adjusted."""
+"""The SDK's default sizes of queue and batch, in spans. If only one is set, the other default is adjusted."""
 _BATCH_WITH_CONTENT = 32
-"""Spans per request if they contain inputs and outputs, since collectors refuse more than 4 MB."""
+"""Number of spans per request if spans contain inputs and outputs; collectors refuse requests above 4 MB."""
 
 
 class OtlpDestination(Struct, frozen=True):

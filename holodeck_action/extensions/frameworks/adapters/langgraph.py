@@ -13,7 +13,7 @@ CONFIG: Mapping[str, Any] = {"configurable": {}}
 
 
 def adapter(graph: Any) -> Callable[..., Any]:
-    """Return a callable for a graph; a checkpointer, if the graph has one, keeps the state of each conversation.
+    """Return a callable that runs a graph; a checkpointer, if the graph has one, stores each conversation's state.
 
     Raises:
         TypeError: `graph` is not a compiled graph.

@@ -9,7 +9,7 @@ from holodeck_action.extensions.frameworks.adapters.replies import parse_argumen
 
 
 def adapter(agent: Any) -> Callable[..., Any]:
-    """Return a callable for an agent; it keeps the history and the last active agent of a session.
+    """Return a callable that runs an agent, and stores the history and the last active agent of each session.
 
     Raises:
         TypeError: `agent` is not an agent.

@@ -9,7 +9,7 @@ from holodeck_action.extensions.frameworks.adapters.replies import parse_argumen
 
 
 def adapter(agent: Any) -> Callable[..., Any]:
-    """Return a callable for an agent; it keeps the messages of a session.
+    """Return a callable that runs an agent, and stores the messages of each session.
 
     Raises:
         TypeError: `agent` is not an agent.

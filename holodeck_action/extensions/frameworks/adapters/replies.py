@@ -24,7 +24,7 @@ def _is_model(value: Any) -> bool:
 
 
 def parse_arguments(given: Any) -> dict[str, Any]:
-    """Return a tool call's arguments, given as a JSON string or value; a non-object is put under `arguments`."""
+    """Return a tool call's arguments, given as JSON string or value, as a dict; a non-object is under `arguments`."""
     if isinstance(given, str):
         with suppress(ValueError):
             given = parse_json(given, constants=True) if given else {}

@@ -15,7 +15,7 @@ from holodeck_action.text.foreign import Foreign
 HOST = "127.0.0.1"
 _MOST_CONNECTIONS = 64
 _MOST_BUFFERED = 4 * MOST_BODY
-"""Most bytes of request bodies in memory, over all connections."""
+"""Maximum total size, in bytes, of the request bodies in memory, over all connections."""
 _IDLE_S = 60.0
 """Seconds for which a connection may be idle; the longest idle one is closed to make room for a new one."""
 _PART_S = 5.0
@@ -125,7 +125,7 @@ class _Connection:
 
     Attributes:
         begun: whether a part of a request has been received.
-        since: time at which the last request ended or the current one began, in seconds of the loop's clock.
+        since: time at which the last request ended or the current one began, in seconds on the event loop's clock.
         working: whether a request has been received and not yet answered.
         held: number of bytes received of the current request's body.
     """

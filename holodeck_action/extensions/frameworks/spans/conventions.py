@@ -134,7 +134,7 @@ def model_of(span: Span) -> str | None:
 
 
 def message_call(name: str, arguments: Any, result: Any) -> dict[str, Any]:
-    """Return the entry in a reply's `tool_invocations` for a call that is known only from messages."""
+    """Return the entry in a reply's `tool_invocations` for a tool call that appears only in messages."""
     args = parse_text(arguments)
     found = {"name": name or "tool", "args": dict(args) if isinstance(args, Mapping) else {"input": args}}
     return found if result is None else {**found, "result": parse_text(result)}

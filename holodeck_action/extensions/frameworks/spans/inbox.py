@@ -18,11 +18,11 @@ EXPORT_MS = 100
 QUIET_S = 0.3
 """Seconds without new spans after which a turn with complete spans stops waiting."""
 LONGEST_S = 6.0
-"""Longest wait of a turn, in seconds: SDKs export their spans every five by default."""
+"""Longest wait of a turn, in seconds; SDKs export their spans every five seconds by default."""
 
 
 class WaitState(Struct):
-    """The decision whether turns wait long for their spans, shared by all conversations of a target.
+    """Decides whether turns wait long for their spans; shared by all conversations of a target.
 
     `received` is true as soon as any spans have arrived. If a turn gets no spans before that, `waits` becomes false
     and later turns wait only briefly.
@@ -108,6 +108,6 @@ class Inbox:
         return self.arrived_spans()
 
     def _is_complete(self) -> bool:
-        """Return whether spans have arrived and the parents of all of them, too."""
+        """Return whether any spans have arrived, and the parents of all these spans, too."""
         known = self._spans.keys() | {self._root, None}
         return bool(self._spans) and all(span.parent in known for span in self._spans.values())

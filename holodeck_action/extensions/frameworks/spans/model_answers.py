@@ -1,4 +1,4 @@
-"""Reads the tool calls that models' answers request from spans.
+"""Reads from spans which tool calls the models' answers request.
 
 An answer is known to request no tool only if it is readable or has a finish reason other than tool calls.
 """
@@ -33,7 +33,7 @@ _ENDINGS = frozenset((
     "stop", "end_turn", "stop_sequence", "eos", "eos_token", "complete", "end", "length", "max_tokens", "token_limit",
     "content_filter", "content_filtered", "guardrail_intervened", "safety", "recitation", "refusal",
 ))  # fmt: skip
-"""Finish reasons that are not about tools. `completed` is left out, since it is ambiguous."""
+"""Finish reasons that are not about tools, without the ambiguous reason `completed`."""
 _BEFORE_ENDING = re.compile(r"^(?:finish_?reason[._])", re.IGNORECASE)
 
 

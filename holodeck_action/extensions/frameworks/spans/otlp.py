@@ -36,7 +36,7 @@ PROTOBUF, JSON = "application/x-protobuf", "application/json"
 MOST_BODY = 16_000_000
 """Size limit of a request in bytes, compressed or not."""
 MOST_VALUES = 1_000_000
-"""Limit of attributes, values and other parts in a request."""
+"""Limit of the total number of attributes, values and other message parts in a request."""
 MOST_SPANS = 20_000
 """Limit of spans in a request."""
 _FAILED = (2, "STATUS_CODE_ERROR")
@@ -208,7 +208,7 @@ def read_export(body: Foreign, content_type: str, encoding: str, *, whole: bool 
         content_type: `PROTOBUF` or `JSON`.
         encoding: value of the header `content-encoding`.
         whole: whether to keep all attributes and events of a span, and to add the attributes of its resource under
-            `resource.` and their names; otherwise only those are kept that a reply needs.
+            `resource.` and their names; otherwise only the attributes and events that a reply needs are kept.
 
     Raises:
         ForeignError: the request is invalid or too large. Unreadable spans in a valid request are only counted.

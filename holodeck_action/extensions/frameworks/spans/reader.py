@@ -85,7 +85,7 @@ class SpanReader:
 
 
 class _FilledReply(Struct, frozen=True):
-    """A completed reply; `no_data`: the spans contain no data for it; `usable`: their data, if any, fit into it."""
+    """A completed reply; `no_data`: the spans contain no data for it; `usable`: the spans' data, if any, are valid."""
 
     reply: Reply
     no_data: bool

@@ -1,4 +1,4 @@
-"""Reads the parts of a reply from the spans of a turn. Data that may be incomplete is omitted."""
+"""Reads tool calls, retrieved chunks, usage and model of a reply from the spans of a turn, without incomplete data."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ from holodeck_action.targets.reply import reply_from_mapping
 
 
 def fill_reply(reply: Reply, parts: Mapping[str, Any], max_bytes: int) -> Reply:
-    """Return a reply with missing parts filled in from the spans of its turn.
+    """Return a reply with missing fields filled in from the spans of its turn.
 
     Args:
         reply: the target's reply.
-        parts: parts that the spans contain, see `reply_parts`.
-        max_bytes: maximum bytes that they may add (`limits.max_response_bytes`).
+        parts: fields of a reply that were read from the spans; see `reply_parts`.
+        max_bytes: maximum bytes that these fields may add (`limits.max_response_bytes`).
 
     Raises:
-        AgentError: the parts are too large (code `too_large`), or not valid in a reply (`bad_reply`).
+        AgentError: the fields are too large (code `too_large`), or not valid in a reply (`bad_reply`).
     """
     facts = reply_from_mapping({"response": "", **parts}, max_bytes=max_bytes)
     silent = reply.retrieved_chunks is None and reply.retrieval_context is None
@@ -167,7 +167,7 @@ class _Turn:
         return found
 
     def _nested_span_ids(self, marks: Mapping[str, str], wanted_marks: Mapping[str, str]) -> set[str]:
-        """Return the ids of those spans in `wanted_marks` that have an ancestor with the wanted mark.
+        """Return the ids of the spans in `wanted_marks` that have an ancestor with the span's wanted mark.
 
         Args:
             marks: marks of spans by id.

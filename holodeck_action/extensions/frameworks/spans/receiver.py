@@ -168,7 +168,7 @@ class Receiver:
             inbox.add([(span, size)])
 
     def _named_inbox(self, span: Span) -> Inbox | None:
-        """Return the inbox of the conversation that a span names; None if it names none or started before the turn."""
+        """Return the inbox of the conversation that a span names; None without one, or before the turn."""
         names = (span.attributes.get("gen_ai.conversation.id"), span.attributes.get("session.id"))
         found = next((inbox for name in names if isinstance(name, str) and (inbox := self._inboxes.get(name))), None)
         return found if found is not None and span.start_ns >= found.since else None

@@ -17,7 +17,8 @@ _MOST_TRACES_LOST = 100_000
 class UnassignedSpans:
     """The spans of traces that belong to no turn yet.
 
-    If there are more spans than two turns may have, the trace whose latest span is the oldest is dropped.
+    If there are more spans than the limit for two turns, the trace that has been without new spans for longest is
+    dropped.
     """
 
     def __init__(self) -> None:
