@@ -91,7 +91,7 @@ def _load_metric(entry: EntryPoint) -> type[Metric] | str:
     if not isinstance(metric, type) or not issubclass(metric, Metric):
         return f"{_describe_entry(entry)} is not a subclass of holodeck_action.suite.model.metric_base.Metric"
     if "type" not in metric.model_fields or not isinstance(metric.model_fields["type"].default, str):
-        return f'{_describe_entry(entry)} has no field such as type: Literal["{entry.name}"] = "{entry.name}"'
+        return f'{_describe_entry(entry)} needs the field `type: Literal["{entry.name}"] = "{entry.name}"`'
     return metric
 
 

@@ -121,18 +121,18 @@ def _literal(finding: Finding) -> str:
     if finding.value == "output" and finding.schema["expected"] == ["input_parameters"]:
         return "output cannot be compared: expected_tools do not describe results (allowed: input_parameters)"
     if finding.path[-1:] == ("args",) and finding.value == "matchers":
-        return "matchers is now called subset: write args: subset, or leave it out (allowed: exact, subset, ignore)"
+        return "matchers is now called subset: write `args: subset`, or leave it out (allowed: exact, subset, ignore)"
     if finding.path[-1:] == ("metric",) and not finding.hidden:
         name = finding.value
         if name == "safety":
             return (
-                "safety is not supported: write {type: deepeval, metric: ToxicityMetric}, or type geval with your own "
-                "criteria"
+                "safety is not supported: write `{type: deepeval, metric: ToxicityMetric}`, or `type: geval` with "
+                "your own criteria"
             )
         if finding.metrics is not None and isinstance(name, str) and name in finding.metrics.classes:
-            return f"{name} is a type: write type: {name}"
+            return f"{name} is a type: write `type: {name}`"
         for kind, key in finding.metrics.types_measuring(name) if finding.metrics is not None else ():
-            return f"{name} is a {kind} metric: write type: {kind} and {key}: {name}"
+            return f"{name} is a {kind} metric: write `type: {kind}` and `{key}: {name}`"
     return _choice(finding, [str(value) for value in finding.schema["expected"]])
 
 
@@ -150,19 +150,19 @@ def _union_tag(finding: Finding) -> str:
 
 
 _FOREIGN_CHECKS = {
-    "icontains": "contains, with case_insensitive: true",
-    "icontains-any": "contains_any, with case_insensitive: true",
-    "icontains-all": "contains_all, with case_insensitive: true",
-    "is-json": "json",
-    "is_json": "json",
-    "contains-json": "json, with fenced: true",
-    "equals": "{type: standard, metric: equality} among the metrics",
-    "exact_match": "{type: standard, metric: equality} among the metrics",
-    "llm-rubric": "{type: geval, criteria: …} among the metrics",
-    "llm_rubric": "{type: geval, criteria: …} among the metrics",
-    "model-graded-closedqa": "{type: geval, criteria: …} among the metrics",
-    "python": "{type: code, grader: module:function} among the metrics",
-    "javascript": "{type: code, grader: module:function}, in Python, among the metrics",
+    "icontains": "`contains` with `case_insensitive: true`",
+    "icontains-any": "`contains_any` with `case_insensitive: true`",
+    "icontains-all": "`contains_all` with `case_insensitive: true`",
+    "is-json": "`json`",
+    "is_json": "`json`",
+    "contains-json": "`json` with `fenced: true`",
+    "equals": "`{type: standard, metric: equality}` among the metrics",
+    "exact_match": "`{type: standard, metric: equality}` among the metrics",
+    "llm-rubric": "`{type: geval, criteria: …}` among the metrics",
+    "llm_rubric": "`{type: geval, criteria: …}` among the metrics",
+    "model-graded-closedqa": "`{type: geval, criteria: …}` among the metrics",
+    "python": "`{type: code, grader: module:function}` among the metrics",
+    "javascript": "`{type: code, grader: module:function}`, in Python, among the metrics",
 }
 """For each check of another program, by its name in that program, the equivalent check of this format."""
 
@@ -171,14 +171,14 @@ def _check(finding: Finding) -> str:
     allowed = [*(finding.metrics.allowed("expect") if finding.metrics is not None else ())]
     options = f"(allowed: {', '.join(allowed)})"
     if not isinstance(finding.value, Mapping) or not finding.value:
-        return f"must be a mapping whose first key is the type of the check, such as contains: Thursday {options}"
+        return f"must be a mapping whose first key is the type of the check, such as `contains: Thursday` {options}"
     kind = str(next(iter(finding.value)))
     if kind in _FOREIGN_CHECKS:
         return f"{quoted(kind)} is not a check: write {_FOREIGN_CHECKS[kind]} {options}"
     if finding.metrics is not None and kind in finding.metrics.classes:
         return f"{quoted(kind)} cannot be in expect: write it as an entry of evaluations {options}"
     for entry, key in finding.metrics.types_measuring(kind) if finding.metrics is not None else ():
-        return f"{quoted(kind)} cannot be in expect: write {{type: {entry}, {key}: {kind}}} in evaluations {options}"
+        return f"{quoted(kind)} cannot be in expect: write `{{type: {entry}, {key}: {kind}}}` in evaluations {options}"
     guess = did_you_mean(kind.replace("-", "_"), allowed)
     return f"{quoted(kind)} is not a check{guess} {options}"
 

@@ -65,7 +65,7 @@ def _unused_settings(agent: AgentConfig, project: ProjectConfig) -> list[str]:
 def _unread_sections(agent: AgentConfig) -> Iterator[str]:
     for key, extension in READ_BY.items():
         if getattr(agent, key) is not None and key not in registry.sections():
-            yield f"{key}: not used: the extension {extension}, which reads it, is not part of this installation"
+            yield f"`{key}` has no effect: this installation lacks the extension {extension}, which reads it"
 
 
 def _keys_without_effect(place: str, value: Any) -> Iterator[str]:
@@ -80,7 +80,7 @@ def _unused_block(agent: AgentConfig) -> Iterator[str]:
     provider, block = agent.model.provider, runner_block(agent.model.provider)
     other = "openai" if block == "claude" else "claude"
     if getattr(agent, other) is not None:
-        yield f"{other}: not used, because the model's provider is {provider}: `{block}:` applies instead"
+        yield f"`{other}` is not used: the model's provider is {provider}, so `{block}` applies instead"
 
 
 def _unknown_databases(agent: AgentConfig, project: ProjectConfig) -> Iterator[str]:

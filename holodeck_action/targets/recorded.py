@@ -194,7 +194,7 @@ class _TranscriptIndex:
         name = row.turn_fields.get("case")
         if not isinstance(name, str):
             problem = row.problem or (
-                "it names no case" if "case" not in row.turn_fields else f"`case` must be text, not {kind_of(name)}"
+                "no case is named" if "case" not in row.turn_fields else f"`case` must be text, not {kind_of(name)}"
             )
             self._note_unusable(row.line, problem)
             return

@@ -147,7 +147,7 @@ class JsonLinesTranscript:
         try:
             value = _parse_line(data)
         except ValueError as error:
-            return Row(number, position, _find_turn_fields(data), problem=f"it is not JSON ({error})")
+            return Row(number, position, _find_turn_fields(data), problem=f"the line is not JSON ({error})")
         return _make_row(number, position, value)
 
 
@@ -200,7 +200,7 @@ class YamlTranscript:
                     if isinstance(item, yaml.ScalarNode) and key.value in TURN_KEYS:
                         number = key.value != "case" and item.value.isdecimal()
                         named[key.value] = int(item.value) if number else item.value
-            return Row(line, (index, 0), named, problem=f"it cannot be read ({reason})"), None
+            return Row(line, (index, 0), named, problem=f"a value cannot be read ({reason})"), None
         return _make_row(line, (index, 0), value), value
 
 
@@ -255,7 +255,7 @@ def _parse_line(data: bytes) -> Any:
 
 def _make_row(line: int, position: tuple[int, int], value: object) -> Row:
     if not isinstance(value, dict):
-        return Row(line, position, problem="it is not an object")
+        return Row(line, position, problem="the row is not an object")
     return Row(line, position, {key: value[key] for key in TURN_KEYS if key in value}, tuple(value))
 
 

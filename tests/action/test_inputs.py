@@ -132,9 +132,9 @@ def test_a_line_of_args_is_split_once(line: str, setting: str, expected: Any) ->
         ("--no-html=1", "--no-html: takes no value; write only --no-html"),
         ("--max-errors 1\n--max-errors 2", "--max-errors: is given twice; leave out one of them"),
         ("--html\n--no-html", "--no-html: is given twice; leave out one of them"),
-        ("--target model", "--target: is an input; write `target: model` under with"),
-        ("--suite", "--suite: is an input; write `suite: …` under with"),
-        ("--no-check", "--no-check: is an input; write `check: false` under with"),
+        ("--target model", "--target: is an input; set `target: model` under `with`"),
+        ("--suite", "--suite: is an input; set `suite: …` under `with`"),
+        ("--no-check", "--no-check: is an input; set `check: false` under `with`"),
         (
             f"--check-name x{SECRET}",
             "--check-name x***: holds a secret; the step takes secrets as variables, under env",

@@ -162,7 +162,7 @@ def test_only_the_same_cases_are_asked_twice(project: Project, models: FakeModel
         (("--against", "nowhere"), "nowhere: no such suite"),
         (
             ("--against", "none"),
-            "none/agent.yaml (base): it has no case with the same name and content as a case of agent.yaml",
+            "none/agent.yaml (base): this suite has no case with the same name and content as a case of agent.yaml",
         ),
         (("--against", "wrong"), "wrong/agent.yaml:1:1: model: is missing"),
         (("--against-prompt", "nowhere.md"), "--against-prompt nowhere.md: cannot be read: No such file or directory"),

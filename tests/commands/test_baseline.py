@@ -231,7 +231,7 @@ def test_a_run_whose_every_gate_is_skipped_does_not_pass(lose: Lose) -> None:
                 "gates": {"max_regressions": 0},
                 "baseline": {"source": "file:base/results.json", "on_case_regression": "warn"},
             },
-            "gates.max_regressions never fails with baseline.on_case_regression: warn",
+            "gates.max_regressions never fails with `baseline.on_case_regression: warn`",
         ),
         (
             {"baseline": {"source": "file:nowhere.json"}},

@@ -190,7 +190,7 @@ def test_runs_of_a_history_are_named_by_commit_or_position(both: Project) -> Non
         (["base", "agent.yaml"], "agent.yaml: not a results file"),
         (
             ["base", "head", "--max-regressions", "1", "--on-case-regression", "warn"],
-            "gates.max_regressions never fails with baseline.on_case_regression: warn",
+            "gates.max_regressions never fails with `baseline.on_case_regression: warn`",
         ),
     ],
 )

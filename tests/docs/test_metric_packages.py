@@ -85,7 +85,7 @@ def site(folder: Path, value: str, text: str = POLITE) -> str:
         ("absent:PoliteMetric", "cannot be imported (ModuleNotFoundError: No module named 'absent')"),
         ("polite:Absent", "cannot be imported (AttributeError: module 'polite' has no attribute 'Absent')"),
         ("polite:SOMETHING", "is not a subclass of holodeck_action.suite.model.metric_base.Metric"),
-        ("polite:Untyped", 'has no field such as type: Literal["polite"] = "polite"'),
+        ("polite:Untyped", 'needs the field `type: Literal["polite"] = "polite"`'),
         ("polite:Taken", "defines the type geval, which already exists: rename it"),
     ],
 )

@@ -15,7 +15,10 @@ from tests.github.life import suite
 from tests.github.steps import ALL, CHANNELS, Scene, is_published, rows
 from tests.github.workflow import REPOSITORY, TOKEN
 
-WAY_OUT = "calls to GitHub need the package PyGithub, which is not installed; run pip install 'holodeck-action[github]'"
+WAY_OUT = (
+    "calls to GitHub need the Python package 'PyGithub', which is not installed; run pip install "
+    "'holodeck-action[github]'"
+)
 
 
 @pytest.fixture

@@ -50,7 +50,7 @@ SERVER = {"name": "shop", "description": "The shop", "type": "mcp", "command": "
         ("needs packages that are not installed", [GEVAL], {}, {}),
         ("needs packages that are not installed", [AZURE], {}, {}),
         ("a.pdf: reading a PDF file needs the `files` extra, which is not installed", None, PDF, {}),
-        ("Parquet needs the package pyarrow, which is not installed", None, {}, TABLE),
+        ("Parquet needs the Python package 'pyarrow', which is not installed", None, {}, TABLE),
         ("tools.shop.command: npx is not on the PATH", None, {}, {"tools": [SERVER]}),
     ],
     ids=["G-Eval", "Azure", "document", "table", "Node.js"],

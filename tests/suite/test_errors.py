@@ -46,22 +46,22 @@ METRIC_ERRORS = [
         "{type: standard, metric: safety}",
         (
             "6:32: evaluations.metrics[0].metric: safety is not supported: write "
-            "{type: deepeval, metric: ToxicityMetric}, or type geval with your own criteria"
+            "`{type: deepeval, metric: ToxicityMetric}`, or `type: geval` with your own criteria"
         ),
     ),
     (
         "{type: standard, metric: faithfulness}",
-        "6:32: evaluations.metrics[0].metric: faithfulness is a rag metric: write type: rag and "
-        "metric_type: faithfulness",
+        "6:32: evaluations.metrics[0].metric: faithfulness is a rag metric: write `type: rag` and "
+        "`metric_type: faithfulness`",
     ),
     (
         "{type: standard, metric: ndcg_at_k}",
-        "6:32: evaluations.metrics[0].metric: ndcg_at_k is a retrieval metric: write type: retrieval "
-        "and metric: ndcg_at_k",
+        "6:32: evaluations.metrics[0].metric: ndcg_at_k is a retrieval metric: write `type: retrieval` "
+        "and `metric: ndcg_at_k`",
     ),
     (
         "{type: tool_correctness, args: matchers}",
-        "6:38: evaluations.metrics[0].args: matchers is now called subset: write args: subset, or leave it out "
+        "6:38: evaluations.metrics[0].args: matchers is now called subset: write `args: subset`, or leave it out "
         "(allowed: exact, subset, ignore)",
     ),
     (

@@ -97,14 +97,17 @@ def test_columns_of_a_table(project: Project) -> None:
     ("check", "problem"),
     [
         ({"contain": "x"}, f'"contain" is not a check, did you mean "contains"? {OPTIONS}'),
-        ({"icontains": "x"}, f'"icontains" is not a check: write contains, with case_insensitive: true {OPTIONS}'),
-        ({"is-json": None}, f'"is-json" is not a check: write json {OPTIONS}'),
-        ({"llm-rubric": "x"}, '"llm-rubric" is not a check: write {type: geval, criteria: …} among the metrics'),
-        ({"exact_match": "x"}, '"exact_match" is not a check: write {type: standard, metric: equality}'),
+        ({"icontains": "x"}, f'"icontains" is not a check: write `contains` with `case_insensitive: true` {OPTIONS}'),
+        ({"is-json": None}, f'"is-json" is not a check: write `json` {OPTIONS}'),
+        ({"llm-rubric": "x"}, '"llm-rubric" is not a check: write `{type: geval, criteria: …}` among the metrics'),
+        ({"exact_match": "x"}, '"exact_match" is not a check: write `{type: standard, metric: equality}`'),
         ({"length": 3}, '"length" cannot be in expect: write it as an entry of evaluations'),
-        ({"equality": 3}, '"equality" cannot be in expect: write {type: standard, metric: equality} in evaluations'),
-        ("x", "must be a mapping whose first key is the type of the check, such as contains: Thursday"),
-        ({}, "must be a mapping whose first key is the type of the check, such as contains: Thursday"),
+        (
+            {"equality": 3},
+            '"equality" cannot be in expect: write `{type: standard, metric: equality}` in evaluations',
+        ),
+        ("x", "must be a mapping whose first key is the type of the check, such as `contains: Thursday`"),
+        ({}, "must be a mapping whose first key is the type of the check, such as `contains: Thursday`"),
         ({"contains": ""}, "contains: must not be blank"),
         ({"contains": ["x"]}, "contains: must be text"),
         ({"contains_any": "x"}, "contains_any: must be a list"),
@@ -132,9 +135,12 @@ def test_a_case_with_turns_has_none_of_its_own(project: Project) -> None:
 @pytest.mark.parametrize(
     ("metric", "problem"),
     [
-        ({"type": "standard", "metric": "regex"}, "metric: regex is a type: write type: regex"),
-        ({"type": "icontains", "value": "x"}, "icontains is not a type: write contains, with case_insensitive: true"),
-        ({"type": "is-json"}, "is-json is not a type: write json"),
+        ({"type": "standard", "metric": "regex"}, "metric: regex is a type: write `type: regex`"),
+        (
+            {"type": "icontains", "value": "x"},
+            "icontains is not a type: write `contains` with `case_insensitive: true`",
+        ),
+        ({"type": "is-json"}, "is-json is not a type: write `json`"),
         ({"type": "contain", "value": "x"}, '"contain" is not allowed, did you mean "contains"?'),
     ],
 )

@@ -7,7 +7,7 @@ import re
 from tests.commands.project import Project
 
 COLON = "the value holds a colon: put the value in quotes"
-NO_KEY = "this line is not a key: write it as key: value"
+NO_KEY = "this line is not a key: write it as `key: value`"
 TAB = "a tab cannot indent YAML: use spaces"
 DASH = "an item of a list needs a space after its dash"
 INDENT = "the indentation of this line matches no line above it: indent it like the lines that it belongs to"

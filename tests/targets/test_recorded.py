@@ -133,10 +133,10 @@ GOOD = row("beta", "unharmed")
 @pytest.mark.parametrize(
     ("broken", "problem"),
     [
-        ('{"case": "alpha", "turn": 0, "response": "cut of', "it is not JSON"),
-        ('{"response": "x", "case": "alpha", }', "it is not JSON"),
+        ('{"case": "alpha", "turn": 0, "response": "cut of', "the line is not JSON"),
+        ('{"response": "x", "case": "alpha", }', "the line is not JSON"),
         ('{"tool_invocations": [{"case": "beta"}], "case": "alpha", "response": NaN}', "NaN is not a JSON value"),
-        ('{"case": "alpha", "response": "a" "b"}', "it is not JSON"),
+        ('{"case": "alpha", "response": "a" "b"}', "the line is not JSON"),
         ('{"case": "alpha", "response": ' + "[" * 100_000, "nested too deeply"),
         ('{"case": "alpha", "response": ' + "9" * 5000 + "}", "a number too long to read"),
         ({"case": "alpha", "response": "x", "tunr": 0}, "unknown key `tunr` (did you mean `turn`?)"),
@@ -205,11 +205,11 @@ def test_a_line_of_fifty_megabytes_is_the_error_of_its_case_and_is_never_held(
 @pytest.mark.parametrize(
     ("unusable", "notice"),
     [
-        ("not JSON at all", "it is not JSON (Expecting value at column 1)"),
-        ('{"response": "unfinished, "case": "alpha"}', "it is not JSON (Expecting ',' delimiter at column 28)"),
-        ("[1, 2]", "it is not an object"),
-        ('"text"', "it is not an object"),
-        ({"response": "x"}, "it names no case"),
+        ("not JSON at all", "the line is not JSON (Expecting value at column 1)"),
+        ('{"response": "unfinished, "case": "alpha"}', "the line is not JSON (Expecting ',' delimiter at column 28)"),
+        ("[1, 2]", "the row is not an object"),
+        ('"text"', "the row is not an object"),
+        ({"response": "x"}, "no case is named"),
         (row(3), "`case` must be text, not a number"),  # type: ignore[arg-type]
         (row("Alpah"), "the suite has no case Alpah (did you mean Alpha?)"),
         (row("x" * 500), f"the suite has no case {'x' * 80}…"),
@@ -235,14 +235,14 @@ def test_a_broken_row_of_one_turn_leaves_the_other_turns(transcript: OpenAgent) 
     first, second = ask(agent, TALK)
     assert first == Reply("first")
     assert isinstance(second, AgentError)
-    assert second.message.startswith("t.jsonl:2: the row of case Talk cannot be used: it is not JSON")
+    assert second.message.startswith("t.jsonl:2: the row of case Talk cannot be used: the line is not JSON")
 
 
 def test_a_broken_row_whose_turn_is_lost_is_the_error_of_the_whole_case(transcript: OpenAgent) -> None:
     rows = ('{"case": "talk", "response": "cut', row("talk", "first"), row("talk", "second", turn=1))
     (error,) = ask(transcript(*rows), TALK)
     assert isinstance(error, AgentError)
-    assert error.message.startswith("t.jsonl:1: the row of case Talk cannot be used: it is not JSON")
+    assert error.message.startswith("t.jsonl:1: the row of case Talk cannot be used: the line is not JSON")
 
 
 def test_two_rows_for_one_answer_are_an_error_of_that_answer(transcript: OpenAgent) -> None:
@@ -280,7 +280,7 @@ def test_a_yaml_value_that_cannot_be_built_breaks_its_own_row_only(yaml_transcri
 """
     error = failure(yaml_transcript(text), ALPHA)
     assert error.code == "bad_transcript"
-    assert error.message.startswith("t.yaml:2: the row of case Alpha cannot be used: it cannot be read (")
+    assert error.message.startswith("t.yaml:2: the row of case Alpha cannot be used: a value cannot be read (")
     assert answer(yaml_transcript(text), BETA) == Reply("unharmed")
     first, second = ask(yaml_transcript(text), TALK)
     assert first == Reply("first")

@@ -90,7 +90,7 @@ def test_the_other_block_is_said_to_be_unused(project: Project, models: FakeMode
     asking(project, models, model=model, **blocks)
     finished = project.run("validate", **KEYS)
     assert finished.code == 0
-    assert f"note: {block}: not used, because the model's provider is {provider}: `" in finished.stderr
+    assert f"note: `{block}` is not used: the model's provider is {provider}, so `" in finished.stderr
 
 
 # -- tools

@@ -129,13 +129,13 @@ def test_programs_of_the_environment_are_found(project: Project) -> None:
 @pytest.mark.parametrize(
     ("script", "says"),
     [
-        (None, "env/python: it cannot be started: No such file or directory"),
-        ("#!/bin/sh\nprintf '3 8\\n/usr\\n'", "env/python: it is not a Python interpreter"),
+        (None, "env/python cannot be started: No such file or directory"),
+        ("#!/bin/sh\nprintf '3 8\\n/usr\\n'", "env/python is not a Python interpreter"),
         (
             "#!/bin/sh\nprintf '3\\n8\\n3.8.1\\n/usr\\n'",
-            "env/python: it is Python 3.8; code of a suite needs 3.9 or newer",
+            "env/python is Python 3.8; code of a suite needs 3.9 or newer",
         ),
-        ("#!/bin/sh\nexit 1", "env/python: it is not a Python interpreter (allowed: the path of one, 3.9 or newer)"),
+        ("#!/bin/sh\nexit 1", "env/python is not a Python interpreter (allowed: a path to Python 3.9 or newer)"),
     ],
 )
 def test_what_is_no_python_is_refused_at_its_line(project: Project, script: str | None, says: str) -> None:
@@ -158,7 +158,7 @@ def test_the_python_of_the_job_is_the_last_resort(project: Project, tmp_path: Pa
     assert project.run("run", HOLODECK_ACTION_PYTHON=str(python)).code == 0
     wrong = project.run("run", HOLODECK_ACTION_PYTHON=str(tmp_path / "gone"))
     assert wrong.code == 2
-    assert f"HOLODECK_ACTION_PYTHON: {tmp_path}/gone: it cannot be started" in wrong.stderr
+    assert f"HOLODECK_ACTION_PYTHON: {tmp_path}/gone cannot be started" in wrong.stderr
     bare_python(project.folder / "env")
     project.policy(target="python:own:seen", environment={"interpreter": "env/bin/python"})
     assert project.run("run", HOLODECK_ACTION_PYTHON=str(tmp_path / "gone")).code == 0

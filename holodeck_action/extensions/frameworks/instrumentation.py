@@ -105,7 +105,7 @@ class Recorder:
         except ImportError:
             raise CallError(
                 "missing_module",
-                "spans: the package opentelemetry-sdk is missing in the environment of the target; add it",
+                "spans: the Python package 'opentelemetry-sdk' is missing in the environment of the target; add it",
             ) from None
         self._context, self._trace = context, trace
         self._error = trace.StatusCode.ERROR

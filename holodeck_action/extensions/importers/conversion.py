@@ -148,7 +148,7 @@ def make_proof(request: Mapping[str, Any], seconds: float) -> str:
     except ConfigurationError as error:
         made = ConversionResult(problems=error.lines)
     except RecursionError:
-        made = ConversionResult(problems=[f"{given.shown}: something in it is nested too deeply"])
+        made = ConversionResult(problems=[f"{given.shown}: its values are nested too deeply"])
     return msgspec.json.encode({"value": made}).decode()
 
 
@@ -181,7 +181,7 @@ def _convert_file(request: Conversion) -> ConversionResult:
     except ConfigurationError as error:
         return ConversionResult(problems=error.lines)
     except RecursionError:
-        return ConversionResult(problems=[f"{request.shown}: something in it is nested too deeply"])
+        return ConversionResult(problems=[f"{request.shown}: its values are nested too deeply"])
     if changed:
         return ConversionResult(problems=changed)
     folders = [suite.folder for suite in found.suites]

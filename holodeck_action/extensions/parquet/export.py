@@ -24,7 +24,7 @@ def write_parquet(exporting: ExportOptions, caller: Caller) -> int:
         raise ConfigurationError(["--format parquet writes a folder; name it with --output"])
     if not is_installed():
         raise ConfigurationError(
-            [f"Parquet needs the package pyarrow, which is not installed; {way_to_get('parquet')}"]
+            [f"Parquet needs the Python package 'pyarrow', which is not installed; {way_to_get('parquet')}"]
         )
     try:
         write_tables(exporting.file.path, stored.record, caller.disk or DISK)

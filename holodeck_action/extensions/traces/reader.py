@@ -166,7 +166,7 @@ class TraceFiles:
             notices.append(f"traces: {found} with several sessions: each such trace is a conversation by itself")
         if longer:
             found = count_of(longer, "conversation")
-            notices.append(f"traces: {found} with more than {MOST_TURNS:,} turns: only those are read")
+            notices.append(f"traces: {found} with more than {MOST_TURNS:,} turns: the rest is not read")
         self.notices = tuple(notices)
 
     def _read_trace(self, trace: str, last: int) -> ReadTrace | None:

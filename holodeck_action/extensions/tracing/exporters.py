@@ -51,7 +51,7 @@ class SendingMonitor:
         if sent and self._last_error is None:
             self.arrived += spans
         else:
-            self.loss_reason = self._last_error or self.loss_reason or "they were rejected"
+            self.loss_reason = self._last_error or self.loss_reason or "the collector rejected them"
 
     def note_closing(self) -> None:
         """Record that the run has ended: from now on, the first request without an answer ends the sending."""
@@ -84,7 +84,7 @@ class LogListener(logging.Handler):
             name = getattr(argument, "name", None)
             if type(argument).__name__ == "StatusCode" and isinstance(name, str):
                 self._monitor.note_failure(
-                    f"it answered {name}", unreachable=name in ("UNAVAILABLE", "DEADLINE_EXCEEDED")
+                    f"the collector answered {name}", unreachable=name in ("UNAVAILABLE", "DEADLINE_EXCEEDED")
                 )
 
     def close(self) -> None:
@@ -144,11 +144,12 @@ class _Session(requests.Session):
         except Exception as error:
             late = isinstance(error, requests.exceptions.Timeout)
             self._monitor.note_failure(
-                "it did not answer in time" if late else "it could not be reached", unreachable=True
+                "the collector did not answer in time" if late else "the collector could not be reached",
+                unreachable=True,
             )
             raise
         if response.status_code >= 300:
-            self._monitor.note_failure(f"it answered with status {response.status_code}", unreachable=False)
+            self._monitor.note_failure(f"the collector answered with status {response.status_code}", unreachable=False)
         else:
             self._monitor.note_success()
         return response

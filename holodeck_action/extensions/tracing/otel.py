@@ -305,13 +305,13 @@ class OtelTraces:
         notices: list[str] = []
         if self._content is not None and self._content.slow_pattern is not None:
             notices.append(
-                "observability.traces.redaction_patterns: one took too long on an input or an output, so all "
-                "later ones are masked; make it simpler, for instance without one repetition inside another"
+                "observability.traces.redaction_patterns: a pattern took too long on an input or an output, so all "
+                "later texts are masked; make the pattern simpler, for instance without nested repetitions"
             )
         lost = self._counter.ended - self._monitor.arrived
         if self._plan.otlp is not None and lost > 0:
             why = self._monitor.loss_reason or (
-                "it did not accept them in time" if late else "more of them arrived than max_queue_size allows to wait"
+                "the collector did not accept them in time" if late else "more spans waited than max_queue_size allows"
             )
             notices.append(
                 f"traces: {lost} of {self._counter.ended} spans did not reach {self._plan.otlp.address}: {why}; "

@@ -77,7 +77,7 @@ def connect(
     try:
         from holodeck_action.github.rest.client import Client
     except ModuleNotFoundError:
-        needed = f"calls to GitHub need the package PyGithub, which is not installed; {way_to_get('github')}"
+        needed = f"calls to GitHub need the Python package 'PyGithub', which is not installed; {way_to_get('github')}"
         raise ApiError(needed, "invalid", None) from None
     return Api(Client(token, api_url, pause=pause, clock=clock, timeout_s=timeout_s), repository)
 

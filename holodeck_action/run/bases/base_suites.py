@@ -109,7 +109,7 @@ def _load_base_suite(item: PreparedSuite, flags: Flags, context: SuiteContext) -
     )
     if not base.item.cases:
         raise ConfigurationError(
-            [f"{changed.place}: it has no case with the same name and content as a case of {item.place}"]
+            [f"{changed.place}: this suite has no case with the same name and content as a case of {item.place}"]
         )
     return base
 

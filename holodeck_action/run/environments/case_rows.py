@@ -64,8 +64,8 @@ class CaseRows:
         if kind.package and find_spec(kind.package) is None:
             self._install((NeededExtra(kind.extra, f"cases in a file {kind.suffix}"),))
             raise RowsError(
-                f"{kind.suffix.removeprefix('.').capitalize()} needs the package {kind.package}, which is not "
-                f"installed; {way_to_get(kind.extra)}"
+                f"{kind.suffix.removeprefix('.').capitalize()} needs the Python package '{kind.package}', which "
+                f"is not installed; {way_to_get(kind.extra)}"
             )
         pool = limited_worker_pool(self._environ, size=1, redact=self._redact)
         with tempfile.TemporaryDirectory() as folder:

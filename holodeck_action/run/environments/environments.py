@@ -131,7 +131,7 @@ def environment_python(
     try:
         return _find_or_install(_recipe(environment, files), environ, setup)
     except OSError as error:
-        raise PackagesError(f"{error.filename}: it cannot be read: {error.strerror}") from None
+        raise PackagesError(f"{error.filename} cannot be read: {error.strerror}") from None
     except PackagesError as error:
         if not error.output:
             raise
@@ -215,16 +215,16 @@ def _probe_python(name: str, folder: Path, environ: Mapping[str, str], code: Cod
         try:
             process = KillableProcess(probe, job_environment(environ), code=code, stdout=answer.fileno())
         except OSError as error:
-            raise PackagesError(f"{name}: it cannot be started: {error.strerror}") from None
+            raise PackagesError(f"{name} cannot be started: {error.strerror}") from None
         if process.wait(_PROBE_TIMEOUT_S) is None:
-            raise PackagesError(f"{name}: it did not answer in {_PROBE_TIMEOUT_S:g} s")
+            raise PackagesError(f"{name} did not answer in {_PROBE_TIMEOUT_S:g} s")
         answer.seek(0)
         lines = answer.read(_MAX_PROBE_BYTES).decode("utf-8", "replace").splitlines()
     match lines:
         case [major, minor, version, prefix] if major.isdecimal() and minor.isdecimal():
             release = (int(major), int(minor))
         case _:
-            raise PackagesError(f"{name}: it is not a Python interpreter (allowed: the path of one, 3.9 or newer)")
+            raise PackagesError(f"{name} is not a Python interpreter (allowed: a path to Python 3.9 or newer)")
     if release < OLDEST:
-        raise PackagesError(f"{name}: it is Python {major}.{minor}; code of a suite needs 3.9 or newer")
+        raise PackagesError(f"{name} is Python {major}.{minor}; code of a suite needs 3.9 or newer")
     return ProjectPython(path, f"{version} {prefix}")

@@ -188,9 +188,9 @@ def _read_text(name: str | Path, files: Checkout) -> str:
     except FileNotFoundError:
         raise PackagesError(f"{name}: there is no such file") from None
     except OSError as error:
-        raise PackagesError(f"{name}: it cannot be read: {error.strerror}") from None
+        raise PackagesError(f"{name} cannot be read: {error.strerror}") from None
     except ForeignError as error:
-        raise PackagesError(f"{name}: it {error}") from None
+        raise PackagesError(f"{name} {error}") from None
 
 
 def _hash(text: str) -> str:

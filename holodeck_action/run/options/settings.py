@@ -284,7 +284,7 @@ def baseline_problem(baseline: Baseline, gates: Gates, *, compared: bool) -> tup
         named = [key for key in Baseline.model_fields if getattr(baseline, key) != getattr(_DEFAULT_BASELINE, key)]
         return (f"baseline.{named[0]}", way_out) if named else None
     if gates.max_regressions is not None and not fails_on_case_regression(baseline):
-        return "gates.max_regressions", f"never fails with baseline.on_case_regression: {baseline.on_case_regression}"
+        return "gates.max_regressions", f"never fails with `baseline.on_case_regression: {baseline.on_case_regression}`"
     return None
 
 

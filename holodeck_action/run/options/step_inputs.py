@@ -188,7 +188,7 @@ class _OptionReader:
         inputs |= {f"no-{item.name}": item for item in inputs.values() if item.default == "true"}
         if name in inputs:
             text = str(name == inputs[name].name).lower() if inputs[name].kind is FLAG else line.value or "…"
-            self._refuse(f"--{name}", f"is an input; write `{inputs[name].name}: {one_line(text, _SHOWN)}` under with")
+            self._refuse(f"--{name}", f"is an input; set `{inputs[name].name}: {one_line(text, _SHOWN)}` under `with`")
             return
         if any(name == item.name for item in OPTIONS["run"]):
             self._refuse(f"--{name}", f"cannot be combined with command {self._command}; leave out one of them")

@@ -110,13 +110,13 @@ def _explain_colon(context: _ErrorContext) -> _Explanation:
         return here, "a key must be on one line"
     if re.search(r":\s", text):
         return here, f"this key is indented below line {above + 1}, which has a value already: indent it like that line"
-    return (above, len(text) - len(text.lstrip())), "this line is not a key: write it as key: value"
+    return (above, len(text) - len(text.lstrip())), "this line is not a key: write it as `key: value`"
 
 
 def _explain_missing_colon(context: _ErrorContext) -> _Explanation:
     if _DASHED_WORD.match(context.line(context.began[0])):
         return context.began, "an item of a list needs a space after its dash"
-    return context.began, "this line is not a key: write it as key: value"
+    return context.began, "this line is not a key: write it as `key: value`"
 
 
 def _explain_missing_key(context: _ErrorContext) -> _Explanation:

@@ -285,8 +285,9 @@ def test_silence_and_hostile_spans_are_noticed_and_break_nothing(asked: Project)
     assert "spans: the target sent no spans of model calls, tools or agents in any turn" in silent.stderr
     asked.policy(target="python:shop:hostile", spans=True)
     hostile, record = asked.evaluate()
-    assert "spans: 2 could not be read or were too many, so tool calls, chunks and tokens of their turns are" in (
-        hostile.stderr
+    assert (
+        "spans: 2 of the spans could not be read or were too many, so tool calls, chunks and tokens of their turns are"
+        in (hostile.stderr)
     )
     for turn in record.turns:
         # What could not be read may have been another call.
@@ -297,7 +298,7 @@ def test_silence_and_hostile_spans_are_noticed_and_break_nothing(asked: Project)
 def test_spans_that_a_process_forges_break_nothing(asked: Project) -> None:
     asked.policy(target="python:shop:forged", spans=True)
     finished, record = asked.evaluate()
-    assert "spans: 12 could not be read or were too many, " in finished.stderr
+    assert "spans: 12 of the spans could not be read or were too many, " in finished.stderr
     assert "spans: the instrumentation 7 could not be started" in finished.stderr
     assert [turn.error for turn in record.turns] == [None, None]
 
@@ -309,7 +310,7 @@ def test_what_makes_no_spans_is_refused_before_the_run(asked: Project, tmp_path:
         (
             {"environment": {"interpreter": interpreter}},
             {},
-            "the package opentelemetry-sdk is missing in the environment",
+            "the Python package 'opentelemetry-sdk' is missing in the environment",
         ),
         ({}, {"OTEL_SDK_DISABLED": "true"}, "OTEL_SDK_DISABLED is true, so no spans are created; unset it"),
     ):
@@ -386,7 +387,7 @@ def test_a_request_that_is_no_export_is_refused_and_breaks_nothing(asked: Projec
     finished, record = asked.evaluate()
     assert finished.code == 0, finished.stdout
     # Two spans and three requests.
-    assert "spans: 5 could not be read or were too many, " in finished.stderr
+    assert "spans: 5 of the spans could not be read or were too many, " in finished.stderr
     whole, broken = record.turns
     (call,) = whole.tool_invocations or ()
     expected = ToolInvocation("find_order", {"id": "A-17", "places": [7, True]}, duration_ms=2.0, error="no such order")

@@ -44,16 +44,16 @@ class SpanReader:
             turns = "any turn" if self._silent == self._turns else f"{self._silent:,} of {self._turns:,} turns"
             found.append(
                 f"spans: the target sent no spans of model calls, tools or agents in {turns}, so only its reply "
-                "counts there; is its framework instrumented?"
+                "counts there; instrument its framework to record them"
             )
         if self._unread:
             found.append(
-                f"spans: {self._unread:,} could not be read or were too many, so tool calls, chunks and tokens "
-                "of their turns are not taken from spans"
+                f"spans: {self._unread:,} of the spans could not be read or were too many, so tool calls, chunks and "
+                "tokens of their turns are not taken from spans"
             )
         if self._unusable:
             turns = "1 turn" if self._unusable == 1 else f"{self._unusable:,} turns"
-            found.append(f"spans: those of {turns} do not fit into a reply and are ignored")
+            found.append(f"spans: the spans of {turns} do not fit into a reply and are ignored")
         return tuple(found)
 
     def new_traceparent(self) -> str:

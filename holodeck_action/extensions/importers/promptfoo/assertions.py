@@ -334,7 +334,7 @@ def _convert_json(assertion: Assertion) -> AssertionCounterpart:
     notes = [_CONTAINS_JSON] if contained else []
     if schema is not None or assertion.value:
         schema = python_schema(schema)
-        notes.append("needs the package jsonschema in the environment of the graders")
+        notes.append("needs the Python package 'jsonschema' in the environment of the graders")
     made = assertion.as_check(function, schema, negated=assertion.negated and not contained)
     outcome = Outcome.SIMILAR if contained else Outcome.GRADER
     return AssertionCounterpart(outcome, check=made.check, note="; ".join(notes))
