@@ -30,7 +30,7 @@ def check_blessing(prepared: Sequence[PreparedSuite], request: Request) -> None:
         return
     if len(prepared) > 1:
         raise ConfigurationError(
-            [f"--bless {file}: {len(prepared)} suites are run, but only one can be blessed; name that suite"]
+            [f"--bless {file}: {len(prepared)} suites are to run, but only one suite can be blessed; give one suite"]
         )
     if file.path.is_dir() or not file.path.parent.is_dir():
         raise ConfigurationError([f"--bless {file}: the folder does not exist; choose a file in an existing folder"])

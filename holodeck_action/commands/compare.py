@@ -76,12 +76,12 @@ def options_of_step(inputs: StepInputs, settings: Mapping[str, Any], workspace: 
     if not 1 <= len(inputs.records) <= 2:
         raise ConfigurationError(
             [
-                f"args: command compare takes the lines BASE and HEAD, each a results.json or its folder; "
+                f"args: command compare needs the line BASE, and optionally HEAD, each a results.json or its folder; "
                 f"there are {len(inputs.records)} such lines"
             ]
         )
     if isinstance(settings.get("history"), str):
-        raise ConfigurationError(["input history: command compare takes a folder"])
+        raise ConfigurationError(["input history: command compare needs a folder, not a branch"])
     if settings["format"] == "html" and "file" not in settings:
         raise ConfigurationError(["args: --format html: the log shows no pages; add --output FILE"])
     base, *rest = (GivenPath(Path(record), workspace) for record in inputs.records)

@@ -90,7 +90,7 @@ def _judge_answers(
 
 def _prepare(judge: str, path: GivenPath, head: Results, request: Request, context: SuiteContext) -> PreparedSuite:
     """Return the suite with the head's cases and answers, and only the metrics that compare answers."""
-    loaded = load_one_suite(judge, context, "a record holds the answers of one suite")
+    loaded = load_one_suite(judge, context, "a record holds the answers of a single suite; give that suite")
     suite = loaded.suite
     try:
         stored = find_stored_run(head, suite, Redactor(secrets_of(suite, loaded.environ)))

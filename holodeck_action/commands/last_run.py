@@ -52,7 +52,5 @@ def results_or_last(path: GivenPath | None, caller: Caller) -> GivenPath:
     several = combined_suites(folder)
     if several:
         places = ", ".join(str(folder / name / RESULTS_FILE) for name in several)
-        raise RecordError(
-            f"the last run evaluated several suites; name the results of one of them ({one_line(places, 400)})"
-        )
+        raise RecordError(f"the last run evaluated several suites; give one suite's results ({one_line(places, 400)})")
     raise RecordError(f"no results were given and {folder} has none; run a suite first, or give a results.json")

@@ -145,7 +145,7 @@ async def _confirm(
     ids = [] if stop.draining else cases_to_confirm(found, stored_base)
     if not ids:
         return [*records]
-    with output.progress.phase(f"asking {count_phrase(len(ids), 'case')} that got worse again"):
+    with output.progress.phase(f"repeating {count_phrase(len(ids), 'case')} that got worse"):
         return await confirm_regressions(found, ids, [slots.lane() for _ in found], stop)
 
 
@@ -160,7 +160,7 @@ async def _judge_pairs(
     base = others[0] if others else stored_base.results.results.record if isinstance(stored_base, FoundBase) else None
     with output.progress.phase("comparing answers"):
         head = await registry.resolve(pairs.judge)(ready, head, base, stop)
-    reason = "the answers of a base are compared in the run beside it"
+    reason = "the base's answers are compared in the head's results"
     return [head, *(registry.resolve(pairs.skip)(other, reason) for other in others)]
 
 

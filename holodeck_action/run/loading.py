@@ -220,7 +220,7 @@ def _find_suites(patterns: Sequence[str], cwd: Path, allowed: Permissions) -> tu
         elif path.name in POLICY_NAMES and path.is_file():
             path = path.with_name("agent.yaml")
             if not path.is_file():
-                problems.append(f"{pattern}: there is no agent.yaml beside this policy file; give the path of a suite")
+                problems.append(f"{pattern}: this policy file's folder has no agent.yaml; give the path of a suite")
                 continue
         if path.is_file():
             found.append(path)

@@ -105,7 +105,7 @@ def executor_of(
     answers = [stage.executor(ready, request, leave_out, user_output) for stage in stages]
     found = [answer for answer in answers if answer is not None]
     if len(found) > 1:
-        raise ConfigurationError(["two extensions would run the trials; leave out the options of one of them"])
+        raise ConfigurationError(["two extensions would run the trials; leave out one extension's options"])
     return found[0] if found else None
 
 

@@ -365,9 +365,7 @@ def error_info(error: Exception, redact: Redact) -> ErrorInfo:
 def _reply_error_info(error: ReplyError) -> ErrorInfo:
     """Return the error for an agent's reply that reports an error."""
     whose = (
-        "the agent reports an error"
-        if error.kind == "agent"
-        else "the agent reports a failure of a service that it needs"
+        "the agent reports an error" if error.kind == "agent" else "there is no answer, for a reason outside the agent"
     )
     return ErrorInfo("AgentError", f"{whose}: {error.message}", f"{error.kind}_error")
 

@@ -102,7 +102,7 @@ CODE_STARTERS = (
         "the Python of the code: `environment.interpreter`", "it, to learn its version, and as the Python of workers"
     ),
     CodeStarter("packages: `environment`, `--requirements`", "uv, which runs build code of packages"),
-    CodeStarter("the suite beside: `against`, `merge-base`", "all of the above, of another suite or another commit"),
+    CodeStarter("comparison suites: `against`, `merge-base`", "all of the above, of another suite or another commit"),
     CodeStarter("proofs: `import --prove`", "promptfoo, as installed, and the graders that are imported"),
 )
 """All features that start code of the checkout."""

@@ -237,11 +237,16 @@ def test_the_report_of_a_comparison_is_written(step: Step, form: str, output: st
 @pytest.mark.parametrize(
     ("inputs", "lines", "sentence"),
     [
-        ({}, (), "args: command compare takes the lines BASE and HEAD, each a results.json or its folder; there are 0"),
+        (
+            {},
+            (),
+            "args: command compare needs the line BASE, and optionally HEAD, each a results.json or its folder; "
+            "there are 0",
+        ),
         ({}, ("a", "b", "c"), "there are 3 such lines"),
         ({}, ("absent",), "absent: cannot be read"),
         ({}, ("base", "--format html"), "args: --format html: the log shows no pages; add --output FILE"),
-        ({"history": "branch:runs"}, ("base",), "input history: command compare takes a folder"),
+        ({"history": "branch:runs"}, ("base",), "input history: command compare needs a folder, not a branch"),
         ({"target": "model"}, ("base",), "input target: cannot be combined with command compare"),
     ],
 )

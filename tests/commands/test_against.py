@@ -157,7 +157,7 @@ def test_only_the_same_cases_are_asked_twice(project: Project, models: FakeModel
         ),
         (
             ("agent.yaml", "old", "--against-model", "x", "--bless", "b"),
-            "2 suites are run, but only one can be blessed",
+            "2 suites are to run, but only one suite can be blessed; give one suite",
         ),
         (("--against", "nowhere"), "nowhere: no such suite"),
         (
@@ -173,7 +173,7 @@ def test_only_the_same_cases_are_asked_twice(project: Project, models: FakeModel
             "--against-model applies to the suite's own model",
         ),
         (("agent.yaml", "old", "--against", "none"), "2 suites are run, but only one can be compared"),
-        (("--against", "*"), "suites match; --against takes one suite"),
+        (("--against", "*"), "suites match; --against needs a single suite; give one path"),
     ],
 )
 def test_what_cannot_be_compared_with_is_refused(

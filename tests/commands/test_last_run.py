@@ -74,9 +74,7 @@ def test_of_several_suites_one_must_be_named(project: Project) -> None:
     finished = project.run("report")
     assert finished.code == 2
     places = f"{LAST}/shop/results.json, {LAST}/bank/results.json"
-    assert finished.stderr == (
-        f"error: the last run evaluated several suites; name the results of one of them ({places})\n"
-    )
+    assert finished.stderr == (f"error: the last run evaluated several suites; give one suite's results ({places})\n")
     assert project.run("report", f"{LAST}/bank/results.json").code == 0
 
 

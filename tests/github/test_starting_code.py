@@ -210,7 +210,7 @@ PLANTS: Mapping[str, tuple[Plant, ...]] = {
     "MCP servers: `type: mcp`, `transport: stdio`": (server,),
     "the Python of the code: `environment.interpreter`": (interpreter, interpreter_of_the_job),
     "packages: `environment`, `--requirements`": (packages, packages_of_the_flag),
-    "the suite beside: `against`, `merge-base`": (beside,),
+    "comparison suites: `against`, `merge-base`": (beside,),
     "proofs: `import --prove`": (proof,),
 }
 each_plant = pytest.mark.parametrize("plant", [plant for plants in PLANTS.values() for plant in plants])

@@ -134,7 +134,7 @@ def test_the_same_agent_behind_every_target_gives_the_same_record(suite: Project
         (broken,) = _turns(record)["broken"]
         assert broken.error is not None
         assert broken.error.code == "infrastructure_error"
-        assert broken.error.message == "the agent reports a failure of a service that it needs: the database is away"
+        assert broken.error.message == "there is no answer, for a reason outside the agent: the database is away"
         assert broken.usage == Usage(cost_usd=0.125)
 
 

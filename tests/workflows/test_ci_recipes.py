@@ -238,6 +238,6 @@ def test_the_hook_of_pre_commit_validates_the_suites_of_changed_files(project: P
     assert "error: agents/shop/holodeck-action.yaml:1:9: gates.min_pass_rat: unknown key" in ended.stderr
     project.write("alone/holodeck-action.yaml", "gates: {min_pass_rate: 1}\n")
     assert (
-        "alone/holodeck-action.yaml: there is no agent.yaml beside this policy file"
+        "alone/holodeck-action.yaml: this policy file's folder has no agent.yaml"
         in committed("alone/holodeck-action.yaml").stderr
     )

@@ -115,7 +115,7 @@ def _calibrate_live(options: Calibration, values: Mapping[str, Any], caller: Cal
     request = request_from({name: value for name, value in values.items() if name in (*_CALL_OPTIONS, *_SUITE_OPTIONS)})
     around = caller.suite_context(request.env_file, request.allowed, request.requirements)
     labels = _load_labels(options)
-    loaded = load_one_suite(values["suite"] or "agent.yaml", around, "calibrate takes one suite")
+    loaded = load_one_suite(values["suite"] or "agent.yaml", around, "calibrate needs a single suite; give one path")
     prepared, labels, metric = prepare_labels(labels, options.metric, options.threshold, loaded, request.flags, around)
     if request.dry_run or prepared.settings.calls.mode != "replay":
         stream = caller.stdout if request.dry_run else caller.stderr

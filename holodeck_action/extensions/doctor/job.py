@@ -16,7 +16,7 @@ from holodeck_action.run.options.input_values import github_token
 
 _ABOUT = "Job"
 _FORK = {True: "code of a fork", False: "no code of a fork", None: "whether the code is a fork's is unknown"}
-_LOG = 'of a workflow\'s token they are in the log of the step "Set up job", below "GITHUB_TOKEN Permissions"'
+_LOG = 'for a workflow\'s token they are in the log of the step "Set up job", below "GITHUB_TOKEN Permissions"'
 
 
 def examine_job(caller: Caller, *, online: bool) -> Iterator[Finding]:
@@ -36,7 +36,7 @@ def examine_job(caller: Caller, *, online: bool) -> Iterator[Finding]:
 
 def _event(destination: Destination | None) -> Finding:
     if destination is None:
-        return Finding(_ABOUT, "event", "ok", "none: this is no job of GitHub Actions", {"event": None})
+        return Finding(_ABOUT, "event", "ok", "none, since this is not a job of GitHub Actions", {"event": None})
     event, fork, lookup = destination.event, destination.fork, destination.lookup
     secrets = ", with the repository's secrets and a token that can write" if destination.privileged else ""
     why = f"; {lookup.reason}" if isinstance(lookup, NoLookup) else ""
@@ -63,5 +63,5 @@ def _repository(caller: Caller, token: str) -> Finding:
         except ApiError as error:
             return Finding(_ABOUT, "repository", "note", error.with_remedy("contents: read"))
     held = [name for name, given in granted.items() if given]
-    more = f"; its user may {', '.join(held)}, the token perhaps less" if held else ""
+    more = f"; its user has the permissions {', '.join(held)}; the token may have fewer" if held else ""
     return Finding(_ABOUT, "repository", "ok", f"the token can read it{more}", {"user_permissions": held})

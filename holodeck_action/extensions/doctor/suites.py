@@ -58,7 +58,7 @@ def _findings(loaded: LoadedSuite, context: SuiteContext, *, online: bool) -> It
     choices += sorted({KEY_VARIABLES[model.provider] for model in models if model.api_key is None} - {*choices})
     texts = [f"{' or '.join(each)} {'is' if any(map(environ.get, each)) else 'is not'} set" for each in choices]
     details = {name: bool(environ.get(name)) for each in choices for name in each}
-    yield Finding(place, "variables", "ok", ", ".join(texts) or "its files and models name none", details)
+    yield Finding(place, "variables", "ok", ", ".join(texts) or "its files and models use no variables", details)
     files = dict.fromkeys([*written, *(case.mark.file for case in suite.cases)])
     attached = sum(len(turn.files) for case in suite.cases for turn in case.turns)
     text = f"{', '.join(files)}, with {count_phrase(len(suite.cases), 'case')}"

@@ -423,9 +423,9 @@ def _parse(text: bytes) -> HistoryLine:
     except (DecodeError, ValueError, RecursionError):
         raise ValueError("is not JSON") from None
     if not _is_moment(line.time):
-        raise ValueError("is not a run: time: not a time with an offset")
+        raise ValueError("is not a run: `time` must be a time with an offset, such as 2026-01-31T12:00:00Z")
     if line.pass_rate is not None and not 0.0 <= line.pass_rate.value <= 1.0:
-        raise ValueError("is not a run: pass_rate.value: not between 0 and 1")
+        raise ValueError("is not a run: `pass_rate.value` must be from 0 to 1")
     return line
 
 

@@ -262,7 +262,7 @@ def _decide(
         alone = f"{names[within[0]]} is the best after {seen}"
         if len(left) > 1:
             others = _join([names[at] for at in left if at not in within])
-            alone = f"{names[within[0]]} is within the limits, unlike those that cannot be told apart from it: {others}"
+            alone = f"{names[within[0]]} alone is within the limits; it cannot be told apart from {others}"
         return _Verdict("leader", ExitCode.PASSED, alone, within[0])
     shown = _join([names[at] for at in within])
     reason = f"{len(within)} variants cannot be told apart after {seen}: {shown}"

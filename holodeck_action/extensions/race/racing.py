@@ -88,7 +88,7 @@ def run_command(
     context = structs.replace(context, install=install)
     with Claims(caller.disk or DISK) as claims:
         with progress.phase("loading the suite"):
-            loaded = load_one_suite(request.suites[0], context, "race takes one suite")
+            loaded = load_one_suite(request.suites[0], context, "a race needs a single suite; give one path")
             install(needed_extras(loaded.suite, loaded.environ, request.flags))
             race = prepare_race(loaded, variants, given["objective"], request.flags, context)
         if request.dry_run:

@@ -112,7 +112,7 @@ def check_variants(variants: Sequence[Variant]) -> None:
             ]
         )
     if len(variants) > MOST_VARIANTS:
-        raise ConfigurationError([f"a race has at most {MOST_VARIANTS} variants, and there are {len(variants)}"])
+        raise ConfigurationError([f"a race has at most {MOST_VARIANTS} variants, not {len(variants)}; leave some out"])
     seen: dict[tuple[tuple[str, Value], ...], str] = {}
     for variant in variants:
         key = tuple(sorted(variant.settings.items()))

@@ -161,7 +161,7 @@ def _differences(score: _Score, turn: TurnRecord) -> str:
     try:
         expected = _recompute(score.settings, turn.response, turn.ground_truth)
     except (KeyError, TypeError, ValueError):
-        return f"recorded {score.numbers['score']!r}, by settings that the metric does not have"
+        return f"recorded {score.numbers['score']!r}, with settings that do not fit the metric"
     wrong = [
         f"{'' if name == 'score' else f'{name} '}recorded {score.numbers.get(name)!r}, computed {number!r}"
         for name, number in expected.items()

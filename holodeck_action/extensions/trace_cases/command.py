@@ -29,7 +29,7 @@ def cases() -> None:
 @click.option(
     "-o", "--output", "output", type=PATH, required=True, metavar="FILE", help="Write the cases to this file."
 )
-@click.option("--suite", metavar="SUITE", help="Leave out what cases of this suite ask already.")
+@click.option("--suite", metavar="SUITE", help="Leave out conversations whose inputs this suite has already.")
 @click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="Maximum number of cases.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Number that decides between equal conversations.")
 @click.option(

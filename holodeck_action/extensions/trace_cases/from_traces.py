@@ -110,7 +110,7 @@ def _load_suite(given: Mapping[str, Any], caller: Caller) -> LoadedSuite | None:
     if given["suite"] is None:
         return None
     context = caller.suite_context(given["env_file"], permissions_from(given))
-    return load_one_suite(given["suite"], context, "cases from-traces compares with one suite")
+    return load_one_suite(given["suite"], context, "cases from-traces compares with a single suite; give one path")
 
 
 def _wanted_reasons(given: Mapping[str, Any]) -> Sequence[str]:
@@ -212,9 +212,9 @@ def _skipped(found: Candidates, refused: Sequence[str]) -> list[str]:
         total = count_phrase(sum(found.existing.values()), "conversation")
         named = ", ".join(f"{name} ({count})" for name, count in found.existing.most_common(_LISTED))
         more = f" and {len(found.existing) - _LISTED} more" if len(found.existing) > _LISTED else ""
-        lines.append(f"skipped {total} that cases of the suite ask already: {named}{more}")
+        lines.append(f"skipped {total} whose inputs are in the suite already: {named}{more}")
     for count, reason in (
-        (found.repeated, "that ask the same as another conversation"),
+        (found.repeated, "with the same inputs as another conversation"),
         (found.unknown, "whose input is unknown or blank"),
         (found.long, "whose inputs are too long"),
         (len(refused), "that a suite could not load"),

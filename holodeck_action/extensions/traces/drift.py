@@ -134,7 +134,9 @@ def compare_nights(now: GivenPath, before: Sequence[GivenPath], form: str, calle
     names = sorted({record.suite.name for record in (*latest, *earlier)})
     if len(names) > 1:
         listed = ", ".join(one_line(name, 100) for name in names)
-        raise ConfigurationError([f"drift compares runs of one suite, but these are of {listed}; give those of one"])
+        raise ConfigurationError(
+            [f"drift compares runs of one suite, not of {listed}; give the runs of a single suite"]
+        )
     found = find_drifts(earlier, latest)
     if form == "json":
         text = json.dumps([to_plain(each) for each in found], indent=1) + "\n"

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 PREFIX = "traces"
 SEED = 1
 _UNKNOWN_INPUT = "(the trace does not contain the user's message)"
-_CAPTURE = "does the program record the contents of messages?"
+_CAPTURE = "configure the program to record texts, such as with OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 _ANY_SIZE = 1 << 40
 _LISTS = ("tool_invocations", "retrieved_chunks", "usage", "model", "duration_ms")
 
@@ -141,9 +141,9 @@ class TraceTarget:
 def _answer(turn: TraceTurn) -> dict[str, Any]:
     if turn.error is not None:
         return {"error": {"message": turn.error or "the trace reports an error", "kind": "agent"}}
-    for known, what in ((turn.input, "the user's message"), (turn.output, "an answer")):
+    for known, what in ((turn.input, "the user's message"), (turn.output, "the answer")):
         if known is None:
-            return {"error": {"message": f"the trace does not contain {what}: {_CAPTURE}", "kind": "infrastructure"}}
+            return {"error": {"message": f"the trace holds no text of {what}; {_CAPTURE}", "kind": "infrastructure"}}
     return {"response": turn.output}
 
 

@@ -319,7 +319,7 @@ def side_by_side(runs: Sequence[ListedRun]) -> PageView:
     """
     views = [run.view() for run in runs[: MOST_RUNS + 1]]
     several = [
-        f"{run.place}: has several suites; name one of their results"
+        f"{run.place}: has several suites; give the results of a single suite"
         for run, view in zip(runs, views, strict=False)
         if len(view.suites) > 1
     ]

@@ -116,7 +116,7 @@ class AnthropicMessages:
         answer = join_events(payload) if isinstance(payload, list) else require_mapping(payload, "a JSON object")
         blocks = answer.get("content")
         if not isinstance(blocks, list):
-            raise BrokenAnswerError("missing or wrong: content")
+            raise BrokenAnswerError("content is missing or invalid")
         parts = tuple(_parse_block(block, f"content.{place}") for place, block in enumerate(blocks))
         reason = answer.get("stop_reason")
         if not reason:
@@ -226,9 +226,9 @@ def _parse_block(value: Any, path: str) -> Text | Thought | ToolCall:
         case "tool_use":
             args = block.get("input")
             if not isinstance(args, dict | str):
-                raise BrokenAnswerError(f"missing or wrong: {path}.input")
+                raise BrokenAnswerError(f"{path}.input is missing or invalid")
             return ToolCall(require_text(block, "id", path), require_text(block, "name", path), args)
-    raise BrokenAnswerError(f"missing or wrong: {path}.type")
+    raise BrokenAnswerError(f"{path}.type is missing or invalid")
 
 
 def _has_dropped_thoughts(answer: Mapping[str, Any]) -> bool:
@@ -265,7 +265,7 @@ def join_events(events: Sequence[Any]) -> Mapping[str, Any]:
                 blocks[place] = dict(require_mapping(event.get("content_block"), f"content.{place}"))
             case "content_block_delta":
                 if place not in blocks:
-                    raise BrokenAnswerError(f"missing or wrong: content.{place}")
+                    raise BrokenAnswerError(f"content.{place} is missing or invalid")
                 _append_delta(blocks[place], require_mapping(delta, f"content.{place}"))
             case "message_delta":
                 message |= {name: value for name, value in require_mapping(delta, "delta").items() if value is not None}

@@ -107,7 +107,7 @@ def require_text(holder: Mapping[str, Any], key: str, path: str) -> str:
     """
     value = holder.get(key)
     if not isinstance(value, str):
-        raise BrokenAnswerError(f"missing or wrong: {path}.{key}" if path else f"missing or wrong: {key}")
+        raise BrokenAnswerError(f"{path}.{key} is missing or invalid" if path else f"{key} is missing or invalid")
     return value
 
 
@@ -118,5 +118,5 @@ def require_mapping(value: Any, path: str) -> Mapping[str, Any]:
         BrokenAnswerError: the part is not an object.
     """
     if not isinstance(value, Mapping):
-        raise BrokenAnswerError(f"missing or wrong: {path}")
+        raise BrokenAnswerError(f"{path} is missing or invalid")
     return value

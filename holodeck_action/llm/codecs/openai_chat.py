@@ -105,12 +105,12 @@ class OpenAIChat:
         answer = require_mapping(payload, "a JSON object")
         choices = answer.get("choices")
         if not isinstance(choices, list) or not choices:
-            raise BrokenAnswerError("missing or wrong: choices")
+            raise BrokenAnswerError("choices is missing or invalid")
         choice = require_mapping(choices[0], "choices.0")
         message = require_mapping(choice.get("message"), "choices.0.message")
         reason = choice.get("finish_reason")
         if reason is not None and (not isinstance(reason, str) or not reason):
-            raise BrokenAnswerError("missing or wrong: choices.0.finish_reason")
+            raise BrokenAnswerError("choices.0.finish_reason is missing or invalid")
         model = require_text(answer, "model", "")
         # Some services do not report a finish reason.
         finish = "stop" if reason is None else _FINISH.get(reason)
@@ -231,7 +231,7 @@ def _message_text(message: Mapping[str, Any]) -> str:
         pieces = (piece.get("text") if _is_text(piece) else piece for piece in content)
         return "".join(piece for piece in pieces if isinstance(piece, str))
     if content is not None and not isinstance(content, str):
-        raise BrokenAnswerError("missing or wrong: choices.0.message.content")
+        raise BrokenAnswerError("choices.0.message.content is missing or invalid")
     return content or ""
 
 
@@ -263,7 +263,7 @@ def _parse_calls(message: Mapping[str, Any]) -> Iterator[ToolCall]:
     if listed is None:
         return
     if not isinstance(listed, list):
-        raise BrokenAnswerError("missing or wrong: choices.0.message.tool_calls")
+        raise BrokenAnswerError("choices.0.message.tool_calls is missing or invalid")
     for place, each in enumerate(listed):
         where = f"choices.0.message.tool_calls.{place}"
         call = require_mapping(each, where)
@@ -293,4 +293,4 @@ def _parse_tokens(value: Any) -> tuple[TokenProbability, ...] | None:
             for token in tokens
         )
     except (TypeError, KeyError, ValueError, AttributeError):
-        raise BrokenAnswerError("missing or wrong: choices.0.logprobs.content") from None
+        raise BrokenAnswerError("choices.0.logprobs.content is missing or invalid") from None

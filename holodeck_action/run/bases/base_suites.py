@@ -81,7 +81,7 @@ def load_base_suites(
 
 def _load_base_suite(item: PreparedSuite, flags: Flags, context: SuiteContext) -> BaseSuite:
     other = flags.against
-    loaded = item if other is None else load_one_suite(other, context, "--against takes one suite")
+    loaded = item if other is None else load_one_suite(other, context, "--against needs a single suite; give one path")
     shown = display_folder(loaded.suite.folder, context.cwd)
     found = flags if flags.against_target is None else structs.replace(flags, target=flags.against_target)
     try:

@@ -261,7 +261,7 @@ RUN_INPUTS: tuple[Input, ...] = (
         Input(
             "on-case-regression",
             CASE_REACTION,
-            "What happens when a case that passed on the base fails; `confirm` asks it again first [default: confirm].",
+            "What happens when a case that passed on the base fails; `confirm` reruns it first [default: confirm].",
             "baseline",
         ),
         Input(

@@ -77,7 +77,7 @@ def test_the_installation_is_shown_without_a_suite(project: Project) -> None:
     for words in (
         f"holodeck-action {__version__}",
         platform.python_version(),
-        "none: this is no job of GitHub Actions",
+        "none, since this is not a job of GitHub Actions",
     ):
         assert words in finished.stdout
     found = facts(project.run("doctor", "--json"))
@@ -230,7 +230,10 @@ def test_github_tells_the_rights_of_the_user_only_online(project: Project) -> No
         finished = project.run("doctor", "--json", "--online", **variables)
         assert finished.code == 0
         [(state, text)] = texts(finished, "Job", "repository")
-        assert (state, text) == ("ok", "the token can read it; its user may pull, the token perhaps less")
+        assert (state, text) == (
+            "ok",
+            "the token can read it; its user has the permissions pull; the token may have fewer",
+        )
         wrong = variables | {"GITHUB_TOKEN": "ghp_wrong"}
         [(state, text)] = texts(project.run("doctor", "--json", "--online", **wrong), "Job", "repository")
         assert (state, "give github-token a token that is valid" in text) == ("note", True)

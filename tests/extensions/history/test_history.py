@@ -213,7 +213,11 @@ def test_results_of_earlier_runs_are_imported_once(four: Project) -> None:
     [
         (("provenance", "commit"), "../../../elsewhere", "the record is not a run: commit: "),
         (("provenance", "commit"), "", "the record is not a run: commit: "),
-        (("run", "started_at"), "2026-01-01T00:00:00", "the record is not a run: time: not a time with an offset"),
+        (
+            ("run", "started_at"),
+            "2026-01-01T00:00:00",
+            "the record is not a run: `time` must be a time with an offset, such as 2026-01-31T12:00:00Z",
+        ),
     ],
 )
 def test_a_record_that_no_run_has_written_is_not_imported(
@@ -391,7 +395,7 @@ def test_a_rate_that_is_none_is_a_broken_line(four: Project, rate: float) -> Non
     finished = four.run("history", "show", "past")
     assert finished.stdout.startswith("agent.yaml: 4 runs\n")
     assert finished.stderr == (
-        "note: past/history.jsonl: 1 line is skipped: line 5 is not a run: pass_rate.value: not between 0 and 1\n"
+        "note: past/history.jsonl: 1 line is skipped: line 5 is not a run: `pass_rate.value` must be from 0 to 1\n"
     )
 
 

@@ -193,9 +193,15 @@ def broken(**changes: Any) -> bytes:
         (b"x" * 1_100_000, "has 1,100,000 bytes, more than 1,048,576"),
         (broken(version=2), "is not a run: version: "),
         (broken(commit="../../etc"), "is not a run: commit: "),
-        (broken(time="yesterday"), "is not a run: time: not a time with an offset"),
-        (broken(time="2026-01-01T00:00:00"), "is not a run: time: not a time with an offset"),
-        (broken(time="0001-01-01T00:00:00+00:00"), "is not a run: time: not a time with an offset"),
+        (broken(time="yesterday"), "is not a run: `time` must be a time with an offset, such as 2026-01-31T12:00:00Z"),
+        (
+            broken(time="2026-01-01T00:00:00"),
+            "is not a run: `time` must be a time with an offset, such as 2026-01-31T12:00:00Z",
+        ),
+        (
+            broken(time="0001-01-01T00:00:00+00:00"),
+            "is not a run: `time` must be a time with an offset, such as 2026-01-31T12:00:00Z",
+        ),
         (broken(pass_rate={"value": float("nan"), "low": None, "high": None, "cases": 1}), "is not JSON"),
         (broken(cost_usd=-1), "is not a run: cost_usd: "),
         (broken(tokens="12"), "is not a run: tokens: "),

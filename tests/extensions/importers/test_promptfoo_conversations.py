@@ -110,7 +110,7 @@ def test_a_recorded_conversation_becomes_a_transcript(project: Project) -> None:
             {"prompts": ["{% for each in _conversation %}{{ each.output }}{% endfor %} {{ question }}"]},
             "does not repeat earlier cases (_conversation) as messages",
         ),
-        (asked("a?", None, RELEVANT), {"providers": ["exec:cat"]}, "would get the earlier cases (_conversation) twice"),
+        (asked("a?", None, RELEVANT), {"providers": ["exec:cat"]}, "would get earlier cases (_conversation) twice"),
         (asked("a?", None, {**RELEVANT, "rubricPrompt": "x"}), {}, "write a geval metric with scope: conversation"),
         (
             asked("a?", None, {**RELEVANT, "config": {"windowSize": "x"}}),

@@ -109,7 +109,7 @@ def test_each_difference_is_named(project: Project) -> None:
         (
             "rouge",
             lambda each: replace(each, criteria=replace(each.criteria, settings={"variant": "rouge9"})),
-            "by settings that the metric does not have",
+            "with settings that do not fit the metric",
         ),
     ],
 )

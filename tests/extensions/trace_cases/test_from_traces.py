@@ -158,8 +158,8 @@ def test_what_the_suite_asks_already_is_reported_and_not_written(project: Projec
         exchange(trace(4), "Is there a discount for students?", "No.", at=4),
     )
     finished = make(project, "--suite", "agent.yaml")
-    assert "skipped 1 conversation that cases of the suite ask already: norway (1)\n" in finished.stdout
-    assert "skipped 1 conversation that ask the same as another conversation\n" in finished.stdout
+    assert "skipped 1 conversation whose inputs are in the suite already: norway (1)\n" in finished.stdout
+    assert "skipped 1 conversation with the same inputs as another conversation\n" in finished.stdout
     # Of two equal ones, the one in which something went wrong is written.
     assert [case["input"] for case in cases(project)] == ["Opening hours?", "Is there a discount for students?"]
     make(project, output="all.yaml")

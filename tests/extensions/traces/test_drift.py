@@ -83,7 +83,7 @@ def test_what_cannot_be_compared_is_refused(nights: Project) -> None:
     judge(nights, "other", 9001, answers(random.Random(2), 60, 0.9))
     done = nights.run("drift", "nights/other", *weeks())
     assert done.code == 2
-    assert done.errors == ["drift compares runs of one suite, but these are of other, tested; give those of one"]
+    assert done.errors == ["drift compares runs of one suite, not of other, tested; give the runs of a single suite"]
     assert nights.run("drift", "nights/none", *weeks()).code == 2
 
 

@@ -106,7 +106,8 @@ def test_what_a_trace_does_not_contain_is_an_error_of_its_case_alone(project: Pr
     assert outcomes(project) == ["passed", "error", "error"]
     messages = [case.trials[0].turns[0].error for case in recorded(project).cases[1:]]
     assert [str(message and message.message).partition(": ")[2] for message in messages] == [
-        "the trace does not contain the user's message: does the program record the contents of messages?",
+        "the trace holds no text of the user's message; configure the program to record texts, such as with "
+        "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT",
         "no quota",
     ]
 

@@ -75,7 +75,7 @@ class CaseBuilder:
                 question = FilledPrompt(instructions, said[0][0], said[0][0])
             elif not problem:
                 if prompt.repeats_cases and self._provider.model is None:
-                    raise UnfitError("a program would get the earlier cases (_conversation) twice; give it turns")
+                    raise UnfitError("a program would get earlier cases (_conversation) twice; write a case with turns")
                 question = fill_prompt(prompt, test.variables, test.options, self._templates)
                 if self._provider.model is not None and question.instructions != instructions:
                     raise UnfitError("its system message differs between cases; write a suite for each")
