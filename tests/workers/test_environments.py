@@ -190,7 +190,7 @@ def test_hashes_are_held(project: Project) -> None:
         ("nothing-like-this==3\n", "nothing-like-this was not found in the provided package locations"),
         ("not a requirement\n", "uv cannot install requirements.txt: "),
         ("-r gone.txt\n", "environment.requirements: gone.txt: there is no such file"),
-        ("-r /etc/hostname\n", "environment.requirements: /etc/hostname: it cannot be read: it is outside"),
+        ("-r /etc/hostname\n", "environment.requirements: /etc/hostname cannot be read: it is outside"),
         (None, "environment.requirements: requirements.txt: there is no such file"),
     ],
 )
