@@ -23,6 +23,7 @@ pytestmark = pytest.mark.slow
 GEVAL = {"type": "geval", "name": "Tone", "criteria": "polite", "evaluation_steps": ["Look."], "threshold": 0.5}
 RAG = {"type": "rag", "metric_type": "answer_relevancy"}
 SCORED = json.dumps({"reason": "polite", "score": 8})
+BIAS = json.dumps({"opinions": [], "verdicts": [], "reason": "none"})
 
 
 def suite(project: Project, models: FakeModels, *metrics: dict[str, Any], **case: Any) -> None:
@@ -164,8 +165,9 @@ def test_what_cannot_be_imported_is_not_tried_for_ever_and_told_by_every_metric(
     assert len(models.requests) == 2
 
 
+@pytest.mark.parametrize("metric", [GEVAL, {"type": "deepeval", "metric": "BiasMetric"}], ids=["geval", "class"])
 def test_only_a_run_that_asks_starts_its_process(
-    project: Project, models: FakeModels, tmp_path_factory: pytest.TempPathFactory
+    project: Project, models: FakeModels, tmp_path_factory: pytest.TempPathFactory, metric: dict[str, Any]
 ) -> None:
     folder = tmp_path_factory.mktemp("watch")
     started = folder / "started"
@@ -175,8 +177,10 @@ def test_only_a_run_that_asks_starts_its_process(
         f"    pathlib.Path({str(started)!r}).touch()\n"
     )
     environ = {"PYTHONPATH": f"{folder}:{ROOT}", "OPENAI_API_KEY": KEY}
-    models.answer(lambda request: Answer("It is." if request.system else SCORED))
-    suite(project, models, GEVAL)
+    models.answer(
+        lambda request: Answer("It is." if request.system else BIAS if "opinions" in request.text else SCORED)
+    )
+    suite(project, models, metric)
     recorded = ("run", "-o", "out", "--record", "tape")
     assert project.run("validate", **environ).code == 0
     assert project.run("run", "--dry-run", **environ).code == 0
