@@ -227,7 +227,10 @@ def _removal_change(name: str, old: Criteria) -> Iterator[_CriteriaChange]:
 
 
 def criteria_changes(name: str, before: Criteria, now: Criteria) -> Iterator[_CriteriaChange]:
-    """Yield the changes of a metric's criteria as tuples: direction, phrase, position, whether it is on the base."""
+    """Yield the changes of a metric's criteria as tuples.
+
+    Each has the direction (such as `laxer`), a phrase, a position, and whether the position is in the base's files.
+    """
     if before == now:
         return
     shown = plain_name(name)

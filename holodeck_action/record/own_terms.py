@@ -59,7 +59,7 @@ class OwnCase(Struct, frozen=True):
 
 
 class OwnTerms(Struct, frozen=True):
-    """The terms of a base suite, stored because the rest of the record has those of the head's suite.
+    """The cases, criteria and gates in the base's files, stored if the base ran with those of the head.
 
     Attributes:
         gates: gates of the suite.

@@ -145,8 +145,8 @@ def _remarks(card: JudgeCard) -> Iterator[tuple[str, str]]:
 def _disagreements(card: JudgeCard) -> Iterator[tuple[str, list[int]]]:
     """Yield each kind of disagreement with the line numbers of its labels."""
     if card.pairs is None:
-        yield "judge passes what the human fails", [found.line for found in card.disagreements if found.judge]
-        yield "judge fails what the human passes", [found.line for found in card.disagreements if found.human]
+        yield "judge passes, human fails", [found.line for found in card.disagreements if found.judge]
+        yield "judge fails, human passes", [found.line for found in card.disagreements if found.human]
         return
     for human in PAIR_VERDICTS:
         for judge in PAIR_VERDICTS:

@@ -298,7 +298,7 @@ class DeepEvalBaseEvaluator(ModelJudgedEvaluator):
         """Let the judge write data that all evaluations share, such as the steps of a G-Eval."""
 
     async def _evaluate_in_process(self, case: Mapping[str, Any], judge: JudgeModel | None) -> EvaluationResult:
-        """Evaluate a test case in another process, by default that of the libraries."""
+        """Evaluate a test case in a worker process, by default the one that loads the grading libraries."""
         found = await evaluate_in_library("deepeval", {**self._worker_arguments(), "case": case}, judge)
         steps = found.pop("evaluation_steps")
         return EvaluationResult(

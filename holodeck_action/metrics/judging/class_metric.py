@@ -158,7 +158,7 @@ class ClassMetric(JudgedMetric):
             yield "", self
 
     def library_parts(self) -> list[Metric]:
-        """Return the metric itself if its class calls no model."""
+        """Return the metrics that a library computes without a model: this one, or none if it needs a judge."""
         return [] if self.needs_judge else [self]
 
     def judge_calls(self) -> Iterator[JudgeCalls]:

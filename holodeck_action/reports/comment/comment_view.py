@@ -76,7 +76,10 @@ def _folded_cases(causes: Sequence[Cause], open_cases: Container[int]) -> Sequen
 
 
 def _example_variables(report: Report, cause: Cause, case: CaseView, *, alone: bool) -> dict[str, Any]:
-    """Return the variables of an example. If no other case failed, problems in the headline are left out."""
+    """Return the template variables of an example case.
+
+    If no other case failed, problems that the headline states already are omitted.
+    """
     turn = case.shown_turn
     before = None if report.comparison is None else answer_on_base(report.comparison, case.id)
     lines = [] if turn is None else [*_answer_lines(turn, before), *_call_lines(turn)]

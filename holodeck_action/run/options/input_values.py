@@ -20,10 +20,10 @@ class InputError(ConfigurationError):
 
 
 def read_inputs(environ: Mapping[str, str]) -> dict[str, Any]:
-    """Return the values of inputs that are not blank, by setting name, for a command of the command line.
+    """Return the Action's inputs that are not blank, by setting name.
 
     Raises:
-        InputError: inputs have values that are not allowed, or options are given as inputs.
+        InputError: an input has an invalid value, or an option of the command line is set as an input.
     """
     problems = [*misplaced_options(environ, lambda item, text: f"add {option_lines(item, text)} to the command")]
     settings = parse_values({item: item.text_in(environ) for item in INPUTS if item.action}, "input ", problems)

@@ -86,7 +86,7 @@ class Conversations(Protocol):
 
     @property
     def missing(self) -> str:
-        """Sentence about a metric that needs an expected answer; `{}` in it stands for the missing inputs."""
+        """Message for a metric whose inputs these conversations lack; `{}` stands for their names."""
 
     def rows(self) -> Iterator[bytes]:
         """Yield the cases, each as a line with a JSON object that has fields of a `TableCase`."""

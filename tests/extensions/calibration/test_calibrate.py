@@ -349,8 +349,8 @@ def test_the_card_is_shown(bench: Bench) -> None:
     assert re.search(r"^human passes +7 +1$", console, re.MULTILINE)
     assert re.search(r"^human fails +3 +9$", console, re.MULTILINE)
     assert re.search(r"^agreement +0\.800 \[0\.584, 0\.919\]$", console, re.MULTILINE)
-    assert "judge passes what the human fails: line 2, 3, 4" in console
-    assert "judge fails what the human passes: line 12" in console
+    assert "judge passes, human fails: line 2, 3, 4" in console
+    assert "judge fails, human passes: line 12" in console
     markdown = bench.calibrate("--cache", "kept", "--format", "markdown").stdout
     assert len(bench.models.requests) == 20
     assert "| human passes | 7 | 1 |" in markdown

@@ -181,7 +181,7 @@ def _convert_geval(arguments: Mapping[str, Any], call: ast.Call) -> MetricCounte
     params = arguments.get("evaluation_params") or []
     foreign = [name for name in params if name not in _PARAMS]
     if foreign:
-        raise UnfitError(f"its judge needs {foreign[0]}, which judges here do not receive")
+        raise UnfitError(f"its evaluation_params name {foreign[0]}, which an imported judge does not receive")
     if "ACTUAL_OUTPUT" not in params:
         raise UnfitError("its judge does not see the answer")
     if arguments.get("rubric") is not None or argument_of(call, "rubric", None) is not None:
