@@ -56,7 +56,7 @@ def test_verbose_tells_trials_turns_and_outcomes_apart(project: Project) -> None
     ]
 
 
-@pytest.mark.proves("test: WORDS --output --format --timeout --parallel-test-cases --limit")
+@pytest.mark.proves("test: ACTION_AND_SUITES --output --format --timeout --parallel-test-cases --limit")
 @pytest.mark.claims(
     "holodeck-evaluation-api",
     "Complete Agent Configuration Example",

@@ -174,7 +174,7 @@ def test_a_grader_is_called_once_with_all_turns(project: Project) -> None:
         ({"type": "lm_retrieval"}, "scope: cannot be conversation: it grades the texts that one question retrieved"),
         ({"type": "agent"}, "scope: cannot be conversation: it compares the tool calls of one turn"),
         ({"type": "generation"}, "scope: cannot be conversation with the part refusal"),
-        ({**QUALITY, "sees": "conversation"}, "sees: has no effect with scope: conversation"),
+        ({**QUALITY, "sees": "conversation"}, "sees: has no effect with `scope: conversation`"),
         (
             {**GEVAL, "evaluation_params": ["actual_output", "context"]},
             "evaluation_params: must not contain context with scope: conversation",
