@@ -161,7 +161,7 @@ def test_a_pattern_that_backtracks_for_ever(project: Project) -> None:
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ('{"case": "bad", "response": "1"', "the row of case bad cannot be used: it is not JSON"),
+        ('{"case": "bad", "response": "1"', "the row of case bad cannot be used: the line is not JSON"),
         ('{"case": "bad", "response": 1}', "response must be text, an object or a list, not a number"),
         ('{"case": "bad", "reply": "1"}', "unknown key `reply`"),
         ('{"case": "bad", "response": NaN}', "NaN is not a JSON value"),
