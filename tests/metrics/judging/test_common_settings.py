@@ -71,7 +71,7 @@ class Where:
             return {"model": self.model(kind, "another")}
         if setting == "judges":
             return {"judges": {"models": [self.model(kind, "one"), self.model(kind, "two")]}}
-        return {setting: {"fail_on_error": True, "timeout_ms": 40, "retry_on_failure": 1}[setting]}
+        return {setting: {"fail_on_error": True, "timeout_ms": 200, "retry_on_failure": 1}[setting]}
 
 
 SHARED = ("fail_on_error", "timeout_ms", "retry_on_failure")
@@ -104,7 +104,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Seen]:
     project = Project(tmp_path_factory.mktemp("common"))
     with FakeModels(keys=[KEY]) as models:
         models.answer(no_verdict)
-        models.latency = lambda request: 0.15 if "[timeout_ms" in request.text else 0.0
+        models.latency = lambda request: 0.6 if "[timeout_ms" in request.text else 0.0
         where = Where(models)
         cases = []
         for kind, setting in TRIED:
