@@ -11,7 +11,7 @@ from msgspec import Struct
 from holodeck_action.decide.consumption import Amounts, add_case_costs
 from holodeck_action.decide.exit_codes import ExitCode
 from holodeck_action.decide.number_texts import count_phrase
-from holodeck_action.decide.statistics import equal_quantile
+from holodeck_action.decide.statistics import equal_quantile, weighted_mean
 from holodeck_action.decide.survey import judge_cases
 from holodeck_action.extensions.race.contest import Finished
 from holodeck_action.extensions.race.evidence import UNKNOWN, Bounds
@@ -289,9 +289,9 @@ def _violations(limits: Limits, cost: float | None, time: float | None) -> list[
 
 
 def _mean(values: Sequence[Bounds], weights: Sequence[float]) -> float | None:
-    known = [(value.low, weight) for value, weight in zip(values, weights, strict=False) if value != UNKNOWN]
-    total = math.fsum(weight for _, weight in known)
-    return math.fsum(value * weight for value, weight in known) / total if total else None
+    return weighted_mean(
+        [(value.low, weight) for value, weight in zip(values, weights, strict=False) if value != UNKNOWN]
+    )
 
 
 def _cost_per_case(record: Record, cases: int) -> float | None:
