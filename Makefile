@@ -9,7 +9,7 @@ UV := UV_PROJECT_ENVIRONMENT=$(VENV) UV_PYTHON_DOWNLOADS=never $(TOOLS)/bin/uv s
 # The tests start hundreds of Pythons, each of which would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo check test lint core core-all audit bench image-test frameworks-test viewer browser-test docs conformance fields models statistics scale requirements setup clean
+.PHONY: demo tour check test lint core core-all audit bench image-test frameworks-test viewer browser-test docs conformance fields models statistics scale requirements setup clean
 
 demo: $(VENV)/.installed
 	@echo "Evaluating examples/support: an agent with tools, its model calls replayed. No key, no network."
@@ -19,6 +19,10 @@ demo: $(VENV)/.installed
 	status=$$?; \
 	echo "exit code $$status (0 all gates pass, 1 a gate is violated); the record is in holodeck-results/demo"; \
 	test $$status -eq 1
+
+# Plays the commits of examples/repository against a GitHub and models on loopback, and writes what there is to look at.
+tour: setup
+	$(BIN)/python -m scripts.tour
 
 # For work in progress: one test of each file.
 check: lint
