@@ -3,7 +3,7 @@
 The package has the public names of `holodeck_action.api`; each is imported when it is first used.
 """
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 __all__ = [
     "Case",

@@ -110,7 +110,7 @@ def test_an_answer_of_twenty_megabytes_opens(reader: Reader, tmp_path: Path) -> 
 
 
 def test_only_links_to_the_web_are_links(reader: Reader, tmp_path: Path) -> None:
-    made = record(case_full_of("plain"), provenance=Provenance("0.1.0", "x", commit="javascript:alert(1)"))
+    made = record(case_full_of("plain"), provenance=Provenance("1.0.0", "x", commit="javascript:alert(1)"))
     page = reader.open(page_of(tmp_path, made))
     assert page.locator("a").count() == 0
     page.keyboard.press("j")

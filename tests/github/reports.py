@@ -42,5 +42,5 @@ def placed(line: int, *turns: TurnRecord, file: str = "agent.yaml", **changes: A
 
 def report_of(*cases: CaseRecord, folder: str | None = "shop", **changes: Any) -> Report:
     """The report of a suite in a folder of its repository."""
-    made = record(*cases, provenance=Provenance("0.1.0", "recorded:answers.jsonl", folder=folder), **changes)
+    made = record(*cases, provenance=Provenance("1.0.0", "recorded:answers.jsonl", folder=folder), **changes)
     return build_report(made, decide(made))

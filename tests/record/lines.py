@@ -39,6 +39,6 @@ def line(day: int, rate: float = 0.9, **changes: Any) -> HistoryLine:
         suite_digest="suite",
         measure="a" * 64,
         record_digest=f"{day:064x}",
-        tool_version="0.1.0",
+        tool_version="1.0.0",
     )
     return replace(made, **changes)

@@ -285,7 +285,7 @@ def test_suites_are_told_apart_by_where_they_are() -> None:
         made = record(
             case("P"),
             suite=SuiteIdentity(name, file, "digest"),
-            provenance=Provenance("0.1.0", "recorded:a.jsonl", folder=folder),
+            provenance=Provenance("1.0.0", "recorded:a.jsonl", folder=folder),
         )
         return report_of(made, shown)
 

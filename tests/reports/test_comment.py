@@ -82,7 +82,7 @@ def comment(
 
 def in_folder(made: Record, folder: str | None = "agents/support", name: str = "support") -> Report:
     identity = SuiteIdentity(name, "agent.yaml", "digest")
-    provenance = Provenance("0.1.0", "recorded:answers.jsonl", "d" * 40, folder=folder)
+    provenance = Provenance("1.0.0", "recorded:answers.jsonl", "d" * 40, folder=folder)
     return report_of(replace(made, suite=identity, provenance=provenance), folder or "")
 
 
@@ -202,7 +202,7 @@ def regressed_since_the_base() -> str:
     identity = SuiteIdentity("support", "agent.yaml", "digest")
     base, head = (
         replace(
-            made, suite=identity, provenance=Provenance("0.1.0", "recorded:answers.jsonl", sha, folder="agents/support")
+            made, suite=identity, provenance=Provenance("1.0.0", "recorded:answers.jsonl", sha, folder="agents/support")
         )
         for made, sha in ((before, B), (support(), A))
     )
@@ -234,7 +234,7 @@ def compares_a_part() -> str:
 
 
 def in_folder_record(made: Record) -> Record:
-    return replace(made, provenance=Provenance("0.1.0", "recorded:answers.jsonl", A, folder="agents/support"))
+    return replace(made, provenance=Provenance("1.0.0", "recorded:answers.jsonl", A, folder="agents/support"))
 
 
 def without_a_base() -> str:
@@ -457,7 +457,7 @@ HOSTILE_PLACES = (
 
 @pytest.mark.parametrize(("folder", "file"), HOSTILE_PLACES)
 def test_what_is_no_place_of_the_repository_is_no_link(folder: str | None, file: str) -> None:
-    made = record(case("F", source=SourceMark(file, 3, 1)), provenance=Provenance("0.1.0", "t", folder=folder))
+    made = record(case("F", source=SourceMark(file, 3, 1)), provenance=Provenance("1.0.0", "t", folder=folder))
     text = comment(report_of(made))
     assert not any("/blob/" in href for href in hrefs(text))
     check_inert(text)
@@ -465,7 +465,7 @@ def test_what_is_no_place_of_the_repository_is_no_link(folder: str | None, file:
 
 @pytest.mark.parametrize("line", [0, -1, 2**31])
 def test_what_is_no_line_is_no_link(line: int) -> None:
-    made = record(case("F", source=SourceMark("agent.yaml", line, 1)), provenance=Provenance("0.1.0", "t", folder=""))
+    made = record(case("F", source=SourceMark("agent.yaml", line, 1)), provenance=Provenance("1.0.0", "t", folder=""))
     assert not any("/blob/" in href for href in hrefs(comment(report_of(made))))
 
 
@@ -480,7 +480,7 @@ def test_what_is_no_line_is_no_link(line: int) -> None:
     ],
 )
 def test_links_lead_to_the_line(folder: str, file: str, path: str) -> None:
-    made = record(case("F", source=SourceMark(file, 7, 1)), provenance=Provenance("0.1.0", "t", folder=folder))
+    made = record(case("F", source=SourceMark(file, 7, 1)), provenance=Provenance("1.0.0", "t", folder=folder))
     text = comment(report_of(made))
     check_inert(text)
     found = [href for href in hrefs(text) if "/blob/" in href]

@@ -162,7 +162,7 @@ def test_links_lead_to_the_lines_of_the_repository_alone() -> None:
     places = (SourceMark("agent.yaml", 3, 5), SourceMark("../../../secret.yaml", 3, 5), SourceMark("rows.csv", 3, 0))
     made = record(
         *(replace(case("P"), source=source) for source in places),
-        provenance=Provenance("0.1.0", "x", commit=commit, folder="agents/one two"),
+        provenance=Provenance("1.0.0", "x", commit=commit, folder="agents/one two"),
     )
     links = PageLinks("https://github.example/octo/shop", "https://github.example/octo/shop/actions/runs/7")
     view = PageView([ViewedSuite(conclude(made))], 0, results="results.json", links=links)

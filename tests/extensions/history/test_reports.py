@@ -40,7 +40,7 @@ def hostile_lines(text: str) -> tuple[HistoryLine, ...]:
             metrics={text: MetricPoint(point(0.9 if day < 11 else 0.1))},
             flaky=(text,),
             quarantined={f"{text} slow": "passed"},
-            tool_version=text if day == 11 else "0.1.0",
+            tool_version=text if day == 11 else "1.0.0",
         )
         for day in range(12)
     )

@@ -164,8 +164,8 @@ def test_few_cases_show_no_drift() -> None:
 
 
 def test_a_drift_names_another_version_of_the_program() -> None:
-    moved = drift(line(0, **SAME), line(1, 0.5, tool_version="0.2.0", **SAME))
-    assert all(sentence.endswith("holodeck-action 0.2.0 is another version than 0.1.0") for sentence in moved)
+    moved = drift(line(0, **SAME), line(1, 0.5, tool_version="1.1.0", **SAME))
+    assert all(sentence.endswith("holodeck-action 1.1.0 is another version than 1.0.0") for sentence in moved)
     assert len(moved) == 2
 
 
