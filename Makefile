@@ -9,7 +9,7 @@ UV := UV_PROJECT_ENVIRONMENT=$(VENV) UV_PYTHON_DOWNLOADS=never $(TOOLS)/bin/uv s
 # The tests start hundreds of Pythons, each of which would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo tour check test lint core core-all audit bench image-test frameworks-test viewer browser-test docs conformance fields models statistics scale requirements setup clean
+.PHONY: demo tour check test lint core core-all audit bench image-test frameworks-test release-test viewer browser-test docs conformance fields models statistics scale requirements setup clean
 
 demo: $(VENV)/.installed
 	@echo "Evaluating examples/support: an agent with tools, its model calls replayed. No key, no network."
@@ -63,6 +63,15 @@ image-test: setup
 # Installs the wheel and the frameworks of agents from the package index, and tries them.
 frameworks-test: setup
 	$(BIN)/pytest -m frameworks
+
+# Rehearses a release: builds and checks the package, and installs it from an index on loopback on all versions of
+# Python. With EVERY_PYTHON=1 a version that is not there is a failure.
+release-test: $(VENV)/.release
+	$(BIN)/pytest -m release -n 2 -rs tests/release
+
+$(VENV)/.release: $(VENV)/.synced
+	@$(UV) --all-extras --group release
+	@touch $@
 
 # Builds templates/viewer.js and viewer.css from viewer/; needs a registry of npm packages. Node.js comes with a Python
 # package where the PATH has none.

@@ -28,7 +28,9 @@ OF_THE_MACHINE = ("UV_", "PIP_", "SSL_", "LANG", "LC_")
 
 _OF_UV = re.compile(r" ?(?:Downloading|Downloaded|Installed|Building|Built|Prepared|Resolved) ")
 _OF_INSTALLING = re.compile(r"^note: install(?:ing|ed) requirements\.txt .*\n?", re.MULTILINE)
-_VOLATILE = re.compile(r"median latency [^·]+· |(?<= in )\S+/environments\b|[\d.]+ m?s\b|\b[0-9a-f]{7,12}\b")
+_VOLATILE = re.compile(
+    r", \d+ minutes? earlier|median latency [^·]+· |(?<= in )\S+/environments\b|[\d.]+ m?s\b|\b[0-9a-f]{7,12}\b"
+)
 
 
 @contextmanager
@@ -143,6 +145,7 @@ class Remote:
         self._branch = ""
         self._pull = 6
         self.comment = ""
+        self.checks: list[Any] = []
 
     def evaluate(self) -> None:
         """Evaluate the branch that was pushed, in its pull request."""
@@ -158,6 +161,7 @@ class Remote:
         [check] = self._repository.check_runs(sha)
         assert (verdict, check["conclusion"]) in (("passed", "success"), ("failed", "failure"))
         assert code == (0 if verdict == "passed" else 1)
+        self.checks.append(check)
         self.comment = only_comment(self._repository, self._pull)
 
     def merge(self) -> None:

@@ -82,7 +82,7 @@ def test_nothing_has_a_name_before_everything_is_built_and_tried() -> None:
     assert set(build["platforms"].split(",")) == {"linux/amd64", "linux/arm64"}
     assert "tags" not in build
     assert "push-by-digest=true" in build["outputs"].split(",")
-    assert "test" in found["image"]["needs"]
+    assert found["image"]["needs"] == ["check", "test", "rehearse"]
     assert found["tag"]["needs"] == ["check", "image", "package"]
     for job in ("names", "publish", "release"):
         assert "tag" in found[job]["needs"], job
