@@ -97,6 +97,11 @@ class _StepSettings(Struct, frozen=True):
     command: StepCommand | None
     arguments: tuple[str, ...]
 
+    @property
+    def publishes(self) -> bool:
+        """Whether the step has channels on GitHub."""
+        return self.compare is None and (self.command is None or self.command.comment)
+
     def in_workspace(self, caller: Caller) -> Caller:
         """Return the caller with the workspace as its current folder."""
         return replace(caller, cwd=self.workspace)
@@ -138,7 +143,7 @@ class _Step:
         ready: tuple[LoadedSuite, ...] | FinishedRun | StepEnd
         if isinstance(settings, StepEnd):
             ready = settings
-        elif settings.compare is not None or settings.command is not None:
+        elif not settings.publishes:
             ready = ()
         else:
             opened = self._attempt(lambda: self._open_publisher(settings))
@@ -200,8 +205,10 @@ class _Step:
             # Nothing or a part is evaluated: a check run or a comment would say more than is known.
             channel_options = structs.replace(channel_options, comment="off", check=False, review="off")
         compare = options_of_step(read, settings, workspace) if read.command == "compare" else None
-        template, merge = template_of(request.template), settings.get("merge", ())
         command = registry.steps().get(read.command)
+        if command is not None:
+            channel_options = channel_options.for_command(command.name, comment=command.comment)
+        template, merge = template_of(request.template), settings.get("merge", ())
         return _StepSettings(
             *(request, template, channel_options, paths, merge, inputs["summary"], workspace, compare),
             *(command, read.arguments),
@@ -221,6 +228,10 @@ class _Step:
         Shards to merge are read later, after the runner's command processing has been stopped.
         """
         request = settings.request
+        if settings.command is not None:
+            # The command loads its suite itself.
+            publisher.begin([head_commit(settings.workspace / suite) for suite in request.suites])
+            return ()
         if settings.publish:
             publisher.begin(None)
             redactor = Redactor(environment_secrets(self._environ) | {settings.channel_options.token})
@@ -319,7 +330,11 @@ class _Step:
 
         outdates = publisher is None and not self._compares
         published = empty_publication(environ) if outdates else Publication((), ())
-        if isinstance(settings, _StepSettings) and publisher is not None:
+        extended = end.extended
+        if publisher is not None and extended is not None and not extended.markdown:
+            publisher.close()
+        elif isinstance(settings, _StepSettings) and publisher is not None:
+            redact = Redactor(environment_secrets(environ) | {settings.channel_options.token}).text
             reports = tuple(suite.report for suite in end.done.suites) if end.done is not None else ()
             findings = Findings(
                 exit_code=end.exit_code,
@@ -330,6 +345,8 @@ class _Step:
                 annotations=annotate_problems(end.located, environ),
                 unannotated=unannotated_reasons(folders, environ),
                 pages=end.done is not None and any(suite.viewed is not None for suite in end.done.suites),
+                markdown="" if extended is None else redact(extended.markdown),
+                reason="" if extended is None else redact(extended.reason),
             )
             published = publisher.finish(findings)
             log.write("".join(f"{line}\n" for line in channel_lines(published.channels)))

@@ -126,7 +126,8 @@ def job_summary(
     if whole is not None:
         limit = SizeLimit(max_bytes, max_bytes)
         fits = limit.holds(len(whole), len(whole.encode()))
-        return whole if fits else cut(whole, limit, "the whole report is in the log of the step")
+        shown = whole if fits else cut(whole, limit, "the whole report is in the log of the step")
+        return f"{published.stale_notice}{shown}{where}"
     if end.done is None:
         problems = fence("\n".join(end.problems) or end.plan, _MAX_PROBLEM_CHARACTERS)
         return f"{published.stale_notice}### {TITLE}: nothing was evaluated{problems}{where}"

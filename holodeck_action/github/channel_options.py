@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holodeck_action.decide.exit_codes import ExitCode
 from holodeck_action.github.channels import Channel, any_unpublished
@@ -23,6 +24,7 @@ class ChannelOptions(Struct, frozen=True):
         comment: when the comment is written.
         comment_id: distinguishes the comment from this action's other comments on the same pull request.
         subject: the `comment-id` from the user, which the comment shows; empty if the user gave none.
+        kind: kind of text in the comment, see `sticky_comment.marker`.
         check: whether to write a check run.
         check_name: name of the check run.
         check_fail_on: the verdicts that make the check run fail.
@@ -35,6 +37,7 @@ class ChannelOptions(Struct, frozen=True):
     comment: Mode
     comment_id: str
     subject: str
+    kind: str
     check: bool
     check_name: str
     check_fail_on: Literal["violation", "never"]
@@ -51,6 +54,10 @@ class ChannelOptions(Struct, frozen=True):
     def is_requested(self, channel: str) -> bool:
         """Return whether a channel is requested."""
         return {"check": self.check, "comment": self.comment != "off", "review": self.review != "off"}[channel]
+
+    def for_command(self, name: str, *, comment: bool) -> ChannelOptions:
+        """Return the options for a command of an extension, which has at most a comment, one of its own kind."""
+        return replace(self, kind=name, comment=self.comment if comment else "off", check=False, review="off")
 
     def process_exit_code(self, code: int, channels: Sequence[Channel]) -> int:
         """Return the exit code of the process: the verdict's, or `UNPUBLISHED` if publishing was required but
@@ -72,6 +79,7 @@ def channel_options_from(
         comment=values.get("comment", "always"),
         comment_id=values.get("comment_id") or "/".join(part for part in job if part),
         subject=values.get("comment_id") or "",
+        kind="report",
         check=values.get("check", True),
         check_name=one_line(values.get("check_name") or f"{NAME}: {named}", _NAME_LIMIT),
         check_fail_on=values.get("check_fail_on", "violation"),

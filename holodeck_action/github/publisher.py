@@ -29,7 +29,7 @@ from holodeck_action.github.terms_annotations import annotate_terms
 from holodeck_action.reports.comment.changes import State, is_same_result, is_same_run, is_worse, state_of
 from holodeck_action.reports.comment.check_summary import AnnotatedLine, render_check
 from holodeck_action.reports.comment.places import LinkContext
-from holodeck_action.reports.comment.pull_request import render_comment, render_problem
+from holodeck_action.reports.comment.pull_request import render_comment, render_markdown, render_problem
 from holodeck_action.reports.custom import CustomTemplate
 from holodeck_action.reports.report_views import Report
 from holodeck_action.workers.permission import CodeAllowed
@@ -49,6 +49,8 @@ class Findings(Struct, frozen=True):
         annotations: annotations of the problems.
         unannotated: reasons why lines of some suites cannot be annotated, one sentence each.
         pages: whether the viewer's page was written next to the results.
+        markdown: the report of an extension's command, without secrets, instead of `reports`; empty if there is none.
+        reason: the result of that command in one sentence; two runs with the same sentence have the same result.
     """
 
     exit_code: int
@@ -59,6 +61,8 @@ class Findings(Struct, frozen=True):
     annotations: tuple[Annotation, ...] = ()
     unannotated: tuple[str, ...] = ()
     pages: bool = False
+    markdown: str = ""
+    reason: str = ""
 
 
 CHECK_RUN_VARIABLE = "HOLODECK_ACTION_CHECK"
@@ -152,8 +156,12 @@ class Publisher:
         try:
             return self._publish_all(findings)
         finally:
-            if self._connection.access is not None:
-                self._connection.access.api.close()
+            self.close()
+
+    def close(self) -> None:
+        """Close the connection without publishing."""
+        if self._connection.access is not None:
+            self._connection.access.api.close()
 
     def _publish_all(self, findings: Findings) -> Publication:
         wrong = findings.annotations + annotate(findings.reports)
@@ -163,7 +171,11 @@ class Publisher:
         comments, first = self._write_comments(findings)
         if first:
             check = self._conclude(begun, findings, marks, first, before=check)
-        channels = [Channel("check", check), *(Channel("comment", outcome) for outcome in comments)]
+        written = [Channel("comment", outcome) for outcome in comments]
+        if self._options.kind != "report":
+            # A command of an extension has no other channel.
+            return Publication(tuple(written), findings.annotations, first)
+        channels = [Channel("check", check), *written]
         for _, outcome in self._each_pull(
             "review", lambda github, pull: self._write_review(github, pull, findings, wrong)
         ):
@@ -254,13 +266,16 @@ class Publisher:
         )
 
     def _write_comment(self, github: Access, pull: Pull, findings: Findings) -> CommentResult:
-        first_line = marker(self._options.comment_id)
-        now = state_of(findings.reports, findings.exit_code, pull.head_sha, self._run, findings.problems)
+        first_line = marker(self._options.comment_id, self._options.kind)
+        reasons = findings.problems or ((findings.reason,) if findings.reason else ())
+        now = state_of(findings.reports, findings.exit_code, pull.head_sha, self._run, reasons)
 
         def render(previous: str | None) -> str:
             before = None if previous is None else State.read(previous)
             if findings.problems:
                 return render_problem(findings.problems, first_line, self._place_with_commit(), now, before)
+            if findings.markdown:
+                return render_markdown(findings.markdown, first_line, self._place_with_commit(), now)
             return render_comment(
                 findings.reports,
                 first_line,

@@ -32,19 +32,20 @@ _IDS_PER_QUERY = 100
 _UNCONFIRMED = "whether the comment was {} is unknown, so it was not sent again; the next run brings it up to date"
 
 
-def marker(comment_id: str) -> str:
+def marker(comment_id: str, kind: str = "report") -> str:
     """Return the marker of a comment id, the first line of the comment; different ids have different markers.
 
     Args:
         comment_id: any string. Characters other than letters, digits, `.`, `_`, `/`, `:` and a single `-` are
             percent-encoded, as `--` would end the HTML comment; an encoded id of more than 200 characters is replaced
             by its SHA-256 digest.
+        kind: kind of text that the comment holds, in lower-case letters; each kind has its own comment.
     """
     encoded = quote(comment_id.encode("utf-8", "surrogatepass"), safe="/:").replace("~", "%7E").replace("--", "-%2D")
     if len(encoded) > _ID_LIMIT:
         # No encoded id has a `=`.
         encoded = f"sha256={hashlib.sha256(encoded.encode()).hexdigest()}"
-    return f"<!-- holodeck-action:report:{encoded} -->"
+    return f"<!-- holodeck-action:{kind}:{encoded} -->"
 
 
 class CommentRequest(Struct, frozen=True):

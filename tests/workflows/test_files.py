@@ -116,6 +116,7 @@ def test_no_job_may_do_more_than_it_says(file: Path) -> None:
         ("baseline-file.yml", EVALUATES),
         ("baseline-merge-base.yml", EVALUATES),
         ("comment-command.yml", EVALUATES),
+        ("race.yml", {"contents": "read", "pull-requests": "write"}),
     ],
 )
 def test_an_example_asks_for_what_its_job_needs(name: str, permissions: dict[str, str]) -> None:

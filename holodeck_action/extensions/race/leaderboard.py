@@ -31,13 +31,16 @@ def console_lines(outcome: RaceOutcome) -> Iterator[str]:
 
 def markdown_text(outcome: RaceOutcome) -> str:
     """Return the leaderboard as Markdown; names of variants are untrusted."""
+    heads = _heads(outcome)
+    if outcome.objective != RATE:
+        heads[2] = cell(outcome.objective, 40)
     lines = [
         f"### {_ICONS[outcome.outcome]} Race of {inline_code(outcome.suite.name, 100)}",
         "",
         f"**{outcome.outcome}**: {prose(outcome.reason, 1000)}",
         "",
-        f"| {' | '.join(_heads(outcome))} |",
-        f"| {' | '.join(['---'] * len(_heads(outcome)))} |",
+        f"| {' | '.join(heads)} |",
+        f"| {' | '.join(['---'] * len(heads))} |",
         *(
             f"| {cell(each.name, _LONGEST_NAME)} | {' | '.join(_cells(each, outcome)[1:])} |"
             for each in outcome.variants
@@ -59,7 +62,7 @@ def costs_line(outcome: RaceOutcome) -> str:
 
 
 def _heads(outcome: RaceOutcome) -> list[str]:
-    objective = "pass rate" if outcome.objective == RATE else one_line(outcome.objective, 40).replace("|", "¦")
+    objective = "pass rate" if outcome.objective == RATE else one_line(outcome.objective, 40)
     return ["variant", "state", objective, "cases", "cost per case", "p95", "spent", "full grid"]
 
 

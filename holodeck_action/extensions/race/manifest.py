@@ -22,6 +22,7 @@ EXTENSION = Extension(
             name="race",
             run=f"{_HERE}.step:race_in_step",
             inputs=("suite", "target", "output-dir", "cache", "max-cost-usd"),
+            comment=True,
         ),
     ),
     documents=(Document("race", f"{_HERE}.schemas:race"),),

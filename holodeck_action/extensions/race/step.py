@@ -1,4 +1,4 @@
-"""Implements `command: race` in a workflow step, which writes the leaderboard to the job summary."""
+"""Implements `command: race` in a workflow step, which reports the leaderboard of a race."""
 
 from __future__ import annotations
 

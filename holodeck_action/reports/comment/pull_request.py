@@ -70,6 +70,15 @@ def render_problem(
     return _assemble(f"{marker}\n{now.encode()}\n", lambda _: text, rest_text(context))
 
 
+def render_markdown(text: str, marker: str, context: LinkContext, now: State) -> str:
+    """Return the comment with a report that an extension has rendered, within `size_limit.COMMENT`."""
+    context = _at_commit(context, now)
+    subject = [f"**{prose(context.comment_id, 80)}**", ""] if context.comment_id else []
+    lines = [*subject, text.rstrip("\n"), *_footer_lines(context, context.commit(context.sha))]
+    whole = "\n".join(lines) + "\n"
+    return _assemble(f"{marker}\n{now.encode()}\n", lambda _: whole, rest_text(context))
+
+
 def problem_text(problems: Sequence[str], exit_code: int, context: LinkContext, *, commit: bool = False) -> str:
     """Return Markdown that lists the problems with their positions; with `commit`, the last line names the commit."""
     lines = [f"> [!{'CAUTION' if exit_code == ExitCode.CONFIGURATION else 'WARNING'}]"]

@@ -29,6 +29,9 @@ OPTIONS = {
     "compare": (*(item for item in INPUTS if item.name in (*COMPARISON, "summary")), *COMPARE_INPUTS),
 }
 """The options that the input `args` takes, by command."""
+_COMMENT_OPTIONS = tuple(item for item in PUBLISH_INPUTS if item.name == "require-publish")
+"""The options that `args` takes for a command of an extension whose report is a comment."""
+_COMMENT_INPUTS = {"comment", "comment-id", *(item.name for item in _COMMENT_OPTIONS)}
 _ALWAYS = {"github-token", "command", "args"}
 _PUBLISH_SETTINGS = {*SHARED, *(item.name for item in PUBLISH_INPUTS)} | _ALWAYS
 _USED = {
@@ -75,12 +78,19 @@ def read_step_inputs(environ: Mapping[str, str], redactor: Redactor) -> StepInpu
     options, records = reader.read(split_option_lines(inputs[ARGS]))
     arguments = _arguments(command, inputs, reader.others)
     problems += _settings_without_effect(command, inputs, options)
-    defaults = {item: item.default for item in (*INPUTS, *OPTIONS.get(command, ())) if not item.action}
+    defaults = {item: item.default for item in (*INPUTS, *_options_of(command)) if not item.action}
     settings = parse_values(defaults, "", problems) | parse_values(inputs, "input ", problems)
     settings |= parse_values(options, "args: --", problems)
     if problems:
         raise InputError(tuple(map(redactor.text, problems)))
     return StepInputs(command, settings, records, arguments)
+
+
+def _options_of(command: str) -> Sequence[Input]:
+    extended = registry.steps().get(command)
+    if extended is not None and extended.comment:
+        return _COMMENT_OPTIONS
+    return OPTIONS.get(command, ())
 
 
 def _arguments(command: str, inputs: Mapping[Input, str], lines: Sequence[OptionLine]) -> tuple[str, ...]:
@@ -122,7 +132,10 @@ def _settings_without_effect(command: str, inputs: Mapping[Input, str], options:
     instead = instead or next((name for name in _USED if named.get(name)), None)
     if instead is None:
         return
-    used = _USED[instead] if extended is None else {*extended.inputs, "fail-on", *_ALWAYS}
+    if extended is None:
+        used = _USED[instead]
+    else:
+        used = {*extended.inputs, "fail-on", *(_COMMENT_INPUTS if extended.comment else ()), *_ALWAYS}
     runs = "which runs nothing" if extended is None else "which does not use it"
     given = [f"input {item.name}" for item, text in inputs.items() if item.name not in used and text != item.default]
     given += [f"args: --{item.name}" for item in options if item.name not in used]
@@ -135,7 +148,7 @@ class _OptionReader:
 
     def __init__(self, command: str, redactor: Redactor, problems: list[str]) -> None:
         self._command, self._redactor, self._problems = command, redactor, problems
-        self._options = {item.name: item for item in OPTIONS.get(command, ())}
+        self._options = {item.name: item for item in _options_of(command)}
         self._passes_on = command in registry.steps()
         self.others: list[OptionLine] = []
         """The lines with options of an extension's command, which reads them itself."""
@@ -153,7 +166,7 @@ class _OptionReader:
                 records.append(line.text)
             elif not line.option:
                 self._refuse(line.text, "each line is one option, such as --min-pass-rate 0.9")
-            elif self._passes_on:
+            elif self._passes_on and line.option not in self._options:
                 self.others.append(line)
             else:
                 self._add(line, texts)

@@ -177,7 +177,7 @@ def test_a_metric_can_be_the_objective(project: Project, models: FakeModels) -> 
     assert finished.code == 0, finished.stderr
     found = outcome(project)
     assert (found["objective"], found["chosen"]) == ("rouge", "model=best-100")
-    assert "| rouge |" in (project.out / "leaderboard.md").read_text()
+    assert "| `rouge` |" in (project.out / "leaderboard.md").read_text()
 
 
 def test_quarantined_and_informational_cases_are_not_raced(project: Project, models: FakeModels) -> None:

@@ -24,7 +24,7 @@ def test_a_step_races_variants(step: Step, models: FakeModels) -> None:
     ended = step.run(given, OPENAI_API_KEY=KEY)
     assert ended.code == 0, ended.text
     assert outcome(step.project)["chosen"] == "model=best-100"
-    assert ended.summary == (step.project.out / "leaderboard.md").read_text()
+    assert ended.report == (step.project.out / "leaderboard.md").read_text().strip()
     assert "leader: model=best-100 is the best after" in ended.text
     found = {name: value for name, value in ended.outputs.items() if value}
     assert found == {
