@@ -33,6 +33,7 @@ _KEPT_PREFIXES = (
     "embedding.model_name",
     "openinference.span.kind",
     "session.id",
+    "operation.cost",
 )
 _DROPPED_PREFIXES = (
     "gen_ai.input.messages",

@@ -51,8 +51,10 @@ _VALUES: dict[Role, tuple[str, ...]] = {
 }  # fmt: skip
 _KEYS: dict[Role, tuple[str, ...]] = {
     "user": ("messages", "input", "inputs", "question", "query", "prompt", "user_prompt", "content"),
-    "assistant": ("messages", "output", "outputs", "answer", "response", "result", "completion", "content", "text"),
-}
+    "assistant": (
+        "messages", "output", "outputs", "answer", "response", "result", "completion", "content", "text", "raw",
+    ),
+}  # fmt: skip
 """Keys of JSON values under which frameworks store messages or a text."""
 _DEEPEST = 4
 
@@ -89,7 +91,12 @@ def _candidates(span: Span, role: Role) -> Iterator[str]:
             source = content if isinstance(content, Mapping) else values
             yield from _value_text(parse_text(source.get(attribute, source.get("content"))), role, 0)
     for name in _VALUES[role]:
-        yield from _value_text(parse_text(span.attributes.get(name)), role, 0)
+        value = parse_text(span.attributes.get(name))
+        if not isinstance(value, str) or work_kind(span) == "model":
+            # A plain text of another span may be a step's decision, such as `__end__` of a router.
+            yield from _value_text(value, role, 0)
+    if role == "user" and isinstance(span.attributes.get("crew_inputs"), str):
+        yield span.attributes["crew_inputs"]
 
 
 def _last_message(value: Any, role: Role) -> Iterator[str]:
@@ -111,8 +118,10 @@ def _message(value: Any) -> tuple[Role, str] | None:
         names = value.get("id")
         kind = names[-1] if isinstance(names, list) and names else None
         value = {"role": kind, **value["kwargs"]}
-    if isinstance(value, Mapping) and isinstance(value.get("message"), Mapping):
-        value = value["message"]
+    for key in ("message", "data"):
+        # LangChain's dictionaries of messages have their fields in `data`.
+        if isinstance(value, Mapping) and isinstance(value.get(key), Mapping):
+            value = value[key]
     if not isinstance(value, Mapping):
         return None
     role = next((_ROLES.get(str(value.get(key)).lower()) for key in ("role", "type") if value.get(key)), None)
@@ -168,3 +177,6 @@ def _value_text(value: Any, role: Role, depth: int) -> Iterator[str]:
         for key in _KEYS[role]:
             if key in value:
                 yield from _value_text(parse_text(value[key]), role, depth + 1)
+        if role == "user" and len(value) == 1:
+            # The only input of a program.
+            yield from (each for each in value.values() if isinstance(each, str))

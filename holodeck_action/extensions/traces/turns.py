@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from holodeck_action.extensions.frameworks.instrumentation import filter_attributes, is_relevant_event
 from holodeck_action.extensions.frameworks.spans.conventions import (
+    error_reason,
     first_attribute,
     follows_convention,
     model_of,
@@ -98,17 +99,20 @@ def read_trace(trace: str, observations: Sequence[Observation], *, complete: boo
     parts = reply_parts(spans) if complete else {}
     outer = tree.outermost(lambda each: follows_convention(each.span)) or tree.ordered
     last = max(outer, key=lambda each: (each.span.end_ns, each.span.start_ns))
-    failed = last.span.error if last.answered is None and last.returned is None else None
     sessions = {each.session for each in tree.outermost(lambda each: each.session is not None)}
     by_start, by_end = tree.ordered, tree.ordered_by_end
     models = [each.span for each in by_start if work_kind(each.span) == "model"]
-    answers = _first(each.answered for each in by_end) or _first(each.returned for each in by_end)
+    ids = {each.span.id for each in outer}
+    answer = _text((each.answered, each.returned, each.span.id in ids) for each in by_end)
+    failing = [last] if last.answered is None and last.returned is None else []
+    failing += [each for each in by_end if answer is None and work_kind(each.span) in ("model", "other")]
+    failed = _first(error_reason(each.span) for each in failing)
     turn = TraceTurn(
         trace=trace,
         start_ns=min(each.span.start_ns for each in outer),
         end_ns=last.span.end_ns,
-        input=_first(each.asked for each in by_start) or _first(each.given for each in by_start),
-        output=answers if failed is None else None,
+        input=_text((each.asked, each.given, each.span.id in ids) for each in by_start),
+        output=answer if failed is None else None,
         error=failed,
         tool_calls=_tuple(parts.get("tool_invocations")),
         retrieved=_tuple(parts.get("retrieved_chunks")),
@@ -121,6 +125,20 @@ def read_trace(trace: str, observations: Sequence[Observation], *, complete: boo
     )
     several = len(sessions) > 1
     return ReadTrace(turn, next(iter(sessions)) if len(sessions) == 1 else None, several)
+
+
+def _text(texts: Iterable[tuple[str | None, str | None, bool]]) -> str | None:
+    """Return the user's message, or the answer.
+
+    Args:
+        texts: for each span, outer ones first: the text of its message, its raw text, and whether it is an outermost
+            one, whose raw text comes before messages of inner spans unless it is JSON.
+    """
+    found = [*texts]
+    outer = [each for each in found if each[2]]
+    plain = [raw for _, raw, _ in outer if isinstance(parse_text(raw), str)]
+    messages = [message for message, _, _ in (*outer, *found)]
+    return _first([*messages[: len(outer)], *plain, *messages, *(raw for _, raw, _ in found)])
 
 
 def _merge_attributes(observations: Iterable[Observation]) -> dict[str, Any]:

@@ -9,10 +9,7 @@ import numpy as np
 import pytest
 import scipy
 
-from holodeck_action.extensions.traces.drift import find_drifts
 from holodeck_action.extensions.traces.two_samples import newcombe, welch
-from holodeck_action.record.record import Record
-from holodeck_action.record.result_files import read_record
 from tests.commands.project import Project
 from tests.extensions.traces.spans import exchange
 from tests.extensions.traces.test_trace_target import night, suite, trace
@@ -85,33 +82,6 @@ def test_what_cannot_be_compared_is_refused(nights: Project) -> None:
     assert done.code == 2
     assert done.errors == ["drift compares runs of one suite, not of other, tested; give the runs of a single suite"]
     assert nights.run("drift", "nights/none", *weeks()).code == 2
-
-
-def drawn(record: Record, dice: random.Random, count: int, rate: float, start: int) -> Record:
-    """Return a run of conversations drawn from two that were judged."""
-    from msgspec.structs import replace
-
-    passed, failed = record.cases[0], record.cases[1]
-    cases = tuple(replace(passed if dice.random() < rate else failed, id=f"c-{start + at}") for at in range(count))
-    return replace(record, cases=cases)
-
-
-def test_a_hundred_pairs_of_nights(project: Project) -> None:
-    suite(project, CHECK)
-    judge(project, "two", 1, ["In Leeds.", "No."])
-    record = read_record(project.folder / "nights/two/results.json")
-
-    def states(seed: int, rate: float) -> set[str]:
-        dice = random.Random(seed)
-        before = [drawn(record, dice, 200, 0.9, 1000 * week) for week in range(4)]
-        return {each.state for each in find_drifts(before, [drawn(record, dice, 200, rate, 9000)])}
-
-    without = sum("no drift" not in states(seed, 0.9) for seed in range(100))
-    planted = sum("worse" in states(seed, 0.75) for seed in range(100))
-
-    # At a probability of 1 %, more than 4 of 100 have a probability of 0.3 %.
-    assert without <= 4
-    assert planted >= 98
 
 
 @pytest.mark.parametrize(("one", "two"), [((56, 70), (48, 80)), ((9, 10), (3, 10)), ((10, 10), (20, 20))])

@@ -47,7 +47,7 @@ _REASONING_TOKENS = (
     "gen_ai.usage.details.reasoning_tokens",
     "llm.token_count.completion_details.reasoning",
 )
-_COST = ("llm.cost.total",)
+_COST = ("llm.cost.total", "operation.cost")
 _MODEL_NAME = (
     "gen_ai.response.model",
     "gen_ai.request.model",
@@ -146,20 +146,38 @@ def tool_name(span: Span) -> str:
     return named if isinstance(named, str) and named else span.name.removeprefix("execute_tool ") or "tool"
 
 
-def tool_call(span: Span, requested: Mapping[str, Any]) -> dict[str, Any]:
+def call_id(span: Span) -> str | None:
+    """Return the id of a tool call's span, with which a model requested the call; None if it is unknown."""
+    found = first_attribute(span, ("gen_ai.tool.call.id", "tool.id"))
+    if found is None and "tool_call_id" in str(span.attributes.get("output.value")):
+        # A message of LangChain.
+        result = _result(span)
+        data = result.get("data") if isinstance(result, Mapping) else None
+        found = data.get("tool_call_id") if isinstance(data, Mapping) else None
+    return None if found is None else str(found)
+
+
+def error_reason(span: Span) -> str | None:
+    """Return the reason of a span's failure without a traceback; empty if unknown, None if the span did not fail."""
+    if span.error is None:
+        return None
+    reason, _, trace = span.error.partition("Traceback (most recent call last)")
+    return reason.strip() or trace.strip().rpartition("\n")[2].strip()
+
+
+def tool_call(span: Span, requested: Any) -> dict[str, Any]:
     """Return the entry for a tool call's span in a reply's `tool_invocations`.
 
     Args:
         span: span of a tool call.
-        requested: arguments with which models requested calls, by id of the call.
+        requested: the arguments with which a model requested the call; None if they are unknown.
     """
     result = _result(span)
     data = result.pop("data", None) if isinstance(result, dict) and result.get("type") == "tool" else None
-    error = span.error
-    call_id = first_attribute(span, ("gen_ai.tool.call.id", "tool.id"))
+    error = error_reason(span)
     if isinstance(data, dict) and "content" in data:
         # A message of LangChain.
-        result, call_id = data["content"], data.get("tool_call_id", call_id)
+        result = data["content"]
         error = error if data.get("status") != "error" else _text_of(result)
     elif isinstance(result, dict) and {"raw_input", "raw_output"} <= result.keys():
         # An output of LlamaIndex.
@@ -168,7 +186,7 @@ def tool_call(span: Span, requested: Mapping[str, Any]) -> dict[str, Any]:
     elif isinstance(result, dict) and result.keys() == {"id", "name", "response"}:
         # A response of the Agent Development Kit.
         result = result["response"]
-    args = _arguments(span, requested.get(str(call_id)))
+    args = _arguments(span, requested)
     found: dict[str, Any] = {"name": tool_name(span), "args": args}
     if span.end_ns >= span.start_ns:
         found["duration_ms"] = span.duration_ms

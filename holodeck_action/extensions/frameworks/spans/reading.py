@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from holodeck_action.extensions.frameworks.spans.conventions import (
     Work,
+    call_id,
     follows_convention,
     is_embedding,
     message_call,
@@ -115,17 +116,16 @@ class _Turn:
         requested = [call for span in models for call in requested_calls(span)]
         tools = self.outermost_spans("tool")
         if tools:
-            by_id = {call_id: arguments for call_id, _, arguments in requested if call_id}
-            return [tool_call(span, by_id) for span in tools]
+            return [tool_call(span, arguments) for span, arguments in _requests_of(tools, requested)]
         answers = [answer_kind(span) for span in models]
         if "unreadable" in answers or not {"text", "tools"}.intersection(answers):
             return None
         asking = [span for span, answer in zip(models, answers, strict=True) if answer == "tools"]
-        results = {call_id: result for span in models for call_id, result in call_results(span)}
-        made = {call_id: call for call_id, *call in requested}
+        results = {name: result for span in models for name, result in call_results(span)}
+        made = {name: call for name, *call in requested}
         if not made.keys() <= results.keys() or not all(any(requested_calls(span)) for span in asking):
             return None
-        return [message_call(name, arguments, results[call_id]) for call_id, (name, arguments) in made.items()]
+        return [message_call(name, arguments, results[made_id]) for made_id, (name, arguments) in made.items()]
 
     def model_usage(self) -> list[dict[str, Any]]:
         """Return the usage of each model, summed over the innermost spans with usage, since outer spans repeat it."""
@@ -194,6 +194,22 @@ class _Turn:
                     path.append((each, False))
                 path += ((child, True) for child in inner.get(each, ()))
         return found
+
+
+def _requests_of(tools: Sequence[Span], requested: Sequence[tuple[str, str, Any]]) -> Iterator[tuple[Span, Any]]:
+    """Yield the spans of tool calls with the arguments that a model requested; None if these are unknown.
+
+    A span without the id of its call, such as that of a failed call, is about the only other request for its tool.
+    """
+    by_id = {request_id: (name, arguments) for request_id, name, arguments in requested if request_id}
+    ids = [call_id(span) for span in tools]
+    others = [request for request_id, request in by_id.items() if request_id not in ids]
+    unnamed = Counter(tool_name(span) for span, found in zip(tools, ids, strict=True) if found is None)
+    for span, found in zip(tools, ids, strict=True):
+        name = tool_name(span)
+        fitting = [arguments for wanted, arguments in others if wanted == name]
+        only = fitting[0] if found is None and len(fitting) == unnamed[name] == 1 else None
+        yield span, by_id[found][1] if found in by_id else only
 
 
 def _time_duplicate_ids(spans: Iterable[Span], marks: Mapping[str, Hashable]) -> set[str]:
