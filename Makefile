@@ -51,7 +51,7 @@ core-all: setup
 # Looks for what is unsafe in the workflows; with a GH_TOKEN also whether each commit is the version beside it.
 audit: setup
 	$(BIN)/zizmor $(if $(GH_TOKEN),,--offline) --strict-collection --config .github/zizmor.yml \
-		.github examples/workflows/*.yml holodeck_action/starter/evaluate.yml action.yml runner/action.yml
+		.github examples/workflows/*.yml examples/repository/shop/.github holodeck_action/starter/evaluate.yml action.yml runner/action.yml
 
 bench: setup
 	$(BIN)/python -m bench

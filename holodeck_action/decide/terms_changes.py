@@ -111,8 +111,11 @@ def join_phrases(parts: Sequence[str]) -> str:
 
 
 def plain_name(name: str) -> str:
-    """Return an untrusted name for plain text: unchanged if it is one word, else quoted and shortened."""
-    return name if _PLAIN.fullmatch(name) else quoted(name)
+    """Return an untrusted name for plain text: unchanged if it is one word, else cut and in quotes that it lacks."""
+    if _PLAIN.fullmatch(name):
+        return name
+    text = quoted(name)
+    return text if '"' not in name or "'" in name else f"'{text[1:-1]}'".replace('\\"', '"')
 
 
 def sort_changes(changes: Iterable[TermsChange]) -> tuple[TermsChange, ...]:

@@ -31,7 +31,7 @@ def user_lines(user: SimulatedUser, calls: UserCalls | None) -> Iterator[str]:
 
 def user_summary_text(user: UserSummary) -> str:
     """Describe the conversations, calls and usage of a model that played users in a run."""
-    about = [] if user.temperature is None else [f"temperature {user.temperature:g}"]
+    about = "" if user.temperature is None else f" (temperature {user.temperature:g})"
     parts = [count_phrase(user.conversations, "conversation"), count_phrase(user.calls, "call")]
     if user.asked_again:
         parts.append(f"{user.asked_again:,} asked again")
@@ -40,8 +40,7 @@ def user_summary_text(user: UserSummary) -> str:
     tokens = f"{'≥ ' if user.tokens.unknown else ''}{user.tokens.known:,.0f} tokens"
     if user.calls:
         parts += (tokens, price_text(user.cost_usd))
-    told = ", ".join((*about, f"prompt {user.prompt_digest[:12]}"))
-    return f"user played by {user.model} ({told}): {', '.join(parts)}"
+    return f"user played by {user.model}{about}: {', '.join(parts)}"
 
 
 SPEAKERS: Mapping[Speaker, str] = {"": "Input", "script": "User, from the script", "model": "User, played by a model"}

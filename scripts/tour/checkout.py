@@ -39,6 +39,7 @@ class Checkout:
     def apply(self, patch: Path, branch: str) -> str:
         """Commit a patch to the branch of a pull request, which is opened if it is not; return the commit."""
         opened = branch == self.branch
+        self.check_out("HEAD")
         self.git("checkout", "--quiet", *([branch] if opened else ["-b", branch, "main"]))
         self.git("am", "--quiet", "--committer-date-is-author-date", str(patch))
         head = self.commit()

@@ -107,8 +107,7 @@ class Jobs:
                     GITHUB_WORKFLOW=document["name"],
                     GITHUB_JOB=name,
                     GITHUB_WORKFLOW_REF=f"{REPOSITORY}/.github/workflows/{file}@{occasion.ref}",
-                    **self._variables,
-                    **environ,
+                    **{**self._variables, **environ},
                 )
                 done = Done(ended, folder / given.get("output-dir", "holodeck-results"))
             elif action == "actions/upload-artifact":

@@ -14,7 +14,7 @@ from tests.llm.models import Answer, Request, ToolCall
 
 
 class ScriptedModel:
-    """A rule for `FakeModels`: plays the agent and the customers.
+    """A rule for `FakeModels`: plays the agent, the customers and the judge.
 
     Args:
         file: the rules.
@@ -23,7 +23,9 @@ class ScriptedModel:
     def __init__(self, file: Path) -> None:
         rules: dict[str, Any] = yaml.safe_load(file.read_text(encoding="utf-8"))
         self._agent: Mapping[str, list[dict[str, Any]]] = rules["agent"]
-        self._customers: Mapping[str, dict[str, Any]] = rules.get("customers", {})
+        self._customers: Mapping[str, dict[str, Any]] = rules["customers"]
+        self._judge: Mapping[str, float] = rules["judge"]
+        self._without_tools: Mapping[str, str] = rules["without_tools"]
         self._asked: Counter[str] = Counter()
 
     def __call__(self, request: Request) -> Answer:
@@ -34,10 +36,14 @@ class ScriptedModel:
         """
         if request.system.startswith("You play a person"):
             return self._play_customer(request)
+        if request.schema is not None:
+            return self._grade(request)
         if not request.results:
             self._asked[request.text] += 1
         reply = next(each for each in self._agent[request.text] if self._holds(each, request))
         calls = reply.get("calls", ())
+        if calls and request.model in self._without_tools:
+            return Answer(self._without_tools[request.model])
         if calls and not request.results:
             return Answer(tools=tuple(ToolCall(call["name"], call["args"]) for call in calls))
         return Answer(reply["answer"])
@@ -46,7 +52,6 @@ class ScriptedModel:
         return (
             reply.get("told", "") in request.system
             and ("untold" not in reply or reply["untold"] not in request.system)
-            and reply.get("model", request.model) == request.model
             and ("asked" not in reply or self._asked[request.text] in reply["asked"])
         )
 
@@ -57,3 +62,10 @@ class ScriptedModel:
         if said == len(customer["says"]):
             return Answer(json.dumps({"state": customer["ends"], "message": ""}))
         return Answer(json.dumps({"state": "goes_on", "message": customer["says"][said]}))
+
+    def _grade(self, request: Request) -> Answer:
+        """Give each field of the verdict the score of the answer."""
+        score = next(score for text, score in self._judge.items() if text in request.text)
+        kinds = {"number": score, "string": "This is how the tour is scripted."}
+        properties = (request.schema or {})["properties"]
+        return Answer(json.dumps({name: kinds.get(each.get("type", ""), score) for name, each in properties.items()}))

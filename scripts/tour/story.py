@@ -35,6 +35,7 @@ class Run(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="ki
         same_comment: whether the comment is an earlier one, updated.
         annotations: annotations on lines; None if they are not checked.
         summary: texts of the job summary.
+        traces: the conversations of nights.yaml that the shop's collector has then.
     """
 
     event: Literal["push", "pull_request", "pull_request.synchronize", "schedule", "workflow_dispatch"]
@@ -45,10 +46,14 @@ class Run(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="ki
     same_comment: bool = False
     annotations: tuple[Mark, ...] | None = None
     summary: tuple[str, ...] = ()
+    traces: Literal["", "week", "night"] = ""
 
 
 class Desk(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", tag="desk"):
     """A command that a person types at their desk, and its expected outcome.
+
+    The folder is a checkout of `main`. Below `nights` are the results of the step's runs so far, from their artifacts,
+    in folders with the names of their traces; `night.jsonl` are the last traces.
 
     Attributes:
         command: the command line, without a shell.
@@ -70,7 +75,7 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         title: its heading.
         shows: one sentence.
         runs: what happens, in this order.
-        patch: the commit; empty for the first one, which is the folder `shop`.
+        patch: the commit. Empty for the first one, which is the folder `shop`, and for what happens without a commit.
         branch: the branch of its pull request; the commit is pushed to an open one if there is one.
     """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import Any
 from scripts.tour.checkout import Checkout
 from scripts.tour.jobs import Done, Jobs, Occasion, copy_output
 from scripts.tour.model import ScriptedModel
+from scripts.tour.nights import write_night
 from scripts.tour.story import Desk, Run, Step
 from tests.github.fake import FakeGitHub
 from tests.github.life import ours
@@ -72,9 +74,10 @@ def play(steps: Sequence[Step], output: Path, start: Start = process, example: P
         models.answer(ScriptedModel(example / "model.yaml"))
         folder = Path(name) / "shop"
         checkout = Checkout(folder, hub.add_repository(REPOSITORY))
-        secrets = {"secrets.OPENAI_API_KEY": KEY, "github.token": "ghs_token-of-the-job"}
+        collector = Path(name) / "collector"
+        secrets = {"secrets.OPENAI_API_KEY": KEY, "vars.TRACES": collector.as_uri()}
         jobs = Jobs(hub, folder, start, secrets, {"OPENAI_BASE_URL": models.openai_url})
-        stage = Stage(checkout, jobs, output, example)
+        stage = Stage(checkout, jobs, output, example, collector)
         for number, step in enumerate(steps):
             yield stage.play(number, step)
         if hub.violations or models.violations:
@@ -84,31 +87,45 @@ def play(steps: Sequence[Step], output: Path, start: Start = process, example: P
 class Stage:
     """Where the steps are played, one after the other."""
 
-    def __init__(self, checkout: Checkout, jobs: Jobs, output: Path, example: Path) -> None:
+    def __init__(self, checkout: Checkout, jobs: Jobs, output: Path, example: Path, collector: Path) -> None:
         self._checkout = checkout
         self._jobs = jobs
         self._output = output
         self._example = example
+        self._traces = collector / "last-night.jsonl"
         self._comments: dict[int, str] = {}
 
     def play(self, number: int, step: Step) -> PlayedStep:
-        """Commit the step's patch, and play its runs."""
+        """Commit the step's patch, if it has one, and play its runs."""
+        head, text = "", ""
         if step.patch:
             file = self._example / "patches" / step.patch
-            head = self._checkout.apply(file, step.branch)
-            text = file.read_text(encoding="utf-8")
-        else:
-            head, text = self._checkout.begin(self._example / "shop"), ""
-        played = []
-        for at, run in enumerate(step.runs):
-            folder = f"{number:02}-{at + 1}"
-            if isinstance(run, Desk):
-                played.append(self._command(run, folder))
-            else:
+            head, text = self._checkout.apply(file, step.branch), file.read_text(encoding="utf-8")
+        elif number == 0:
+            head = self._checkout.begin(self._example / "shop")
+        played: list[Played] = []
+        for at, run in enumerate(step.runs, start=1):
+            folder = f"{number:02}-{at}"
+            if isinstance(run, Run):
                 played.append(self._run(run, head, folder))
+                continue
+            if not played or isinstance(played[-1].run, Run):
+                self._sit_down(played)
+            played.append(self._command(run, folder))
         return PlayedStep(step, text, self._checkout.number, tuple(played))
 
+    def _sit_down(self, played: Sequence[Played]) -> None:
+        """Check `main` out, with the artifacts of the runs so far and the last traces."""
+        self._checkout.check_out("main")
+        for each in played:
+            if isinstance(each.run, Run) and each.run.traces:
+                copy_output(self._output / each.folder, self._checkout.folder / "nights" / each.run.traces)
+        if self._traces.exists():
+            shutil.copyfile(self._traces, self._checkout.folder / "night.jsonl")
+
     def _run(self, run: Run, head: str, folder: str) -> Played:
+        if run.traces:
+            write_night(self._example / "nights.yaml", run.traces, self._traces)
         occasion = self._occasion(run, head)
         self._checkout.check_out(occasion.commit)
         try:

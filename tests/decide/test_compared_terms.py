@@ -34,7 +34,7 @@ from holodeck_action.decide.terms import (
     StrictnessOrder,
     TermContainer,
 )
-from holodeck_action.decide.terms_changes import TermsChange, TermsChanges, changes_clause
+from holodeck_action.decide.terms_changes import TermsChange, TermsChanges, changes_clause, plain_name
 from holodeck_action.record.evaluation import Criteria
 from holodeck_action.record.judge_card import Configuration
 from holodeck_action.record.record import (
@@ -445,5 +445,10 @@ def test_many_changes_are_cut_and_names_are_quoted() -> None:
         "at agent.yaml:3 on the base"
     )
     assert len(change.places) == 19
+    assert [plain_name(name) for name in ('contains "30 days"', 'isn\'t "it"', 'a\n"b"')] == [
+        "'contains \"30 days\"'",
+        '"isn\'t \\"it\\""',
+        "'a\\n\"b\"'",
+    ]
     many = tuple(TermsChange("laxer", f"lowers gate{at}", ()) for at in range(20))
     assert changes_clause(many) == "lowers gate0, lowers gate1, lowers gate2, lowers gate3 and 16 more"

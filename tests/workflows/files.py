@@ -13,6 +13,7 @@ import yaml
 ROOT = Path(__file__).parents[2]
 OWN = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 EXAMPLES = sorted((ROOT / "examples" / "workflows").glob("*.yml"))
+SHOP = sorted((ROOT / "examples" / "repository" / "shop" / ".github" / "workflows").glob("*.yml"))
 ACTION = "holodeck-action/holodeck-action"
 
 

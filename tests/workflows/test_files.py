@@ -13,9 +13,9 @@ import yaml
 
 from holodeck_action.run.options.step_inputs import read_step_inputs
 from holodeck_action.text.redaction import Redactor
-from tests.workflows.files import ACTION, EXAMPLES, OWN, ROOT, jobs, load, steps
+from tests.workflows.files import ACTION, EXAMPLES, OWN, ROOT, SHOP, jobs, load, steps
 
-ALL = [*OWN, *EXAMPLES]
+ALL = [*OWN, *EXAMPLES, *SHOP]
 WRITTEN = ROOT / "holodeck_action" / "starter" / "evaluate.yml"
 CONFIG = ROOT / ".github" / "zizmor.yml"
 DEPENDABOT = ROOT / ".github" / "dependabot.yml"
@@ -50,7 +50,7 @@ def test_everything_they_use_is_pinned_to_the_table() -> None:
                 continue
             if file in OWN and line.split()[-1] in ("./", *(f"./.github/workflows/{own.name}" for own in OWN)):
                 continue
-            if file in EXAMPLES and line.endswith(f"uses: {ACTION}@v1"):
+            if file in (*EXAMPLES, *SHOP) and line.endswith(f"uses: {ACTION}@v1"):
                 continue
             if file == WRITTEN and line.endswith(f"uses: {ACTION}@v1 # zizmor: ignore[unpinned-uses]"):
                 continue
@@ -65,7 +65,7 @@ def test_dependabot_watches_everything_that_is_pinned() -> None:
     updates = yaml.safe_load(DEPENDABOT.read_text(encoding="utf-8"))["updates"]
     watched = {entry["package-ecosystem"]: entry.get("directories", [entry.get("directory")]) for entry in updates}
     assert watched == {
-        "github-actions": ["/", *(f"/{file.relative_to(ROOT).parent}" for file in (EXAMPLES[0], WRITTEN))],
+        "github-actions": ["/", *(f"/{file.relative_to(ROOT).parent}" for file in (EXAMPLES[0], SHOP[0], WRITTEN))],
         "uv": ["/"],
         "npm": ["/viewer"],
         "docker": ["/"],
@@ -85,6 +85,7 @@ def test_zizmor_runs_in_ci() -> None:
         "zizmor",
         ".github ",
         "examples/workflows/*.yml",
+        "examples/repository/shop/.github",
         "holodeck_action/starter/evaluate.yml",
         " action.yml",
         "runner/action.yml",

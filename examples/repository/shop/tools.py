@@ -35,7 +35,7 @@ def book_service(service: str, day: str) -> str:
     """Book a service, and return the number of the booking."""
     if day not in OPEN:
         raise ValueError(f"the workshop is closed on {day}")
-    return f"booking B-{sorted(SERVICES).index(service) + 1}{OPEN.index(day) + 1}"
+    return f"booking B-{list(SERVICES).index(service) + 1}{OPEN.index(day) + 1}"
 
 
 def start_return(order: str, item: str) -> str:
