@@ -1,4 +1,4 @@
-"""Reads spans from files that Phoenix and Langfuse export, in the words of OpenInference."""
+"""Reads spans, scores and annotations from files that Phoenix and Langfuse export, in the words of OpenInference."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
+
+from msgspec import Struct
 
 from holodeck_action.extensions.frameworks.spans.span import LONGEST_ID, Span
 
@@ -16,8 +18,22 @@ _MOST_FLAT = 5_000
 _ENVELOPES = ("data", "traces", "observations", "spans")
 
 
-def exported_spans(value: Any) -> Iterator[Span | str | None]:
-    """Yield the spans in JSON that Phoenix or Langfuse exported: an object, a list, or a page of their interfaces.
+class Score(Struct, frozen=True):
+    """Scores of Langfuse or an annotation of Phoenix, as attributes.
+
+    Attributes:
+        kind: `trace`, `span` or `session`.
+        id: id of the trace, span or session that was scored.
+        attributes: the number as `score.NAME`, the label as `score.NAME.label`.
+    """
+
+    kind: str
+    id: str
+    attributes: Mapping[str, Any]
+
+
+def exported_spans(value: Any) -> Iterator[Span | Score | str | None]:
+    """Yield the spans and scores in JSON of Phoenix or Langfuse: an object, a list, or a page of their interfaces.
 
     An unreadable span is yielded as the id of its trace, or as None if that is unknown, too.
     """
@@ -27,6 +43,12 @@ def exported_spans(value: Any) -> Iterator[Span | str | None]:
     elif isinstance(value, Mapping):
         if isinstance(value.get("context"), Mapping):
             yield _read(_phoenix_span, value, value["context"].get("trace_id"))
+        elif "annotator_kind" in value:
+            result = value.get("result")
+            yield from _scores("span", value.get("span_id"), value.get("name"), result, "score", "label")
+        elif "startTime" not in value and not value.keys().isdisjoint(("value", "stringValue")):
+            kind = "trace" if value.get("traceId") else "session"
+            yield from _scores(kind, value.get(f"{kind}Id"), value.get("name"), value, "value", "stringValue")
         elif "traceId" in value:
             yield _read(_langfuse_span, value, value["traceId"])
         elif isinstance(value.get("observations"), list):
@@ -37,6 +59,13 @@ def exported_spans(value: Any) -> Iterator[Span | str | None]:
                     yield from exported_spans(value[key])
 
 
+def _scores(kind: str, target: Any, name: Any, values: Any, number: str, label: str) -> Iterator[Score]:
+    if isinstance(target, str) and target and isinstance(name, str) and isinstance(values, Mapping):
+        found = {f"score.{name}": values.get(number), f"score.{name}.label": values.get(label)}
+        found = {key: each for key, each in found.items() if each is not None}
+        yield Score(kind, target if kind == "session" else _id(target), found)
+
+
 def _read(make: Any, value: Mapping[str, Any], trace: Any) -> Span | str | None:
     try:
         found: Span = make(value)
@@ -45,15 +74,18 @@ def _read(make: Any, value: Mapping[str, Any], trace: Any) -> Span | str | None:
     return found
 
 
-def _langfuse_trace(trace: Mapping[str, Any]) -> Iterator[Span | str | None]:
-    """Yield the observations of a trace; those without a parent get the data of the trace."""
+def _langfuse_trace(trace: Mapping[str, Any]) -> Iterator[Span | Score | str | None]:
+    """Yield the observations and scores of a trace; observations without a parent get the data of the trace."""
     own: dict[str, Any] = {"session.id": trace.get("sessionId"), "tag.tags": trace.get("tags")}
     own |= {f"langfuse.trace.{key}": _text(trace.get(key)) for key in ("input", "output")}
-    for score in trace.get("scores") or () if isinstance(trace.get("scores"), list) else ():
+    for score in trace["scores"] if isinstance(trace.get("scores"), list) else ():
         if isinstance(score, Mapping):
-            own[f"score.{score.get('name')}"] = score.get("value")
+            yield from _scores("trace", trace.get("id"), score.get("name"), score, "value", "stringValue")
     own = {key: value for key, value in own.items() if value not in (None, "", [])}
     for each in trace["observations"]:
+        if isinstance(each, str):
+            # Lists of traces have only the ids of their observations.
+            continue
         if not isinstance(each, Mapping):
             yield _id(trace["id"]) if isinstance(trace.get("id"), str) else None
             continue

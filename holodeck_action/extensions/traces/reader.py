@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
-from holodeck_action.extensions.traces.conversations import TraceConversation, TraceTurn, count_of
-from holodeck_action.extensions.traces.trace_files import read_parts
-from holodeck_action.extensions.traces.turns import Observation, ReadTrace, observe, read_trace
+from holodeck_action.extensions.traces.conversations import MOST_ATTRIBUTES, TraceConversation, TraceTurn, count_of
+from holodeck_action.extensions.traces.exported_spans import Score
+from holodeck_action.extensions.traces.trace_files import MOST_UNREAD, read_parts
+from holodeck_action.extensions.traces.turns import Observation, ReadTrace, observe, read_trace, short_attributes
 from holodeck_action.record.agent_errors import TargetError
 from holodeck_action.suite.checkout import MOST_TRANSCRIPT, Checkout
 from holodeck_action.text.foreign import RefusedFileError
@@ -27,6 +29,8 @@ MOST_TRACE_SPANS = 10_000
 """Maximum number of spans to read per trace."""
 MOST_TRACE_BYTES = 16_000_000
 """Maximum size of a trace in the temporary file, in bytes."""
+MOST_SCORES = 100_000
+"""Maximum number of scores and annotations to read."""
 MOST_TURNS = 1_000
 """Maximum number of turns to read per conversation."""
 _NOTICES = 10
@@ -62,6 +66,8 @@ class TraceFiles:
         self._traces: dict[str, int] = {}
         self._previous = array("q")
         self._unread: set[str] = set()
+        self._scores: dict[tuple[str, str], dict[str, Any]] = {}
+        self._score_count = 0
         self._digest = hashlib.sha256()
         self._problems: list[str] = []
         self._problem_count = 0
@@ -110,8 +116,13 @@ class TraceFiles:
                     if part.problem:
                         self._add_problem(f"{name}: {part.place} {part.problem}")
                         self._unread |= part.unread_traces
+                        if len(self._unread) > MOST_UNREAD:
+                            clause = f"spans of more than {MOST_UNREAD:,} traces cannot be read; give fewer files"
+                            raise TargetError(f"traces {name}: {clause}{self._first_problem()}")
                     for span in part.spans:
                         self._add(observe(span), name)
+                    for score in part.scores:
+                        self._add_score(score)
         except FileNotFoundError:
             raise TargetError(f"traces {name}: there is no such file or folder") from None
         except RefusedFileError as error:
@@ -131,6 +142,12 @@ class TraceFiles:
             return
         self._previous.append(self._traces.get(trace, -1))
         self._traces[trace] = number
+
+    def _add_score(self, score: Score) -> None:
+        self._score_count += 1
+        held = self._scores.setdefault((score.kind, score.id), {}) if self._score_count <= MOST_SCORES else {}
+        if len(held) < MOST_ATTRIBUTES:
+            held.update(short_attributes(score.attributes))
 
     def _add_problem(self, sentence: str) -> None:
         self._problem_count += 1
@@ -164,6 +181,8 @@ class TraceFiles:
         if ambiguous:
             found = count_of(ambiguous, "trace")
             notices.append(f"traces: {found} with several sessions: each such trace is a conversation by itself")
+        if self._score_count > MOST_SCORES:
+            notices.append(f"traces: more than {MOST_SCORES:,} scores and annotations: the rest is not read")
         if longer:
             found = count_of(longer, "conversation")
             notices.append(f"traces: {found} with more than {MOST_TURNS:,} turns: the rest is not read")
@@ -176,7 +195,13 @@ class TraceFiles:
             found.append(self._spans.read(at))
             size += self._spans.size(at)
             at = self._previous[at]
-        return read_trace(trace, found[::-1], complete=at < 0 and trace not in self._unread)
+        read = read_trace(trace, found[::-1], complete=at < 0 and trace not in self._unread)
+        if read is None or not self._scores:
+            return read
+        scored = [("span", each.span.id) for each in found]
+        scored += [("trace", trace), ("session", read.session or "")]
+        scores = {name: value for key in scored for name, value in self._scores.get(key, {}).items()}
+        return replace(read, turn=replace(read.turn, attributes={**read.turn.attributes, **scores}))
 
 
 def _files_of(path: str, files: Checkout) -> Iterator[str]:

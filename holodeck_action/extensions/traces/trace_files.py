@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any, BinaryIO
 
 from msgspec import Struct
 
 from holodeck_action.extensions.frameworks.spans.otlp import JSON, MOST_BODY, PROTOBUF, Export, read_export
 from holodeck_action.extensions.frameworks.spans.span import LONGEST_ID, Span
-from holodeck_action.extensions.traces.exported_spans import exported_spans
+from holodeck_action.extensions.traces.exported_spans import Score, exported_spans
 from holodeck_action.text.foreign import Foreign, ForeignError
 
 _TRACE_ID = re.compile(rb'"trace_?[iI]d"\s*:\s*"([^"\\]{1,200})"')
+_LONGEST_NAME = 240
+MOST_UNREAD = 200_000
+"""Maximum number of traces with spans that could not be read."""
 _BLANK = b"\xef\xbb\xbf \t\r\n"
 _REST = 65_536
 _LENGTH_SIZE = 4
@@ -30,12 +34,14 @@ class Part(Struct, frozen=True):
         problem: a clause that describes unreadable data; empty if everything was read.
         place: line number or byte position of the part, for messages.
         unread_traces: the ids of the traces of spans that could not be read, as far as they are known.
+        scores: the scores and annotations in the part.
     """
 
     spans: tuple[Span, ...] = ()
     problem: str = ""
     place: str = ""
     unread_traces: frozenset[str] = frozenset()
+    scores: tuple[Score, ...] = ()
 
 
 def read_parts(file: BinaryIO) -> Iterator[Part]:
@@ -57,20 +63,39 @@ def _json_parts(file: BinaryIO) -> Iterator[Part]:
         # One document over many lines.
         file.seek(0)
         data = file.read(MOST_BODY + 1)
-        problem = f"has more than {MOST_BODY:,} bytes in one document"
-        yield Part((), problem, "line 1", _named_traces(data)) if len(data) > MOST_BODY else _json_part(data, "line 1")
+        yield (
+            _skip(data, iter(partial(file.read, _REST), b""), "line 1")
+            if len(data) > MOST_BODY
+            else _json_part(data, "line 1")
+        )
         return
     file.seek(0)
     while line := file.readline(MOST_BODY + 1):
         number += 1
         place = f"line {number}"
         if len(line) > MOST_BODY and not line.endswith(b"\n"):
-            traces = _named_traces(line)
-            while (rest := file.readline(_REST)) and not rest.endswith(b"\n"):
-                pass
-            yield Part((), f"has more than {MOST_BODY:,} bytes", place, traces)
+            yield _skip(line, _rest_of_line(file), place)
         elif line.strip(_BLANK):
             yield _json_part(line.strip(_BLANK), place)
+
+
+def _skip(data: bytes, rest: Iterable[bytes], place: str) -> Part:
+    """Return the part for a line or document that is too long, of which `data` is the beginning; read past its rest."""
+    traces = set(_named_traces(data))
+    for piece in rest:
+        # An id may begin in one piece and end in the next.
+        traces |= _named_traces(data[-_LONGEST_NAME:] + piece)
+        data = piece
+        if len(traces) > MOST_UNREAD:
+            break
+    return Part((), f"has more than {MOST_BODY:,} bytes; export fewer spans at once", place, frozenset(traces))
+
+
+def _rest_of_line(file: BinaryIO) -> Iterator[bytes]:
+    while piece := file.readline(_REST):
+        yield piece
+        if piece.endswith(b"\n"):
+            return
 
 
 def _json_part(line: bytes, place: str) -> Part:
@@ -88,9 +113,10 @@ def _exported_part(data: bytes, place: str) -> Part:
     except ForeignError as error:
         return Part((), str(error), place, _named_traces(data))
     spans = tuple(each for each in found if isinstance(each, Span))
-    unread = len(found) - len(spans)
+    scores = tuple(each for each in found if isinstance(each, Score))
+    unread = len(found) - len(spans) - len(scores)
     problem = f"has {unread:,} spans without an id or a time" if unread else ""
-    return Part(spans, problem, place, frozenset(each for each in found if isinstance(each, str)))
+    return Part(spans, problem, place, frozenset(each for each in found if isinstance(each, str)), scores)
 
 
 def _part(found: Export, place: str) -> Part:

@@ -77,7 +77,7 @@ def observe(span: Span) -> Observation:
         _valid_text(raw_text(span, "user")),
         _valid_text(raw_text(span, "assistant")),
         _read_tags(span),
-        _short_attributes(span.attributes),
+        short_attributes({**_evaluations(span), **span.attributes}),
     )
 
 
@@ -193,7 +193,19 @@ def _read_tags(span: Span) -> tuple[str, ...]:
     return tuple(tag.strip()[:_LONGEST_NAME] for tag in listed if isinstance(tag, str) and tag.strip())[:_MOST_TAGS]
 
 
-def _short_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
+def _evaluations(span: Span) -> dict[str, Any]:
+    """Return the evaluations in a span's events as attributes: `score.NAME`, and `score.NAME.label`."""
+    found = {}
+    for event, values in span.events:
+        if event == "gen_ai.evaluation.result":
+            name = f"score.{values.get('gen_ai.evaluation.name')}"
+            found[name] = values.get("gen_ai.evaluation.score.value")
+            found[f"{name}.label"] = values.get("gen_ai.evaluation.score.label")
+    return found
+
+
+def short_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the short textual, numeric and boolean attributes that are not messages' contents."""
     found: dict[str, Any] = {}
     for name, value in attributes.items():
         if name.startswith(_TEXTS) or len(name) > _LONGEST_NAME or len(found) >= MOST_ATTRIBUTES:

@@ -14,7 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.commands.project import Finished, Project
-from tests.extensions.traces.spans import exchange, request, span
+from tests.extensions.traces.spans import exchange, request, span, value
+from tests.extensions.traces.test_exported_traces import EXPORT, phoenix
 from tests.llm.models import KEY, FakeModels
 
 NIGHT = "night.jsonl"
@@ -116,6 +117,81 @@ def test_reasons_choose(project: Project, flags: tuple[str, ...], names: list[st
     night(project)
     make(project, *flags)
     assert [case["name"] for case in cases(project)] == names
+
+
+def annotation(number: int, name: str, **result: Any) -> dict[str, Any]:
+    """An annotation of a span, as `SpanAnnotation` of the package arize-phoenix-client 3.5.0."""
+    return {
+        "id": f"U3Bhbjo{number}",
+        "created_at": "2026-09-21T15:10:00+00:00",
+        "updated_at": "2026-09-21T15:10:00+00:00",
+        "source": "APP",
+        "user_id": None,
+        "name": name,
+        "annotator_kind": "HUMAN",
+        "span_id": f"{number:016x}",
+        "result": result,
+        "identifier": "",
+        "metadata": {},
+    }
+
+
+def evaluated(number: int, question: str, **values: object) -> list[dict[str, Any]]:
+    """An exchange with the event of an evaluation in OpenTelemetry's conventions."""
+    spans = exchange(trace(number), question, "Yes.", at=number)
+    told = [{"key": f"gen_ai.evaluation.{key.replace('_', '.')}", "value": value(each)} for key, each in values.items()]
+    spans[-1]["events"] = [{"name": "gen_ai.evaluation.result", "attributes": told}]
+    return spans
+
+
+@pytest.mark.parametrize("form", ["list", "page", "lines"])
+def test_annotations_of_phoenix_and_events_of_evaluations_choose(project: Project, form: str) -> None:
+    shipping = phoenix(8, None, "AGENT", **{"input.value": "Do you ship?", "output.value": "No."})
+    paying = phoenix(9, None, "AGENT", **{"input.value": "Can I pay?", "output.value": "Perhaps."})
+    paying["context"] = {**paying["context"], "trace_id": trace(2)}
+    annotations = [annotation(8, "user", label="Down", explanation="rude"), annotation(9, "quality", score=0.25)]
+    annotations += [annotation(7, "user", label="Down"), {"annotator_kind": "LLM", "span_id": 5, "name": None}]
+    content = {
+        "list": json.dumps(annotations, indent=1),
+        "page": json.dumps({"data": annotations, "next_cursor": None}),
+        "lines": "".join(f"{json.dumps(each)}\n" for each in annotations),
+    }[form]
+    # Annotations are in any file, before or after the spans.
+    project.write("night/a.json", content)
+    project.write("night/b.json", json.dumps([shipping, paying]))
+    write_traces(
+        project,
+        evaluated(3, "Is it late?", name="quality", score_value=0.5),
+        evaluated(4, "Is it lost?", name="user", score_label="down", score_value=1.0),
+        name="night/c.jsonl",
+    )
+    flags = ("--thumbs-down", "score.user.label=down", "--low-score", "score.quality=0.5")
+    finished = project.run(
+        "cases", "from-traces", "night", "-o", "c.yaml", "--pick", "thumbs-down", "--pick", "low-scores", *flags
+    )
+    assert finished.code == 0, finished.stderr
+    assert {case["input"] for case in cases(project, "c.yaml")} == {"Do you ship?", "Can I pay?", "Is it lost?"}
+    assert "cannot be read" not in finished.stderr
+    assert "spans without" not in finished.stderr
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("thumbs-down", "--thumbs-down", "score.feedback.label=down"),
+        ("low-scores", "--low-score", "score.quality=0.5"),
+        ("thumbs-down", "--thumbs-down", "score.solved=0"),
+    ],
+)
+def test_scores_of_langfuse_choose(project: Project, flags: tuple[str, ...]) -> None:
+    """`langfuse_scores.json` was written as `langfuse.json`: what `langfuse.api.score_v_2.get()` returns."""
+    for name in ("langfuse.json", "langfuse_scores.json"):
+        project.write(f"night/{name}", (EXPORT.parent / name).read_bytes())
+    finished = project.run("cases", "from-traces", "night", "-o", "c.yaml", "--pick", *flags)
+    assert (finished.code, finished.stderr) == (0, "")
+    assert [case["input"] for case in cases(project, "c.yaml")] == ["Where is A-17?"]
+    # Scores leave nothing of their trace unknown.
+    assert "which tools must be called? These were: find_order" in (project.folder / "c.yaml").read_text()
 
 
 def test_a_score_at_the_bound_is_not_low_and_other_values_are_not_disliked(project: Project) -> None:

@@ -124,6 +124,82 @@ print(f"measured {code} {peak // 1024} {used.ru_utime + used.ru_stime:.0f}")
 """
 
 
+def measure(project: Project, *more: str) -> tuple[int, int, int, str]:
+    """Judge `night.jsonl`; return the exit code, MB of memory, seconds of the processor, and the output."""
+    arguments = ("run", "agent.yaml", "-o", "out", "--target", "traces:night.jsonl", "--no-html", *more)
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURED, *arguments], cwd=project.folder, capture_output=True, text=True, timeout=500
+    )
+    assert "measured" in done.stdout, done.stderr
+    code, megabytes, seconds = map(int, done.stdout.split("measured ")[1].split())
+    return code, megabytes, seconds, done.stdout + done.stderr
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_line_that_is_too_long_is_one_notice(project: Project, ends: bool) -> None:
+    """The tools of a trace that it names, even behind its first 16 MB, are unknown; other traces are unharmed."""
+    lines = [json.dumps(request(each)) for each in GOOD]
+    named = json.dumps(request(exchange(trace(5), "And C-1?", "In Leeds.", tool="find_order")))
+    with (project.folder / "night.jsonl").open("w") as file:
+        file.write("\n".join([*lines[:2], named, '{"resourceSpans": [{"x": "']))
+        for _ in range(100):
+            file.write("x" * 1_000_000)
+        file.write(f'", "traceId": "{trace(5)}", "y": "{"y" * 65_536}"}}]}}' + "\n" * ends)
+        file.write(lines[2] if ends else "")
+    suite(project, CHECKS[0])
+
+    code, megabytes, _, output = measure(project)
+
+    assert code == 1, output
+    sentence = "traces: night.jsonl: line 4 has more than 16,000,000 bytes; export fewer spans at once"
+    assert output.count(sentence) == 1
+    assert "Traceback" not in output
+    calls = {case.id: [turn.tool_invocations for turn in case.trials[0].turns] for case in recorded(project).cases}
+    assert calls.pop(trace(5)) == [None]
+    assert [call and call[0].name for call in calls["s-1"]] == ["find_order", "find_order"]
+    assert len(calls) == (2 if ends else 1)
+    assert megabytes <= 250
+
+
+def test_a_document_that_is_too_long_is_one_notice(project: Project) -> None:
+    named = json.dumps(request(exchange(trace(5), "And C-1?", "In Leeds.", tool="find_order")))
+    for name, text in (("a.jsonl", named), ("b.json", f'[\n"{"x" * 17_000_000}",\n{{"trace_id": "{trace(5)}"}}]')):
+        project.write(f"night/{name}", text)
+    suite(project, CHECKS[0])
+
+    done = project.run("run", "agent.yaml", "-o", "out", "--target", "traces:night")
+
+    assert done.code == 0, done.stderr
+    assert "traces: b.json: line 1 has more than 16,000,000 bytes; export fewer" in (done.stderr + done.stdout).replace(
+        "night/", ""
+    )
+    assert recorded(project).cases[0].trials[0].turns[0].tool_invocations is None
+
+
+def test_more_unreadable_traces_than_can_be_kept_are_refused(project: Project) -> None:
+    listed = "".join(f'"traceId": "{number:032x}", ' for number in range(400_000))
+    project.write("night.jsonl", f"{json.dumps(request(GOOD[0]))}\n{{{listed}\n")
+    suite(project, CHECKS[0])
+
+    done = project.run("run", "agent.yaml", "-o", "out", "--target", "traces:night.jsonl")
+
+    assert done.code == 2
+    assert "spans of more than 200,000 traces cannot be read; give fewer files; night.jsonl: line 2 has" in done.stderr
+
+
+def test_more_scores_than_can_be_kept_are_a_notice(project: Project) -> None:
+    score = {"traceId": trace(1), "value": 1.0, "name": "quality"}
+    scores = "".join(f"{json.dumps({**score, 'name': f'n{number}'})}\n" for number in range(100_001))
+    project.write("night.jsonl", f"{json.dumps(request(GOOD[0]))}\n{scores}")
+    suite(project, CHECKS[0])
+
+    done = project.run("run", "agent.yaml", "-o", "out", "--target", "traces:night.jsonl")
+
+    assert done.code == 0, done.stderr
+    assert "more than 100,000 scores and annotations: the rest is not read" in done.stderr + done.stdout
+
+
 @pytest.mark.timeout(600)
 def test_a_hundred_thousand_spans_take_300_mb_at_most(project: Project) -> None:
     with (project.folder / "night.jsonl").open("w") as file:
@@ -138,14 +214,10 @@ def test_a_hundred_thousand_spans_take_300_mb_at_most(project: Project) -> None:
             spans += [span(trace(n + 1), 7, 1, "GET", n, {"http.method": "GET"}) for n in range(start, start + 100)]
             file.write(json.dumps(request(spans)) + "\n")
     suite(project, CHECKS[0])
-    arguments = ("run", "agent.yaml", "-o", "out", "--target", "traces:night.jsonl", "--no-html", "--sample", "500")
 
-    done = subprocess.run(
-        [sys.executable, "-c", MEASURED, *arguments], cwd=project.folder, capture_output=True, text=True, timeout=500
-    )
+    code, megabytes, seconds, output = measure(project, "--sample", "500")
 
-    code, megabytes, seconds = map(int, done.stdout.split("measured ")[1].split())
-    assert code == 0, done.stderr
+    assert code == 0, output
     assert len(recorded(project).cases) == 500
     assert megabytes <= 300
     # Seconds of the processor, whatever else runs.
