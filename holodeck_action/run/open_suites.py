@@ -218,6 +218,7 @@ def open_siblings(
     *,
     resume: bool,
     extra_inputs: Sequence[Mapping[str, Any]],
+    host: OpenSuite | None = None,
 ) -> list[OpenSuite]:
     """Open variants of one suite that run at the same time over one wire, with one budget.
 
@@ -227,6 +228,7 @@ def open_siblings(
         shared_budget: a further budget of all variants together.
         resume: whether to read the journals of interrupted runs.
         extra_inputs: inputs that a variant's trials depend on, in addition to the suite's files and target.
+        host: an open suite whose wire and budgets the variants share; it is closed after them. None if there is none.
 
     Raises:
         ConfigurationError: the problems of all variants.
@@ -235,8 +237,11 @@ def open_siblings(
     redactor, receivers = redactor_of(*prepared), Receivers()
     problems: list[str | LocatedProblem] = []
     for item, folder, more in zip(prepared, folders, extra_inputs, strict=True):
-        head = suites[0] if suites else None
         try:
+            head = suites[0] if suites else host
+            if head is not None and not suites:
+                # Files are closed with the variants.
+                head = replace(head, files=_case_files(item, redactor))
             suites.append(_open(item, redactor, shared_budget, receivers, head))
             if folder is not None:
                 suites[-1] = _attach_folder(suites[-1], folder, more, resume=resume)

@@ -93,8 +93,10 @@ class _Course:
         stops: Sequence[Stop],
         slots: int,
         on_drop: Callable[[int, Drop], None],
+        *,
+        drops: bool,
     ) -> None:
-        self.standing = start_race(len(stops), len(order))
+        self.standing = start_race(len(stops), len(order), drops=drops)
         self.values: list[list[Bounds]] = [[] for _ in stops]
         self._order, self._weights, self._stops, self._slots = order, weights, stops, slots
         self._places = {at: place for place, at in enumerate(order)}
@@ -179,6 +181,7 @@ async def run_race(
     flags: Flags,
     signals: Sequence[Signals],
     note: Callable[[str], None],
+    remaining_s: float | None = None,
 ) -> Finished:
     """Run the variants, and close them.
 
@@ -188,6 +191,7 @@ async def run_race(
         flags: options of the command line.
         signals: signals that stop the race.
         note: called with a sentence for each variant that is dropped, and with notices.
+        remaining_s: seconds left until the run deadline; None if all of its seconds are left.
 
     Raises:
         UnboundedScoreError: the objective cannot be used.
@@ -203,7 +207,7 @@ async def run_race(
         names = [race.variants[at].name for at in (variant, drop.rival)]
         note(f"dropped after {drop.cases} of {len(race.order)} cases: {names[0]}, which is worse than {names[1]}")
 
-    course = _Course(race.order, race.weights, stops, slots.count, note_drop)
+    course = _Course(race.order, race.weights, stops, slots.count, note_drop, drops=race.drops)
     everything = _EveryStop(stops, course.wake)
     spent, lanes = [Amounts() for _ in contenders], [slots.lane() for _ in contenders]
     positions = {case.id: at for at, case in enumerate(race.cases)}
@@ -240,7 +244,8 @@ async def run_race(
     timeout = flags.run_timeout_s
     with ExitStack() as scope:
         reason = f"the run deadline of {timeout or 0:g} s was reached"
-        scope.enter_context(stop_on_signals(everything, timeout, reason, signals))
+        left = timeout if remaining_s is None else remaining_s
+        scope.enter_context(stop_on_signals(everything, left, reason, signals))
         for budget in head.budgets:
             scope.enter_context(budget.notify_refusal(everything.drain))
         try:

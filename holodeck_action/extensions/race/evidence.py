@@ -82,6 +82,7 @@ class Standing(Struct, frozen=True):
         living: indexes of the variants that are not dropped.
         dropped: reasons for dropping variants, by index of the variant.
         evidence: the evidence for each ordered pair (rival, incumbent).
+        threshold: evidence at which a variant is dropped; infinite if none is.
     """
 
     variants: int
@@ -90,11 +91,7 @@ class Standing(Struct, frozen=True):
     living: tuple[int, ...]
     dropped: Mapping[int, Drop]
     evidence: Mapping[tuple[int, int], Evidence]
-
-    @property
-    def threshold(self) -> float:
-        """Evidence at which a variant is dropped; `ERROR_RATE` is divided equally among the variant's rivals."""
-        return (self.variants - 1) / ERROR_RATE
+    threshold: float
 
     @property
     def is_over(self) -> bool:
@@ -141,7 +138,14 @@ class Standing(Struct, frozen=True):
         return replace(self, living=tuple(living), dropped=dropped, evidence=kept)
 
 
-def start_race(variants: int, cases: int) -> Standing:
-    """Return the standing before the first case."""
+def start_race(variants: int, cases: int, *, drops: bool = True) -> Standing:
+    """Return the standing before the first case.
+
+    Args:
+        variants: number of variants.
+        cases: number of cases.
+        drops: whether variants are dropped; `ERROR_RATE` is divided equally among a variant's rivals.
+    """
     pairs = [(rival, other) for rival in range(variants) for other in range(variants) if rival != other]
-    return Standing(variants, cases, 0, tuple(range(variants)), {}, dict.fromkeys(pairs, Evidence(cases)))
+    threshold = (variants - 1) / ERROR_RATE if drops else math.inf
+    return Standing(variants, cases, 0, tuple(range(variants)), {}, dict.fromkeys(pairs, Evidence(cases)), threshold)

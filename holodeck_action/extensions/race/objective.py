@@ -1,13 +1,14 @@
-"""The objective that a race maximizes: the pass rate, or the mean of one metric, from 0 to 1."""
+"""The objective that a race maximizes: the pass rate, or the (weighted) mean of metrics, from 0 to 1."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 
 from msgspec import Struct
 
 from holodeck_action.decide.case_verdicts import judge_case
+from holodeck_action.decide.statistics import weighted_mean
 from holodeck_action.decide.summaries import case_means
 from holodeck_action.decide.verdict import CaseVerdict
 from holodeck_action.extensions.race.evidence import UNKNOWN, Bounds
@@ -36,28 +37,30 @@ class Objective(Struct, frozen=True):
     """The objective that a race maximizes.
 
     Attributes:
-        metric: name of the metric; None for the pass rate.
-        minimize: whether low scores of the metric are good.
+        weights: the weight of each metric; empty for the pass rate.
+        minimized: those metrics of which low scores are good.
         stop_when_decided: whether trials after the one that decides their case are ignored.
     """
 
-    metric: str | None
-    minimize: bool
+    weights: Mapping[str, float]
+    minimized: frozenset[str]
     stop_when_decided: bool
 
     def __str__(self) -> str:
-        return "the pass rate" if self.metric is None else f"metric {self.metric}"
+        if len(self.weights) > 1:
+            return f"the weighted mean {self.name}"
+        return f"metric {self.name}" if self.weights else "the pass rate"
 
     @property
     def name(self) -> str:
-        """The name of the metric, or `pass_rate`."""
-        return self.metric or RATE
+        """The name of the metric, `pass_rate`, or the weights and names of several metrics."""
+        if len(self.weights) > 1:
+            return " + ".join(f"{weight:g} {metric}" for metric, weight in self.weights.items())
+        return next(iter(self.weights), RATE)
 
     def applies_to(self, case: Case) -> bool:
         """Return whether the objective is defined for a case."""
-        if self.metric is None:
-            return case_asserts(case)
-        return any(spec.label == self.metric for spec in _specs(case))
+        return {*self.weights} <= {spec.label for spec in _specs(case)} if self.weights else case_asserts(case)
 
     def value(self, case: CaseRecord) -> Bounds:
         """Return the value of a finished case: 0 after an agent error, unknown after an error of a service or judge.
@@ -72,41 +75,58 @@ class Objective(Struct, frozen=True):
         return UNKNOWN if found is None else Bounds(found, found)
 
     def _known_value(self, verdict: CaseVerdict) -> float | None:
-        if self.metric is None:
+        if not self.weights:
             return {"passed": 1.0, "failed": 0.0}.get(verdict.judged)
         if verdict.judged in ("error", "skipped"):
             # A case that is only partly scored would be compared with whole ones.
             return None
-        score = case_means(verdict.metrics).get(self.metric)
-        if score is None:
-            return None
-        if not 0 <= score <= 1:
+        means = case_means(verdict.metrics)
+        values = [
+            (self._value_of_score(verdict.id, metric, means.get(metric)), self.weights[metric])
+            for metric in self.weights
+        ]
+        known = [(value, weight) for value, weight in values if value is not None]
+        return weighted_mean(known) if len(known) == len(values) else None
+
+    def _value_of_score(self, case: str, metric: str, score: float | None) -> float | None:
+        if score is not None and not 0 <= score <= 1:
             raise UnboundedScoreError(
-                [f"--objective {self.metric}: case {verdict.id} scores {score:g}; a race takes scores from 0 to 1"]
+                [f"objective {metric}: case {case} scores {score:g}; a race takes scores from 0 to 1"]
             )
-        return 1 - score if self.minimize else score
+        return 1 - score if score is not None and metric in self.minimized else score
 
 
-def objective_of(head: PreparedSuite, metric: str | None) -> Objective:
+def objective_of(head: PreparedSuite, weights: Mapping[str, float], place: str = "--objective") -> Objective:
     """Return the objective of a race.
 
+    Args:
+        head: the suite.
+        weights: the weight of each metric; `pass_rate` alone, or no metric, for the pass rate.
+        place: the option or key that names the metrics, for messages.
+
     Raises:
-        ConfigurationError: no case has the metric, or its result is no score.
+        ConfigurationError: no case has a metric, or its result is no score.
     """
     decided = head.settings.stop_when_decided
-    if metric is None or metric == RATE:
-        return Objective(None, minimize=False, stop_when_decided=decided)
+    if {*weights} <= {RATE}:
+        return Objective({}, frozenset(), decided)
     specs = {spec.label: spec for case in head.cases for spec in _specs(case)}
+    for metric in weights:
+        _check_metric(metric, specs, place)
+    # All trials have a score, so that all of them count.
+    minimized = frozenset(metric for metric in weights if specs[metric].config.polarity == "minimize")
+    return Objective(weights, minimized, decided)
+
+
+def _check_metric(metric: str, specs: Mapping[str, MetricSpec], place: str) -> None:
     if metric not in specs:
         close = get_close_matches(metric, [RATE, *specs], n=1)
         hint = f"did you mean {close[0]}?" if close else f"there are {', '.join([RATE, *sorted(specs)])}"
-        raise ConfigurationError([f"--objective {one_line(metric, 100)}: no case has this metric; {hint}"])
+        raise ConfigurationError([f"{place} {one_line(metric, 100)}: no case has this metric; {hint}"])
     config = specs[metric].config
     if config.OF_PAIR or config.passing_categories is not None:
         reason = "compares answers with a base, which a race does not have" if config.OF_PAIR else "gives no score"
-        raise ConfigurationError([f"--objective {metric}: the metric {reason}; give another one, or {RATE}"])
-    # All trials have a score, so that all of them count.
-    return Objective(metric, minimize=config.polarity == "minimize", stop_when_decided=decided)
+        raise ConfigurationError([f"{place} {metric}: the metric {reason}; give another one, or {RATE}"])
 
 
 def _specs(case: Case) -> Iterator[MetricSpec]:

@@ -43,6 +43,7 @@ class PreparedRace(Struct, frozen=True):
         objective: the objective that the race maximizes.
         order: positions of the cases in the order of the race, which is random and the same in each race.
         weights: the weight of each case relative to the heaviest, by position.
+        drops: whether variants that cannot be the best are dropped.
     """
 
     variants: Sequence[Variant]
@@ -51,11 +52,91 @@ class PreparedRace(Struct, frozen=True):
     objective: Objective
     order: Sequence[int]
     weights: Sequence[float]
+    drops: bool = True
 
     @property
     def cases(self) -> Sequence[Case]:
         """The cases of the race, in the order of the suite."""
         return self.items[0].cases
+
+
+class RacedSuite(Struct, frozen=True):
+    """A suite whose variants can be raced.
+
+    Attributes:
+        loaded: the suite.
+        head: the suite as it is, with the cases that count in a race.
+        objective: the objective of its races.
+        flags: options of the command line.
+        context: environment, folders and permissions of suites.
+    """
+
+    loaded: LoadedSuite
+    head: PreparedSuite
+    objective: Objective
+    flags: Flags
+    context: SuiteContext
+
+    def race(self, variants: Sequence[Variant], cases: Sequence[Case], *, drops: bool = True) -> PreparedRace:
+        """Apply variants to the suite.
+
+        Args:
+            variants: the variants.
+            cases: the cases of the race.
+            drops: whether variants that cannot be the best are dropped.
+
+        Raises:
+            ConfigurationError: a variant cannot be used.
+        """
+        head = structs.replace(self.head, cases=tuple(cases))
+        items, problems = [], []
+        for variant in variants:
+            try:
+                items.append(_vary(head, self.loaded, variant, self.flags, self.context))
+            except VariantError as error:
+                problems.append(f"variant {one_line(variant.name, 200)}: {error}")
+            except ConfigurationError as error:
+                problems += map(str, error.problems)
+        if problems:
+            raise ConfigurationError(list(dict.fromkeys(map(head.redactor.text, problems))))
+        heaviest = max(case.weight for case in cases)
+        return PreparedRace(
+            variants,
+            items,
+            [_inputs(variant, item) for variant, item in zip(variants, items, strict=True)],
+            self.objective,
+            sorted(range(len(cases)), key=lambda at: hashlib.sha256(f"race {cases[at].id}".encode()).digest()),
+            [case.weight / heaviest if heaviest else 0.0 for case in cases],
+            drops,
+        )
+
+
+def raced_suite(
+    loaded: LoadedSuite, weights: Mapping[str, float], place: str, flags: Flags, context: SuiteContext
+) -> RacedSuite:
+    """Return a suite with the cases that count in a race: quarantined cases do not.
+
+    Args:
+        loaded: the suite.
+        weights: the weight of each metric of the objective; empty for the pass rate.
+        place: the option or key that names the metrics, for messages.
+        flags: options of the command line.
+        context: environment, folders and permissions of suites.
+
+    Raises:
+        ConfigurationError: the suite or the objective cannot be used, or no case counts.
+    """
+    (head,) = prepare_suites((loaded,), flags, context)
+    objective = objective_of(head, weights, place)
+    today = datetime.now(UTC).date()
+    waived = {entry.case for entry in head.suite.policy.quarantine if not is_expired(entry, today)}
+    cases = tuple(case for case in head.cases if case.id not in waived and objective.applies_to(case))
+    if not cases:
+        raise ConfigurationError([f"{head.place}: no case counts in a race for {objective}; quarantined cases do not"])
+    # There is no base, and no end before the race is decided.
+    settings = structs.replace(head.settings, compared=False, stop_when_certain=False)
+    head = structs.replace(head, cases=cases, settings=settings, graded_by=loaded)
+    return RacedSuite(loaded, head, objective, flags, context)
 
 
 def prepare_race(
@@ -73,39 +154,11 @@ def prepare_race(
     Raises:
         ConfigurationError: the suite, a variant or the objective cannot be used.
     """
-    first = variants[0].settings.get(TARGET)
     if all(TARGET in variant.settings for variant in variants):
         # The suite's own target does not run, and need not be there.
-        flags = structs.replace(flags, target=str(first))
-    (head,) = prepare_suites((loaded,), flags, context)
-    objective = objective_of(head, metric)
-    today = datetime.now(UTC).date()
-    waived = {entry.case for entry in head.suite.policy.quarantine if not is_expired(entry, today)}
-    cases = tuple(case for case in head.cases if case.id not in waived and objective.applies_to(case))
-    if not cases:
-        raise ConfigurationError([f"{head.place}: no case counts in a race for {objective}; quarantined cases do not"])
-    # There is no base, and no end before the race is decided.
-    settings = structs.replace(head.settings, compared=False, stop_when_certain=False)
-    head = structs.replace(head, cases=cases, settings=settings, graded_by=loaded)
-    items, problems = [], []
-    for variant in variants:
-        try:
-            items.append(_vary(head, loaded, variant, flags, context))
-        except VariantError as error:
-            problems.append(f"variant {one_line(variant.name, 200)}: {error}")
-        except ConfigurationError as error:
-            problems += map(str, error.problems)
-    if problems:
-        raise ConfigurationError(list(dict.fromkeys(map(head.redactor.text, problems))))
-    heaviest = max(case.weight for case in cases)
-    return PreparedRace(
-        variants,
-        items,
-        [_inputs(variant, item) for variant, item in zip(variants, items, strict=True)],
-        objective,
-        sorted(range(len(cases)), key=lambda at: hashlib.sha256(f"race {cases[at].id}".encode()).digest()),
-        [case.weight / heaviest if heaviest else 0.0 for case in cases],
-    )
+        flags = structs.replace(flags, target=str(variants[0].settings[TARGET]))
+    suite = raced_suite(loaded, {} if metric is None else {metric: 1.0}, "--objective", flags, context)
+    return suite.race(variants, suite.head.cases)
 
 
 def _vary(
