@@ -56,7 +56,6 @@ def _unused_settings(agent: AgentConfig, project: ProjectConfig) -> list[str]:
     found = [
         *_set_keys(block, agent.claude if block == "claude" else agent.openai, _USED_SETTINGS),
         *(["deployment"] if agent.deployment or project.deployment else []),
-        *(["evaluations.optimizer"] if agent.evaluations is not None and agent.evaluations.optimizer else []),
         *(name for key in type(agent).model_fields for name in _keys_without_effect(key, getattr(agent, key))),
     ]
     return [f"not used by this runner: {', '.join(found)}"] if found else []

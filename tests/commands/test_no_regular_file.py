@@ -155,7 +155,9 @@ def test_what_is_no_file_is_refused_in_one_sentence(scene: Project, name: str, k
 def test_every_command_is_walked() -> None:
     """A command that is new has to be put into the table, or named here: it reads no results, or runs another one."""
     named = {arguments[0] for _, arguments in COMMANDS.values()}
-    assert set(cli.list_commands(click.Context(cli))) == named | {"doctor", "import", "init", "race", "schema", "test"}
+    assert set(cli.list_commands(click.Context(cli))) == named | {
+        *("doctor", "import", "init", "optimize", "race", "schema", "test")
+    }
 
 
 @pytest.mark.parametrize("kind", KINDS)

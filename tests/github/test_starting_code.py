@@ -237,11 +237,12 @@ COMMANDS: Mapping[str, tuple[str, ...]] = {
     "test": ("agent.yaml",),
     "doctor": ("agent.yaml",),
     "race": ("agent.yaml", "--vary", "temperature=0", "--vary", "temperature=1", "--dry-run"),
+    "optimize": ("agent.yaml", "--dry-run"),
     "drift": ("out/results.json", "--before", "out/results.json"),
     "cases from-traces": ("night.jsonl", "-o", "incidents.yaml", "--suite", "agent.yaml"),
 }
 """Each command of the program, with arguments that let it do its work."""
-SUITES = ("run", "validate", "rejudge", "calibrate", "doctor", "cases from-traces", "race")
+SUITES = ("run", "validate", "rejudge", "calibrate", "doctor", "cases from-traces", "race", "optimize")
 """Those that open a suite."""
 
 

@@ -334,8 +334,7 @@ test_cases:
     suite = load(tmp_path, agent, {"config.yaml": "vectorstores: {known: {provider: qdrant}}\n"})
     assert suite.notices == (
         "not used by this runner: claude.permission_mode, claude.web_search, deployment, "
-        "evaluations.optimizer, observability.logs, observability.exporters.prometheus, "
-        "observability.exporters.azure_monitor",
+        "observability.logs, observability.exporters.prometheus, observability.exporters.azure_monitor",
         "`openai` is not used: the model's provider is ollama, so `claude` applies instead",
         'tools[1]: the project config names no database "unknown"; it is kept in memory',
         "agent.yaml:15:5: case_insensitive has no effect on rouge",

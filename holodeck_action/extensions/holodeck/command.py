@@ -1,4 +1,4 @@
-"""HoloDeck's command `test`: it runs `run`, `validate` or `view` with equivalent options."""
+"""HoloDeck's command `test`: it runs `run`, `validate`, `view` or `optimize` with equivalent options."""
 
 from __future__ import annotations
 
@@ -16,22 +16,29 @@ from holodeck_action.run.options.command_help import HelpfulCommand, complete_fi
 from holodeck_action.run.options.flags import LAST_RESULTS, PATH
 from holodeck_action.suite.configuration_errors import ConfigurationError
 
-_ACTIONS = ("run", "validate", "view")
+_ACTIONS = ("run", "validate", "view", "optimize")
 _NUMBER_OPTIONS = {"timeout": "--turn-timeout", "parallel_test_cases": "--concurrency", "limit": "--limit"}
 _VIEW_OPTIONS = ("host", "port", "no_browser")
 _RUN_OPTIONS = ("file", "form", "verbose", *_NUMBER_OPTIONS)
+_OPTIMIZE_OPTIONS = ("max_cycles", "numeric_max_trials", "seed", "output_dir")
 _PORT = 8501
 """The port of HoloDeck's dashboard."""
 _REFUSED = {
     "quiet": "--quiet is not supported: write holodeck-action run > report.txt, and read the exit code",
     "force_ingest": "--force-ingest is not supported: leave it out, each run reads the files of tools again",
-    "seed": "--seed is not supported: write holodeck-action run, then holodeck-action view",
+    "numeric_patience": "--numeric-patience is not supported: leave it out, a race drops weak values early",
+    **dict.fromkeys(
+        ("textual_max_trials", "textual_patience"),
+        "textual axes are not optimized: leave out --textual-max-trials and --textual-patience",
+    ),
 }
 _MARKDOWN = (".md", ".markdown")
 
 
 @click.command(cls=HelpfulCommand)
-@click.argument("action_and_suites", nargs=-1, metavar="[run|validate|view] [SUITE]", shell_complete=complete_file)
+@click.argument(
+    "action_and_suites", nargs=-1, metavar="[run|validate|view|optimize] [SUITE]", shell_complete=complete_file
+)
 @click.option("--output", "file", type=PATH, metavar="FILE", help="Also write the report here.")
 @click.option(
     "--format",
@@ -48,10 +55,16 @@ _MARKDOWN = (".md", ".markdown")
 @click.option("--no-browser", is_flag=True, help="With view: open no browser.")
 @click.option("-q", "--quiet", is_flag=True, help="Refused, with what to write instead.")
 @click.option("-f", "--force-ingest", is_flag=True, help="Refused, with what to write instead.")
-@click.option("--seed", is_flag=True, help="Refused, with what to write instead.")
+@click.option("--max-cycles", help="With optimize: maximum number of cycles through the axes.")
+@click.option("--numeric-max-trials", help="With optimize: maximum number of values of an axis.")
+@click.option("--seed", is_flag=False, flag_value="", help="With optimize: seed of the cases that are held out.")
+@click.option("-o", "--output-dir", help="With optimize: write the results here.")
+@click.option("--numeric-patience", help="Refused, with what to write instead.")
+@click.option("--textual-max-trials", help="Refused, with what to write instead.")
+@click.option("--textual-patience", help="Refused, with what to write instead.")
 @click.pass_context
 def test(context: click.Context, /, action_and_suites: tuple[str, ...], **given: Any) -> int:
-    """Run, validate or view SUITE (default: agent.yaml) with HoloDeck's command `test`.
+    """Run, validate, view or optimize SUITE (default: agent.yaml) with HoloDeck's command `test`.
 
     It prints the equivalent command of holodeck-action, and runs it.
 
@@ -60,9 +73,10 @@ def test(context: click.Context, /, action_and_suites: tuple[str, ...], **given:
       holodeck-action test agent.yaml --verbose --output report.md --format markdown
       holodeck-action test validate agent.yaml
       holodeck-action test view
+      holodeck-action test optimize agent.yaml --max-cycles 2
     """
     caller: Caller = context.obj
-    names_action = action_and_suites[:1] and action_and_suites[0] in (*_ACTIONS, "optimize")
+    names_action = action_and_suites[:1] and action_and_suites[0] in _ACTIONS
     action, *suites = action_and_suites if names_action else ("run", *action_and_suites)
     problem = _problem(action, suites, given, caller)
     if problem is not None:
@@ -90,18 +104,15 @@ def _kept_run(caller: Caller) -> tuple[int, int] | None:
 
 def _problem(action: str, suites: list[str], options: Mapping[str, Any], caller: Caller) -> str | None:
     """Return why the command cannot be run, with a remedy; None if it can be run."""
-    if action == "optimize":
-        return (
-            "optimize is not supported: change the suite yourself, and compare with holodeck-action run --against SUITE"
-        )
     for name, why in _REFUSED.items():
         if options[name]:
             return why
-    useless = (
-        _VIEW_OPTIONS if action == "run" else _RUN_OPTIONS if action == "view" else (*_RUN_OPTIONS, *_VIEW_OPTIONS)
-    )
+    if action == "view" and options["seed"] == "":
+        return "--seed is not supported: write holodeck-action run, then holodeck-action view"
+    useful = {"run": _RUN_OPTIONS, "view": _VIEW_OPTIONS, "optimize": _OPTIMIZE_OPTIONS}.get(action, ())
+    useless = {*_RUN_OPTIONS, *_VIEW_OPTIONS, *_OPTIMIZE_OPTIONS} - {*useful}
     for option in test.params:
-        if option.name in useless and options[option.name]:
+        if option.name in useless and options[option.name] not in (None, False):
             return f"{option.opts[-1]} has no effect on {action}; leave it out"
     if len(suites) > 1:
         return "test takes one SUITE: write holodeck-action run for several"
@@ -119,6 +130,9 @@ def _arguments(action: str, suites: list[str], options: Mapping[str, Any]) -> li
     if action == "view":
         port = _PORT if options["port"] is None else options["port"]
         return ["--port", str(port), *(["--no-browser"] if options["no_browser"] else [])]
+    if action == "optimize":
+        named = [(f"--{name.replace('_', '-')}", options[name]) for name in _OPTIMIZE_OPTIONS]
+        return [*suites, *(word for name, value in named if value is not None for word in (name, value))]
     numbers = [word for name, ours in _NUMBER_OPTIONS.items() if options[name] for word in (ours, str(options[name]))]
     return [*suites, *numbers, *(["--verbose"] if options["verbose"] else [])]
 

@@ -71,7 +71,7 @@ EXTENSION = Extension(
     commands=(
         Command(
             name="test",
-            help="Run, validate or view SUITE (default: agent.yaml) with HoloDeck's command `test`.",
+            help="Run, validate, view or optimize SUITE (default: agent.yaml) with HoloDeck's command `test`.",
             to=f"{_HERE}.command:test",
             group="Run",
         ),

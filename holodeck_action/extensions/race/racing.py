@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,32 +14,32 @@ from msgspec import structs
 
 from holodeck_action.decide.exit_codes import ExitCode
 from holodeck_action.decide.number_texts import count_phrase
-from holodeck_action.decide.written_results import write_results
-from holodeck_action.extensions.race.contest import Contender, run_race
 from holodeck_action.extensions.race.leaderboard import console_lines, markdown_text
 from holodeck_action.extensions.race.outcome import Limits, RaceOutcome, conclude_race
 from holodeck_action.extensions.race.preparing import PreparedRace, prepare_race
+from holodeck_action.extensions.race.running import (
+    calls_models,
+    claim_folders,
+    planned_calls,
+    run_variants,
+    write_variants,
+)
 from holodeck_action.extensions.race.variants import check_variants, parse_axes, read_variants
 from holodeck_action.record.disk import DISK
 from holodeck_action.record.folder import Claims
 from holodeck_action.record.serialization import to_json
-from holodeck_action.reports.conclusion import Conclusion, conclude
-from holodeck_action.reports.formats import JUNIT_FILE, REPORT_FILE, markdown_report, render, write_reports
+from holodeck_action.reports.conclusion import Conclusion
+from holodeck_action.reports.formats import write_reports
 from holodeck_action.reports.page.run_columns import MOST_RUNS, RunColumn
 from holodeck_action.reports.page.viewer import PAGE_FILE, PageView, render_page
 from holodeck_action.reports.page.viewer_index import ViewedSuite
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.environments.extras import NeededExtra, needed_extras
-from holodeck_action.run.journal import JOURNAL_FILE, Journal, set_aside_journal
-from holodeck_action.run.loading import ensure_writable, load_one_suite
+from holodeck_action.run.loading import load_one_suite
 from holodeck_action.run.model_calls import make_budget
 from holodeck_action.run.open_suites import OpenSuite, close_all, open_siblings
 from holodeck_action.run.options.request import Request, request_from
-from holodeck_action.run.plan import plan_lines
-from holodeck_action.run.stages import UserOutput, enter_all, stages_of
 from holodeck_action.suite.configuration_errors import ConfigurationError
-from holodeck_action.suite.identity import slug
-from holodeck_action.targets.own_model.toolbox import PlannedCalls
 from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.plain import one_line
 
@@ -116,14 +115,10 @@ def _open(race: PreparedRace, folders: Sequence[GivenPath | None], request: Requ
 def _plan(race: PreparedRace, suites: Sequence[OpenSuite], request: Request) -> list[str]:
     """Return the lines of the plan, which counts the calls of all variants as if no variant were dropped."""
 
-    def plan_searches(at: int) -> Sequence[PlannedCalls]:
-        own = suites[at].own
-        return () if own is None or not own.calls_models else asyncio.run(own.plan_calls())
-
     trials = len(race.items) * sum(case.repeat for case in race.cases)
     cases = count_phrase(len(race.cases), "case")
     total = f"plan: race of {len(race.items)} variants for {race.objective}: {cases}, at most {trials:,} trials"
-    return [*plan_lines(race.items, request.flags, plan_searches), f"{total}; variants that are dropped need fewer"]
+    return [*planned_calls(suites, request.flags), f"{total}; variants that are dropped need fewer"]
 
 
 def _race(
@@ -137,42 +132,21 @@ def _race(
     cheapest: bool,
 ) -> RaceOutcome:
     started, begun = datetime.now(UTC), time.monotonic()
-    folders = _folders(race, folder)
-    for each in (folder, *folders):
-        ensure_writable(each)
-        claims.clear(each)
-    for name in (RACE_FILE, LEADERBOARD_FILE):
-        # Those of an earlier race are of no use without its results.
-        (caller.disk or DISK).remove((folder / name).path)
+    folders = claim_folders(race, folder, (RACE_FILE, LEADERBOARD_FILE), claims, caller)
     suites = _open(race, folders, request)
-    redact = suites[0].redactor.text
-    note = _noter(caller, redact)
-    journals = _start_journals(suites, caller, note)
-    if any(ready.wire is not None and ready.item.settings.calls.mode != "replay" for ready in suites):
+    if calls_models(suites):
         caller.stderr.writelines(f"{line}\n" for line in _plan(race, suites, request))
         caller.stderr.flush()
-    stages = stages_of([race.items[0].suite], request.flags)
-    try:
-        with enter_all(stages, suites[0], UserOutput(note, caller.stderr)):
-            done = asyncio.run(run_race(race, [*map(Contender, suites, journals)], request.flags, caller.signals, note))
-    except asyncio.CancelledError:
-        raise KeyboardInterrupt from None
-    finally:
-        for journal in journals:
-            journal.close()
-    for notice in dict.fromkeys(notice for ready in suites for notice in ready.notices):
-        note(notice)
+    done, journals = run_variants(race, suites, request.flags, caller)
     outcome = conclude_race(
         *(race, done, [each.path.name for each in folders], limits),
         cheapest=cheapest,
         run=(started.isoformat(), 1000 * (time.monotonic() - begun)),
-        redact=redact,
+        redact=suites[0].redactor.text,
     )
-    concluded = [conclude(record, folder=suites[0].item.shown) for record in done.records]
     try:
-        _write(
-            outcome, dict(zip([each.path.name for each in folders], concluded, strict=True)), folder, request, caller
-        )
+        concluded = write_variants(folders, done, suites[0].item.shown, caller)
+        write_outcome(outcome, concluded, folder, caller, html=request.html)
     except OSError as error:
         caller.stderr.write(
             f"error: {folder}: results could not be written: {error.strerror}; --resume repeats no call\n"
@@ -186,73 +160,21 @@ def _race(
     return outcome
 
 
-def _noter(caller: Caller, redact: Callable[[str], str]) -> Callable[[str], None]:
-    return lambda sentence: caller.note(redact(sentence))
-
-
-def _folders(race: PreparedRace, root: GivenPath) -> list[GivenPath]:
-    """Return the folder of each variant's results, below `root`."""
-    taken: set[str] = set()
-    found = []
-    for number, variant in enumerate(race.variants, start=1):
-        # A file name must not hold a secret, such as one in the URL of a target.
-        base = slug(race.items[number - 1].redactor.text(variant.name)) or f"variant-{number}"
-        name = base if base not in (*taken, "previous", "base") else f"{base}-{number}"
-        taken.add(name)
-        found.append(root / name)
-    return found
-
-
-def _start_journals(suites: Sequence[OpenSuite], caller: Caller, note: Callable[[str], None]) -> list[Journal]:
-    """Start the journal of each variant.
-
-    Raises:
-        ConfigurationError: an existing journal cannot be replaced.
-    """
-    journals: list[Journal] = []
-    for ready in suites:
-        assert ready.folder is not None
-        path, resumed = ready.folder.path / JOURNAL_FILE, ready.resumed
-        try:
-            kept = resumed.notices if resumed.keep_bytes else (*resumed.notices, *set_aside_journal(path))
-            for notice in dict.fromkeys(kept):
-                note(f"{ready.folder}: {notice}")
-            disk = caller.disk or DISK
-            journals.append(Journal(path, ready.identity, resumed.keep_bytes, disk, len(ready.item.cases)))
-        except OSError as error:
-            asyncio.run(close_all(suites))
-            reason = f"cannot be replaced: {error.strerror}; remove it or give another --output-dir"
-            raise ConfigurationError([f"{ready.folder / JOURNAL_FILE}: {reason}"]) from error
-    return journals
-
-
-def _write(
-    outcome: RaceOutcome, concluded: Mapping[str, Conclusion], folder: GivenPath, request: Request, caller: Caller
+def write_outcome(
+    outcome: RaceOutcome, concluded: Mapping[str, Conclusion], folder: GivenPath, caller: Caller, *, html: bool
 ) -> None:
-    """Write the results of each variant into its folder, and the leaderboard.
+    """Write race.json, the leaderboard and, if `html` is true, the page of the best variants into a folder.
 
     Raises:
-        OSError: results cannot be written.
+        OSError: a file cannot be written.
     """
-    disk = caller.disk or DISK
-    for name, each in concluded.items():
-        write_results((folder / name).path, each.record, each.verdict, disk)
-        reports: dict[str, Callable[[], Iterable[bytes]]] = {
-            REPORT_FILE: partial(_report_pieces, each, caller.note),
-            JUNIT_FILE: partial(render, each.report, "junit"),
-        }
-        write_reports(folder / name, reports, caller.note, disk)
     together: dict[str, Callable[[], Iterable[bytes]]] = {
         RACE_FILE: lambda: [to_json(outcome, 1), b"\n"],
         LEADERBOARD_FILE: lambda: [markdown_text(outcome).encode("utf-8", "replace")],
     }
-    if request.html:
+    if html:
         together[PAGE_FILE] = lambda: render_page(_view(outcome, concluded, folder, caller))
-    write_reports(folder, together, caller.note, disk)
-
-
-def _report_pieces(concluded: Conclusion, note: Callable[[str], None]) -> Iterable[bytes]:
-    return [markdown_report(concluded.report, None, note).encode("utf-8", "replace")]
+    write_reports(folder, together, caller.note, caller.disk or DISK)
 
 
 def _view(outcome: RaceOutcome, concluded: Mapping[str, Conclusion], folder: GivenPath, caller: Caller) -> PageView:

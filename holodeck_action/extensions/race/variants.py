@@ -151,6 +151,17 @@ def vary_suite(suite: Suite, variant: Variant, files: Checkout) -> Suite:
     return replace(suite, agent=agent)
 
 
+def read_setting(agent: AgentConfig, key: str) -> Value | None:
+    """Return the scalar that a key names, such as `model.temperature`; None if there is none."""
+    found: Any = agent
+    for name in key.split("."):
+        if isinstance(found, list | tuple):
+            found = next((each for each in found if getattr(each, "name", None) == name), None)
+        else:
+            found = getattr(found, name, None)
+    return found if isinstance(found, Value) else None
+
+
 def _read_instructions(name: str, files: Checkout) -> str:
     try:
         text: str = files.read(name).text()

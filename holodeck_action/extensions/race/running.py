@@ -1,0 +1,181 @@
+"""Runs the variants of a race with a journal and a folder for each."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from holodeck_action.decide.written_results import write_results
+from holodeck_action.extensions.race.contest import Contender, Finished, run_race
+from holodeck_action.extensions.race.preparing import PreparedRace
+from holodeck_action.record.disk import DISK
+from holodeck_action.record.folder import Claims
+from holodeck_action.reports.conclusion import Conclusion, conclude
+from holodeck_action.reports.formats import JUNIT_FILE, REPORT_FILE, markdown_report, render, write_reports
+from holodeck_action.run.caller import Caller
+from holodeck_action.run.journal import JOURNAL_FILE, Journal, set_aside_journal
+from holodeck_action.run.loading import ensure_writable
+from holodeck_action.run.open_suites import OpenSuite, close_all
+from holodeck_action.run.options.settings import Flags
+from holodeck_action.run.plan import plan_lines
+from holodeck_action.run.stages import UserOutput, enter_all, stages_of
+from holodeck_action.suite.configuration_errors import ConfigurationError
+from holodeck_action.suite.identity import slug
+from holodeck_action.targets.own_model.toolbox import PlannedCalls
+from holodeck_action.text.given_paths import GivenPath
+
+Run = Callable[[Coroutine[Any, Any, Finished]], Finished]
+
+
+def claim_folders(
+    race: PreparedRace, root: GivenPath, stale: Sequence[str], claims: Claims, caller: Caller
+) -> list[GivenPath]:
+    """Return the folder of each variant's results, below `root`, ready for writing.
+
+    Args:
+        race: the race.
+        root: the folder of the race.
+        stale: names of files in `root` to delete, since those of an earlier race are of no use without its results.
+        claims: locks on folders.
+        caller: the command.
+
+    Raises:
+        ConfigurationError: a folder cannot be used.
+    """
+    folders = _folders(race, root)
+    for each in (root, *folders):
+        ensure_writable(each)
+        claims.clear(each)
+    for name in stale:
+        (caller.disk or DISK).remove((root / name).path)
+    return folders
+
+
+def _folders(race: PreparedRace, root: GivenPath) -> list[GivenPath]:
+    taken: set[str] = set()
+    found = []
+    for number, variant in enumerate(race.variants, start=1):
+        # A file name must not hold a secret, such as one in the URL of a target.
+        base = slug(race.items[number - 1].redactor.text(variant.name)) or f"variant-{number}"
+        name = base if base not in (*taken, "previous", "base") else f"{base}-{number}"
+        taken.add(name)
+        found.append(root / name)
+    return found
+
+
+def calls_models(suites: Sequence[OpenSuite]) -> bool:
+    """Return whether suites call models, so that the plan is printed first."""
+    return any(ready.wire is not None and ready.item.settings.calls.mode != "replay" for ready in suites)
+
+
+def planned_calls(suites: Sequence[OpenSuite], flags: Flags) -> Iterator[str]:
+    """Return the lines of the plan of suites, which counts the calls of all of them as if none were dropped."""
+
+    def plan_searches(at: int) -> Sequence[PlannedCalls]:
+        own = suites[at].own
+        return () if own is None or not own.calls_models else asyncio.run(own.plan_calls())
+
+    return plan_lines([ready.item for ready in suites], flags, plan_searches)
+
+
+def run_variants(
+    race: PreparedRace,
+    suites: Sequence[OpenSuite],
+    flags: Flags,
+    caller: Caller,
+    run: Run = asyncio.run,
+    remaining_s: float | None = None,
+) -> tuple[Finished, list[Journal]]:
+    """Run the variants of a race, and close them.
+
+    Args:
+        race: the race.
+        suites: the variants, with their folders.
+        flags: options of the command line.
+        caller: the command.
+        run: runs a coroutine in an event loop.
+        remaining_s: seconds left until the run deadline; None if all of its seconds are left.
+
+    Returns:
+        The results, and the closed journals, which may be removed when nothing is to be resumed.
+
+    Raises:
+        ConfigurationError: an existing journal cannot be replaced, or the objective cannot be used.
+    """
+
+    def note(sentence: str) -> None:
+        caller.note(suites[0].redactor.text(sentence))
+
+    journals = _start_journals(suites, caller, note)
+    stages = stages_of([race.items[0].suite], flags)
+    try:
+        with enter_all(stages, suites[0], UserOutput(note, caller.stderr)):
+            contenders = [*map(Contender, suites, journals)]
+            done = run(run_race(race, contenders, flags, caller.signals, note, remaining_s))
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
+    finally:
+        for journal in journals:
+            journal.close()
+    for notice in dict.fromkeys(notice for ready in suites for notice in ready.notices):
+        note(notice)
+    return done, journals
+
+
+def _start_journals(suites: Sequence[OpenSuite], caller: Caller, note: Callable[[str], None]) -> list[Journal]:
+    """Start the journal of each variant.
+
+    Raises:
+        ConfigurationError: an existing journal cannot be replaced.
+    """
+    journals: list[Journal] = []
+    for ready in suites:
+        assert ready.folder is not None
+        path, resumed = ready.folder.path / JOURNAL_FILE, ready.resumed
+        try:
+            kept = resumed.notices if resumed.keep_bytes else (*resumed.notices, *set_aside_journal(path))
+            for notice in dict.fromkeys(kept):
+                note(f"{ready.folder}: {notice}")
+            disk = caller.disk or DISK
+            journals.append(Journal(path, ready.identity, resumed.keep_bytes, disk, len(ready.item.cases)))
+        except OSError as error:
+            asyncio.run(close_all(suites))
+            reason = f"cannot be replaced: {error.strerror}; remove it or give another --output-dir"
+            raise ConfigurationError([f"{ready.folder / JOURNAL_FILE}: {reason}"]) from error
+    return journals
+
+
+def write_variants(
+    folders: Sequence[GivenPath], done: Finished, shown: str, caller: Caller
+) -> Mapping[str, Conclusion]:
+    """Write the results of each variant into its folder.
+
+    Args:
+        folders: the folder of each variant.
+        done: results of the finished race.
+        shown: path of the suite's folder relative to the working folder.
+        caller: the command.
+
+    Returns:
+        The conclusion of each variant, by name of its folder.
+
+    Raises:
+        OSError: results cannot be written.
+    """
+    disk = caller.disk or DISK
+    concluded = {}
+    for folder, record in zip(folders, done.records, strict=True):
+        each = concluded[folder.path.name] = conclude(record, folder=shown)
+        write_results(folder.path, each.record, each.verdict, disk)
+        reports: dict[str, Callable[[], Iterable[bytes]]] = {
+            REPORT_FILE: partial(_report_pieces, each, caller.note),
+            JUNIT_FILE: partial(render, each.report, "junit"),
+        }
+        write_reports(folder, reports, caller.note, disk)
+    return concluded
+
+
+def _report_pieces(concluded: Conclusion, note: Callable[[str], None]) -> Iterable[bytes]:
+    return [markdown_report(concluded.report, None, note).encode("utf-8", "replace")]
