@@ -9,7 +9,7 @@ UV := UV_PROJECT_ENVIRONMENT=$(VENV) UV_PYTHON_DOWNLOADS=never $(TOOLS)/bin/uv s
 # The tests start hundreds of Pythons, each of which would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo tour check test lint core core-all audit bench image-test frameworks-test release-test viewer browser-test docs conformance fields models statistics scale requirements setup clean
+.PHONY: demo tour check test lint core core-all audit workflows-test bench image-test frameworks-test release-test viewer browser-test docs conformance fields models statistics scale requirements setup clean
 
 demo: $(VENV)/.installed
 	@echo "Evaluating examples/support: an agent with tools, its model calls replayed. No key, no network."
@@ -53,6 +53,11 @@ audit: setup
 	$(BIN)/zizmor $(if $(GH_TOKEN),,--offline) --strict-collection --config .github/zizmor.yml \
 		.github examples/workflows/*.yml examples/repository/shop/.github holodeck_action/starter/evaluate.yml action.yml runner/action.yml
 
+# Checks action.yml and all workflows with GitHub's own parser; needs a registry of npm packages.
+workflows-test: scripts/workflows/node_modules
+	cd scripts/workflows && $(NPM) test --silent
+	node scripts/workflows/check.mjs
+
 bench: setup
 	$(BIN)/python -m bench
 
@@ -76,12 +81,12 @@ $(VENV)/.release: $(VENV)/.synced
 # Builds templates/viewer.js and viewer.css from viewer/; needs a registry of npm packages. Node.js comes with a Python
 # package where the PATH has none.
 NPM := $(shell command -v npm || echo $(abspath $(TOOLS))/bin/npm)
-viewer viewer/node_modules browser-test: export PATH := $(PATH):$(abspath $(TOOLS))/bin
+viewer viewer/node_modules browser-test workflows-test scripts/workflows/node_modules: export PATH := $(PATH):$(abspath $(TOOLS))/bin
 viewer: viewer/node_modules
 	cd viewer && $(NPM) run --silent build && $(NPM) run --silent check
 
-viewer/node_modules: viewer/package-lock.json $(NPM)
-	cd viewer && $(NPM) ci --silent
+viewer/node_modules scripts/workflows/node_modules: %/node_modules: %/package-lock.json $(NPM)
+	cd $* && $(NPM) ci --silent
 	@touch $@
 
 $(abspath $(TOOLS))/bin/npm: | $(TOOLS)/bin/uv
@@ -155,4 +160,4 @@ $(TOOLS)/bin/uv:
 	$(TOOLS)/bin/pip install --quiet --disable-pip-version-check "uv>=0.8,<1"
 
 clean:
-	rm -rf $(VENV) $(TOOLS) viewer/node_modules holodeck-results build site .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(TOOLS) viewer/node_modules scripts/workflows/node_modules holodeck-results build site .pytest_cache .mypy_cache .ruff_cache .hypothesis

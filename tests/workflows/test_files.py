@@ -63,11 +63,14 @@ def test_everything_they_use_is_pinned_to_the_table() -> None:
 
 def test_dependabot_watches_everything_that_is_pinned() -> None:
     updates = yaml.safe_load(DEPENDABOT.read_text(encoding="utf-8"))["updates"]
-    watched = {entry["package-ecosystem"]: entry.get("directories", [entry.get("directory")]) for entry in updates}
+    watched: dict[str, list[str]] = {}
+    for entry in updates:
+        folders = entry.get("directories", [entry.get("directory")])
+        watched.setdefault(entry["package-ecosystem"], []).extend(folders)
     assert watched == {
         "github-actions": ["/", *(f"/{file.relative_to(ROOT).parent}" for file in (EXAMPLES[0], SHOP[0], WRITTEN))],
         "uv": ["/"],
-        "npm": ["/viewer"],
+        "npm": ["/viewer", "/scripts/workflows"],
         "docker": ["/"],
     }
     # It reads no name out of an argument: what it changes is to be the base that is built on.
@@ -77,9 +80,10 @@ def test_dependabot_watches_everything_that_is_pinned() -> None:
     assert watched_base == base, "enter the version that Dependabot found in ARG BASE, too"
 
 
-def test_zizmor_runs_in_ci() -> None:
+def test_zizmor_and_githubs_parser_run_in_ci() -> None:
     commands = [step.get("run") for step in steps(ROOT / ".github" / "workflows" / "ci.yml")]
     assert "make audit" in commands
+    assert "make workflows-test" in commands
     recipe = (ROOT / "Makefile").read_text(encoding="utf-8").partition("\naudit:")[2].partition("\n\n")[0]
     for part in (
         "zizmor",
