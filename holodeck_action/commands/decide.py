@@ -75,7 +75,7 @@ def decide_again(options: DecideOptions, caller: Caller) -> int:
     base = read_base(results, record)
     terms = replace(Terms.against(base), gates=gates, baseline=_baseline_settings(record, given, options, results))
     surveyed = Survey(record, stored.record_digest)
-    _check_metric_gates(surveyed, gates, results)
+    _check_metric_gates(surveyed, gates, record.gates, results)
     _check_gates(surveyed, terms, gates, results)
     with Claims() as claims:
         if folder is not None:
@@ -129,10 +129,13 @@ def _check_gates(surveyed: Survey, terms: Terms, gates: Gates, results: GivenPat
         raise ConfigurationError([f"{results}: {reason}"])
 
 
-def _check_metric_gates(surveyed: Survey, gates: Gates, results: GivenPath) -> None:
-    """Raise ConfigurationError if a gate's metric is not in the record, or if no score can violate a gate's bound."""
+def _check_metric_gates(surveyed: Survey, gates: Gates, run_gates: Gates, results: GivenPath) -> None:
+    """Raise ConfigurationError if a gate's metric is not in the record, or if no score can violate a gate's bound.
+
+    The run has checked its own gates against its suite: their metrics are unknown here if it ended before their cases.
+    """
     known, minimized = surveyed.names, surveyed.inputs.minimized
-    named = {*gates.metrics, *((gates.summary.weights if gates.summary else None) or {})}
+    named = _gated_metrics(gates)
     wrong = [
         f"{results}: gates.metrics.{name}.{key}: {problem}"
         for name, bounds in sorted(gates.metrics.items())
@@ -141,8 +144,12 @@ def _check_metric_gates(surveyed: Survey, gates: Gates, results: GivenPath) -> N
     ]
     if wrong:
         raise ConfigurationError(wrong)
-    unknown = sorted(named - known)
+    unknown = sorted(named - known - _gated_metrics(run_gates))
     if unknown and known:
         raise ConfigurationError(
             [f"{results}: there is no metric {name!r} (there are: {', '.join(sorted(known))})" for name in unknown]
         )
+
+
+def _gated_metrics(gates: Gates) -> set[str]:
+    return {*gates.metrics, *((gates.summary.weights if gates.summary else None) or {})}

@@ -57,6 +57,18 @@ def test_the_verdict_of_a_run_is_repeated_exactly(judged: Project) -> None:
     assert (judged.folder / "again" / "verdict.json").read_bytes() == (judged.out / "verdict.json").read_bytes()
 
 
+def test_gates_of_the_run_may_name_metrics_of_cases_that_did_not_run(project: Project) -> None:
+    first = {"name": "first", "input": "1", "ground_truth": "1", "evaluations": [{"type": "length", "max_words": 1}]}
+    project.suite([first, {"name": "second", "input": "2", "ground_truth": "2"}])
+    project.answers([{"case": "first", "response": "one or two"}, {"case": "second", "response": "2"}])
+    gates = {"min_pass_rate": 1, "metrics": {"equality": {"min_mean": 0.5}}}
+    project.policy(target="recorded:answers.jsonl", gates=gates, stop="certain")
+    assert project.run("run", "agent.yaml", "-o", "out").code == 1
+    assert project.run("decide", "out", "-o", "again").code == 1
+    again = json.loads((project.folder / "again" / "verdict.json").read_bytes())
+    assert again == project.verdict()
+
+
 @pytest.mark.parametrize(
     ("policy", "sentence"),
     [
