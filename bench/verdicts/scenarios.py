@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 import yaml
 from msgspec import UNSET, Struct, UnsetType, convert, field
+from msgspec.json import encode
 from msgspec.structs import replace
 
 FILE = Path(__file__).with_name("scenarios.yaml")
@@ -162,6 +163,10 @@ class Scenario(_Strict, frozen=True):
         """Return the scenario with a sound agent, sound servers and an unchanged repository."""
         base = self.base and replace(self.base, tamper=None, fault={})
         return replace(self, fault={}, change=Change(), base=base, judge="plain")
+
+    def content(self) -> bytes:
+        """Return what makes a job of it, without names and reasons."""
+        return encode(replace(self, id="", kind="", does="", right="green", why="", favours=None, feature=""))
 
 
 def numbered_case(name: str) -> Case:

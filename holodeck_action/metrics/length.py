@@ -33,6 +33,7 @@ _SENTENCE_END = re.compile(
 
 
 Judgement = Literal["too_short", "appropriate", "too_long"]
+_BLANK: tuple[float, Judgement, str] = (0.0, "too_short", "the answer is empty; min_words: 0 would allow that")
 
 
 class LengthMetric(ComputedMetric):
@@ -87,7 +88,8 @@ class LengthMetric(ComputedMetric):
         Inside all bounds the score is 1 or, if `optimal_words` is set, the smaller of optimum/words and words/optimum.
         Outside, each unit (words, characters, sentences) gets the ratio value/minimum if it is below its minimum, or
         maximum/value if it is above its maximum, and the smallest ratio is the score. Without a threshold only lengths
-        inside all bounds pass.
+        inside all bounds pass. A blank answer scores 0 if no minimum is set, because it answers nothing; a minimum of 0
+        allows it.
 
         Characters are Unicode code points, including white space; `count_words` and `count_sentences` define the other
         units. All bounds are inclusive.
@@ -104,7 +106,10 @@ class LengthMetric(ComputedMetric):
             "words": count_words(response),
             "sentences": count_sentences(response),
         }
-        score, judgement, reasoning = self._assess(lengths)
+        if not response.strip() and all(self._bounds(unit)[0] is None for unit in _UNITS):
+            score, judgement, reasoning = _BLANK
+        else:
+            score, judgement, reasoning = self._assess(lengths)
         names = [f"{end}_{unit}" for unit in lengths for end in ("min", "max")]
         limits = {name: getattr(self, name) for name in (*names, "optimal_words")}
         facts = {

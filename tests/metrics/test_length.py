@@ -100,7 +100,8 @@ def test_score_is_the_worst_ratio(
             LengthMetric(**settings)
         return
     result = LengthMetric(**settings).compute(response=text)
-    ratios = []
+    # A blank answer answers nothing unless a minimum says that it may.
+    ratios = [0.0] if not text.strip() and words[0] is None and characters[0] is None else []
     for length, (low, high) in ((count_words(text), words), (len(text), characters)):
         if low is not None and length < low:
             ratios.append(length / low)
@@ -109,6 +110,15 @@ def test_score_is_the_worst_ratio(
     assert result.score == min(ratios, default=1.0)
     assert result.passed == (result.score == 1.0)
     assert (result["length_appropriateness"] == "appropriate") == (result.score == 1.0)
+
+
+@pytest.mark.parametrize("blank", ["", " \n"])
+def test_a_limit_alone_does_not_pass_a_blank_answer(blank: str) -> None:
+    found = LengthMetric(max_words=20).compute(response=blank)
+    assert (found.score, found.passed, found["length_appropriateness"]) == (0.0, False, "too_short")
+    assert found.reasoning == "the answer is empty; min_words: 0 would allow that"
+    assert LengthMetric(max_words=20, min_words=0).compute(response=blank).passed
+    assert LengthMetric(max_words=20, min_characters=0).compute(response=blank).passed
 
 
 def test_result_has_the_documented_fields() -> None:

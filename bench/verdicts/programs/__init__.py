@@ -1,0 +1,1 @@
+"""The adapters: each expresses a scenario in a program's documented CI usage."""

@@ -1,0 +1,204 @@
+"""holodeck-action: `run` in a runner's environment, for a pull request."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from typing import Any
+
+from msgspec.structs import replace
+
+from bench.processes import PROGRAM
+from bench.verdicts.jobs import ORDER_SCHEMA, Job, NotOfferedError
+from bench.verdicts.scenarios import Case, Change, Check, Scenario, Team, numbered_case
+from bench.verdicts.server import AGENT_MODEL, BASE_MARK, JUDGE_MODEL
+from holodeck_action.record.sealing import DIGEST
+
+_HEAD_MARK = "Release 2"
+_BASE = "accepted/results.json"
+_GRADER = """def share(ctx):
+    return sum(weight for text, weight in {weights!r} if text in ctx.agent_response) / {total!r}
+"""
+
+
+def run(job: Job) -> int:
+    """Run a scenario's job."""
+    scenario = job.scenario
+    if scenario.team.retries_after_error:
+        raise NotOfferedError("a case is not repeated after an error of the agent")
+    if any(check.kind == "same_as" for case in scenario.cases for check in case.checks):
+        raise NotOfferedError("no metric sees the answers of two cases")
+    job.environ |= {"GITHUB_EVENT_NAME": "pull_request", "GITHUB_REPOSITORY": "octo/shop", "GITHUB_BASE_REF": "main"}
+    job.environ |= {"GITHUB_WORKSPACE": str(job.folder), "GITHUB_HEAD_REF": "topic"}
+    job.environ["GITHUB_EVENT_PATH"] = str(job.folder.parent / "event.json")
+    (job.folder.parent / "event.json").write_text(json.dumps(_event()))
+    base = scenario.base
+    options = _write_base(job) if base else []
+    if not base:
+        _write(job, scenario, _HEAD_MARK)
+    if base:
+        options += ["--on-missing-baseline", scenario.team.on_missing_base]
+    if scenario.team.regressions is not None:
+        options += ["--max-regressions", str(scenario.team.regressions)]
+    if scenario.team.strict_exam:
+        options += ["--on-loosened", "fail"]
+    return job.run(*PROGRAM, "run", "-o", "out", *options)
+
+
+def _event() -> dict[str, Any]:
+    repository = {"full_name": "octo/shop", "default_branch": "main", "fork": False}
+    base, head = ({"ref": ref, "repo": repository} for ref in ("main", "topic"))
+    request = {"number": 7, "base": base, "head": head}
+    return {"action": "synchronize", "number": 7, "pull_request": request, "repository": repository}
+
+
+def _write_base(job: Job) -> list[str]:
+    """Make the base and write the head's files; return the options that name the base."""
+    scenario = job.scenario
+    base = scenario.base
+    assert base is not None
+    old = replace(scenario, change=Change())
+    if base.source == "file":
+        if base.tamper == "other-suite":
+            old = replace(old, cases=tuple(numbered_case(f"q{number}") for number in range(11, 15)))
+        # The best forgery is a real run: that of the agent which the pull request breaks.
+        _write(job, old, _HEAD_MARK if base.tamper == "flip" else BASE_MARK)
+        job.run(*PROGRAM, "run", "-o", "base")
+        _tamper(job)
+        _write(job, scenario, _HEAD_MARK)
+        return ["--baseline", f"file:{_BASE}"]
+    git = ("git", "-c", "user.name=a", "-c", "user.email=a@b.c")
+    job.run("git", "init", "-q", "-b", "main")
+    if base.tamper == "no-suite":
+        job.write("README.md", "A shop.\n")
+    else:
+        _write(job, old, BASE_MARK)
+    for step in (("add", "-A"), ("commit", "-q", "-m", "base"), ("update-ref", "refs/remotes/origin/main", "HEAD")):
+        job.run(*git, *step)
+    job.run("git", "checkout", "-q", *(("--orphan",) if base.tamper == "unrelated" else ("-b",)), "topic")
+    _write(job, scenario, _HEAD_MARK)
+    for step in (("add", "-A"), ("commit", "-q", "-m", "change")):
+        job.run(*git, *step)
+    return ["--baseline", "merge-base"]
+
+
+def _tamper(job: Job) -> None:
+    """Put the results of the base into the repository, after what was done to them."""
+    base = job.scenario.base
+    assert base is not None
+    content = (job.folder / "base" / "results.json").read_text(encoding="utf-8")
+    if base.tamper == "cut":
+        content = content[: len(content) // 2]
+    elif base.tamper == "indent":
+        content = json.dumps(json.loads(content), indent=4, ensure_ascii=False)
+    elif base.tamper == "score":
+        content = _with_impossible_score(content)
+    if base.tamper != "delete":
+        job.write(_BASE, content)
+
+
+def _with_impossible_score(content: str) -> str:
+    """Return results whose first score is 7; their digest is that of the forged content."""
+    forged = re.sub(r'("score": ?)1(?:\.0)?\b', r"\g<1>7", content, count=1).encode()
+    digest = DIGEST.search(forged)
+    assert digest is not None
+    sealed = hashlib.sha256(forged[: digest.start()]).hexdigest().encode()
+    return (forged[: digest.start(1)] + sealed + forged[digest.end(1) :]).decode()
+
+
+def _write(job: Job, scenario: Scenario, mark: str) -> None:
+    """Write the suite with its policy."""
+    change = scenario.change
+    cases = [*scenario.cases, *([numbered_case(change.add)] if change.add else [])]
+    cases = [] if change.empty == "cases" else [case for case in cases if case.name != change.delete]
+    suite = {
+        "name": "shop",
+        "model": {"provider": "openai", "name": AGENT_MODEL},
+        "instructions": {"inline": f"{mark}. Answer customers of a shop."},
+        "test_cases": [_case(job, case, change) for case in cases],
+    }
+    job.write("agent.yaml", suite)
+    job.write("holodeck-action.yaml", _policy(scenario, cases))
+    if scenario.agent != "model":
+        job.copy_agent()
+
+
+def _case(job: Job, case: Case, change: Change) -> dict[str, Any]:
+    checks = () if change.empty == "checks" else case.checks
+    found: dict[str, Any] = {"name": case.name}
+    if case.turns:
+        found["turns"] = [{"input": ask} for ask in case.turns]
+    else:
+        found["input"] = case.ask
+    if case.share is not None:
+        weights = [(check.contains, check.weight) for check in checks]
+        job.write("graders.py", _GRADER.format(weights=weights, total=sum(check.weight for check in checks)))
+        return {**found, "evaluations": [{"type": "code", "grader": "graders:share", "threshold": case.share}]}
+    metrics: list[dict[str, Any]] = []
+    for check in checks:
+        if check.equals:
+            found["ground_truth"] = change.expect.get(case.name, check.equals)
+            metrics.append({"type": "standard", "metric": "equality"})
+        elif check.number is not None:
+            found["ground_truth"] = f"{check.number:g}"
+            metrics.append({"type": "standard", "metric": "numeric"})
+        elif check.max_words is not None:
+            metrics.append({"type": "length", "max_words": check.max_words})
+        elif check.rubric or check.conversation:
+            metrics.append(_judged(check))
+    expected = [each for check in checks if (each := _expect(job, check))]
+    return {**found, **({"evaluations": metrics} if metrics else {}), **({"expect": expected} if expected else {})}
+
+
+def _judged(check: Check) -> dict[str, Any]:
+    criteria = check.rubric or check.conversation
+    scope = {"scope": "conversation"} if check.conversation else {}
+    model = {"provider": "openai", "name": JUDGE_MODEL}
+    shared = {"type": "geval", "name": "Criteria", "criteria": criteria, "evaluation_steps": [criteria]}
+    return {**shared, "model": model, **scope}
+
+
+def _expect(job: Job, check: Check) -> dict[str, Any] | None:
+    """Return a check of the answer's text."""
+    if check.contains is not None:
+        return {"contains": check.contains}
+    if check.excludes is not None:
+        return {"not_contains": check.excludes}
+    if check.equals == "":
+        return {"regex": r"\A\Z"}
+    if check.matches is not None:
+        return {"regex": check.matches}
+    if check.json_schema is not None:
+        job.write("order.schema.json", ORDER_SCHEMA)
+        return {"json": "order.schema.json", "fenced": check.fenced}
+    return None
+
+
+def _policy(scenario: Scenario, cases: list[Case]) -> dict[str, Any]:
+    team: Team = scenario.team
+    change = scenario.change
+    policy: dict[str, Any] = {"limits": {"turn_timeout_s": team.turn_timeout_s}}
+    if scenario.agent != "model":
+        policy["target"] = "python:agent:answer"
+    if team.trials > 1:
+        policy["trials"] = {"repeat": team.trials, "min_pass": team.need or team.trials}
+    gates: dict[str, Any] = {"min_pass_rate": change.pass_rate if change.pass_rate is not None else team.pass_rate}
+    if team.errors_allowed:
+        gates |= {"min_completeness": 1 - team.errors_allowed}
+        gates["max_errors"] = math.floor(team.errors_allowed * len(cases))
+    latencies = {check.latency_s for case in cases for check in case.checks if check.latency_s is not None}
+    if latencies:
+        gates["p95_latency_ms"] = 1000 * min(latencies)
+    policy["gates"] = gates
+    called = {case.name: case for case in cases if any(check.calls for check in case.checks)}
+    if called:
+        policy["cases"] = {
+            name: {
+                "expected_trajectory": [{"name": call.name, "args": call.args} for call in case.tools],
+                "evaluations": [{"type": "trajectory"}],
+            }
+            for name, case in called.items()
+        }
+    return policy
