@@ -12,6 +12,7 @@ from holodeck_action.decide.compare.comparison import (
     Consumed,
     Difference,
     MetricStep,
+    TrialCounts,
     changed_ids,
     count_gating,
 )
@@ -252,8 +253,22 @@ def flaky_lines(comparison: Comparison) -> Iterator[str]:
         yield "A flaky case does not count as a regression; repair it, or list it under quarantine in the policy file."
 
 
+def confirmed_text(comparison: Comparison, case_id: str) -> str:
+    """Return in how many of its trials a regressed case failed, as the end of a sentence; an empty string if it was
+    not run again."""
+    counts = next((case.counts for case in comparison.regressed if case.id == case_id), None)
+    return f", {trials_text(counts)}" if counts is not None else ""
+
+
+def trials_text(counts: TrialCounts | None) -> str:
+    """Return in how many of its trials a case failed; an empty string if it was not run again."""
+    return "" if counts is None else f"failed in {counts.failed} of {counts.trials} trials"
+
+
 def _case_lines(sign: str, case: CaseChange, folder: str) -> Iterator[str]:
-    was = "passed on the base, fails now" if case.kind == "regressed" else "failed on the base, passes now"
+    was = "failed on the base, passes now"
+    if case.kind == "regressed":
+        was = "passed on the base, " + (trials_text(case.counts) or "fails now")
     aside = ", quarantined" if case.quarantined else ""
     yield f"  {sign} {one_line(case.title)}  {one_line(place(case.source, folder))}  {was}{aside}"
     for step in case.steps[:3]:

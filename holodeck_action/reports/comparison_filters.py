@@ -11,7 +11,7 @@ from holodeck_action.reports import comparison as texts
 from holodeck_action.reports import terms
 from holodeck_action.reports.first_lines import comparison_notices
 from holodeck_action.reports.preferences import preference_lines
-from holodeck_action.reports.untrusted import Fields, Untrusted, value_of
+from holodeck_action.reports.untrusted import Fields, Untrusted, text_of, value_of
 
 T = TypeVar("T")
 
@@ -87,6 +87,12 @@ def flaky(comparison: Fields) -> list[Untrusted]:
     return [Untrusted(line) for line in texts.flaky_lines(value_as(Comparison, comparison))]
 
 
+def confirmed(comparison: Fields, case_id: Untrusted | str) -> str:
+    """Return in how many of its trials a regressed case failed, as the end of a sentence; an empty string if it was
+    not run again."""
+    return texts.confirmed_text(value_as(Comparison, comparison), text_of(case_id))
+
+
 def preferences(comparison: Fields) -> list[Untrusted]:
     """Return the verdicts on pairs of answers, one line each."""
     return [Untrusted(line) for line in preference_lines(value_as(Comparison, comparison))]
@@ -116,6 +122,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "unpaired": unpaired,
     "outlook": outlook,
     "flaky": flaky,
+    "confirmed": confirmed,
     "preferences": preferences,
     "first_lines": first_lines,
     "terms": terms.terms,

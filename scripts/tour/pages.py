@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -69,9 +69,11 @@ def _shown_run(run: Played, output: Path) -> dict[str, Any]:
         "links": {f"{run.folder}/{file}": title for file, title in links.items()},
         "comment": f"{run.folder}/comment.html" if run.comment else "",
         "said": run.said if isinstance(run.run, Desk) else "",
-        "annotations": [
-            f"{mark['path']}:{mark['start_line']} {mark['annotation_level']}: {mark['message']}"
-            for mark in run.annotations
-        ],
+        "annotations": [*map(_annotation_text, run.annotations)],
         "problems": run.problems,
     }
+
+
+def _annotation_text(mark: Mapping[str, Any]) -> str:
+    message = " · ".join(mark["message"].splitlines())
+    return f"{mark['path']}:{mark['start_line']} {mark['annotation_level']}: {message}"

@@ -30,9 +30,9 @@ class Run(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="ki
         event: the event that starts it; `push` merges the pull request first.
         exit: the exit code of the step.
         workflow: its file in .github/workflows.
-        comment: texts of the comment on the pull request.
+        labels: the labels of the pull request.
+        comment: texts of the comment on the pull request. A workflow has one, which each of its runs updates.
         without: texts that the comment does not have.
-        same_comment: whether the comment is an earlier one, updated.
         annotations: annotations on lines; None if they are not checked.
         summary: texts of the job summary.
         traces: the conversations of nights.yaml that the shop's collector has then.
@@ -43,7 +43,7 @@ class Run(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="ki
     workflow: str = "evaluate.yml"
     comment: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
-    same_comment: bool = False
+    labels: tuple[str, ...] = ()
     annotations: tuple[Mark, ...] | None = None
     summary: tuple[str, ...] = ()
     traces: Literal["", "week", "night"] = ""

@@ -93,7 +93,7 @@ class Stage:
         self._output = output
         self._example = example
         self._traces = collector / "last-night.jsonl"
-        self._comments: dict[int, str] = {}
+        self._comments: dict[int, dict[str, str]] = {}
 
     def play(self, number: int, step: Step) -> PlayedStep:
         """Commit the step's patch, if it has one, and play its runs."""
@@ -135,13 +135,13 @@ class Stage:
         copy_output(done.output, self._output / folder)
         pull = run.event.startswith("pull_request")
         comments = ours(self._checkout.repository, self._checkout.number) if pull else []
-        comment = comments[-1]["body"] if comments else ""
+        url = done.ended.outputs["comment-url"]
+        comment = next((each["body"] for each in comments if each["html_url"] == url), "")
         sha = head if pull else occasion.commit
         annotations = [mark for check in self._checkout.repository.check_runs(sha) for mark in check["annotations"]]
-        problems = [
-            *self._compare(run, done, comment, annotations),
-            *self._compare_comments(run, comments),
-        ]
+        problems = [*self._compare(run, done, comment, annotations)]
+        if pull:
+            problems += self._compare_comments(run.workflow, url, len(comments))
         return Played(run, done.ended.code, done.ended.summary, comment, annotations, folder, tuple(problems))
 
     def _occasion(self, run: Run, head: str) -> Occasion:
@@ -154,6 +154,7 @@ class Stage:
                 "pull_request.head.sha": head,
                 "pull_request.head.ref": checkout.branch,
                 "pull_request.base.sha": base,
+                "pull_request.labels": [{"name": name} for name in run.labels],
             }
             return Occasion(run.event, merged, f"refs/pull/{checkout.number}/merge", fields)
         fields = {}
@@ -178,17 +179,13 @@ class Stage:
         if len(found) != len(run.annotations):
             yield f"{len(found)} annotations, expected {len(run.annotations)}: {found}"
 
-    def _compare_comments(self, run: Run, comments: Sequence[dict[str, Any]]) -> Iterator[str]:
-        if not run.event.startswith("pull_request"):
-            return
-        if len(comments) != 1:
-            yield f"{len(comments)} comments on the pull request, expected one"
-            return
-        [url] = [comment["html_url"] for comment in comments]
-        known = self._comments.setdefault(self._checkout.number, url) if run.same_comment else url
-        if url != known:
-            yield f"the comment is {url}, expected {known}, updated"
-        self._comments[self._checkout.number] = url
+    def _compare_comments(self, workflow: str, url: str, count: int) -> Iterator[str]:
+        """Yield a sentence if the pull request has not one comment of each workflow, always the same."""
+        known = self._comments.setdefault(self._checkout.number, {})
+        if url != known.setdefault(workflow, url):
+            yield f"the comment is {url}, expected {known[workflow]}, updated"
+        if count != len(known):
+            yield f"{count} comments on the pull request, expected {len(known)}"
 
     def _line(self, mark: dict[str, Any]) -> str:
         lines = self._checkout.folder.joinpath(mark["path"]).read_text(encoding="utf-8").splitlines()
