@@ -126,4 +126,5 @@ COPY --from=slim-builder /opt/holodeck-action /opt/holodeck-action
 # The complete image is the last one, which the Action builds.
 FROM runtime
 COPY --from=packages /node /usr/local
+COPY requirements/node-licence.gz /usr/local/share/doc/node/LICENSE.gz
 COPY --from=builder /opt/holodeck-action /opt/holodeck-action

@@ -9,7 +9,7 @@ UV := UV_PROJECT_ENVIRONMENT=$(VENV) UV_PYTHON_DOWNLOADS=never $(TOOLS)/bin/uv s
 # The tests start hundreds of Pythons, each of which would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo tour check test lint core core-all audit workflows-test bench image-test frameworks-test release-test viewer browser-test docs conformance fields models statistics scale requirements setup clean
+.PHONY: demo tour check test lint core core-all audit workflows-test bench image-test frameworks-test release-test viewer browser-test docs conformance fields models statistics scale requirements licences setup clean
 
 demo: $(VENV)/.installed
 	@echo "Evaluating examples/support: an agent with tools, its model calls replayed. No key, no network."
@@ -141,6 +141,10 @@ scale: setup
 requirements: $(TOOLS)/bin/uv
 	$(TOOLS)/bin/uv export --frozen --quiet --only-group image --no-emit-project --no-annotate \
 		--output-file requirements/image.txt
+
+# Renews THIRD_PARTY.md: the licences of what uv.lock names. Run it after a change of uv.lock, too.
+licences: setup
+	$(BIN)/python -m scripts.build_licences
 
 setup: $(VENV)/.synced
 

@@ -236,6 +236,16 @@ def test_it_has_what_the_lock_says_and_nothing_else(engine: Engine) -> None:
     assert {"deepeval", "azure-ai-evaluation", "markitdown", "mcp", "distributed", "pyarrow"} <= set(versions)
 
 
+def test_it_has_the_licences_of_what_is_in_it(engine: Engine) -> None:
+    node = "/usr/local/share/doc/node/LICENSE.gz"
+    listed = "/opt/holodeck-action/lib/python3*/site-packages/holodeck_action-*.dist-info/licenses/THIRD_PARTY.md"
+    ended = engine.run(
+        "-c", f"ls {node} /usr/local/lib/node_modules/npm/LICENSE {listed}", options=("--entrypoint=/bin/sh",)
+    )
+    assert ended.code == 0, ended
+    assert len(ended.stdout.split()) == 3
+
+
 def test_it_has_no_tests_and_caches(engine: Engine, slim: Engine) -> None:
     for image in (engine, slim):
         printed = image.shell(
