@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec import Struct, field
 
-from holodeck_action.extensions.trace_cases.conditions import AttributeBelow, AttributeValue
-from holodeck_action.extensions.trace_cases.reasons import REASONS
+from holodeck_action.extensions.trace_cases.conditions import REASONS, AttributeBelow, AttributeValue
 from holodeck_action.extensions.traces.conversations import TraceConversation
 
 MOST_CHARACTERS = 100_000

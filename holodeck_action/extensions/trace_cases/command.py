@@ -6,8 +6,7 @@ from typing import Any
 
 import click
 
-from holodeck_action.extensions.trace_cases.conditions import ATTRIBUTE_BELOW, ATTRIBUTE_VALUE
-from holodeck_action.extensions.trace_cases.reasons import REASONS
+from holodeck_action.extensions.trace_cases.conditions import ATTRIBUTE_BELOW, ATTRIBUTE_VALUE, REASONS
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.options.command_help import CommandGroup
 from holodeck_action.run.options.flags import ACCESS, PATH, settings

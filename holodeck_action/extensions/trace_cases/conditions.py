@@ -1,13 +1,22 @@
-"""Conditions on span attributes, parsed from command-line options."""
+"""The reasons for which a conversation can be chosen as a case, and their conditions on attributes."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import click
 from msgspec import Struct
+
+REASONS: Mapping[str, str] = {
+    "errors": "an error",
+    "low-scores": "a low score",
+    "thumbs-down": "a thumbs down",
+    "longest": "one of the longest",
+    "unlike": "unlike the other cases",
+}
+"""Descriptions of the reasons for comments, by value of `--pick`, in the order in which the reasons take turns."""
 
 
 class AttributeValue(Struct, frozen=True):
@@ -38,34 +47,29 @@ class AttributeBelow(Struct, frozen=True):
         return self.bound - found if found < self.bound else None
 
 
-class _AttributeType(click.ParamType):
-    """The click type of `ATTRIBUTE=VALUE`."""
+class _ConditionType(click.ParamType):
+    """The click type of `ATTRIBUTE=VALUE`, or of `ATTRIBUTE=NUMBER`."""
 
-    name = "attribute=value"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Parse the option; see `click.ParamType.convert`."""
-        name, equals, text = str(value).rpartition("=")
-        if not equals or not name.strip() or not text.strip():
-            self.fail(f"{value!r} is not allowed (allowed: ATTRIBUTE=VALUE, such as user.rating=down).", param, ctx)
-        return AttributeValue(name.strip(), text.strip())
-
-
-class _BoundType(_AttributeType):
-    """The click type of `ATTRIBUTE=NUMBER`."""
-
-    name = "attribute=number"
+    def __init__(self, name: str, example: str, make: Callable[[str, str], AttributeValue | AttributeBelow]) -> None:
+        self.name, self._example, self._make = name, example, make
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Parse the option; see `click.ParamType.convert`."""
-        given = super().convert(value, param, ctx)
+        name, _, text = (part.strip() for part in str(value).rpartition("="))
         try:
-            bound = float(given.value)
+            found = self._make(name, text) if name and text else None
         except ValueError:
-            bound = math.nan
-        if not math.isfinite(bound):
-            self.fail(f"{value!r} is not allowed (allowed: ATTRIBUTE=NUMBER, such as user.score=0.5).", param, ctx)
-        return AttributeBelow(given.name, bound)
+            found = None
+        if found is None:
+            self.fail(f"{value!r} is not allowed (allowed: {self.name.upper()}, such as {self._example}).", param, ctx)
+        return found
 
 
-ATTRIBUTE_VALUE, ATTRIBUTE_BELOW = _AttributeType(), _BoundType()
+def _below(name: str, text: str) -> AttributeBelow:
+    if not math.isfinite(bound := float(text)):
+        raise ValueError
+    return AttributeBelow(name, bound)
+
+
+ATTRIBUTE_VALUE = _ConditionType("attribute=value", "user.rating=down", AttributeValue)
+ATTRIBUTE_BELOW = _ConditionType("attribute=number", "user.score=0.5", _below)

@@ -12,10 +12,14 @@ from holodeck_action.decide.exit_codes import ExitCode
 from holodeck_action.decide.number_texts import count_phrase
 from holodeck_action.extensions.importers.written_suite import WrittenCase
 from holodeck_action.extensions.trace_cases.candidates import Candidate, Candidates, choose, collect, key_of
-from holodeck_action.extensions.trace_cases.distances import farthest_first, text_vectors
-from holodeck_action.extensions.trace_cases.embedding import embedding_plan, model_vectors
+from holodeck_action.extensions.trace_cases.conditions import REASONS
 from holodeck_action.extensions.trace_cases.masking import Masker
-from holodeck_action.extensions.trace_cases.reasons import REASONS
+from holodeck_action.extensions.trace_cases.vectors import (
+    embedding_plan,
+    farthest_first,
+    model_vectors,
+    text_vectors,
+)
 from holodeck_action.extensions.trace_cases.writing import CaseWriter, file_text, loadable
 from holodeck_action.extensions.traces.reader import TraceFiles
 from holodeck_action.llm.errors import ModelCallError
@@ -96,14 +100,11 @@ def write_cases(given: Mapping[str, Any], caller: Caller) -> int:
         files.close()
     _deliver(output, given["files"], written, masker, redactor)
     lines = [*_summary(output, chosen, written, found, masker), *_skipped(found, refused)]
+    suite = shlex.quote(given["suite"] or "agent.yaml")
     lines += ["next:", f"  read {output}, and decide where a comment says so"]
-    lines += [f"  name it in a suite, as test_cases_file: {output}", f"  holodeck-action validate {_suite_word(given)}"]
+    lines += [f"  name it in a suite, as test_cases_file: {output}", f"  holodeck-action validate {suite}"]
     caller.stdout.writelines(f"{one_line(redactor.text(line), 2000) if line[0] != ' ' else line}\n" for line in lines)
     return ExitCode.PASSED
-
-
-def _suite_word(given: Mapping[str, Any]) -> str:
-    return shlex.quote(given["suite"] or "agent.yaml")
 
 
 def _load_suite(given: Mapping[str, Any], caller: Caller) -> LoadedSuite | None:

@@ -16,7 +16,7 @@ from holodeck_action.extensions.importers.written_suite import (
     comment_line,
     files_of,
 )
-from holodeck_action.extensions.trace_cases.reasons import REASONS
+from holodeck_action.extensions.trace_cases.conditions import REASONS
 from holodeck_action.extensions.traces.conversations import TraceConversation, TraceTurn
 from holodeck_action.text.plain import short_line
 

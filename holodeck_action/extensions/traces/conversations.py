@@ -13,11 +13,6 @@ LONGEST_ATTRIBUTE = 500
 """Maximum characters of a textual attribute; longer attributes are left out."""
 
 
-def count_of(number: int, noun: str) -> str:
-    """Return a number with a noun, such as `1 trace` or `1,200 traces`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 class TraceTurn(Struct, frozen=True, omit_defaults=True):
     """One exchange of a conversation, read from one trace. A value is None if unknown, and empty if known to be absent.
 

@@ -9,10 +9,10 @@ from typing import Literal
 from msgspec import Struct
 
 from holodeck_action.decide.exit_codes import ExitCode
+from holodeck_action.decide.number_texts import count_phrase
 from holodeck_action.decide.statistics import weighted_mean
 from holodeck_action.decide.summaries import case_means
 from holodeck_action.decide.survey import judged_cases
-from holodeck_action.extensions.traces.conversations import count_of
 from holodeck_action.extensions.traces.two_samples import Difference, compare_samples
 from holodeck_action.record.folder import PREVIOUS_FOLDER
 from holodeck_action.record.record import Record
@@ -151,7 +151,7 @@ def compare_nights(now: GivenPath, before: Sequence[GivenPath], form: str, calle
 
 def _row(drift: Drift) -> tuple[str, ...]:
     means = [
-        f"{_number(mean)} ({count_of(count, 'conversation')})"
+        f"{_number(mean)} ({count_phrase(count, 'conversation')})"
         for mean, count in ((drift.mean_before, drift.before), (drift.mean_now, drift.now))
     ]
     found = drift.difference

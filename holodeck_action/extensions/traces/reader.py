@@ -15,7 +15,8 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from holodeck_action.extensions.traces.conversations import MOST_ATTRIBUTES, TraceConversation, TraceTurn, count_of
+from holodeck_action.decide.number_texts import count_phrase
+from holodeck_action.extensions.traces.conversations import MOST_ATTRIBUTES, TraceConversation, TraceTurn
 from holodeck_action.extensions.traces.exported_spans import Score
 from holodeck_action.extensions.traces.trace_files import MOST_UNREAD, read_parts
 from holodeck_action.extensions.traces.turns import Observation, ReadTrace, observe, read_trace, short_attributes
@@ -87,7 +88,7 @@ class TraceFiles:
             self.close()
             clause = "no spans"
             if self._traces:
-                clause = f"{count_of(len(self._traces), 'trace')}, none with a span of a model or an agent"
+                clause = f"{count_phrase(len(self._traces), 'trace')}, none with a span of a model or an agent"
             raise TargetError(f"traces {', '.join(paths)}: no conversations, but {clause}{self._first_problem()}")
 
     def __len__(self) -> int:
@@ -174,17 +175,17 @@ class TraceFiles:
             longer += len(places) > MOST_TURNS
         notices = [f"traces: {problem}" for problem in self._problems]
         if self._problem_count > len(self._problems):
-            more = count_of(self._problem_count - len(self._problems), "more part")
+            more = count_phrase(self._problem_count - len(self._problems), "more part")
             notices.append(f"traces: {more} could not be read")
         if others:
-            notices.append(f"traces: {count_of(others, 'trace')} without a span of a model or an agent: left out")
+            notices.append(f"traces: {count_phrase(others, 'trace')} without a span of a model or an agent: left out")
         if ambiguous:
-            found = count_of(ambiguous, "trace")
+            found = count_phrase(ambiguous, "trace")
             notices.append(f"traces: {found} with several sessions: each such trace is a conversation by itself")
         if self._score_count > MOST_SCORES:
             notices.append(f"traces: more than {MOST_SCORES:,} scores and annotations: the rest is not read")
         if longer:
-            found = count_of(longer, "conversation")
+            found = count_phrase(longer, "conversation")
             notices.append(f"traces: {found} with more than {MOST_TURNS:,} turns: the rest is not read")
         self.notices = tuple(notices)
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 from holodeck_action.extensions.frameworks.spans.conventions import HIDDEN, is_embedding, parse_text, work_kind
 from holodeck_action.extensions.frameworks.spans.span import Span
+from holodeck_action.text.plain import replace_surrogates
 
 Role = Literal["user", "assistant"]
 
@@ -63,19 +64,24 @@ def message_text(span: Span, role: Role) -> str | None:
     """Return the text of the last message of a role in the input (`user`) or output (`assistant`) of a span.
 
     Returns:
-        The text; None if the span is not about the conversation, or has no such message in a known form.
+        The text; None if the span has no such message in a known form.
     """
-    if work_kind(span) not in ("model", "other") or is_embedding(span):
-        return None
-    return next((text for text in _candidates(span, role) if text.strip() and text != HIDDEN), None)
+    return _first_text(_candidates(span, role))
 
 
 def raw_text(span: Span, role: Role) -> str | None:
     """Return the input or output of a span as text, even if its form is unknown; None if the span has none."""
-    if work_kind(span) not in ("model", "other") or is_embedding(span):
-        return None
-    values = (span.attributes.get(name) for name in _VALUES[role])
-    return next((each for each in values if isinstance(each, str) and each.strip() and each != HIDDEN), None)
+    return _first_text(span.attributes.get(name) for name in _VALUES[role])
+
+
+def is_about_conversation(span: Span) -> bool:
+    """Return whether messages of a span can be the user's or the answer; those of tools and embeddings are not."""
+    return work_kind(span) in ("model", "other") and not is_embedding(span)
+
+
+def _first_text(values: Iterable[Any]) -> str | None:
+    texts = (each for each in values if isinstance(each, str) and each.strip() and each != HIDDEN)
+    return next(map(replace_surrogates, texts), None)
 
 
 def _candidates(span: Span, role: Role) -> Iterator[str]:

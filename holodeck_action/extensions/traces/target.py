@@ -8,10 +8,12 @@ import tempfile
 import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from holodeck_action.extensions.traces.conversations import TraceConversation, TraceTurn, count_of
+from holodeck_action.decide.number_texts import count_phrase
+from holodeck_action.extensions.traces.conversations import TraceConversation, TraceTurn
 from holodeck_action.extensions.traces.reader import TraceFiles
 from holodeck_action.extensions.traces.sampling import Drawn, draw_sample
 from holodeck_action.record.agent_errors import AgentError, TargetError
@@ -39,12 +41,11 @@ class TraceStages(Stages):
     def check_request(self, request: Request) -> None:
         """Refuse sampling options if the target is not `traces:PATH`; see `Stages.check_request`."""
         target, extra = request.flags.target, request.flags.extra
+        named = "--" + min(extra, default="").replace("_", "-")
         if not isinstance(target, str) or target.partition(":")[0] != PREFIX:
-            named = next(iter(sorted(extra))).replace("_", "-")
-            raise ConfigurationError([f"--{named} chooses conversations of --target traces:PATH; give that target"])
+            raise ConfigurationError([f"{named} chooses conversations of --target traces:PATH; give that target"])
         if "sample" not in extra:
-            named = next(iter(sorted(extra))).replace("_", "-")
-            raise ConfigurationError([f"--{named} belongs to --sample; give the number of conversations, too"])
+            raise ConfigurationError([f"{named} belongs to --sample; give the number of conversations, too"])
 
 
 class TraceTarget:
@@ -83,13 +84,13 @@ class TraceTarget:
                 if drawn is not None:
                     self._add(conversation, drawn.weight)
             kept = sum(each is not None for each in sample)
-            notices = [*files.notices, f"{count_of(kept, 'conversation')} of traces in place of the suite's cases"]
+            notices = [*files.notices, f"{count_phrase(kept, 'conversation')} of traces in place of the suite's cases"]
             if kept < len(sample):
                 by = options.get("sample_by")
                 strata = "" if by is None else f", stratified by {by}"
                 notices[-1] = f"a sample of {kept:,} of {len(sample):,} conversations of traces{strata}"
             if self._unfit:
-                notices.append(f"traces: data of {count_of(self._unfit, 'turn')} do not fit into a reply: ignored")
+                notices.append(f"traces: data of {count_phrase(self._unfit, 'turn')} do not fit into a reply: ignored")
             digest = files.digest
         finally:
             files.close()
@@ -168,28 +169,14 @@ def _line(value: Mapping[str, Any]) -> bytes:
     return json.dumps(value).encode() + b"\n"
 
 
-def read_size(text: str) -> str:
-    """Return the size of a sample unchanged if it is valid.
-
-    Raises:
-        ValueError: the size is not a whole number of at least 1.
-    """
-    return _whole(text, 1)
-
-
-def read_seed(text: str) -> str:
-    """Return a seed unchanged if it is valid.
-
-    Raises:
-        ValueError: the seed is not a whole number of at least 0.
-    """
-    return _whole(text, 0)
-
-
 def _whole(text: str, least: int) -> str:
+    """Return a whole number unchanged if it is at least `least`; raise ValueError otherwise."""
     if not (text.isascii() and text.isdecimal() and len(text) < 10) or int(text) < least:
         raise ValueError
     return text
+
+
+read_size, read_seed = partial(_whole, least=1), partial(_whole, least=0)
 
 
 def read_strata(text: str) -> str:

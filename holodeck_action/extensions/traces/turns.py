@@ -22,7 +22,7 @@ from holodeck_action.extensions.frameworks.spans.conventions import (
 from holodeck_action.extensions.frameworks.spans.reading import reply_parts
 from holodeck_action.extensions.frameworks.spans.span import Span
 from holodeck_action.extensions.traces.conversations import LONGEST_ATTRIBUTE, MOST_ATTRIBUTES, TraceTurn
-from holodeck_action.extensions.traces.span_texts import message_text, raw_text
+from holodeck_action.extensions.traces.span_texts import is_about_conversation, message_text, raw_text
 from holodeck_action.text.plain import replace_surrogates
 
 _SESSIONS = ("gen_ai.conversation.id", "session.id", "langfuse.session.id")
@@ -65,19 +65,17 @@ class ReadTrace(Struct, frozen=True):
 
 def observe(span: Span) -> Observation:
     """Reduce a span, read with all attributes and events, to an `Observation`."""
+    texts: dict[str, str | None] = {}
+    if is_about_conversation(span):
+        texts = {"asked": message_text(span, "user"), "answered": message_text(span, "assistant")}
+        texts |= {"given": raw_text(span, "user"), "returned": raw_text(span, "assistant")}
+    kept = tuple(event for event in span.events if is_relevant_event(event[0]))
     return Observation(
-        replace(
-            span,
-            attributes=filter_attributes(span.attributes),
-            events=tuple(event for event in span.events if is_relevant_event(event[0])),
-        ),
+        replace(span, attributes=filter_attributes(span.attributes), events=kept),
         _read_session(span),
-        _valid_text(message_text(span, "user")),
-        _valid_text(message_text(span, "assistant")),
-        _valid_text(raw_text(span, "user")),
-        _valid_text(raw_text(span, "assistant")),
-        _read_tags(span),
-        short_attributes({**_evaluations(span), **span.attributes}),
+        **texts,
+        tags=_read_tags(span),
+        attributes=short_attributes({**_evaluations(span), **span.attributes}),
     )
 
 
@@ -171,10 +169,6 @@ def _plain(value: Any) -> Any:
         return [_plain(item) for item in value]
     fits = abs(value) < _LARGEST if isinstance(value, int | float) else value is None
     return value if fits else replace_surrogates(str(value))
-
-
-def _valid_text(text: str | None) -> str | None:
-    return None if text is None else replace_surrogates(text)
 
 
 def _first(texts: Iterable[str | None]) -> str | None:
