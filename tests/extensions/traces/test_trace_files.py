@@ -132,3 +132,48 @@ def test_one_trace_with_two_sessions_joins_neither(tmp_path: Path) -> None:
 
     assert sorted((each.id, len(each.turns)) for each in found) == [(B, 1), ("mine", 1), ("outer", 1)]
     assert notices == ("traces: 1 trace with several sessions: each such trace is a conversation by itself",)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "asked"),
+    [
+        ({"topic": "Tea", "year": "2026"}, '{"topic": "Tea", "year": "2026"}'),
+        ({"request": "Write about tea."}, "Write about tea."),
+        ({}, "Current Task: write"),
+    ],
+)
+def test_the_input_of_a_crew_is_what_it_was_given(tmp_path: Path, inputs: Mapping[str, str], asked: str) -> None:
+    crew = {"openinference.span.kind": "CHAIN", "output.value": json.dumps({"raw": "Tea is a drink.", "tasks": []})}
+    crew |= {"input.value": json.dumps(inputs), "crew_inputs": json.dumps(inputs)} if inputs else {"crew_inputs": ""}
+    prompt = {
+        "llm.input_messages.0.message.role": "user",
+        "llm.input_messages.0.message.content": "Current Task: write",
+    }
+    router = {"openinference.span.kind": "CHAIN", "input.value": "Tea?", "output.value": "__end__"}
+    spans = [
+        span(A, 1, 0, "Crew.kickoff", 0, crew),
+        span(A, 2, 1, "route", 0.5, router),
+        span(A, 3, 1, "ChatCompletion", 0, {"openinference.span.kind": "LLM", **prompt}),
+    ]
+    (tmp_path / "t.jsonl").write_text(lines(request(spans)))
+
+    ((found,), _) = read(tmp_path, "t.jsonl")
+
+    assert (found.turns[0].input, found.turns[0].output) == (asked, "Tea is a drink.")
+
+
+def test_a_failure_inside_of_a_trace_is_its_error_without_traceback(tmp_path: Path) -> None:
+    root = span(A, 1, 0, "workflow", 0, {"openinference.span.kind": "CHAIN"})
+    reason = 'Traceback (most recent call last):\n  File "/app/shop.py", line 3, in ask\nValueError: no quota\n'
+    agent = span(A, 2, 1, "agent", 0, {"openinference.span.kind": "AGENT", "input.value": "Where?"})
+    tool = span(A, 3, 2, "find_order", 0, {"openinference.span.kind": "TOOL", "tool.name": "find_order"})
+    failed = {"code": 2, "message": reason}
+    (tmp_path / "a.jsonl").write_text(lines(request([root, {**agent, "status": failed}, tool])))
+    # The failure of a tool alone is none of the agent, whose answer is unknown.
+    (tmp_path / "t.jsonl").write_text(lines(request([root, agent, {**tool, "status": failed}])))
+
+    ((found,), _), ((other,), _) = read(tmp_path, "a.jsonl"), read(tmp_path, "t.jsonl")
+
+    assert (found.turns[0].error, found.turns[0].output) == ("ValueError: no quota", None)
+    assert (other.turns[0].error, other.turns[0].output) == (None, None)
+    assert [call["error"] for call in other.turns[0].tool_calls or ()] == ["ValueError: no quota"]
