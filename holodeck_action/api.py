@@ -18,7 +18,7 @@ from holodeck_action.decide.case_verdicts import judge_evaluation
 from holodeck_action.decide.compare.comparing import compare as compare_records
 from holodeck_action.decide.compare.comparison import Comparison
 from holodeck_action.decide.decision import Terms, decide
-from holodeck_action.decide.survey import Survey, judge_cases
+from holodeck_action.decide.survey import RecordTotals, judge_cases
 from holodeck_action.decide.verdict import MetricVerdict, Verdict
 from holodeck_action.record.disk import DISK
 from holodeck_action.record.evaluation import Evaluation
@@ -238,7 +238,7 @@ def verdict_of(record: Record | Evaluation, *, base: Record | None = None) -> Ve
     """
     if isinstance(record, Evaluation):
         return judge_evaluation(record)
-    surveyed = Survey(record)
+    surveyed = RecordTotals(record)
     if base is not None:
         settings = Baseline() if record.baseline is None else record.baseline.settings
         record = replace(record, baseline=RecordedBaseline(settings, _base_run(base)))
@@ -253,7 +253,7 @@ def compare(base: Record, head: Record) -> Comparison:
         head: the record of the later run, whose changes are judged.
     """
     settings = Baseline() if head.baseline is None else head.baseline.settings
-    return compare_records(base, head, settings, against=_base_run(base), judged=judge_cases(head), gates=head.gates)
+    return compare_records(base, head, settings, base_run=_base_run(base), judged=judge_cases(head), gates=head.gates)
 
 
 def read_record(results: AnyPath) -> Record:
@@ -271,7 +271,7 @@ def read_record(results: AnyPath) -> Record:
         raise ConfigurationError([str(error)]) from None
 
 
-def _run_outside_loop(work: Callable[[], T]) -> T:
+def _run_outside_loop(function: Callable[[], T]) -> T:
     """Call a function that runs its own event loop, and return its result.
 
     If this thread already runs an event loop, the function is called in another thread.
@@ -279,8 +279,8 @@ def _run_outside_loop(work: Callable[[], T]) -> T:
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return work()
-    return in_daemon_thread(work).result()
+        return function()
+    return in_daemon_thread(function).result()
 
 
 class _NullStream(TextIOBase):

@@ -94,7 +94,7 @@ def validate(caller: Caller, /, **given: Any) -> int:
 @cli.command(epilog=EPILOG)
 @click.argument("results", type=PATH, required=False)
 @click.option("--policy", type=PATH, help="Take the gates from this policy file.")
-@settings(*GATES, *COMPARISON, "output-dir", helps={"output-dir": "Write verdict.json here."})
+@settings(*GATES, *COMPARISON, "output-dir", help_texts={"output-dir": "Write verdict.json here."})
 @click.pass_obj
 def decide(caller: Caller, /, **given: Any) -> int:
     """Judge RESULTS (a results.json) again, without running anything, by the gates it was run with or new ones.
@@ -114,7 +114,7 @@ def decide(caller: Caller, /, **given: Any) -> int:
 @click.option("--judge", metavar="SUITE", help="Let the metrics preference of SUITE compare the answers of both runs.")
 @settings(
     *("policy", *COMPARISON, "format", "output", "max-cost-usd", "max-tokens", *MODEL_CALLS),
-    helps=JUDGES_ONLY,
+    help_texts=JUDGES_ONLY,
 )
 @click.pass_obj
 def compare(caller: Caller, /, judge: str | None, **given: Any) -> int:
@@ -163,7 +163,7 @@ def merge(caller: Caller, /, folders: tuple[GivenPath, ...], **given: Any) -> in
 @settings(
     *("output-dir", "concurrency", "run-timeout", "max-cost-usd", "max-tokens", *GATES, "resume"),
     *(*MODEL_CALLS, "template", "html", "fail-on"),
-    helps={
+    help_texts={
         **JUDGES_ONLY,
         "concurrency": "Maximum number of conversations judged concurrently [default: 10].",
         "run-timeout": "Time limit in seconds [default: no limit].",
@@ -199,7 +199,7 @@ def rejudge(caller: Caller, /, results: GivenPath, suite: str, **given: Any) -> 
 @click.option("-o", "--output", "file", type=PATH, metavar="FILE", help="Write the report here.")
 @settings(
     *("template", "case"),
-    helps={
+    help_texts={
         "template": "Render the Markdown report with this Jinja template.",
         "case": "Show only cases whose id or name matches, in the HTML page.",
     },
@@ -245,7 +245,7 @@ def export(caller: Caller, /, format: str, **given: Any) -> int:
 @click.option("--sha", metavar="COMMIT", help="The commit that was evaluated [default: the event's].")
 @settings(
     *PUBLISH,
-    helps={
+    help_texts={
         "template": "Render the comment with this Jinja template.",
         "fail-on": "When to end with the verdict's exit code: violation [default], or never.",
     },

@@ -93,11 +93,11 @@ class _Finder:
 
             raise ModuleNotFoundError(f"No module named {name!r}: it {registry.unknown_phrase()}", name=name)
 
-    def _find_installed(self, root: str) -> ModuleSpec | None:
+    def _find_installed(self, top_name: str) -> ModuleSpec | None:
         """Return the spec of a package that other finders know; None if they know no such package."""
         for finder in sys.meta_path:
             if finder is not self:
-                found = finder.find_spec(root, None)
+                found = finder.find_spec(top_name, None)
                 if found is not None:
                     return found
         return None

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from holodeck_action.decide.compare.winner import Winner
 
 
-def check_blessing(prepared: Sequence[PreparedSuite], request: Request) -> None:
+def check_blessing(suites: Sequence[PreparedSuite], request: Request) -> None:
     """Check that the run has a single suite, and that the file's folder exists; without `--bless`, do nothing.
 
     Raises:
@@ -28,34 +28,34 @@ def check_blessing(prepared: Sequence[PreparedSuite], request: Request) -> None:
     file = request.bless
     if file is None or request.dry_run:
         return
-    if len(prepared) > 1:
+    if len(suites) > 1:
         raise ConfigurationError(
-            [f"--bless {file}: {len(prepared)} suites are to run, but only one suite can be blessed; give one suite"]
+            [f"--bless {file}: {len(suites)} suites are to run, but only one suite can be blessed; give one suite"]
         )
     if file.path.is_dir() or not file.path.parent.is_dir():
         raise ConfigurationError([f"--bless {file}: the folder does not exist; choose a file in an existing folder"])
 
 
-def bless(file: GivenPath, concluded: Conclusion, base: BaseResults | None, output: Output) -> bool:
-    """Write the results of the better agent, if one is better, and print which one it is.
+def bless(file: GivenPath, conclusion: Conclusion, base: BaseResults | None, output: Output) -> bool:
+    """Write the results of the better agent, and print its name. Write nothing if neither agent is better.
 
     Args:
         file: the file to write; it stays as it is if neither agent is better.
-        concluded: the run of the head.
+        conclusion: the run of the head.
         base: the results of the base; None if the base did not run.
         output: the outputs of the run.
 
     Returns:
         False if the results could not be written.
     """
-    found = _winner(concluded, base)
+    found = _winner(conclusion, base)
     if found.side is None or base is None:
         output.stdout.write(f"not blessed, {file} is unchanged: {found.reason}\n")
         return True
-    recorded = concluded.record.baseline
+    recorded = conclusion.record.baseline
     assert recorded is not None
     assert recorded.base is not None
-    content = make_base_results(concluded.record).content if found.side == "head" else base.content
+    content = make_base_results(conclusion.record).content if found.side == "head" else base.content
     name = "this run" if found.side == "head" else f"the base, {recorded.base.name},"
     try:
         write_atomically(file.path, content, disk=output.disk)
@@ -66,14 +66,14 @@ def bless(file: GivenPath, concluded: Conclusion, base: BaseResults | None, outp
     return True
 
 
-def _winner(concluded: Conclusion, base: BaseResults | None) -> Winner:
+def _winner(conclusion: Conclusion, base: BaseResults | None) -> Winner:
     from holodeck_action.decide.compare.winner import Winner, find_winner
 
-    comparison = concluded.verdict.comparison
-    stopped = concluded.record.stopped or (base.results.record.stopped if base is not None else None)
+    comparison = conclusion.verdict.comparison
+    stopped = conclusion.record.stopped or (base.results.record.stopped if base is not None else None)
     if stopped is not None:
         return Winner(None, f"the run stopped early: {stopped}")
-    if concluded.record.certain is not None:
+    if conclusion.record.certain is not None:
         return Winner(None, "not all cases count, because the run stopped when its exit code was certain")
     if comparison is None:
         return Winner(None, "nothing was compared")

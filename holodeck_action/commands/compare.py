@@ -108,9 +108,11 @@ def compare_runs(options: CompareOptions, caller: Caller) -> ComparisonReport:
     return compare_results(*read_runs(options, caller), options, caller)
 
 
-def compare_results(before: Results, after: Results, options: CompareOptions, caller: Caller) -> ComparisonReport:
+def compare_results(
+    base_results: Results, head_results: Results, options: CompareOptions, caller: Caller
+) -> ComparisonReport:
     """Compare the results of two runs, and write the report; see `compare_runs`."""
-    base, head = before.record, after.record
+    base, head = base_results.record, head_results.record
     recorded = None if head.baseline is None else head.baseline.settings
     baseline, gates = recorded or Baseline(), head.gates
     if options.policy is not None:
@@ -122,8 +124,8 @@ def compare_results(before: Results, after: Results, options: CompareOptions, ca
         raise ConfigurationError([" ".join(problem)])
     against = BaseRun(str(options.base), base.provenance.commit)
     # Of all formats only JSON shows them.
-    digests = Digests(_digest_of(before), _digest_of(after)) if options.format == "json" else NO_DIGESTS
-    comparison = compare(base, head, settings, against=against, judged=judge_cases(head), digests=digests, gates=gates)
+    digests = Digests(_digest_of(base_results), _digest_of(head_results)) if options.format == "json" else NO_DIGESTS
+    comparison = compare(base, head, settings, base_run=against, judged=judge_cases(head), digests=digests, gates=gates)
     report = report_comparison(
         comparison,
         settings,

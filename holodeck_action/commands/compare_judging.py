@@ -115,26 +115,26 @@ def _only_pairs(case: Case) -> Case:
     return replace(case, turns=(*(replace(turn, metrics=()) for turn in earlier), replace(last, metrics=metrics)))
 
 
-def _plan_text(item: PreparedSuite, request: Request) -> str:
+def _plan_text(suite: PreparedSuite, request: Request) -> str:
     from holodeck_action.run.plan import plan_lines
 
-    return "".join(f"{line}\n" for line in plan_lines([item], request.flags))
+    return "".join(f"{line}\n" for line in plan_lines([suite], request.flags))
 
 
-async def _judge(ready: OpenSuite, base: Record, head: Record, caller: Caller) -> Record:
+async def _judge(open_suite: OpenSuite, base: Record, head: Record, caller: Caller) -> Record:
     pairs = registry.pairs()
     assert pairs is not None
     stop = Stop()
     try:
         with ExitStack() as scope:
             scope.enter_context(stop_on_signals(stop, None, "", caller.signals))
-            for budget in ready.budgets:
+            for budget in open_suite.budgets:
                 scope.enter_context(budget.notify_refusal(stop.drain))
-            judged: Record = await registry.resolve(pairs.judge)(ready, head, base, stop)
+            judged: Record = await registry.resolve(pairs.judge)(open_suite, head, base, stop)
     finally:
-        await ready.close()
-    for notice in () if ready.wire is None else ready.wire.notices:
-        caller.note(ready.redactor.text(notice))
+        await open_suite.close()
+    for notice in () if open_suite.wire is None else open_suite.wire.notices:
+        caller.note(open_suite.redactor.text(notice))
     if stop.reason is not None:
         caller.note(f"not all answers were compared: {stop.reason}")
     return judged

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from holodeck_action.commands.last_run import results_or_last
 from holodeck_action.decide.decision import Terms
-from holodeck_action.decide.survey import Survey
+from holodeck_action.decide.survey import RecordTotals
 from holodeck_action.decide.written_results import write_verdict
 from holodeck_action.record.base_results import read_base
 from holodeck_action.record.folder import Claims
@@ -74,7 +74,7 @@ def decide_again(options: DecideOptions, caller: Caller) -> int:
     gates = options.flags.override("gates", given.gates if given is not None else record.gates)
     base = read_base(results, record)
     terms = replace(Terms.against(base), gates=gates, baseline=_baseline_settings(record, given, options, results))
-    surveyed = Survey(record, stored.record_digest)
+    surveyed = RecordTotals(record, stored.record_digest)
     _check_metric_gates(surveyed, gates, record.gates, results)
     _check_gates(surveyed, terms, gates, results)
     with Claims() as claims:
@@ -82,7 +82,7 @@ def decide_again(options: DecideOptions, caller: Caller) -> int:
             ensure_writable(folder)
             claims.claim(folder)
         concluded = conclude(
-            record, terms, results_digest=stored.digest, surveyed=surveyed, earlier=stored_earlier_runs(results)
+            record, terms, results_digest=stored.digest, survey=surveyed, earlier_runs=stored_earlier_runs(results)
         )
         print_report(concluded.report, caller.stdout, terminal_of(caller.stdout, caller.environ))
         if folder is not None:
@@ -115,13 +115,13 @@ def _baseline_settings(
     return None if before is None else settings
 
 
-def _check_gates(surveyed: Survey, terms: Terms, gates: Gates, results: GivenPath) -> None:
+def _check_gates(survey: RecordTotals, terms: Terms, gates: Gates, results: GivenPath) -> None:
     """Raise ConfigurationError if no gate can fail with the cases of the record."""
-    cases = len(surveyed.outcomes)
+    cases = len(survey.outcomes)
     found = GatedCases(
         cases,
-        surveyed.asserting,
-        surveyed.repeated,
+        survey.asserting,
+        survey.repeated,
         compared=terms.base is not None and terms.baseline is not None and fails_on_loss(terms.baseline),
     )
     reason = why_no_gate_fails(gates, found) if cases else None
@@ -129,12 +129,12 @@ def _check_gates(surveyed: Survey, terms: Terms, gates: Gates, results: GivenPat
         raise ConfigurationError([f"{results}: {reason}"])
 
 
-def _check_metric_gates(surveyed: Survey, gates: Gates, run_gates: Gates, results: GivenPath) -> None:
+def _check_metric_gates(survey: RecordTotals, gates: Gates, run_gates: Gates, results: GivenPath) -> None:
     """Raise ConfigurationError if a gate's metric is not in the record, or if no score can violate a gate's bound.
 
     The run has checked its own gates against its suite: their metrics are unknown here if it ended before their cases.
     """
-    known, minimized = surveyed.names, surveyed.inputs.minimized
+    known, minimized = survey.names, survey.inputs.minimized
     named = _gated_metrics(gates)
     wrong = [
         f"{results}: gates.metrics.{name}.{key}: {problem}"

@@ -154,7 +154,7 @@ def _add_schema_line(file: Path, document: Literal["agent", "policy"]) -> bytes 
     if file.is_symlink() or not file.is_file():
         return None
     try:
-        return read_file(file, follow=False).parse(partial(with_schema_line, document=document))
+        return read_file(file, follow_links=False).parse(partial(with_schema_line, document=document))
     except (OSError, ForeignError):
         return None
 
@@ -189,10 +189,10 @@ def _existing_parts(folder: Path) -> Mapping[str, str]:
     return kept
 
 
-def _missing_parts(existing: Mapping[str, str], framework: str | None, ci: str) -> Mapping[str, str]:
+def _missing_parts(existing_files: Mapping[str, str], framework: str | None, ci: str) -> Mapping[str, str]:
     """Return the names of the files to write, each with the name of the shipped file that it is made from."""
     # The sample agent answers only the suite that is shipped with it.
-    fresh = SUITE not in existing and POLICY not in existing
+    fresh = SUITE not in existing_files and POLICY not in existing_files
     wanted = {SUITE: "agent.yaml", POLICY: "holodeck-action.yaml" if fresh else "gates.yaml", CI[ci][0]: CI[ci][1]}
     if framework is not None:
         wanted |= {SUITE: "framework_agent.yaml", POLICY: "framework.yaml"}
@@ -203,7 +203,7 @@ def _missing_parts(existing: Mapping[str, str], framework: str | None, ci: str) 
     return {
         name: wanted[name]
         for name in (SUITE, POLICY, AGENT, CREW, WORKFLOW, PIPELINE)
-        if name in wanted and name not in existing
+        if name in wanted and name not in existing_files
     }
 
 

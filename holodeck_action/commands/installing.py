@@ -1,6 +1,6 @@
-"""Installs the extras that suites need if a step runs on the runner itself, and has the program started again.
+"""Installs the extras that suites need if a step runs on the runner itself, and then requests a restart of the program.
 
-`runner/start.py` starts the program without extras, and names itself in `INSTALLER`.
+`runner/start.py` starts the program without extras. It sets the variable `INSTALLER` to its own path.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from holodeck_action.workers.environment import job_environment
 from holodeck_action.workers.permission import NO_CODE
 
 INSTALLER = "HOLODECK_ACTION_INSTALLER"
-"""Variable with two lines: a Python, and the installer, a script that takes extras and prints a Python with them."""
+"""Environment variable with two lines: the path of a Python, and the path of the installer. The installer is a script
+that takes the names of extras, and prints the path of a Python with these extras."""
 INSTALLED = "HOLODECK_ACTION_EXTRAS"
-"""Variable with the extras that the program's Python has, separated by commas."""
+"""Environment variable with the installed extras of the program's Python, separated by commas."""
 _TIMEOUT_S = 1800.0
 _MAX_OUTPUT_BYTES = 1 << 20
 """Maximum bytes of the installer's output."""
@@ -53,14 +54,14 @@ class RunnerExtras:
         """Whether extras can be installed."""
         return bool(self._command)
 
-    def install(self, needs: Sequence[NeededExtra]) -> None:
+    def install(self, needed_extras: Sequence[NeededExtra]) -> None:
         """Install missing extras; return if none is missing or nothing can be installed here.
 
         Raises:
             RestartError: extras were installed; the program must start again.
             ConfigurationError: extras cannot be installed.
         """
-        missing = [need for need in needs if need.extra not in self._installed]
+        missing = [need for need in needed_extras if need.extra not in self._installed]
         if not missing or not self._command:
             return
         redactor = Redactor(environment_secrets(self._environ))

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 class Output(Struct, frozen=True):
     """The outputs of a run: reports go to `stdout`, progress and problems to `stderr`, files to `folder` (if not None).
 
-    `request` has the options. `template` renders report.md; None to use the built-in template. `reports` tells whether
+    `request` has the options. `template` renders report.md; None to use the built-in template. `reports` is whether
     reports are written in addition to the results. `disk` writes the files. `signals` stop the run in an orderly way.
     `progress` shows the progress, `terminal` describes the capabilities of `stdout`. `environ` has the environment
     variables. `on_conclusion` is called with the conclusion of each suite.
@@ -96,8 +96,8 @@ class Output(Struct, frozen=True):
 class FinishedSuite(Struct, frozen=True):
     """A suite that has run: its report, and its line in the combined verdict.
 
-    `folder` contains its files (None if no files were requested), `written` tells whether they could be written.
-    `viewed` is its part of the viewer's page for several suites; None if no page is written.
+    `folder` contains its files (None if no files were requested), `written` is whether they could be written. `viewed`
+    is its part of the viewer's page for several suites; None if no page is written.
     """
 
     report: Report
@@ -119,58 +119,58 @@ class FinishedRun(Struct, frozen=True):
     plan: str = ""
 
 
-def clear_suite_folders(claims: Claims, root: GivenPath | None, suites: Sequence[Path], cwd: Path) -> None:
+def clear_suite_folders(claims: Claims, output_root: GivenPath | None, suites: Sequence[Path], cwd: Path) -> None:
     """Move an earlier run's files away from the suites' output folders, before anything is loaded.
 
     Raises:
         FolderError: another run is writing to one of the folders.
     """
-    for folder in suite_folders([(display_folder(path.parent, cwd), path.name) for path in suites], root):
+    for folder in suite_folders([(display_folder(path.parent, cwd), path.name) for path in suites], output_root):
         claims.clear(folder)
 
 
 def report_suite(
-    concluded: Conclusion,
+    conclusion: Conclusion,
     folder: GivenPath | None,
     output: Output,
-    related: RelatedFiles,
+    related_files: RelatedFiles,
     *,
     journaled: bool,
 ) -> FinishedSuite:
     """Print the report of a suite, and write its files.
 
     Args:
-        concluded: the suite's record, verdict and report.
+        conclusion: the suite's record, verdict and report.
         folder: the folder for the suite's files; None to write no files.
         output: the outputs of the run.
-        related: further data to write to the folder with the results.
+        related_files: further data to write to the folder with the results.
         journaled: whether a journal exists from which the run can be resumed.
     """
-    report = concluded.report
-    output.on_conclusion(concluded)
+    report = conclusion.report
+    output.on_conclusion(conclusion)
     if output.request.verbose:
         from holodeck_action.reports.terminal.every_case import every_case_lines
 
-        lines = every_case_lines(concluded.record, concluded.verdict, report.folder)
+        lines = every_case_lines(conclusion.record, conclusion.verdict, report.folder)
         output.stdout.writelines(f"{line}\n" for line in lines)
     print_report(report, output.stdout, output.terminal)
     with output.progress.phase("writing results"):
-        return _write_suite(concluded, folder, output, related, journaled=journaled)
+        return _write_suite(conclusion, folder, output, related_files, journaled=journaled)
 
 
 def _write_suite(
-    concluded: Conclusion, folder: GivenPath | None, output: Output, related: RelatedFiles, *, journaled: bool
+    conclusion: Conclusion, folder: GivenPath | None, output: Output, related_files: RelatedFiles, *, journaled: bool
 ) -> FinishedSuite:
-    record, verdict, report = concluded.record, concluded.verdict, concluded.report
+    record, verdict, report = conclusion.record, conclusion.verdict, conclusion.report
     code = verdict.exit_code
-    results = None if folder is None else _write_results(folder, concluded, output, related, journaled=journaled)
+    results = None if folder is None else _write_results(folder, conclusion, output, related_files, journaled=journaled)
     written = folder is None or results is not None
-    base = None if related.base is None else related.base.results.record
+    base = None if related_files.base is None else related_files.base.results.record
     viewed: ViewedSuite | None = None
     if folder is not None and written and output.writes_page:
         from holodeck_action.reports.page.viewer_index import ViewedSuite
 
-        viewed = ViewedSuite(concluded, base)
+        viewed = ViewedSuite(conclusion, base)
     if folder is not None and results is not None and output.reports:
         from holodeck_action.reports.formats import write_reports
 
@@ -189,7 +189,7 @@ def _write_suite(
 
 
 def _report_writers(
-    report: Report, viewed: ViewedSuite | None, results: GivenPath, output: Output
+    report: Report, viewed_suite: ViewedSuite | None, results: GivenPath, output: Output
 ) -> dict[str, Callable[[], Iterable[bytes]]]:
     """Return the functions that write the reports of a suite, by file name."""
     from holodeck_action.reports.formats import JUNIT_FILE, REPORT_FILE, markdown_report, render
@@ -198,29 +198,31 @@ def _report_writers(
         REPORT_FILE: lambda: [markdown_report(report, output.template, output.note).encode("utf-8", "replace")],
         JUNIT_FILE: lambda: render(report, "junit"),
     }
-    if viewed is not None:
+    if viewed_suite is not None:
         from holodeck_action.reports.page.viewer import PAGE_FILE, PageView, render_page
 
-        view = PageView([viewed], report.exit_code, results=str(results), links=output.links)
+        view = PageView([viewed_suite], report.exit_code, results=str(results), links=output.links)
         made[PAGE_FILE] = lambda: render_page(view)
     return made
 
 
-def report_together(finished: Sequence[FinishedSuite], not_run: Sequence[str], output: Output) -> int:
+def report_together(finished: Sequence[FinishedSuite], not_run_names: Sequence[str], output: Output) -> int:
     """Print and write the combined verdict of several suites; return the exit code of all suites, one or several."""
     verdicts = [item.verdict for item in finished]
-    if len(verdicts) + len(not_run) == 1:
+    if len(verdicts) + len(not_run_names) == 1:
         return verdicts[0].exit_code
-    code = worst_exit_code([verdict.exit_code for verdict in verdicts] + ([ExitCode.STOPPED] if not_run else []))
+    code = worst_exit_code([verdict.exit_code for verdict in verdicts] + ([ExitCode.STOPPED] if not_run_names else []))
     for item in finished:
         output.stdout.write(f"{verdict_line(item.report)}\n")
-    if not_run:
-        output.stdout.write(f"not run: {one_line(', '.join(not_run), 1000)}\n")
+    if not_run_names:
+        output.stdout.write(f"not run: {one_line(', '.join(not_run_names), 1000)}\n")
     output.stdout.flush()
     if output.folder is not None:
         try:
             write_combined(
-                output.folder.path / VERDICT_FILE, CombinedVerdict(code, tuple(verdicts), tuple(not_run)), output.disk
+                output.folder.path / VERDICT_FILE,
+                CombinedVerdict(code, tuple(verdicts), tuple(not_run_names)),
+                output.disk,
             )
         except OSError as error:
             output.stderr.write(f"error: {output.folder / VERDICT_FILE}: could not be written: {error.strerror}\n")
@@ -236,12 +238,12 @@ def report_together(finished: Sequence[FinishedSuite], not_run: Sequence[str], o
 
 
 def _write_results(
-    folder: GivenPath, concluded: Conclusion, output: Output, related: RelatedFiles, *, journaled: bool
+    folder: GivenPath, conclusion: Conclusion, output: Output, related_files: RelatedFiles, *, journaled: bool
 ) -> GivenPath | None:
     """Write a suite's results; return the path of the record, or None if the results cannot be written."""
-    verdict = concluded.verdict
+    verdict = conclusion.verdict
     try:
-        written = write_results(folder.path, concluded.record, verdict, output.disk, related)
+        written = write_results(folder.path, conclusion.record, verdict, output.disk, related_files)
     except OSError as error:
         kept = " and the journal is kept for --resume" if journaled else ""
         output.stderr.write(

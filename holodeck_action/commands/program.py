@@ -31,11 +31,12 @@ class _LastingFile(io.FileIO):
 class LastingStream(io.TextIOWrapper):
     """A text stream on which writing never fails; characters that it cannot encode become escapes."""
 
-    def __init__(self, descriptor: int, encoding: str, *, by_line: bool) -> None:
-        """Create a stream for an open file descriptor, which it never closes; `by_line` flushes after every line."""
+    def __init__(self, descriptor: int, encoding: str, *, line_buffered: bool) -> None:
+        """Create a stream for an open file descriptor, which it never closes; `line_buffered` flushes after every
+        line."""
         self._file = _LastingFile(descriptor, "wb", closefd=False)
         super().__init__(
-            io.BufferedWriter(self._file), encoding=encoding, errors="backslashreplace", line_buffering=by_line
+            io.BufferedWriter(self._file), encoding=encoding, errors="backslashreplace", line_buffering=line_buffered
         )
 
     @property
@@ -60,8 +61,8 @@ def install_lasting_streams() -> tuple[LastingStream, LastingStream]:
             # Takes the lowest free number, which is this one: no file of ours must become a standard stream.
             os.open(os.devnull, os.O_RDWR)
     encoding = getattr(sys.stdout or sys.stderr, "encoding", "utf-8")
-    stdout = LastingStream(1, encoding, by_line=os.isatty(1))
-    stderr = LastingStream(2, encoding, by_line=True)
+    stdout = LastingStream(1, encoding, line_buffered=os.isatty(1))
+    stderr = LastingStream(2, encoding, line_buffered=True)
     sys.stdout, sys.stderr = stdout, stderr
     return stdout, stderr
 

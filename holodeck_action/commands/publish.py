@@ -175,7 +175,7 @@ def _judge_results(file: Path, start: Path, redactor: Redactor) -> FinishedSuite
             record,
             Terms(base=base),
             folder=record.provenance.folder or "",
-            earlier=earlier,
+            earlier_runs=earlier,
         )
     except RecordError:
         raise

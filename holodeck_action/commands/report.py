@@ -103,15 +103,15 @@ def show_record(options: ReportOptions, caller: Caller) -> int:
     return ExitCode.PASSED
 
 
-def _run_columns(results: GivenPath, concluded: Conclusion, others: Sequence[GivenPath]) -> Sequence[RunColumn]:
+def _run_columns(results: GivenPath, conclusion: Conclusion, other_runs: Sequence[GivenPath]) -> Sequence[RunColumn]:
     """Return the columns of a page with several runs; empty for one run.
 
     Raises:
         ConfigurationError: the runs cannot be columns of one page.
     """
-    if not others:
+    if not other_runs:
         return ()
-    found = [(results, concluded), *((path, read_viewed_suite(path).concluded) for path in others)]
+    found = [(results, conclusion), *((path, read_viewed_suite(path).concluded) for path in other_runs)]
     runs = [RunColumn(column_name(str(path), RESULTS_FILE), each) for path, each in found]
     check_columns(runs)
     return runs

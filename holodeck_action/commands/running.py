@@ -33,7 +33,7 @@ from holodeck_action.suite.applicability import compares_answers
 from holodeck_action.targets.factory import describe_target
 
 
-class Side(Struct, frozen=True):
+class RunSide(Struct, frozen=True):
     """A suite or its base, ready to run, and the journal of its trials (None if there is no folder for files)."""
 
     ready: OpenSuite
@@ -52,13 +52,13 @@ class RunResult:
 
 
 async def run_sides(
-    sides: Sequence[Side],
+    sides: Sequence[RunSide],
     flags: Flags,
     output: Output,
     deadline: float | None,
     executor: Executor | None,
     stored_base: Base,
-    order: Sequence[int] | None,
+    positions: Sequence[int] | None,
 ) -> RunResult:
     """Run a suite and its base at the same time, with shared limits, deadline and stop signal, and close both.
 
@@ -70,8 +70,8 @@ async def run_sides(
             deadline.
         executor: runs the trials; None to run them in this process.
         stored_base: results of an earlier run to compare with; None if there are none.
-        order: positions of the suite's cases in the order in which they are asked, until the exit code is certain; None
-            to ask all cases. The base runs to its end.
+        positions: positions of the suite's cases in the order in which they are asked, until the exit code is certain;
+            None to ask all cases. The base runs to its end.
 
     Raises:
         ConfigurationError: the executor cannot be used; nothing has run.
@@ -101,7 +101,7 @@ async def run_sides(
                 trials = [await held.enter_async_context(executor.open(stop))]
             with output.progress.cases(totals, stop_when_decided=settings.stop_when_decided) as shown:
                 runs = (
-                    _run_side(side, _plan(side.ready, flags, order), each, slots.lane(), stop, shown)
+                    _run_side(side, _plan(side.ready, flags, positions), each, slots.lane(), stop, shown)
                     for side, each in zip(sides, trials, strict=True)
                 )
                 waiting = asyncio.create_task(_show_waiting(shown))
@@ -125,11 +125,11 @@ async def run_sides(
         # A case that the base lacks may have got worse.
         records[0] = records[0].with_end(f"{stopped}; the base was not fully evaluated")
     done = [side.ready.complete_record(record) for side, record in zip(sides, records, strict=True)]
-    return RunResult(done[0], done[1] if len(done) > 1 else None, stop.requested)
+    return RunResult(done[0], done[1] if len(done) > 1 else None, stop.is_requested)
 
 
 async def _confirm(
-    sides: Sequence[Side],
+    sides: Sequence[RunSide],
     records: Sequence[Record],
     trials: Sequence[Trials],
     stored_base: Base,
@@ -137,7 +137,7 @@ async def _confirm(
     stop: Stop,
     output: Output,
 ) -> list[Record]:
-    """Ask the cases that got worse again, and return the records with these trials."""
+    """Run the cases that got worse again, and return the records with the new trials."""
     found = [
         FinishedSide(side.ready, side.journal, each, record)
         for side, each, record in zip(sides, trials, records, strict=True)
@@ -150,7 +150,7 @@ async def _confirm(
 
 
 async def _judge_pairs(
-    sides: Sequence[Side], records: list[Record], stored_base: Base, stop: Stop, output: Output
+    sides: Sequence[RunSide], records: list[Record], stored_base: Base, stop: Stop, output: Output
 ) -> list[Record]:
     """Return the records with the evaluations of metrics that compare the suite's answers with the base's."""
     ready, pairs = sides[0].ready, registry.pairs()
@@ -167,21 +167,23 @@ async def _judge_pairs(
 async def _show_waiting(display: CaseDisplay) -> None:
     while True:
         await asyncio.sleep(1)
-        display.waiting()
+        display.show_waiting()
 
 
-def _write_notices(sides: Sequence[Side], written: frozenset[str], output: Output) -> frozenset[str]:
-    """Write the notices that are not in `written`; return all notices written so far."""
+def _write_notices(sides: Sequence[RunSide], written_notices: frozenset[str], output: Output) -> frozenset[str]:
+    """Write the notices that are not in `written_notices`; return all notices written so far."""
     for side in sides:
         for notice in side.ready.notices:
-            if notice not in written:
-                written |= {notice}
+            if notice not in written_notices:
+                written_notices |= {notice}
                 place = "" if side.ready.as_base is None else f"{side.ready.item.place}: "
                 output.note(side.ready.redactor.text(place + notice))
-    return written
+    return written_notices
 
 
-async def _run_side(side: Side, plan: RunPlan, trials: Trials, lane: Lane, stop: Stop, display: CaseDisplay) -> Record:
+async def _run_side(
+    side: RunSide, plan: RunPlan, trials: Trials, lane: Lane, stop: Stop, display: CaseDisplay
+) -> Record:
     ready = side.ready
     record = await run_suite(
         ready.item.suite,
@@ -202,11 +204,11 @@ async def _run_side(side: Side, plan: RunPlan, trials: Trials, lane: Lane, stop:
 def _show_case(display: CaseDisplay, case: CaseRecord, *, is_base: bool) -> None:
     # Cases of other shards, and cases that only the base has, have no trials here.
     if case.trials:
-        display.done(case, of_base=is_base)
+        display.show_finished(case, is_base=is_base)
 
 
-def _plan(ready: OpenSuite, flags: Flags, order: Sequence[int] | None) -> RunPlan:
-    item, settings, stored = ready.item, ready.item.settings, ready.item.stored
+def _plan(open_suite: OpenSuite, flags: Flags, positions: Sequence[int] | None) -> RunPlan:
+    item, settings, stored = open_suite.item, open_suite.item.settings, open_suite.item.stored
     plan = RunPlan(
         cases=item.cases,
         target=describe_target(item.target) if stored is None else stored.record.provenance.target,
@@ -221,8 +223,8 @@ def _plan(ready: OpenSuite, flags: Flags, order: Sequence[int] | None) -> RunPla
     if item.part is not None:
         own = frozenset((case.id, index) for case in item.own_cases for index in range(case.repeat))
         plan = replace(plan, available=own, shard=item.part.shard)
-    if ready.as_base is not None:
-        base = ready.as_base
+    if open_suite.as_base is not None:
+        base = open_suite.as_base
         cases = (*item.cases, *base.unpaired)
         return replace(plan, cases=cases, commit=base.run.commit, folder=base.folder, available=base.trials)
     if stored is not None:
@@ -231,8 +233,8 @@ def _plan(ready: OpenSuite, flags: Flags, order: Sequence[int] | None) -> RunPla
             plan,
             available=stored.trials.keys(),
             rejudged=stored.digest,
-            stopped=stored.stopped,
+            stopped=stored.stop_reason,
             notices=stored.notices,
             certain=None if end is None else CertainEnd(end.counted),
         )
-    return replace(plan, order=order)
+    return replace(plan, order=positions)

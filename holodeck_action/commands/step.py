@@ -175,7 +175,7 @@ class _Step:
         return code
 
     def _attempt(self, call: Callable[[], T]) -> T | StepEnd:
-        """Return the result of a call, or the step's end if the call fails."""
+        """Return the result of a call; if the call fails, return the step's result."""
         try:
             return call()
         except RestartError:
@@ -278,12 +278,12 @@ class _Step:
         return loaded
 
     def _conclude(
-        self, settings: _StepSettings | StepEnd, ready: tuple[LoadedSuite, ...] | FinishedRun | StepEnd
+        self, settings: _StepSettings | StepEnd, start: tuple[LoadedSuite, ...] | FinishedRun | StepEnd
     ) -> StepEnd:
         if isinstance(settings, StepEnd):
             return settings
-        if isinstance(ready, StepEnd):
-            return ready
+        if isinstance(start, StepEnd):
+            return start
         if settings.compare is not None:
             options, caller = settings.compare, settings.in_workspace(self._caller)
             compared = self._attempt(lambda: compare_runs(options, caller))
@@ -291,7 +291,7 @@ class _Step:
         if settings.command is not None:
             extended = self._attempt(partial(self._run_command, settings, settings.command))
             return extended if isinstance(extended, StepEnd) else StepEnd(extended.exit_code, extended=extended)
-        done = ready if isinstance(ready, FinishedRun) else self._attempt(lambda: self._evaluate(settings, ready))
+        done = start if isinstance(start, FinishedRun) else self._attempt(lambda: self._evaluate(settings, start))
         if isinstance(done, StepEnd):
             return done
         return StepEnd(ExitCode.PASSED, plan=done.plan) if done.plan else StepEnd(done.exit_code, done)
@@ -320,7 +320,7 @@ class _Step:
             return evaluate(prepared, request, output, self._claims, context, job)
 
     def _publish(
-        self, settings: _StepSettings | StepEnd, end: StepEnd, publisher: Publisher | None, folders: Sequence[Path]
+        self, settings: _StepSettings | StepEnd, step_end: StepEnd, publisher: Publisher | None, folders: Sequence[Path]
     ) -> Publication:
         """Publish the results; a failed channel is reported in the log and the summary and changes no verdict."""
         environ, log = self._environ, self._log
@@ -330,21 +330,21 @@ class _Step:
 
         outdates = publisher is None and not self._compares
         published = empty_publication(environ) if outdates else Publication((), ())
-        extended = end.extended
+        extended = step_end.extended
         if publisher is not None and extended is not None and not extended.markdown:
             publisher.close()
         elif isinstance(settings, _StepSettings) and publisher is not None:
             redact = Redactor(environment_secrets(environ) | {settings.channel_options.token}).text
-            reports = tuple(suite.report for suite in end.done.suites) if end.done is not None else ()
+            reports = tuple(suite.report for suite in step_end.done.suites) if step_end.done is not None else ()
             findings = Findings(
-                exit_code=end.exit_code,
+                exit_code=step_end.exit_code,
                 reports=reports,
-                problems=end.problems,
+                problems=step_end.problems,
                 template=settings.template,
                 note=note,
-                annotations=annotate_problems(end.located, environ),
+                annotations=annotate_problems(step_end.located, environ),
                 unannotated=unannotated_reasons(folders, environ),
-                pages=end.done is not None and any(suite.viewed is not None for suite in end.done.suites),
+                pages=step_end.done is not None and any(suite.viewed is not None for suite in step_end.done.suites),
                 markdown="" if extended is None else redact(extended.markdown),
                 reason="" if extended is None else redact(extended.reason),
             )
@@ -360,16 +360,18 @@ class _Step:
         writers: list[Callable[[], None]] = [
             lambda: append_outputs(
                 environ.get("GITHUB_OUTPUT"),
-                outputs(end, folder, channels, reports_made=not publishes, judged=not sharded)
-                | comparison_path(compare, end)
-                | extended_paths(end),
+                outputs(step_end, folder, channels, reports_made=not publishes, judged=not sharded)
+                | comparison_path(compare, step_end)
+                | extended_paths(step_end),
             )
         ]
         if isinstance(settings, StepEnd) or settings.summary:
             # The page of a run that is only published is in another run's artifact.
-            suites = () if end.done is None or publishes else end.done.suites
+            suites = () if step_end.done is None or publishes else step_end.done.suites
             run = page_links(environ).run if any(path_if_written(suite.folder, PAGE_FILE) for suite in suites) else None
-            writers.append(lambda: append_summary(file, job_summary(end, template, published, summary_room(file), run)))
+            writers.append(
+                lambda: append_summary(file, job_summary(step_end, template, published, summary_room(file), run))
+            )
         for write in writers:
             try:
                 write()

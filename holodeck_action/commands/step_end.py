@@ -52,18 +52,18 @@ class StepEnd(Struct, frozen=True):
 
 
 def outputs(
-    end: StepEnd, folder: GivenPath | None, channels: Sequence[Channel], *, reports_made: bool, judged: bool
+    step_end: StepEnd, folder: GivenPath | None, channels: Sequence[Channel], *, reports_made: bool, judged: bool
 ) -> dict[str, str]:
     """Return every output of the step.
 
     Args:
-        end: the result of the step.
+        step_end: the result of the step.
         folder: the folder with verdict.json; None if there is no such folder.
         channels: results of publishing, one for each channel.
         reports_made: whether this step made the reports; reports in another run's artifact are not trusted.
         judged: whether the run has a verdict; a shard has none.
     """
-    done = end.done.suites if end.done is not None else ()
+    done = step_end.done.suites if step_end.done is not None else ()
     suites = [
         SuiteResult(
             counts=suite.report.counts,
@@ -77,8 +77,8 @@ def outputs(
     ]
     together = path_if_written(folder, PAGE_FILE) if len(suites) > 1 else None
     verdict = path_if_written(folder, VERDICT_FILE) if suites else None
-    outputs = step_outputs(end.exit_code, suites, verdict, channels, together)
-    without = end.plan or (end.exit_code == ExitCode.PASSED and not judged)
+    outputs = step_outputs(step_end.exit_code, suites, verdict, channels, together)
+    without = step_end.plan or (step_end.exit_code == ExitCode.PASSED and not judged)
     return {**outputs, "verdict": ""} if without else outputs
 
 
@@ -94,22 +94,22 @@ def path_if_written(folder: GivenPath | None, name: str) -> str | None:
     return os.path.relpath(path, path.start) if path is not None and path.path.is_file() else None
 
 
-def comparison_path(options: CompareOptions | None, end: StepEnd) -> dict[str, str]:
+def comparison_path(options: CompareOptions | None, step_end: StepEnd) -> dict[str, str]:
     """Return the step's output with the path of the comparison's report; empty if no report was written."""
-    if options is None or options.file is None or end.compared is None:
+    if options is None or options.file is None or step_end.compared is None:
         return {}
     name = "html-path" if options.format == "html" else "report-path"
     return {name: os.path.relpath(options.file, options.file.start)}
 
 
-def extended_paths(end: StepEnd) -> dict[str, str]:
+def extended_paths(step_end: StepEnd) -> dict[str, str]:
     """Return the step's outputs with paths of an extension's command; empty if no such command ran."""
-    files = {} if end.extended is None else end.extended.files
+    files = {} if step_end.extended is None else step_end.extended.files
     return {name: os.path.relpath(file, file.start) for name, file in files.items() if file.path.is_file()}
 
 
 def job_summary(
-    end: StepEnd, template: CustomTemplate | None, published: Publication, max_bytes: int, run: str | None
+    step_end: StepEnd, template: CustomTemplate | None, published: Publication, max_bytes: int, run: str | None
 ) -> str:
     """Return the job summary, at most `max_bytes` bytes: each suite's report, or why it is missing, and the channels.
 
@@ -120,25 +120,25 @@ def job_summary(
     pages = f"\n[All cases]({run}#artifacts): `{PAGE_FILE}`, where the output folder is uploaded\n" if run else ""
     where = pages + channel_table(published.channels)
     max_bytes -= len((published.stale_notice + where).encode())
-    whole = None if end.extended is None else end.extended.markdown
-    if end.compared is not None:
-        whole = "".join(render_comparison(end.compared, "markdown"))
+    whole = None if step_end.extended is None else step_end.extended.markdown
+    if step_end.compared is not None:
+        whole = "".join(render_comparison(step_end.compared, "markdown"))
     if whole is not None:
         limit = SizeLimit(max_bytes, max_bytes)
         fits = limit.holds(len(whole), len(whole.encode()))
         shown = whole if fits else cut(whole, limit, "the whole report is in the log of the step")
         return f"{published.stale_notice}{shown}{where}"
-    if end.done is None:
-        problems = fence("\n".join(end.problems) or end.plan, _MAX_PROBLEM_CHARACTERS)
+    if step_end.done is None:
+        problems = fence("\n".join(step_end.problems) or step_end.plan, _MAX_PROBLEM_CHARACTERS)
         return f"{published.stale_notice}### {TITLE}: nothing was evaluated{problems}{where}"
-    if end.done.not_run:
-        where = f"\n⏹️ Not run: {cell(', '.join(end.done.not_run), 1000)}\n{where}"
+    if step_end.done.not_run:
+        where = f"\n⏹️ Not run: {cell(', '.join(step_end.done.not_run), 1000)}\n{where}"
         max_bytes -= _NOT_RUN_RESERVE
-    reports = [suite.report for suite in end.done.suites]
+    reports = [suite.report for suite in step_end.done.suites]
     # The report of a single suite begins with them itself.
     texts = [f"{notice}\n\n" for notice in first_notices(reports)] if len(reports) > 1 else []
     max_bytes -= len("".join(texts).encode())
-    for left, suite in zip(range(len(end.done.suites), 0, -1), end.done.suites, strict=True):
+    for left, suite in zip(range(len(step_end.done.suites), 0, -1), step_end.done.suites, strict=True):
         share = max_bytes // left - 1
         # Problems of the template are in the log already, from rendering report.md.
         text = markdown_report(suite.report, template, lambda _: None, SizeLimit(share, share))
@@ -147,17 +147,17 @@ def job_summary(
     return "".join([published.stale_notice, *texts, where])
 
 
-def failure_reasons(end: StepEnd, channels: Sequence[Channel]) -> str:
+def failure_reasons(step_end: StepEnd, channels: Sequence[Channel]) -> str:
     """Return the reasons why the step fails, as lines of plain text."""
-    suites = end.done.suites if end.done is not None else []
+    suites = step_end.done.suites if step_end.done is not None else []
     reasons = [verdict_line(suite.report) for suite in suites if suite.verdict.exit_code]
-    if end.done is not None and end.done.not_run:
-        reasons.append(f"not run: {one_line(', '.join(end.done.not_run), 1000)}")
-    if end.compared is not None and end.compared.exit_code:
-        compared = end.compared
+    if step_end.done is not None and step_end.done.not_run:
+        reasons.append(f"not run: {one_line(', '.join(step_end.done.not_run), 1000)}")
+    if step_end.compared is not None and step_end.compared.exit_code:
+        compared = step_end.compared
         reasons.append(f"{one_line(compared.suite, 100)}: {compared.outcome}: {one_line(compared.reason, 1000)}")
-    if end.extended is not None and end.extended.exit_code:
-        reasons.append(one_line(end.extended.reason, 1000))
-    said = (*(one_line(problem, 1000) for problem in end.problems), *reasons)
+    if step_end.extended is not None and step_end.extended.exit_code:
+        reasons.append(one_line(step_end.extended.reason, 1000))
+    said = (*(one_line(problem, 1000) for problem in step_end.problems), *reasons)
     # Only `require-publish` fails a step that passed.
     return "\n".join(said or channel_lines(channels)) or "see the log"

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from holodeck_action.commands.blessing import bless, check_blessing
 from holodeck_action.commands.output import FinishedRun, FinishedSuite, Output, report_suite, report_together
-from holodeck_action.commands.running import RunResult, Side, run_sides
+from holodeck_action.commands.running import RunResult, RunSide, run_sides
 from holodeck_action.decide.decision import Terms
 from holodeck_action.decide.exit_codes import ExitCode, worst_exit_code
 from holodeck_action.decide.written_results import RelatedFiles
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 def evaluate(
-    prepared: Sequence[PreparedSuite], request: Request, output: Output, claims: Claims, context: SuiteContext, job: Job
+    suites: Sequence[PreparedSuite], request: Request, output: Output, claims: Claims, context: SuiteContext, job: Job
 ) -> FinishedRun:
     """Run suites one after the other and report each; with `--dry-run`, only print the plan.
 
@@ -56,7 +56,7 @@ def evaluate(
     `--resume` repeats nothing.
 
     Args:
-        prepared: the suites.
+        suites: the suites.
         request: the options of the command.
         output: the outputs of the run.
         claims: claims on output folders, which keep other runs from writing to them.
@@ -68,10 +68,10 @@ def evaluate(
             be resumed; nothing has run then.
         FolderError: another run is writing to the folder.
     """
-    check_blessing(prepared, request)
+    check_blessing(suites, request)
     with ExitStack() as scope:
-        bases_to_run: Sequence[BaseToRun] = load_base_suites(prepared, request.flags, context)
-        if any(item.settings.baseline.source == MERGE_BASE for item in prepared):
+        bases_to_run: Sequence[BaseToRun] = load_base_suites(suites, request.flags, context)
+        if any(item.settings.baseline.source == MERGE_BASE for item in suites):
             from holodeck_action.run.bases.commit_trees import CommitTrees
             from holodeck_action.run.bases.merge_base_suites import suites_at_merge_base
 
@@ -79,12 +79,12 @@ def evaluate(
             scope.enter_context(raise_on_signals(output.signals))
             trees = scope.enter_context(CommitTrees(job))
             with output.progress.phase("loading the merge base"):
-                bases_to_run = suites_at_merge_base(prepared, request.flags, context, job, trees)
-        return _run_all(prepared, bases_to_run, request, output, claims, job)
+                bases_to_run = suites_at_merge_base(suites, request.flags, context, job, trees)
+        return _run_all(suites, bases_to_run, request, output, claims, job)
 
 
 def _run_all(
-    prepared: Sequence[PreparedSuite],
+    prepared_suites: Sequence[PreparedSuite],
     bases_to_run: Sequence[BaseToRun],
     request: Request,
     output: Output,
@@ -93,19 +93,19 @@ def _run_all(
 ) -> FinishedRun:
     flags = request.flags
     if request.dry_run:
-        return _print_plan(prepared, bases_to_run, flags, output)
-    folders = suite_folders([(item.shown, item.suite.file) for item in prepared], output.folder)
+        return _print_plan(prepared_suites, bases_to_run, flags, output)
+    folders = suite_folders([(item.shown, item.suite.file) for item in prepared_suites], output.folder)
     with output.progress.phase("looking for the base and the history"):
-        bases = find_bases(prepared, job)
-        prepared = [_balance_shard(item, base) for item, base in zip(prepared, bases, strict=True)]
+        bases = find_bases(prepared_suites, job)
+        prepared_suites = [_balance_shard(item, base) for item, base in zip(prepared_suites, bases, strict=True)]
         sharded = flags.shard is not None
         histories = histories_of(request.history, job, output.disk, output.note)
-        earlier = [None if sharded or histories is None else histories.of(item) for item in prepared]
+        earlier = [None if sharded or histories is None else histories.of(item) for item in prepared_suites]
     _make_folders(folders, bases_to_run, output)
-    shared = make_budget(flags.max_cost_usd, flags.max_tokens, prepared[0].shards)
+    shared = make_budget(flags.max_cost_usd, flags.max_tokens, prepared_suites[0].shards)
     with output.progress.phase("preparing targets and judges"):
-        suites = open_all(prepared, folders, shared, resume=request.resume, bases_to_run=bases_to_run)
-    stages = stages_of([item.suite for item in prepared], flags)
+        suites = open_all(prepared_suites, folders, shared, resume=request.resume, bases_to_run=bases_to_run)
+    stages = stages_of([item.suite for item in prepared_suites], flags)
     for ready in suites if not any(stage.GRADES_ELSEWHERE for stage in stages) else ():
         # Started first: it imports in parallel.
         ready.start_judging_process()
@@ -121,7 +121,7 @@ def _run_all(
         done = _run(sides, request, output, deadline, stages, base, order)
         record, results = attach_base(done.record, head.ready.item, base_of(head.ready, done.base, base))
         terms = Terms.against(None if results is None else results.results)
-        concluded = conclude(record, terms, folder=head.ready.item.shown, earlier=past or NO_RUNS)
+        concluded = conclude(record, terms, folder=head.ready.item.shown, earlier_runs=past or NO_RUNS)
         related = RelatedFiles(results, () if past is None else past.saved_lines)
         reported = report_suite(concluded, head.ready.folder, output, related, journaled=head.journal is not None)
         finished.append(reported)
@@ -136,7 +136,7 @@ def _run_all(
     asyncio.run(close_all(suites[left:]))
     for sides in started[left:]:
         _close_journals(sides)
-    not_run = tuple(item.place for item in prepared[left:])
+    not_run = tuple(item.place for item in prepared_suites[left:])
     code = report_together(finished, not_run, output)
     if sharded and complete and not not_run:
         # Only all shards together have a verdict.
@@ -145,41 +145,41 @@ def _run_all(
     code = code if blessed else worst_exit_code([code, ExitCode.INCOMPLETE])
     if histories is not None:
         histories.add(kept)
-    if complete and left == len(prepared):
+    if complete and left == len(prepared_suites):
         for side in (side for sides in started for side in sides):
             _remove_journal(side)
     return FinishedRun(code, tuple(finished), not_run)
 
 
-def _balance_shard(item: PreparedSuite, base: Base | None) -> PreparedSuite:
+def _balance_shard(suite: PreparedSuite, base: Base | None) -> PreparedSuite:
     """Return the suite with its shard chosen by the durations of the base's cases; unchanged without shard or base."""
-    if item.part is None or not isinstance(base, FoundBase):
-        return item
-    shard = item.part.shard
-    part = choose_part(item.cases, shard.number, shard.count, durations_of(base.results.results.record))
-    return replace(item, part=part)
+    if suite.part is None or not isinstance(base, FoundBase):
+        return suite
+    shard = suite.part.shard
+    part = choose_part(suite.cases, shard.number, shard.count, durations_of(base.results.results.record))
+    return replace(suite, part=part)
 
 
 def _order(
-    item: PreparedSuite, base: Base | None, past: KeptRuns | None, job: Job, output: Output
+    suite: PreparedSuite, base: Base | None, kept_runs: KeptRuns | None, job: Job, output: Output
 ) -> Sequence[int] | None:
     """Return the positions of the cases that a suite asks until its exit code is certain, in order; None to ask all."""
-    if not item.settings.stop_when_certain or item.stored is not None:
+    if not suite.settings.stop_when_certain or suite.stored is not None:
         return None
     if job.base.on_default_branch:
-        output.note(f"{item.place}: stop: certain has no effect on the default branch, whose results are later bases")
+        output.note(f"{suite.place}: stop: certain has no effect on the default branch, whose results are later bases")
         return None
     stored = base.results.results.record if isinstance(base, FoundBase) else None
-    return case_order(item, stored, frozenset() if past is None else past.flaky)
+    return case_order(suite, stored, frozenset() if kept_runs is None else kept_runs.flaky_ids)
 
 
 def _print_plan(
-    prepared: Sequence[PreparedSuite], bases_to_run: Sequence[BaseToRun], flags: Flags, output: Output
+    suites: Sequence[PreparedSuite], bases_to_run: Sequence[BaseToRun], flags: Flags, output: Output
 ) -> FinishedRun:
     for missing in bases_to_run:
         if isinstance(missing, MissingBase):
             output.note(missing.reason)
-    plan = _plan_run(prepared, bases_to_run, flags)
+    plan = _plan_run(suites, bases_to_run, flags)
     output.stdout.write(plan)
     output.stdout.flush()
     return FinishedRun(ExitCode.PASSED, plan=plan)
@@ -187,7 +187,7 @@ def _print_plan(
 
 def _start_journals(
     suites: Sequence[OpenSuite], folders: Sequence[GivenPath | None], output: Output, claims: Claims
-) -> list[list[Side]]:
+) -> list[list[RunSide]]:
     """Clear the folders of results, and start the journals of suites and bases.
 
     Raises:
@@ -197,7 +197,7 @@ def _start_journals(
     try:
         for folder in (output.folder, *folders):
             claims.clear(folder)
-        return [[Side(ready, _start_journal(ready, output)) for ready in suite.sides] for suite in suites]
+        return [[RunSide(ready, _start_journal(ready, output)) for ready in suite.sides] for suite in suites]
     except ConfigurationError:
         asyncio.run(close_all(suites))
         raise
@@ -218,13 +218,13 @@ def _make_folders(folders: Sequence[GivenPath | None], bases_to_run: Sequence[Ba
 
 
 def _run(
-    sides: Sequence[Side],
+    sides: Sequence[RunSide],
     request: Request,
     output: Output,
     deadline: float | None,
     stages: Sequence[Stages],
     stored_base: Base,
-    order: Sequence[int] | None,
+    positions: Sequence[int] | None,
 ) -> RunResult:
     """Run a suite and its base, and close their journals."""
     ready = sides[0].ready
@@ -237,7 +237,7 @@ def _run(
             asyncio.run(ready.close())
             raise
         with enter_all(stages, ready, user_output):
-            return asyncio.run(run_sides(sides, request.flags, output, deadline, executor, stored_base, order))
+            return asyncio.run(run_sides(sides, request.flags, output, deadline, executor, stored_base, positions))
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
     finally:
@@ -247,14 +247,14 @@ def _run(
                 output.stderr.write(f"note: {side.journal.error}\n")
 
 
-def _close_journals(sides: Sequence[Side]) -> None:
+def _close_journals(sides: Sequence[RunSide]) -> None:
     for side in sides:
         if side.journal is not None:
             side.journal.close()
 
 
-def _remove_journal(side: Side) -> None:
-    """Delete the journal of a complete run, unless it has trials of cases that this run did not select."""
+def _remove_journal(side: RunSide) -> None:
+    """Delete the journal of a complete run. Keep it if it contains trials of cases outside of this run's selection."""
     ready, journaled = side.ready, side.ready.resumed.trials
     if side.journal is not None and len(resumable_trials(ready.item.cases, journaled, ready.redactor)) == len(
         journaled
@@ -262,14 +262,14 @@ def _remove_journal(side: Side) -> None:
         side.journal.remove()
 
 
-def _plan_run(prepared: Sequence[PreparedSuite], bases_to_run: Sequence[BaseToRun], flags: Flags) -> str:
+def _plan_run(prepared_suites: Sequence[PreparedSuite], bases_to_run: Sequence[BaseToRun], flags: Flags) -> str:
     """Return the plan of a run as text, without calling a model or writing a file.
 
     Raises:
         ConfigurationError: a target cannot be used.
     """
-    shared = make_budget(flags.max_cost_usd, flags.max_tokens, prepared[0].shards)
-    suites = open_all(prepared, [None] * len(prepared), shared, resume=False, bases_to_run=bases_to_run)
+    shared = make_budget(flags.max_cost_usd, flags.max_tokens, prepared_suites[0].shards)
+    suites = open_all(prepared_suites, [None] * len(prepared_suites), shared, resume=False, bases_to_run=bases_to_run)
     try:
         return _plan_text(suites, flags)
     finally:
@@ -303,20 +303,20 @@ def _plan_text(suites: Sequence[OpenSuite], flags: Flags) -> str:
     return "".join(f"{line}\n" for line in plan_lines([side.item for side in sides], flags, plan_searches))
 
 
-def _start_journal(ready: OpenSuite, output: Output) -> Journal | None:
+def _start_journal(open_suite: OpenSuite, output: Output) -> Journal | None:
     """Start the journal of a suite; None if it has no folder.
 
     Raises:
         ConfigurationError: an existing journal cannot be replaced.
     """
-    folder, resumed = ready.folder, ready.resumed
+    folder, resumed = open_suite.folder, open_suite.resumed
     if folder is None:
         return None
     path = folder.path / JOURNAL_FILE
     try:
         for notice in resumed.notices if resumed.keep_bytes else (*resumed.notices, *set_aside_journal(path)):
             output.note(notice)
-        return Journal(path, ready.identity, resumed.keep_bytes, output.disk, len(ready.item.cases))
+        return Journal(path, open_suite.identity, resumed.keep_bytes, output.disk, len(open_suite.item.cases))
     except OSError as error:
         place = folder.written_path(error.filename)
         raise ConfigurationError(

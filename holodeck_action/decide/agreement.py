@@ -266,8 +266,8 @@ def alpha_of_pairs(pairs: Sequence[Pair], groups: Sequence[Hashable] | None = No
         groups: the group of each answer; None to treat each answer as its own group.
 
     Returns:
-        α; its value is None if all values are equal. No interval if there are fewer than `MIN_SAMPLE` groups, or if
-        all pairs agree, since every resample would agree, too.
+        α; its value is None if all values are equal. There is no interval if there are fewer than `MIN_SAMPLE` groups.
+        There is none if all pairs agree, since all resamples would agree.
     """
     value = krippendorff_alpha(pairs)
     sums: dict[Hashable, list[float]] = {}
@@ -311,8 +311,8 @@ def corrected_rate(passes: int, n: int, table: Confusion) -> Estimate:
         table: the judge's verdicts on labelled answers.
 
     Returns:
-        The rate; `NO_ESTIMATE` if the judge graded no answer, if no answer is labelled as passing or none as failing,
-        or if se + sp ≤ 1, since the judge is then no better than chance.
+        The rate; `NO_ESTIMATE` in three cases: the judge graded no answer; the labels are all passing or all failing;
+        or se + sp ≤ 1, which is no better than chance.
     """
     if not (n and table.human_passes and table.human_fails):
         return NO_ESTIMATE
@@ -352,12 +352,12 @@ class CentredSample:
         self.squares = math.fsum(distance**2 for distance in self.differences)
 
 
-def correlation(one: CentredSample, other: CentredSample) -> float | None:
+def correlation(first: CentredSample, second: CentredSample) -> float | None:
     """Return Pearson's correlation of two centred samples; None if one of them is constant."""
-    if one.squares <= 1e-12 or other.squares <= 1e-12:
+    if first.squares <= 1e-12 or second.squares <= 1e-12:
         return None
-    product = math.fsum(map(mul, one.differences, other.differences))
-    return max(-1.0, min(1.0, product / math.sqrt(one.squares * other.squares)))
+    product = math.fsum(map(mul, first.differences, second.differences))
+    return max(-1.0, min(1.0, product / math.sqrt(first.squares * second.squares)))
 
 
 def spearman(pairs: Sequence[Pair]) -> float | None:

@@ -191,8 +191,8 @@ def changed_model(before: SimulatedUser | None, now: SimulatedUser | None) -> st
     return ""
 
 
-def _part_changes(old: Sequence[TurnTerms], new: Sequence[TurnTerms]) -> Iterator[tuple[str, str]]:
-    for before, now in zip(old, new, strict=False):
+def _part_changes(old_turns: Sequence[TurnTerms], new_turns: Sequence[TurnTerms]) -> Iterator[tuple[str, str]]:
+    for before, now in zip(old_turns, new_turns, strict=False):
         if before.question != now.question:
             yield "question", "changed"
         if before.ground_truth != now.ground_truth:
@@ -222,8 +222,8 @@ def _metric_changes(before: CaseTerms, now: CaseTerms) -> Iterator[TermsChange]:
 _CriteriaChange = tuple[Any, str, SourceMark | None, bool]
 
 
-def _removal_change(name: str, old: Criteria) -> Iterator[_CriteriaChange]:
-    yield "laxer", f"removes {plain_name(name)} from", old.source, True
+def _removal_change(name: str, base_criteria: Criteria) -> Iterator[_CriteriaChange]:
+    yield "laxer", f"removes {plain_name(name)} from", base_criteria.source, True
 
 
 def criteria_changes(name: str, before: Criteria, now: Criteria) -> Iterator[_CriteriaChange]:

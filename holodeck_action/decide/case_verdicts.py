@@ -15,8 +15,8 @@ from holodeck_action.record.record import CaseRecord, TrialRecord, TurnRecord
 def judge_evaluation(evaluation: Evaluation) -> MetricVerdict:
     """Judge one evaluation by its criteria.
 
-    The evaluator's own verdict (`metadata["passed"]`) decides, if there is one. Otherwise a boolean passes if true, a
-    category if it is one of `pass_values`, a number if it meets the threshold (without a threshold, if it is not 0).
+    The evaluator's own verdict (`metadata["passed"]`) decides, if there is one. Otherwise `true` passes, a category in
+    `pass_values` passes, and a number that meets the threshold passes; without a threshold, any number except 0 passes.
     Without a score or `pass_values` for a category, or if the metric does not assert, the verdict is informational.
     """
     outcome, reason = _outcome_of(evaluation)
@@ -78,7 +78,7 @@ def _score_clause(score: float, criteria: Criteria) -> str:
         return "" if score in (0.0, 1.0) else f" {format_number(score)}"
     if score == 0.0 and criteria.threshold == 1.0:
         return ""
-    shown, needed = decisive_numbers(score, criteria.threshold, minimize=minimize, holds=False)
+    shown, needed = decisive_numbers(score, criteria.threshold, minimize=minimize, is_met=False)
     return f" {shown}, {'at most' if minimize else 'needs'} {needed}"
 
 
@@ -172,16 +172,16 @@ def _combine(turns: tuple[TurnVerdict, ...], conversation: TurnVerdict | None) -
     return "informational", "nothing asserts"
 
 
-def _located_reason(part: TurnVerdict, of_conversation: bool, turns: int) -> str:
-    if turns == 1:
-        return part.reason
-    return f"conversation: {part.reason}" if of_conversation else f"turn {part.index}: {part.reason}"
+def _located_reason(turn: TurnVerdict, is_conversation: bool, turn_count: int) -> str:
+    if turn_count == 1:
+        return turn.reason
+    return f"conversation: {turn.reason}" if is_conversation else f"turn {turn.index}: {turn.reason}"
 
 
 def judge_case(case: CaseRecord, *, stop_when_decided: bool, quarantine_reason: str | None = None) -> CaseVerdict:
     """Judge one case: it passes if at least `min_pass` of `repeat` trials pass, and fails once that is impossible.
 
-    With `stop_when_decided`, only the first trials up to the one that decides the case count (docs/verdict.md).
+    With `stop_when_decided`, trials after the deciding trial do not count (docs/verdict.md).
     """
     trials = tuple(map(judge_trial, sorted(case.trials, key=lambda trial: trial.index)))
     if stop_when_decided:
@@ -203,39 +203,43 @@ def judge_case(case: CaseRecord, *, stop_when_decided: bool, quarantine_reason: 
 
 
 def _judge_trials(
-    case: CaseRecord, trials: tuple[TrialVerdict, ...], passes: int, failures: int, errors: int
+    case: CaseRecord, trials: tuple[TrialVerdict, ...], pass_count: int, failure_count: int, error_count: int
 ) -> tuple[Outcome, str]:
     if not case.asserting:
         broken = [trial for trial in trials if trial.outcome == "error"]
         return ("error", broken[0].reason) if broken else ("informational", "this case has no assertion")
     single = case.repeat == 1
-    if passes >= case.min_pass:
-        return "passed", "every assertion holds" if single else f"{passes} of {len(trials)} trials passed"
+    if pass_count >= case.min_pass:
+        return "passed", "every assertion holds" if single else f"{pass_count} of {len(trials)} trials passed"
     first_failure = next((trial.reason for trial in trials if trial.outcome == "failed"), "")
-    if failures > case.repeat - case.min_pass:
+    if failure_count > case.repeat - case.min_pass:
         return "failed", (
             first_failure
             if single
-            else f"{passes} of {len(trials)} trials passed, {case.min_pass} needed: {first_failure}"
+            else f"{pass_count} of {len(trials)} trials passed, {case.min_pass} needed: {first_failure}"
         )
     if not trials:
         return "skipped", "not run: the run stopped before this case"
     first_error = next((trial.reason for trial in trials if trial.outcome == "error"), "")
-    if errors:
+    if error_count:
         return (
             "error",
-            first_error if single else f"{errors} of {len(trials)} trials could not be judged: {first_error}",
+            first_error if single else f"{error_count} of {len(trials)} trials could not be judged: {first_error}",
         )
     if len(trials) < case.repeat:
         return "skipped", f"only {len(trials)} of {case.repeat} trials ran before the run stopped"
-    if passes or failures:
-        silent = len(trials) - passes - failures
-        return "error", f"{passes} of {len(trials)} trials passed, {case.min_pass} needed: nothing asserted in {silent}"
+    if pass_count or failure_count:
+        silent = len(trials) - pass_count - failure_count
+        return (
+            "error",
+            f"{pass_count} of {len(trials)} trials passed, {case.min_pass} needed: nothing asserted in {silent}",
+        )
     return "informational", "nothing asserted in any trial"
 
 
 def deciding_prefix(outcomes: list[Outcome], repeat: int, min_pass: int) -> int:
-    """Return the smallest number of first trials that decide the case; the number of all trials if none do."""
+    """Return the smallest number of first trials that decide the case; the number of all trials if the case is
+    undecided."""
     passes = failures = 0
     for position, outcome in enumerate(outcomes, start=1):
         passes += outcome == "passed"

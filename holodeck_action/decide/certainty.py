@@ -55,32 +55,33 @@ class UncountedCases(Struct, frozen=True):
         return self.gating + self.quarantined
 
 
-def judge_stopped_gates(gates: Gates, inputs: GateInputs, remaining: UncountedCases) -> Iterator[GateVerdict]:
-    """Judge every configured gate of a stopped run. `inputs` covers the cases that count, `remaining` the others."""
-    ends = (judge_gates(gates, each) for each in _extreme_completions(inputs, remaining))
+def judge_stopped_gates(gates: Gates, inputs: GateInputs, remaining_cases: UncountedCases) -> Iterator[GateVerdict]:
+    """Judge every configured gate of a stopped run. `inputs` covers the cases that count, `remaining_cases` the
+    others."""
+    ends = (judge_gates(gates, each) for each in _extreme_completions(inputs, remaining_cases))
     for gate, *others in zip(judge_gates(gates, inputs), *ends, strict=True):
         states = {each.state for each in others}
-        if len(states) == 1 and states <= {"passed", "failed"} and _is_settled(gate.name, remaining):
+        if len(states) == 1 and states <= {"passed", "failed"} and _is_settled(gate.name, remaining_cases):
             yield replace(gate, state=states.pop())
         else:
-            yield _undetermined(gate)
+            yield _as_undetermined(gate)
 
 
 def judge_stopped_base_gates(verdicts: Sequence[GateVerdict], *, compared: bool) -> Iterator[GateVerdict]:
     """Return the gates on the comparison with the base for a stopped run: undetermined, except those that were skipped
     because there is no base."""
-    return (gate if gate.state == "skipped" and not compared else _undetermined(gate) for gate in verdicts)
+    return (gate if gate.state == "skipped" and not compared else _as_undetermined(gate) for gate in verdicts)
 
 
-def _undetermined(gate: GateVerdict) -> GateVerdict:
+def _as_undetermined(gate: GateVerdict) -> GateVerdict:
     return GateVerdict(gate.name, "undetermined", None, gate.required, NOT_DETERMINED)
 
 
-def _is_settled(name: str, remaining: UncountedCases) -> bool:
+def _is_settled(name: str, remaining_cases: UncountedCases) -> bool:
     """Return whether the extreme completions suffice for a gate."""
     if name in _WHOLE:
-        return not remaining.cases
-    return name in _COUNTING or name.endswith(tuple(f".{key}" for key in _MEANS)) or not remaining.gating
+        return not remaining_cases.cases
+    return name in _COUNTING or name.endswith(tuple(f".{key}" for key in _MEANS)) or not remaining_cases.gating
 
 
 def gates_by_end(gates: Gates, *, compared: bool) -> tuple[list[str], list[str]]:
@@ -102,47 +103,49 @@ def gates_by_end(gates: Gates, *, compared: bool) -> tuple[list[str], list[str]]
     return early, late
 
 
-def _extreme_completions(inputs: GateInputs, remaining: UncountedCases) -> Iterator[GateInputs]:
+def _extreme_completions(inputs: GateInputs, remaining_cases: UncountedCases) -> Iterator[GateInputs]:
     """Yield the completions in which all remaining cases pass, all fail, and all are in error with an unknown input.
 
     The last completion comes twice: with the highest and with the lowest metric scores that are possible.
     """
-    planned = inputs.planned + remaining.evaluations
-    run = replace(inputs, planned=planned, completed=inputs.completed + remaining.evaluations)
-    yield replace(run, passed=[*inputs.passed, *remaining.weights])
-    yield replace(run, failed=[*inputs.failed, *remaining.weights], flaky=inputs.flaky + remaining.repeated)
+    planned = inputs.planned + remaining_cases.evaluations
+    run = replace(inputs, planned=planned, completed=inputs.completed + remaining_cases.evaluations)
+    yield replace(run, passed=[*inputs.passed, *remaining_cases.weights])
+    yield replace(run, failed=[*inputs.failed, *remaining_cases.weights], flaky=inputs.flaky + remaining_cases.repeated)
     for best in (1.0, 0.0):
         yield replace(
             inputs,
             planned=planned,
-            missing=[*inputs.missing, *remaining.weights, *remaining.silent],
-            errors=inputs.errors + remaining.gating,
-            unreported=inputs.unreported + (remaining.evaluations > 0),
-            undecided=inputs.undecided + remaining.repeated,
-            tokens=_with_unknown(inputs.tokens, remaining),
-            cost_usd=_with_unknown(inputs.cost_usd, remaining),
+            missing=[*inputs.missing, *remaining_cases.weights, *remaining_cases.silent],
+            errors=inputs.errors + remaining_cases.gating,
+            unreported=inputs.unreported + (remaining_cases.evaluations > 0),
+            undecided=inputs.undecided + remaining_cases.repeated,
+            tokens=_with_unknown(inputs.tokens, remaining_cases),
+            cost_usd=_with_unknown(inputs.cost_usd, remaining_cases),
             metrics={
-                name: _extreme_summary(found, inputs.scores.get(name, ()), remaining, best)
+                name: _extreme_summary(found, inputs.scores.get(name, ()), remaining_cases, best)
                 for name, found in inputs.metrics.items()
             },
         )
 
 
-def _with_unknown(total: KnownTotal, remaining: UncountedCases) -> KnownTotal:
-    return KnownTotal(total.known, total.unknown + remaining.cases)
+def _with_unknown(total: KnownTotal, remaining_cases: UncountedCases) -> KnownTotal:
+    return KnownTotal(total.known, total.unknown + remaining_cases.cases)
 
 
-def _extreme_summary(current: MetricSummary, scores: Scores, remaining: UncountedCases, best: float) -> MetricSummary:
+def _extreme_summary(
+    current: MetricSummary, scores: Scores, remaining_cases: UncountedCases, best: float
+) -> MetricSummary:
     """Return a metric's summary that leads to the extreme mean: the nearest to `best` that any completion can reach.
 
     If j of the remaining cases have the score `best`, the sum of their weights is at most that of the j largest
-    weights. All other evaluations of the remaining cases can be in error. Gates count each of these as if it had the
-    score `best`, too.
+    weights. All other evaluations of the remaining cases can be in error. Gates also count each of these evaluations
+    with the score `best`.
     """
     if current.mean is None:
         return current
     weight = math.fsum(each for _, each in scores)
-    heaviest = sorted((*remaining.weights, *remaining.silent), reverse=True)[: remaining.evaluations]
+    heaviest = sorted((*remaining_cases.weights, *remaining_cases.silent), reverse=True)[: remaining_cases.evaluations]
     nearest, added = current, 0.0
     least = math.inf
     for scored, more in enumerate([0.0, *heaviest]):
@@ -151,7 +154,7 @@ def _extreme_summary(current: MetricSummary, scores: Scores, remaining: Uncounte
             current,
             mean=(weight * current.mean + best * added) / (weight + added),
             cases=current.cases + scored,
-            errors=current.errors + remaining.evaluations - scored,
+            errors=current.errors + remaining_cases.evaluations - scored,
         )
         assert summary.mean is not None
         distance = abs(best - summary.mean) * summary.cases / (summary.cases + summary.errors)

@@ -54,13 +54,13 @@ _CONFIGURATION_CHANGES = {
 class TermsTally:
     """The changes of terms since the base, gathered case by case."""
 
-    def __init__(self, base: Record, head: Record, against: BaseRun, gates: Gates, settings: Baseline) -> None:
+    def __init__(self, base: Record, head: Record, base_run: BaseRun, gates: Gates, settings: Baseline) -> None:
         """Start without cases.
 
         Args:
             base: the record of the base.
             head: the record of the head.
-            against: the origin of the base.
+            base_run: the origin of the base.
             gates: the gates by which the head is judged.
             settings: the head's settings of the comparison.
         """
@@ -68,7 +68,7 @@ class TermsTally:
         self._own = base.own
         # A base that ran beside the head was recorded with the head's terms.
         self._base_terms_known = base.own is not None or not (
-            against.source == MERGE_BASE or against.source.startswith(_AGAINST)
+            base_run.source == MERGE_BASE or base_run.source.startswith(_AGAINST)
         )
         self._own_cases = {case.id: case for case in base.own.cases} if base.own is not None else {}
         self._changed: dict[tuple[Way, str], list[ChangedPlace]] = {}
@@ -255,9 +255,9 @@ def _judge_changes(metric: str, before: Configuration, now: Configuration) -> It
             )
 
 
-def stricter_reaction(one: Reaction, other: Reaction) -> Reaction:
+def stricter_reaction(first: Reaction, second: Reaction) -> Reaction:
     """Return the stricter of two reactions."""
-    return max(one, other, key=REACTIONS.values.index)
+    return max(first, second, key=REACTIONS.values.index)
 
 
 def baseline_settings(record: Record) -> Baseline:

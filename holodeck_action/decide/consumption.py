@@ -94,14 +94,14 @@ class Amounts:
         return KnownTotal(math.fsum(self._known), self.unknown)
 
     @property
-    def known(self) -> float | None:
+    def known_sum(self) -> float | None:
         """The sum of the known amounts; None if no amount is known."""
         return math.fsum(self._known) if self._known else None
 
     @property
-    def whole(self) -> float | None:
+    def complete_sum(self) -> float | None:
         """The sum of all amounts; None if an amount is unknown or there are no amounts."""
-        return None if self.unknown else self.known
+        return None if self.unknown else self.known_sum
 
 
 class Consumption:
@@ -174,7 +174,7 @@ class Consumption:
     @property
     def spend(self) -> Spend:
         """The known usage of the models."""
-        agent, judge, user = self._agents.known, self._evaluations.known, self._users.known
+        agent, judge, user = self._agents.known_sum, self._evaluations.known_sum, self._users.known_sum
         known = [amount for amount in (agent, judge, user) if amount is not None]
         return Spend(
             prompt_tokens=self._prompt,
@@ -224,17 +224,17 @@ class _ModelTotal:
         self._tokens: dict[str, int] = {}
         self._cost = Amounts()
 
-    def add(self, part: ModelUsage) -> None:
+    def add(self, usage: ModelUsage) -> None:
         for name in _TOKENS:
-            number = getattr(part, name)
+            number = getattr(usage, name)
             if number is not None:
                 self._tokens[name] = self._tokens.get(name, 0) + number
-        self._cost.add(part.cost_usd)
+        self._cost.add(usage.cost_usd)
 
     @property
     def usage(self) -> ModelUsage:
         prompt, completion, cached, reasoning = map(self._tokens.get, _TOKENS)
-        return ModelUsage(self._model, prompt, completion, cached, reasoning, self._cost.known)
+        return ModelUsage(self._model, prompt, completion, cached, reasoning, self._cost.known_sum)
 
 
 _TOKENS = ("prompt_tokens", "completion_tokens", "cached_tokens", "reasoning_tokens")
@@ -275,11 +275,11 @@ class Timings:
         return Latencies(self._begun, self._missing, self._first_unreported)
 
 
-def _add_if_known(fact: Measured[float], known: array[float]) -> int:
-    """Append a fact to `known` if it is known. Return the number of unknown facts: 0 or 1."""
+def _add_if_known(fact: Measured[float], known_amounts: array[float]) -> int:
+    """Append a fact to `known_amounts` if it is known. Return the number of unknown facts: 0 or 1."""
     match fact:
         case Known(value):
-            known.append(value)
+            known_amounts.append(value)
             return 0
         case Unknown():
             return 1

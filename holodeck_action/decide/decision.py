@@ -11,7 +11,7 @@ from holodeck_action.decide.compare.win_rate import add_win_rate_gate
 from holodeck_action.decide.exit_codes import ExitCode, worst_exit_code
 from holodeck_action.decide.gates import NOT_DETERMINED, gate_sentence, judge_gates
 from holodeck_action.decide.loosened_gate import add_loosened_gate
-from holodeck_action.decide.survey import Survey
+from holodeck_action.decide.survey import RecordTotals
 from holodeck_action.decide.verdict import GateVerdict, Verdict, VerdictOutcome
 from holodeck_action.record.canonical import record_digest
 from holodeck_action.record.record import Record
@@ -52,19 +52,19 @@ class Terms(Struct, frozen=True):
 OWN_TERMS = Terms()
 
 
-def decide(record: Record, terms: Terms = OWN_TERMS, surveyed: Survey | None = None) -> Verdict:
+def decide(record: Record, terms: Terms = OWN_TERMS, survey: RecordTotals | None = None) -> Verdict:
     """Judge a record.
 
     Args:
         record: the record of a run.
         terms: the terms of the decision.
-        surveyed: the totals of the record's cases; None to compute them.
+        survey: the totals of the record's cases; None to compute them.
 
     Returns:
         The verdict. Its exit code is 1 if a gate is violated, else 4 if the run was stopped, else 3 if the run is
         incomplete, else 0.
     """
-    found = Survey(record) if surveyed is None else surveyed
+    found = RecordTotals(record) if survey is None else survey
     inputs = found.inputs
     gates = terms.gates if terms.gates is not None else record.gates
     comparison, compared = _compare_with_base(record, terms, gates, found)
@@ -73,7 +73,7 @@ def decide(record: Record, terms: Terms = OWN_TERMS, surveyed: Survey | None = N
         gate_verdicts = (*judge_stopped_gates(gates, inputs, found.remaining), *base_gates)
     else:
         gate_verdicts = (*judge_gates(gates, inputs), *compared.gates) if record.cases else ()
-    exit_code, reason = _conclude(record, gate_verdicts, decided=inputs.decided)
+    exit_code, reason = _conclude(record, gate_verdicts, decided=inputs.has_outcome)
     return Verdict(
         outcome=_OUTCOMES[exit_code],
         exit_code=exit_code,
@@ -92,7 +92,7 @@ def decide(record: Record, terms: Terms = OWN_TERMS, surveyed: Survey | None = N
 
 
 def _compare_with_base(
-    record: Record, terms: Terms, gates: Gates, survey: Survey
+    record: Record, terms: Terms, gates: Gates, survey: RecordTotals
 ) -> tuple[Comparison | None, BaselineVerdict]:
     """Compare with the base and judge the changes. Return the comparison (None if there is no base) and the verdict."""
     recorded = record.baseline
@@ -109,7 +109,7 @@ def _compare_with_base(
             terms.base,
             record,
             settings,
-            against=recorded.base,
+            base_run=recorded.base,
             judged=survey.verdicts,
             digests=digests,
             gates=gates,

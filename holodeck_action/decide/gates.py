@@ -91,7 +91,7 @@ class GateInputs(Struct, frozen=True):
         return self.completed / self.planned if self.planned else 1.0
 
     @property
-    def decided(self) -> bool:
+    def has_outcome(self) -> bool:
         """Whether any case passed or failed; true if no case has an assertion."""
         return bool(self.passed or self.failed) or not self.asserting
 
@@ -159,22 +159,22 @@ def _unknown_inputs_clause(inputs: GateInputs) -> str:
     return f"; {what} {verb} an unknown input, which no gate tolerates" if inputs.unreported else ""
 
 
-def _tolerates_missing(required: float | None, inputs: GateInputs) -> bool:
-    """Return whether missing evaluations are tolerated, given the required completeness. If `required` is None, they
-    are, except evaluations with an unknown input.
+def _tolerates_missing(required_rate: float | None, inputs: GateInputs) -> bool:
+    """Return whether missing evaluations are tolerated, given the required completeness. If `required_rate` is None,
+    all missing evaluations are tolerated except those with an unknown input.
     """
     if inputs.unreported:
         return False
-    if required is None:
+    if required_rate is None:
         return True
-    everything = required >= 1.0
-    return reaches(inputs.completeness, required) and not (everything and inputs.missing)
+    everything = required_rate >= 1.0
+    return reaches(inputs.completeness, required_rate) and not (everything and inputs.missing)
 
 
 @_register_gate(MIN_PASS_RATE)
-def _judge_pass_rate(required: float, inputs: GateInputs, tolerated: bool) -> GateResult:
+def _judge_pass_rate(required_rate: float, inputs: GateInputs, tolerated: bool) -> GateResult:
     passed, failed, missing = map(total_weight, (inputs.passed, inputs.failed, inputs.missing))
-    rate, bound = inputs.pass_rate, exact_fraction(required)
+    rate, bound = inputs.pass_rate, exact_fraction(required_rate)
     total = passed + failed + missing
     state: GateState
     if rate is None:
@@ -187,25 +187,25 @@ def _judge_pass_rate(required: float, inputs: GateInputs, tolerated: bool) -> Ga
         state = "passed" if passed >= bound * total else "undetermined"
     decided = len(inputs.passed) + len(inputs.failed)
     weighted = len({*inputs.passed, *inputs.failed}) > 1
-    share = _share_clause(rate, required, "must pass", " by weight" if weighted else "", holds=state == "passed")
+    share = _share_clause(rate, required_rate, "must pass", " by weight" if weighted else "", is_met=state == "passed")
     reason = f"{len(inputs.passed)} of {decided} passed{share}{_unjudged_clause(inputs)}"
     return state, rate, reason
 
 
 @_register_gate("min_completeness")
-def _judge_completeness(required: float, inputs: GateInputs, tolerated: bool) -> GateResult:
+def _judge_completeness(required_rate: float, inputs: GateInputs, tolerated: bool) -> GateResult:
     reason = f"{inputs.completed} of {inputs.planned} evaluations were completed"
-    reason += _share_clause(inputs.completeness, required, "are required", holds=tolerated)
+    reason += _share_clause(inputs.completeness, required_rate, "are required", is_met=tolerated)
     reason += _unjudged_clause(inputs) + _missing_clause(inputs) + _unknown_inputs_clause(inputs)
     return "passed" if tolerated else "undetermined", inputs.completeness, reason
 
 
-def _share_clause(rate: float, required: float, verb: str, counted_how: str = "", *, holds: bool) -> str:
+def _share_clause(rate: float, required_rate: float, verb: str, clause: str = "", *, is_met: bool) -> str:
     """Return the measured and the required rate as a clause, to be appended to a count of cases."""
-    if required >= 1.0:
+    if required_rate >= 1.0:
         return f", all {verb}"
-    found, bound = decisive_percentages(rate, required, holds=holds)
-    return f" ({found}{counted_how}), at least {bound} {verb}"
+    found, bound = decisive_percentages(rate, required_rate, is_met=is_met)
+    return f" ({found}{clause}), at least {bound} {verb}"
 
 
 def _unjudged_clause(inputs: GateInputs) -> str:
@@ -213,7 +213,7 @@ def _unjudged_clause(inputs: GateInputs) -> str:
 
 
 @_register_gate("min_pass_rate_lower_bound")
-def _judge_lower_bound(required: float, inputs: GateInputs, tolerated: bool) -> GateResult:
+def _judge_lower_bound(required_rate: float, inputs: GateInputs, tolerated: bool) -> GateResult:
     rate = inputs.pass_rate
     if rate is None:
         return "undetermined", None, "no case could be judged"
@@ -222,10 +222,10 @@ def _judge_lower_bound(required: float, inputs: GateInputs, tolerated: bool) -> 
     best = wilson_lower_bound(
         (sum(inputs.passed) + sum(inputs.missing)) / sum(everything), effective_sample_size(everything)
     )
-    state: GateState = "passed" if reaches(bound, required) else "failed"
+    state: GateState = "passed" if reaches(bound, required_rate) else "failed"
     if not tolerated:
-        state = "undetermined" if reaches(best, required) else "failed"
-    found, needed = decisive_percentages(bound, required, holds=reaches(bound, required))
+        state = "undetermined" if reaches(best, required_rate) else "failed"
+    found, needed = decisive_percentages(bound, required_rate, is_met=reaches(bound, required_rate))
     cases = len(inputs.passed) + len(inputs.failed)
     reason = (
         f"{found} is the lower end of the pass rate's 95 % interval over {count_phrase(cases, 'case')}; "
@@ -260,31 +260,35 @@ def _judge_flaky(limit: float, inputs: GateInputs, tolerated: bool) -> GateResul
 
 @_register_gate("max_cost_usd")
 def _judge_cost(limit: float, inputs: GateInputs, tolerated: bool) -> GateResult:
-    return _judge_spending(limit, inputs.cost_usd, inputs.unrun, places=4, template="${} spent; at most ${} is allowed")
+    return _judge_spending(
+        limit, inputs.cost_usd, inputs.unrun, decimals=4, template="${} spent; at most ${} is allowed"
+    )
 
 
 @_register_gate("max_total_tokens")
 def _judge_tokens(limit: float, inputs: GateInputs, tolerated: bool) -> GateResult:
     return _judge_spending(
-        limit, inputs.tokens, inputs.unrun, places=0, template="{} tokens used; at most {} are allowed"
+        limit, inputs.tokens, inputs.unrun, decimals=0, template="{} tokens used; at most {} are allowed"
     )
 
 
-def _judge_spending(limit: float, total: KnownTotal, not_run: int, *, places: int, template: str) -> GateResult:
+def _judge_spending(
+    limit: float, total: KnownTotal, unfinished_cases: int, *, decimals: int, template: str
+) -> GateResult:
     """Judge a limit on tokens or dollars. The gate is undetermined if unknown amounts or cases that were not run could
     exceed it.
     """
     holds = reaches(limit, total.known)
-    state: GateState = "failed" if not holds else "undetermined" if total.unknown or not_run else "passed"
+    state: GateState = "failed" if not holds else "undetermined" if total.unknown or unfinished_cases else "passed"
     # A part of a sum is never shown as the sum.
     at_least = "≥ " if total.unknown else ""
     reason = at_least + template.format(
-        *decisive_numbers(total.known, limit, minimize=True, holds=holds, places=places)
+        *decisive_numbers(total.known, limit, minimize=True, is_met=holds, decimals=decimals)
     )
     if total.unknown:
         reason += f"; the usage of {total.unknown:,} turns and evaluations is unknown"
-    if not_run:
-        reason += f"; {count_phrase(not_run, 'case')} not run"
+    if unfinished_cases:
+        reason += f"; {count_phrase(unfinished_cases, 'case')} not run"
     return state, None if state != "failed" and total.unknown else total.known, reason
 
 
@@ -299,7 +303,7 @@ def _judge_first_token(limit: float, inputs: GateInputs, tolerated: bool) -> Gat
 
 
 def _judge_time(
-    limit: float, latencies: Latencies, not_run: int, units: tuple[str, str], *, tolerated: bool
+    limit: float, latencies: Latencies, unfinished_cases: int, units: tuple[str, str], *, tolerated: bool
 ) -> GateResult:
     # An unknown time is not a missing evaluation that `min_completeness` could tolerate.
     answered, missing = latencies.answered, latencies.unreported + (0 if tolerated else latencies.missing)
@@ -313,7 +317,7 @@ def _judge_time(
     fast, slow = (equal_quantile([*answered, *([end] * missing)], _P95) for end in (0.0, math.inf))
     assert fast is not None
     assert slow is not None
-    shown, allowed = decisive_numbers(actual, limit, minimize=True, holds=reaches(limit, actual), places=0)
+    shown, allowed = decisive_numbers(actual, limit, minimize=True, is_met=reaches(limit, actual), decimals=0)
     reason = (
         f"95 % of {count_phrase(len(answered), 'answer')} {units[1]} within {shown} ms; at most {allowed} ms is allowed"
     )
@@ -322,7 +326,7 @@ def _judge_time(
     reason += unreported
     if not reaches(limit, fast):
         return "failed", actual, reason
-    settled = reaches(limit, slow) and (tolerated or not not_run)
+    settled = reaches(limit, slow) and (tolerated or not unfinished_cases)
     return "passed" if settled else "undetermined", actual, reason
 
 
@@ -345,7 +349,7 @@ def _judge_summary(gates: Gates, inputs: GateInputs, *, tolerated: bool) -> Gate
         which = ", ".join(lost) or "a weighted metric"
         return GateVerdict("summary", "undetermined", None, summary.min, f"{which} was evaluated on no case")
     state: GateState = "passed" if reaches(score, summary.min) else "failed"
-    shown, needed = decisive_numbers(score, summary.min, minimize=False, holds=state == "passed")
+    shown, needed = decisive_numbers(score, summary.min, minimize=False, is_met=state == "passed")
     reason = f"summary score {shown} ({summary.function or summary.method}), needs {needed}"
     missing = any(metric.errors for metric in inputs.metrics.values())
     return GateVerdict("summary", "undetermined" if missing and not tolerated else state, score, summary.min, reason)
@@ -436,10 +440,10 @@ def _worst_tenth_score(scores: Sequence[tuple[float, float]], bound: _Bound) -> 
     return None if end is None else sign * end
 
 
-def _best_mean(bound: _Bound, summary: MetricSummary, missing: int) -> float:
+def _best_mean(bound: _Bound, summary: MetricSummary, missing_count: int) -> float:
     """Return the best possible mean of n scores with m missing ones: (n·mean + m·best)/(n + m)."""
     assert summary.mean is not None
-    return (summary.cases * summary.mean + missing * bound.best) / (summary.cases + missing)
+    return (summary.cases * summary.mean + missing_count * bound.best) / (summary.cases + missing_count)
 
 
 def _judge_bound(bound: _Bound, results: MetricResults, actual: float, best_mean: float, reason: str) -> GateVerdict:
@@ -448,7 +452,7 @@ def _judge_bound(bound: _Bound, results: MetricResults, actual: float, best_mean
     `best_mean` is the best number that is possible if missing scores are perfect. `reason` is a template with two `{}`,
     for the number and the bound.
     """
-    shown, needed = decisive_numbers(actual, bound.required, minimize=not bound.best, holds=bound.holds(actual))
+    shown, needed = decisive_numbers(actual, bound.required, minimize=not bound.best, is_met=bound.holds(actual))
     # The name of a metric may have braces.
     before, middle, after = reason.rsplit("{}", 2)
     reason = f"{before}{shown}{middle}{'needs' if bound.best else 'at most'} {needed}{after}"
@@ -469,6 +473,6 @@ def _gate_name(bound: _Bound, results: MetricResults) -> str:
     return f"metrics.{results.name}.{bound.key}"
 
 
-def reaches(actual: float, required: float) -> bool:
+def reaches(actual: float, required_rate: float) -> bool:
     """Return whether a number is at least the required one, up to rounding errors of sums."""
-    return actual >= required - TOLERANCE
+    return actual >= required_rate - TOLERANCE

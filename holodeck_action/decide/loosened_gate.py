@@ -15,7 +15,7 @@ _HOLDS = "nothing is less strict than on the base"
 
 
 def add_loosened_gate(
-    judged: BaselineVerdict, comparison: Comparison | None, missing: str, settings: Baseline
+    judged: BaselineVerdict, comparison: Comparison | None, missing_reason: str, settings: Baseline
 ) -> BaselineVerdict:
     """Return `judged` with the gate on changed terms added, if the reaction to laxer terms is `fail`.
 
@@ -24,7 +24,7 @@ def add_loosened_gate(
     Args:
         judged: the other gates.
         comparison: the changes; None if there is no base.
-        missing: why there is no base, in one sentence.
+        missing_reason: why there is no base, in one sentence.
         settings: the run's reactions; the base's reaction applies if it is stricter.
     """
     terms = None if comparison is None else comparison.terms
@@ -33,11 +33,11 @@ def add_loosened_gate(
         return judged
     state: GateState = "passed"
     if comparison is None:
-        state, reason = ("undetermined", missing) if settings.on_missing == "fail" else ("skipped", "")
+        state, reason = ("undetermined", missing_reason) if settings.on_missing == "fail" else ("skipped", "")
         reason = reason or "there is no base to compare with"
     elif terms is None:
         reason = _HOLDS
     else:
-        state, reason = "failed" if terms.definite else "undetermined", f"the run {changes_clause(terms.changes)}"
-    actual = None if comparison is None else 0 if terms is None else terms.definite
+        state, reason = "failed" if terms.definite_count else "undetermined", f"the run {changes_clause(terms.changes)}"
+    actual = None if comparison is None else 0 if terms is None else terms.definite_count
     return replace(judged, gates=(*judged.gates, GateVerdict(ON_LOOSENED, state, actual, 0, reason)))

@@ -11,14 +11,14 @@ _OTHER_COUNTS = ("deepeval",)
 """Kinds of metrics whose judges are not told how turns are numbered."""
 
 
-def named_turn(evaluation: Evaluation, turns: int) -> int | None:
+def named_turn(evaluation: Evaluation, turn_count: int) -> int | None:
     """Return the index of the turn that the explanation of an evaluation names; None if it names no turn or several.
 
     Args:
         evaluation: the evaluation of a whole conversation.
-        turns: number of turns of the conversation.
+        turn_count: number of turns of the conversation.
     """
     if evaluation.criteria.kind in _OTHER_COUNTS or evaluation.status != "completed":
         return None
     found = {int(number) for number in _TURN.findall(evaluation.explanation or "")}
-    return found.pop() if len(found) == 1 and max(found) < turns else None
+    return found.pop() if len(found) == 1 and max(found) < turn_count else None

@@ -30,7 +30,7 @@ from holodeck_action.suite.model.policy import QuarantineEntry
 OUTCOMES: tuple[Outcome, ...] = ("passed", "failed", "error", "skipped", "informational", "quarantined")
 
 
-class Survey:
+class RecordTotals:
     """The outcomes, counts and sums over all cases of a record.
 
     Attributes:
@@ -58,7 +58,7 @@ class Survey:
 
         Args:
             record: the record of a run.
-            digest: digest of the canonical record; None to compute it, which takes as long as all other totals
+            digest: digest of the canonical record; None to compute the digest, which takes as long as all other totals
                 together.
         """
         self.metrics, self.consumption = MetricTally(), Consumption()
@@ -88,7 +88,7 @@ class Survey:
                 hashed.add(case)
         self.digest = digest or (hashed.hexdigest(record) if hashed is not None else "")
         self.verdicts = judge_cases(record) if kept is None else tuple(kept)
-        self.remaining = None if self._counted is None else _remaining(self._left)
+        self.remaining = None if self._counted is None else _uncounted_cases(self._left)
         self.inputs = self._gate_inputs()
         numbers = {outcome: self.outcomes.count(index) for index, outcome in enumerate(OUTCOMES)}
         self.counts = Counts(
@@ -223,12 +223,12 @@ def _case_judge(record: Record) -> Callable[[CaseRecord], CaseVerdict]:
     return judge
 
 
-def stop_text(certain_end: CertainEnd, cases: int) -> str:
+def stop_text(end: CertainEnd, case_count: int) -> str:
     """Return when a run stopped, such as `stopped after 12 of 200 cases`."""
-    return f"stopped after {len(certain_end.counted):,} of {count_phrase(cases, 'case')}"
+    return f"stopped after {len(end.counted):,} of {count_phrase(case_count, 'case')}"
 
 
-def _remaining(unfinished: Sequence[tuple[CaseRecord, CaseVerdict]]) -> UncountedCases:
+def _uncounted_cases(unfinished: Sequence[tuple[CaseRecord, CaseVerdict]]) -> UncountedCases:
     gating = [case for case, verdict in unfinished if verdict.outcome != "quarantined"]
     return UncountedCases(
         weights=[case.weight for case in gating if case.asserting],

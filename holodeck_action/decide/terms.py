@@ -267,8 +267,8 @@ def compare_thresholds(before: Criteria, now: Criteria) -> Direction | None:
     return term.compare(before.threshold, now.threshold)
 
 
-def _compare_numbers(before: Any, now: Any, absent: float | None, *, higher: bool) -> Direction | None:
-    before, now = (absent if value is None else value for value in (before, now))
+def _compare_numbers(before: Any, now: Any, default: float | None, *, higher: bool) -> Direction | None:
+    before, now = (default if value is None else value for value in (before, now))
     if before == now:
         return None
     if before is None or now is None:

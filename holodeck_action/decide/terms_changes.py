@@ -73,12 +73,12 @@ class TermsChanges(Struct, frozen=True):
     changes: tuple[TermsChange, ...]
 
     @property
-    def shown(self) -> tuple[TermsChange, ...]:
+    def reported_changes(self) -> tuple[TermsChange, ...]:
         """The changes that reports show: none if the reaction is `ignore`."""
         return () if self.reaction == "ignore" else self.changes
 
     @property
-    def definite(self) -> int:
+    def definite_count(self) -> int:
         """Number of changes that are `laxer` or `changed`."""
         return sum(change.way != "unknown" for change in self.changes)
 
@@ -105,9 +105,9 @@ def changes_clause(
     return join_phrases(phrases)
 
 
-def join_phrases(parts: Sequence[str]) -> str:
+def join_phrases(phrases: Sequence[str]) -> str:
     """Join phrases with commas and `and`."""
-    return " and ".join(filter(None, (", ".join(parts[:-1]), *parts[-1:])))
+    return " and ".join(filter(None, (", ".join(phrases[:-1]), *phrases[-1:])))
 
 
 def plain_name(name: str) -> str:

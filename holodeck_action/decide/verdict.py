@@ -10,7 +10,7 @@ from msgspec import Struct
 from holodeck_action.decide.compare.comparison import Comparison
 from holodeck_action.record.evaluation import Polarity
 from holodeck_action.record.sequences import OneByOne
-from holodeck_action.record.serialization import written
+from holodeck_action.record.serialization import always_written
 from holodeck_action.suite.errors import SourceMark
 
 Outcome = Literal["passed", "failed", "error", "skipped", "informational", "quarantined"]
@@ -32,8 +32,8 @@ class MetricVerdict(Struct, frozen=True, omit_defaults=True):
     score: float | None
     threshold: float | None
     source: SourceMark | None
-    polarity: Polarity = written("maximize")
-    category: str | None = written(None)
+    polarity: Polarity = always_written("maximize")
+    category: str | None = always_written(None)
     title: str | None = None
 
 

@@ -147,7 +147,9 @@ def _written_trial(trial: TrialVerdict, case: CaseVerdict) -> WrittenTrial:
     turns = tuple(_written_turn(turn, trial) for turn in trial.turns)
     conversation = None
     if (whole := trial.conversation) is not None:
-        conversation = WrittenConversation(whole.outcome, _passed(whole), _new_reason(whole, trial), _others(whole))
+        conversation = WrittenConversation(
+            whole.outcome, _passed_names(whole), _new_reason(whole, trial), _other_metrics(whole)
+        )
     return WrittenTrial(trial.index, trial.outcome, turns, _new_reason(trial, case), conversation)
 
 
@@ -155,18 +157,18 @@ def _written_turn(turn: TurnVerdict, trial: TrialVerdict) -> WrittenTurn:
     return WrittenTurn(
         index=turn.index,
         outcome=turn.outcome,
-        passed=_passed(turn),
+        passed=_passed_names(turn),
         reason=_new_reason(turn, trial),
-        others=_others(turn),
+        others=_other_metrics(turn),
         tools=turn.tools,
     )
 
 
-def _passed(turn: TurnVerdict) -> tuple[str, ...]:
+def _passed_names(turn: TurnVerdict) -> tuple[str, ...]:
     return tuple(metric.name for metric in turn.metrics if metric.outcome == "passed")
 
 
-def _others(turn: TurnVerdict) -> tuple[WrittenMetric, ...]:
+def _other_metrics(turn: TurnVerdict) -> tuple[WrittenMetric, ...]:
     return tuple(
         WrittenMetric(metric.name, metric.outcome, _new_reason(metric, turn))
         for metric in turn.metrics
@@ -175,12 +177,12 @@ def _others(turn: TurnVerdict) -> tuple[WrittenMetric, ...]:
 
 
 def _new_reason(
-    part: CaseVerdict | TrialVerdict | TurnVerdict | MetricVerdict,
+    judged: CaseVerdict | TrialVerdict | TurnVerdict | MetricVerdict,
     verdict: CaseVerdict | TrialVerdict | TurnVerdict | None = None,
 ) -> str | None:
     """Return the reason of a case, trial, turn or metric; None if it passed, is informational, or has the same reason
     as the enclosing `verdict`."""
-    if part.outcome not in _EXPLAINED:
+    if judged.outcome not in _EXPLAINED:
         return None
-    told = verdict is not None and verdict.outcome in _EXPLAINED and verdict.reason == part.reason
-    return None if told else part.reason
+    told = verdict is not None and verdict.outcome in _EXPLAINED and verdict.reason == judged.reason
+    return None if told else judged.reason

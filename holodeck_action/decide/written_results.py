@@ -41,7 +41,7 @@ NO_RELATED_FILES = RelatedFiles()
 
 
 def write_results(
-    folder: Path, record: Record, verdict: Verdict, disk: Disk = DISK, related: RelatedFiles = NO_RELATED_FILES
+    folder: Path, record: Record, verdict: Verdict, disk: Disk = DISK, related_files: RelatedFiles = NO_RELATED_FILES
 ) -> Path:
     """Write a record, its verdict and related files to a folder; the verdict contains the digest of the record's file.
 
@@ -52,7 +52,7 @@ def write_results(
         record: the record of a run.
         verdict: the verdict on the record.
         disk: the disk operations.
-        related: the related files.
+        related_files: the related files.
 
     Returns:
         The path of the record.
@@ -60,7 +60,7 @@ def write_results(
     Raises:
         OSError: a file cannot be written; the files before it may have been replaced, the verdict comes last.
     """
-    base, earlier = related.base, related.earlier
+    base, earlier = related_files.base, related_files.earlier
     if base is not None:
         below = folder / BASE_FOLDER
         below.mkdir(exist_ok=True)

@@ -163,9 +163,9 @@ def as_check_annotation(annotation: Annotation) -> dict[str, Any]:
     return made
 
 
-def fit_text(text: str, characters: int, size: int) -> str:
+def fit_text(text: str, max_characters: int, size: int) -> str:
     """Cut a string to a maximum number of characters and of bytes, and strip it."""
-    if len(text) <= characters and len(text.encode()) <= size:
+    if len(text) <= max_characters and len(text.encode()) <= size:
         return text.strip()
-    kept = text[: characters - 1].encode()[: size - len("…".encode())].decode(errors="ignore")
+    kept = text[: max_characters - 1].encode()[: size - len("…".encode())].decode(errors="ignore")
     return kept.strip() + "…"

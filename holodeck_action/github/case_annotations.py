@@ -37,7 +37,7 @@ _TITLE_WORDS = {"failed": "FAILED", "error": "IN ERROR", "skipped": "NOT RUN", "
 _SHOWN_PROBLEMS = 5
 _SHOWN_CASES = 5
 _CONVERSATION = "conversation"
-"""The place of a whole conversation among the turns of a case."""
+"""The `place` of a `_Part` that is a whole conversation."""
 
 
 _Order = tuple[int, float, int]
@@ -104,8 +104,8 @@ def passing_keys(reports: Sequence[Report]) -> frozenset[str]:
 class _Part(Struct, frozen=True):
     """A turn of a case, or its whole conversation.
 
-    `turn` is the turn, or the one that the judge of the conversation names, else None. `place` identifies the part: the
-    index of the turn, or `conversation`.
+    `turn` is the turn. For a conversation, it is the turn that the judge names, or None. `place` identifies the part:
+    the index of the turn, or `conversation`.
     """
 
     turn: TurnView | None
@@ -264,9 +264,9 @@ class _SuiteAnnotator:
     def _path(self, source: SourceMark) -> str | None:
         return repository_path(self._report.provenance.folder, source)
 
-    def _key(self, case: CaseView, at: int | str | None, metric: str = "", number: int = 0) -> str:
+    def _key(self, case: CaseView, turn: int | str | None, metric: str = "", number: int = 0) -> str:
         file = posixpath.join(self._report.provenance.folder or "", self._report.file)
-        named = json.dumps([file, case.id, at, metric, number])
+        named = json.dumps([file, case.id, turn, metric, number])
         return hashlib.sha256(named.encode()).hexdigest()[:16]
 
 
@@ -296,10 +296,10 @@ def _places(trial: TrialVerdict) -> Iterator[tuple[int | str, TurnVerdict]]:
         yield _CONVERSATION, trial.conversation
 
 
-def _number_metrics(part: TurnVerdict) -> Iterator[tuple[MetricVerdict, int]]:
+def _number_metrics(turn: TurnVerdict) -> Iterator[tuple[MetricVerdict, int]]:
     """Yield each metric with the number of earlier metrics of the same name."""
     seen: dict[str, int] = {}
-    for metric in part.metrics:
+    for metric in turn.metrics:
         yield metric, seen.setdefault(metric.name, 0)
         seen[metric.name] += 1
 

@@ -66,14 +66,14 @@ class ChannelOptions(Struct, frozen=True):
 
 
 def channel_options_from(
-    values: Mapping[str, Any], subjects: Sequence[str], environ: Mapping[str, str]
+    values: Mapping[str, Any], suite_names: Sequence[str], environ: Mapping[str, str]
 ) -> ChannelOptions:
     """Return the options for given settings, with defaults for missing ones.
 
     The default `comment-id` contains the workflow, the job and the suites, so that two suites of a matrix never
     overwrite each other's comment; the default `check-name` contains the suites.
     """
-    named = ", ".join(subjects)
+    named = ", ".join(suite_names)
     job = [environ.get("GITHUB_WORKFLOW", ""), environ.get("GITHUB_JOB", ""), named]
     return ChannelOptions(
         comment=values.get("comment", "always"),

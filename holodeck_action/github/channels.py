@@ -103,7 +103,7 @@ class Access(Struct, frozen=True):
     app: bool = True
     pause: Callable[[float], None] = time.sleep
 
-    def own_items(self, items: Sequence[Comment], clause: str) -> list[tuple[Comment, Ownership]]:
+    def own_items(self, comments: Sequence[Comment], clause: str) -> list[tuple[Comment, Ownership]]:
         """Return the items that this action wrote, in order. A marker is no proof of authorship, since anyone can write
         it.
 
@@ -111,38 +111,38 @@ class Access(Struct, frozen=True):
         by bots count as written by this action.
 
         Args:
-            items: comments or reviews with this action's marker.
+            comments: comments or reviews with this action's marker.
             clause: subject and verb of the error message, such as `a comment with our marker is`.
 
         Raises:
             Stopped: the request failed, and `app` does not show whether this action wrote the items.
         """
         try:
-            known = self.api.ownership([item.node_id for item in items])
+            known = self.api.ownership([item.node_id for item in comments])
         except ApiError as error:
-            bots = [item for item in items if item.author_type == "Bot"]
-            if not self.app and len(bots) < len(items):
+            bots = [item for item in comments if item.author_type == "Bot"]
+            if not self.app and len(bots) < len(comments):
                 reason = f"{error_clause(error)}; so it is unknown whether {clause} ours"
                 raise Stopped(Failed(f"{reason}: use the job's own token, whose comments come from a bot")) from error
             return [(item, Ownership(own=True, minimized=False)) for item in bots] if self.app else []
-        return [(item, known[item.node_id]) for item in items if item.node_id in known and known[item.node_id].own]
+        return [(item, known[item.node_id]) for item in comments if item.node_id in known and known[item.node_id].own]
 
     def edit(
         self,
         write: Callable[[], Comment],
         list_comments: Callable[[], Iterable[Comment]],
-        item: Comment,
+        comment: Comment,
         body: str,
-        unknown: str,
+        unknown_message: str,
     ) -> Comment:
         """Replace the body of a comment or review. If GitHub does not confirm the write, read the item before a retry.
 
         Args:
             write: writes the new body.
             list_comments: returns the current items, including the edited item.
-            item: the item before the edit.
+            comment: the item before the edit.
             body: the new body.
-            unknown: clause of the error message if the item cannot be read.
+            unknown_message: clause of the error message if the item cannot be read.
 
         Raises:
             ApiError: the body was not written, or the item was changed by another writer.
@@ -157,13 +157,13 @@ class Access(Struct, frozen=True):
                 if not error.accepted:
                     raise
                 found = self.poll_or_stop(
-                    lambda: next((each for each in list_comments() if each.id == item.id), None),
+                    lambda: next((each for each in list_comments() if each.id == comment.id), None),
                     lambda found: found is not None and same_body(found.body, body),
-                    unknown,
+                    unknown_message,
                 )
                 if found is not None and same_body(found.body, body):
                     return found
-                if found is None or not same_body(found.body, item.body) or tries == TRIES:
+                if found is None or not same_body(found.body, comment.body) or tries == TRIES:
                     raise
 
     def poll(self, read: Callable[[], T], is_done: Callable[[T], bool]) -> T:
@@ -179,19 +179,19 @@ class Access(Struct, frozen=True):
                 break
         return seen
 
-    def poll_or_stop(self, read: Callable[[], T], is_done: Callable[[T], bool], unknown: str) -> T:
+    def poll_or_stop(self, read: Callable[[], T], is_done: Callable[[T], bool], unknown_message: str) -> T:
         """Call `poll`, and stop the channel if GitHub gives no answer.
 
         Raises:
-            Stopped: the result is unknown; `unknown` is a clause of the reason.
+            Stopped: the result is unknown; `unknown_message` is a clause of the reason.
         """
         try:
             return self.poll(read, is_done)
         except ApiError as error:
-            raise Stopped(Failed(f"{error_clause(error)}; {unknown}"), is_unknown=True) from error
+            raise Stopped(Failed(f"{error_clause(error)}; {unknown_message}"), is_unknown=True) from error
 
     def refusal_outcome(
-        self, action: str, permission: str, error: ApiError, note: str = "", *, missing: str = ""
+        self, action: str, permission: str, error: ApiError, note: str = "", *, missing_permission: str = ""
     ) -> Outcome:
         """Return the outcome of a channel after a refused call.
 
@@ -200,7 +200,7 @@ class Access(Struct, frozen=True):
             permission: the line in `permissions:` that allows the action.
             error: the refusal.
             note: appended to the hint about the permission.
-            missing: a hint appended if the status is 404.
+            missing_permission: a hint appended if the status is 404.
         """
         reason = f"{action}: {error_clause(error)}"
         if error.status == 401:
@@ -209,7 +209,7 @@ class Access(Struct, frozen=True):
         if error.kind == "denied":
             hint = f"add `{permission}` to the `permissions:` of the job{note}"
             return Skipped(f"{because}{reason}; {hint}", requested=True)
-        return Failed(f"{because}{reason}{missing if error.status == 404 else ''}")
+        return Failed(f"{because}{reason}{missing_permission if error.status == 404 else ''}")
 
 
 def channel_table(channels: Sequence[Channel]) -> str:

@@ -32,7 +32,7 @@ _USER_TOKEN = re.compile(r"gh[pou]_|github_pat_|[0-9a-f]{40}\Z")
 
 
 def token_can_check(token: str) -> str | None:
-    """Return the reason why a token cannot write check runs, in one sentence; None if it can."""
+    """Return the reason why a token cannot write check runs, in one sentence; None if the token can write them."""
     if _USER_TOKEN.match(token):
         return (
             "a check run can only be written by the job's own token or a GitHub App's, not by a personal access token: "
@@ -121,7 +121,7 @@ def end_state(conclusion: Conclusion, title: str, summary: str, now: datetime) -
     )
 
 
-def conclude(github: Access, run: CheckRun, end: CheckState, annotations: Sequence[Mapping[str, Any]]) -> Outcome:
+def conclude(github: Access, run: CheckRun, end_state: CheckState, annotations: Sequence[Mapping[str, Any]]) -> Outcome:
     """Conclude a check run with its `end_state` and annotations.
 
     The check run is concluded even if annotations cannot be added, since a check run in progress would block the merge
@@ -130,49 +130,49 @@ def conclude(github: Access, run: CheckRun, end: CheckState, annotations: Sequen
     Returns:
         `Published` if the check run is concluded with all annotations, else another outcome.
     """
-    added, broken = _annotate(github, run, end, annotations)
+    added, broken = _annotate(github, run, end_state, annotations)
     if broken is None:
-        return _published_outcome(end, added, run)
+        return _published_outcome(end_state, added, run)
     try:
-        _write_end(github, run, end)
+        _write_end(github, run, end_state)
     except ApiError as error:
         left = f"the check run {run.url} may not be concluded and may stay in progress"
         return github.refusal_outcome(left, "checks: write", error)
     if added == len(annotations):
-        return _published_outcome(end, added, run)
+        return _published_outcome(end_state, added, run)
     # A request without an answer may have added more: only certain annotations are claimed.
     return Failed(
-        f"the check run {run.url} is concluded ({end.conclusion}), but only {added} of its {len(annotations)} "
+        f"the check run {run.url} is concluded ({end_state.conclusion}), but only {added} of its {len(annotations)} "
         f"annotations are certain to be there: {error_clause(broken)}"
     )
 
 
-def prepend_summary(github: Access, run: CheckRun, end: CheckState, before: Outcome) -> Outcome:
+def prepend_summary(github: Access, run: CheckRun, end_state: CheckState, first_outcome: Outcome) -> Outcome:
     """Replace the summary of a concluded check run by one that begins with a notice of an outdated comment.
 
     The notice comes late because the comment is written after the check run is concluded.
 
     Args:
-        end: the `end_state` with the new summary.
-        before: the outcome of concluding the check run.
+        end_state: the `end_state` with the new summary.
+        first_outcome: the outcome of concluding the check run.
 
     Returns:
-        `before`, or `Failed` if `before` is `Published` and the summary could not be replaced.
+        `first_outcome`, or `Failed` if `first_outcome` is `Published` and the summary could not be replaced.
     """
     try:
-        _write_end(github, run, end)
+        _write_end(github, run, end_state)
     except ApiError as error:
-        if not isinstance(before, Published):
-            return before
+        if not isinstance(first_outcome, Published):
+            return first_outcome
         return Failed(
-            f"the check run {run.url} is concluded ({end.conclusion}), but its summary does not start with the "
+            f"the check run {run.url} is concluded ({end_state.conclusion}), but its summary does not start with the "
             f"notice about the outdated comment: {error_clause(error)}"
         )
-    return before
+    return first_outcome
 
 
 def _annotate(
-    github: Access, run: CheckRun, end: CheckState, annotations: Sequence[Mapping[str, Any]]
+    github: Access, run: CheckRun, end_state: CheckState, annotations: Sequence[Mapping[str, Any]]
 ) -> tuple[int, ApiError | None]:
     """Add annotations in batches, the last one with the end state.
 
@@ -190,7 +190,7 @@ def _annotate(
             status="in_progress", title="The annotations are being added", summary=_RUNNING_SUMMARY, annotations=batch
         )
         try:
-            github.api.update_check(run.id, replace(end, annotations=batch) if last else more)
+            github.api.update_check(run.id, replace(end_state, annotations=batch) if last else more)
         except ApiError as error:
             tries += 1
             if not error.accepted:
@@ -213,11 +213,11 @@ def _annotate(
                 return added, None
 
 
-def _write_end(github: Access, run: CheckRun, end: CheckState) -> None:
+def _write_end(github: Access, run: CheckRun, end_state: CheckState) -> None:
     """Write the end state without annotations; this request can safely be repeated."""
     for seconds in (POLL_PAUSES_S[0], None):
         try:
-            github.api.update_check(run.id, end)
+            github.api.update_check(run.id, end_state)
             return
         except ApiError as error:
             if seconds is None or not error.accepted:
@@ -231,8 +231,8 @@ def _find_created(github: Access, sha: str, name: str, external_id: str) -> Chec
     )
 
 
-def _published_outcome(end: CheckState, count: int, run: CheckRun) -> Outcome:
-    return Published(f"{end.conclusion}, {count} annotation{'' if count == 1 else 's'}", run.url)
+def _published_outcome(end_state: CheckState, count: int, run: CheckRun) -> Outcome:
+    return Published(f"{end_state.conclusion}, {count} annotation{'' if count == 1 else 's'}", run.url)
 
 
 def _one_line(text: str, limit: int) -> str:

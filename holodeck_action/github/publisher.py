@@ -323,8 +323,8 @@ class Publisher:
         return self._call_guarded(lambda github: self._skip_if_outdated(github, pull) or publish(github, pull))
 
     def _mismatch_reason(self, github: Access) -> str | None:
-        """Return the reason if the run did not evaluate the commit for which results are published; None if it did, or
-        if no check is needed."""
+        """Return the reason if the run evaluated another commit than the one for which results are published; None if
+        the commits are equal, or if no check is needed."""
         if not self._commits:
             return None
         found = self._find_pulls(github)

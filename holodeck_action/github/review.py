@@ -80,22 +80,26 @@ def is_passing_text(body: str) -> bool:
 def review_text(
     markers: Markers,
     reports: Sequence[Report],
-    inline: Sequence[Annotation],
-    listed: Sequence[Annotation],
-    other_count: int,
+    inline_annotations: Sequence[Annotation],
+    listed_annotations: Sequence[Annotation],
+    unlisted_count: int,
 ) -> str:
     """Return the body of the review, within the size limit of a comment.
 
-    `inline` are the failures with an inline comment, `listed` the other failures on lines of the diff, worst first, and
-    `other_count` is the number of failures on other lines.
+    `inline_annotations` are the failures with an inline comment, `listed_annotations` the other failures on lines of
+    the diff, worst first, and `unlisted_count` is the number of failures on other lines.
     """
-    paragraphs = [markers.review, _headline(len(inline) + len(listed))]
-    if listed:
-        paragraphs.append(f"{_failure_count(len(inline))} shown on the lines, the worst first. Not shown there:")
-        paragraphs.append(_list_failures(listed, COMMENT.bytes - _ROOM_FOR_END - len("\n\n".join(paragraphs).encode())))
-    if other_count:
+    paragraphs = [markers.review, _headline(len(inline_annotations) + len(listed_annotations))]
+    if listed_annotations:
         paragraphs.append(
-            f"{_failure_count(other_count)} on lines that the diff does not show: see the report of the run."
+            f"{_failure_count(len(inline_annotations))} shown on the lines, the worst first. Not shown there:"
+        )
+        paragraphs.append(
+            _list_failures(listed_annotations, COMMENT.bytes - _ROOM_FOR_END - len("\n\n".join(paragraphs).encode()))
+        )
+    if unlisted_count:
+        paragraphs.append(
+            f"{_failure_count(unlisted_count)} on lines that the diff does not show: see the report of the run."
         )
     unknown = sum(report.counts.error + report.counts.skipped for report in reports)
     if unknown:
@@ -115,14 +119,14 @@ def _failure_count(count: int) -> str:
     return "1 failure" if count == 1 else f"{count:,} failures"
 
 
-def _list_failures(listed: Sequence[Annotation], max_bytes: int) -> str:
+def _list_failures(listed_annotations: Sequence[Annotation], max_bytes: int) -> str:
     lines: list[str] = []
-    for annotation in listed:
+    for annotation in listed_annotations:
         place = inline_code(f"{annotation.path}:{annotation.line}", 200)
         line = f"- {place}: {inline_code(annotation.title, TITLE_LIMIT)}"
         max_bytes -= len(line.encode()) + 1
         if max_bytes < 0:
-            lines.append(f"- … and {len(listed) - len(lines):,} more")
+            lines.append(f"- … and {len(listed_annotations) - len(lines):,} more")
             break
         lines.append(line)
     return "\n".join(lines)
@@ -209,20 +213,20 @@ class _ReviewChannel(Struct, frozen=True):
         return Published(_join_details(details), url)
 
     def _plan(
-        self, existing: Mapping[str, Sequence[Comment]], failing: Sequence[Annotation], passing: frozenset[str]
+        self, existing_comments: Mapping[str, Sequence[Comment]], failing: Sequence[Annotation], passing: frozenset[str]
     ) -> _Plan:
         lines: Mapping[str, frozenset[int]] = {}
-        if any(annotation.key not in existing for annotation in failing):
+        if any(annotation.key not in existing_comments for annotation in failing):
             files = {annotation.path for annotation in failing}
             changed = (file for file in self.github.api.files(self.number) if file.path in files and file.patch)
             lines = {file.path: commentable_lines(file.patch or "") for file in changed}
-        shown = tuple(annotation for annotation in failing if annotation.key in existing)
-        others = [annotation for annotation in failing if annotation.key not in existing]
+        shown = tuple(annotation for annotation in failing if annotation.key in existing_comments)
+        others = [annotation for annotation in failing if annotation.key not in existing_comments]
         in_diff = [item for item in others if item.line in lines.get(item.path, frozenset())]
         room = max(0, MOST_INLINE - len(shown))
         wanted = {annotation.key: failing_text(self.markers, annotation) for annotation in shown}
         edits: list[tuple[Comment, str, bool]] = []
-        for key, comments in existing.items():
+        for key, comments in existing_comments.items():
             for comment in comments:
                 if key in wanted and not same_body(comment.body, wanted[key]):
                     edits.append((comment, wanted[key], False))
@@ -253,10 +257,10 @@ class _ReviewChannel(Struct, frozen=True):
             done[passes] += 1
         return done[0], done[1]
 
-    def _create_review(self, new: Sequence[Annotation], body: str) -> str:
+    def _create_review(self, annotations: Sequence[Annotation], body: str) -> str:
         """Create the review, at most once, and return its URL."""
-        comments = [InlineComment(item.path, item.line, failing_text(self.markers, item)) for item in new]
-        keys = {annotation.key for annotation in new}
+        comments = [InlineComment(item.path, item.line, failing_text(self.markers, item)) for item in annotations]
+        keys = {annotation.key for annotation in annotations}
         error: ApiError | None = None
         for _ in range(TRIES):
             try:
@@ -300,13 +304,15 @@ class _ReviewChannel(Struct, frozen=True):
         marked = [item for item in self.github.api.reviews(self.number) if self.markers.is_review(item.body)]
         return max(self._own_comments(marked), key=_age, default=None)
 
-    def _own_comments(self, marked: Iterable[Comment]) -> list[Comment]:
-        newest = sorted(marked, key=_age, reverse=True)[:_MOST_CHECKED]
+    def _own_comments(self, marked_comments: Iterable[Comment]) -> list[Comment]:
+        newest = sorted(marked_comments, key=_age, reverse=True)[:_MOST_CHECKED]
         return [item for item, _ in self.github.own_items(newest, "inline comments with our marker are")]
 
     def _refusal(self, action: str, permission: str, error: ApiError) -> Outcome:
         note = " (`pull-requests: write` to write the review)" if permission == "read" else ""
-        return self.github.refusal_outcome(action, f"pull-requests: {permission}", error, note, missing=NO_PULL)
+        return self.github.refusal_outcome(
+            action, f"pull-requests: {permission}", error, note, missing_permission=NO_PULL
+        )
 
 
 def _unique_failures(marks: Iterable[Annotation]) -> tuple[Annotation, ...]:
@@ -328,8 +334,8 @@ def _join_details(counts: Iterable[tuple[int, str]]) -> str:
     return ", ".join(said) or "unchanged"
 
 
-def _age(item: Comment) -> int:
-    return item.id
+def _age(comment: Comment) -> int:
+    return comment.id
 
 
 def commentable_lines(patch: str) -> frozenset[int]:

@@ -74,15 +74,15 @@ def _cut_message(text: str) -> str:
     return text.encode("utf-16-le", "replace")[: 2 * MESSAGE_LIMIT].decode("utf-16-le", "ignore")
 
 
-def mask_commands(secrets: Iterable[str], shortest: int) -> tuple[str, ...]:
+def mask_commands(secrets: Iterable[str], min_length: int) -> tuple[str, ...]:
     """Return the commands that mask secrets in the step's log: one for each line of each secret, sorted.
 
     Args:
         secrets: values to mask. A log shows a value of several lines line by line, so each line is one secret.
-        shortest: minimum characters of a masked line, since shorter lines occur in ordinary text.
+        min_length: minimum characters of a masked line, since shorter lines occur in ordinary text.
     """
     lines = {line.strip() for secret in secrets for line in secret.splitlines()}
-    return tuple(f"::add-mask::{_escape_data(line)}" for line in sorted(lines) if len(line) >= shortest)
+    return tuple(f"::add-mask::{_escape_data(line)}" for line in sorted(lines) if len(line) >= min_length)
 
 
 def fold_lines(title: str, text: str) -> str:
@@ -183,11 +183,11 @@ def append_summary(file: str | None, text: str) -> None:
     _append(Path(file), data, "there is no job summary")
 
 
-def _append(path: Path, data: bytes, consequence: str) -> None:
+def _append(path: Path, data: bytes, lost_output: str) -> None:
     try:
         append(path, data)
     except OSError as error:
-        raise ChannelError(f"{path.name}: cannot be written: {error.strerror}: {consequence}") from error
+        raise ChannelError(f"{path.name}: cannot be written: {error.strerror}: {lost_output}") from error
 
 
 def _heredoc(name: str, value: str, delimiter: str) -> str:

@@ -16,7 +16,7 @@ def stale_notice(
     destination: Destination,
     links: LinkContext,
     outcomes: Sequence[tuple[int | None, Outcome]],
-    earlier: Mapping[int, EarlierComment | None],
+    earlier_comments: Mapping[int, EarlierComment | None],
 ) -> str:
     """Return the notice for the start of the check run and the job summary; empty if no comment is outdated.
 
@@ -24,13 +24,14 @@ def stale_notice(
         destination: where the run publishes.
         links: creates links to the repository and the run.
         outcomes: (number, outcome) of the comment for each pull request; number is None if no pull request was found.
-        earlier: earlier comment (None: no comment) by number of the pull request; no entry if comments were not read.
+        earlier_comments: earlier comment (None: no comment) by number of the pull request; no entry if comments were
+            not read.
     """
     if not _may_have_comment(destination):
         return ""
     stale = []
     for number, outcome in outcomes:
-        found = UNREAD_COMMENT if number is None else earlier.get(number, UNREAD_COMMENT)
+        found = UNREAD_COMMENT if number is None else earlier_comments.get(number, UNREAD_COMMENT)
         if found is not None and any_unpublished([Channel("comment", outcome)]):
             stale.append(_stale_comment(_pull_number(destination) if number is None else number, found))
     return stale_lines(stale, links, plural=len(outcomes) > 1)
@@ -55,6 +56,6 @@ def _pull_number(destination: Destination) -> int | None:
     return destination.lookup.number if isinstance(destination.lookup, LookupByNumber) else None
 
 
-def _stale_comment(number: int | None, earlier: EarlierComment) -> StaleComment:
-    state = None if earlier.body is None else State.read(earlier.body)
-    return StaleComment(number, earlier.body is not None, None if state is None else state.sha, earlier.certain)
+def _stale_comment(number: int | None, comment: EarlierComment) -> StaleComment:
+    state = None if comment.body is None else State.read(comment.body)
+    return StaleComment(number, comment.body is not None, None if state is None else state.sha, comment.certain)

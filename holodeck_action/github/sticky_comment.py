@@ -75,7 +75,7 @@ class EarlierComment(Struct, frozen=True):
     """A comment of an earlier run that was not replaced, or may still exist.
 
     Attributes:
-        body: body of the comment; None if comments could not be read, so that it is unknown whether there is one.
+        body: body of the comment; None if comments could not be read; it is then unknown whether the comment exists.
         certain: whether the comment certainly still has this body.
     """
 
@@ -141,8 +141,8 @@ class _Sticky(Struct, frozen=True):
         except Stopped as stopped:
             return CommentResult(stopped.outcome)
 
-    def _render(self, previous: str | None) -> str:
-        text = self.wanted.render(previous)
+    def _render(self, earlier_state: str | None) -> str:
+        text = self.wanted.render(earlier_state)
         if first_line(text) != self.first_line:
             raise ValueError("the comment does not start with its marker: it would never be found again")
         return text
@@ -234,11 +234,11 @@ class _Sticky(Struct, frozen=True):
     def _read_failure_outcome(self, error: ApiError) -> Outcome:
         also = " (`pull-requests: write` to write the comment)"
         what = "the comments could not be read"
-        return self.github.refusal_outcome(what, "pull-requests: read", error, also, missing=NO_PULL)
+        return self.github.refusal_outcome(what, "pull-requests: read", error, also, missing_permission=NO_PULL)
 
     def _write_failure_outcome(self, error: ApiError) -> Outcome:
         return self.github.refusal_outcome(
-            "the comment could not be written", "pull-requests: write", error, missing=NO_PULL
+            "the comment could not be written", "pull-requests: write", error, missing_permission=NO_PULL
         )
 
 

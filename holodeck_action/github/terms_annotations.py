@@ -28,7 +28,7 @@ def _report_annotations(report: Report) -> Iterator[Annotation]:
     if terms is None:
         return
     fails = any(gate.name == ON_LOOSENED and gate.state == "failed" for gate in report.gates)
-    for change in terms.shown[:_MOST]:
+    for change in terms.reported_changes[:_MOST]:
         made = _annotation(report, change, "failure" if fails else "warning")
         if made is not None:
             yield made

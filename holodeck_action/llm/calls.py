@@ -26,7 +26,7 @@ class WireError(Exception):
     """A model call that got no answer.
 
     Attributes:
-        message: one sentence that tells a person how to fix the problem.
+        message: one sentence with the problem and a remedy.
         code: `connect`, `disconnected`, `timeout`, `rate_limited`, `malformed`, `truncated`, `stream_error`,
             `too_large`, `cassette_miss`, `cassette_unreadable`, `cassette_unwritable`, `budget_exhausted` or
             `price_unknown`.
@@ -269,16 +269,16 @@ Link = Callable[[Call], Awaitable[Answer]]
 """
 
 
-def sum_usages(found: Sequence[Usage]) -> Usage | None:
+def sum_usages(usages: Sequence[Usage]) -> Usage | None:
     """Return the sum of usages; None if there are none. A number that is unknown in one of them is unknown."""
-    if not found:
+    if not usages:
         return None
-    prompt = _total(usage.prompt_tokens for usage in found)
-    completion = _total(usage.completion_tokens for usage in found)
+    prompt = _total(usage.prompt_tokens for usage in usages)
+    completion = _total(usage.completion_tokens for usage in usages)
     return Usage(
         prompt_tokens=None if prompt is None else within_bounds(int(prompt)),
         completion_tokens=None if completion is None else within_bounds(int(completion)),
-        cost_usd=within_bounds(_total(usage.cost_usd for usage in found)),
+        cost_usd=within_bounds(_total(usage.cost_usd for usage in usages)),
     )
 
 

@@ -61,15 +61,15 @@ def schema_instructions(schema: Mapping[str, Any]) -> str:
     return f"Answer with one JSON value that fits the JSON schema below. Write nothing else.\n\n{written}"
 
 
-def _all_fit(schema: Any, fits: Callable[[Mapping[str, Any]], bool]) -> bool:
-    """Return whether `fits` returns True for a schema and all schemas inside it; the schemas `true` and `false` are
-    skipped.
+def _all_fit(schema: Any, is_supported: Callable[[Mapping[str, Any]], bool]) -> bool:
+    """Return whether `is_supported` returns True for a schema and all schemas inside it; the schemas `true` and `false`
+    are skipped.
     """
     waiting = [schema]
     while waiting:
         node = waiting.pop()
         if isinstance(node, Mapping):
-            if not fits(node):
+            if not is_supported(node):
                 return False
             waiting += _subschemas(node)
     return True
@@ -203,7 +203,7 @@ def _structured_output_fields(
     host = urlsplit(plan.account.base_url).hostname or ""
     # Ollama's cloud accepts a schema but ignores it.
     in_cloud = plan.provider == "ollama" and (f".{host}".endswith(".ollama.com") or plan.name.endswith("-cloud"))
-    if not codec.known.structured or in_cloud:
+    if not codec.known_model.structured or in_cloud:
         return None
     if plan.provider == "anthropic" and not is_closed(schema):
         return None

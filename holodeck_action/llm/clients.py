@@ -119,7 +119,7 @@ def codec_of(plan: ModelPlan) -> Codec:
 
 def _settings(plan: ModelPlan, codec: Codec) -> tuple[Mapping[str, Any], tuple[str, ...]]:
     """Return the settings of a model's requests, and notices about settings that are not sent."""
-    known = codec.known
+    known = codec.known_model
     thinking = thinking_settings(plan, known)
     settings = {**plan.settings, **thinking.settings}
     if thinking.more_tokens and "max_tokens" in settings:

@@ -68,13 +68,13 @@ class Routes:
 class Connections:
     """The transports of one account. Each transport has one connection, and each request borrows a transport."""
 
-    def __init__(self, make: Callable[[], httpx2.AsyncBaseTransport]) -> None:
+    def __init__(self, make_transport: Callable[[], httpx2.AsyncBaseTransport]) -> None:
         """Create the instance; nothing is opened yet.
 
         Args:
-            make: creates a transport.
+            make_transport: creates a transport.
         """
-        self._make = make
+        self._make = make_transport
         self._all: list[httpx2.AsyncBaseTransport] = []
         self._idle: list[httpx2.AsyncBaseTransport] = []
 
@@ -232,9 +232,9 @@ async def _open(host: str, port: int, timeout: float | None) -> _Stream:  # noqa
     return _Stream(reader, writer)
 
 
-def _close_unused(opening: asyncio.Task[_Stream]) -> None:
-    if not opening.cancelled() and opening.exception() is None:
-        opening.result().abort()
+def _close_unused(connecting: asyncio.Task[_Stream]) -> None:
+    if not connecting.cancelled() and connecting.exception() is None:
+        connecting.result().abort()
 
 
 class _Stream(httpcore2.AsyncNetworkStream):

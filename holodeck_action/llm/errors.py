@@ -30,7 +30,7 @@ class ModelCallError(Exception):
     """A model call got no usable answer.
 
     Attributes:
-        message: one sentence that tells a person how to fix the problem; it contains no key.
+        message: one sentence with the problem and a remedy; it contains no key.
         code: `authentication`, `quota`, `rate_limited`, `context_length`, `content_filter`, `model_not_found`,
             `bad_request`, `overloaded`, `server_error`, `http_status`, `timeout`, `connect`, `disconnected`,
             `bad_reply`, or a code of the wire.
@@ -82,7 +82,7 @@ def filtered_error(plan: ModelPlan, details: Mapping[str, Any] | None) -> ModelC
 
 def malformed_error(plan: ModelPlan, reason: str, redact: Redact) -> ModelCallError:
     """Return the error for a malformed answer; `redact` removes the run's secrets from the reason."""
-    words = Foreign.of_text(reason).words(redact, _DETAIL)
+    words = Foreign.of_text(reason).short_line(redact, _DETAIL)
     return _make_error(plan, f"{plan.title} gave a broken answer: {words}", "bad_reply", None)
 
 
@@ -138,7 +138,7 @@ _UNPAID = frozenset(
         *("organization_spend_limit_exceeded", "project_spend_limit_exceeded", "organization_usage_limit_exceeded"),
     )
 )
-"""OpenAI's error codes that come with status 429, as rate limits do, but for which waiting does not help."""
+"""OpenAI's error codes with status 429 that are not rate limits, so that waiting does not help."""
 _NAMED: Mapping[object, str] = {
     "context_length_exceeded": "context_length",
     "model_not_found": "model_not_found",
@@ -206,11 +206,11 @@ def _detail(status: int, body: Any, redact: Redact) -> str:
         return ""
     for source in (body.get("error") if isinstance(body, Mapping) else None, body):
         if isinstance(source, Mapping) and isinstance(source.get("message"), str):
-            return Foreign.of_text(source["message"]).words(redact, _DETAIL)
+            return Foreign.of_text(source["message"]).short_line(redact, _DETAIL)
         if isinstance(source, str):
             page = source.lstrip()[:1] == "<"
-            return "an HTML page" if page else Foreign.of_text(source).words(redact, _DETAIL)
-    return Foreign.of_text(str(body)).words(redact, _DETAIL)
+            return "an HTML page" if page else Foreign.of_text(source).short_line(redact, _DETAIL)
+    return Foreign.of_text(str(body)).short_line(redact, _DETAIL)
 
 
 def _codes(body: object) -> Iterator[str]:

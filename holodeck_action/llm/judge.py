@@ -163,11 +163,11 @@ class JudgeModel:
         }
 
     def _takes_schemas(self) -> bool:
-        return self._lazy_client().codec.known.structured
+        return self._lazy_client().codec.known_model.structured
 
-    def _read_reply(self, reply: Reply, structured: bool) -> JudgeAnswer:
+    def _read_reply(self, reply: Reply, is_structured: bool) -> JudgeAnswer:
         if reply.refusal is not None:
-            words = Foreign.of_text(reply.refusal).words(self.redact) or "it declined"
+            words = Foreign.of_text(reply.refusal).short_line(self.redact) or "it declined"
             raise ModelCallError(
                 f"{self.plan.title} refused to judge: {words}",
                 "refused",
@@ -179,7 +179,7 @@ class JudgeModel:
             raise malformed_error(self.plan, "it is empty", self.redact)
         return JudgeAnswer(
             text=text,
-            structured=structured,
+            structured=is_structured,
             tokens=reply.tokens,
             model=reply.model or self.plan.name,
             truncated=reply.finish == "length",

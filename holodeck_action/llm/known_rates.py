@@ -57,7 +57,7 @@ class KnownRates:
         if self._folder is None:
             return None
         try:
-            known = read_file(_rate_file(self._folder, account), _MOST_BYTES, follow=False).parse(_DECODER.decode)
+            known = read_file(_rate_file(self._folder, account), _MOST_BYTES, follow_links=False).parse(_DECODER.decode)
         except (OSError, ForeignError):
             return None
         return known.rate if timedelta() <= self._now() - known.at < FORGOTTEN_AFTER else None

@@ -74,11 +74,11 @@ def known_model(provider: ProviderName, name: str) -> KnownModel:
     return families[longest_prefix(families, name.lower() if provider in _ANY_CASE else name)]
 
 
-def longest_prefix(starts: Iterable[str], name: str) -> str:
-    """Return the longest element of `starts` that is a prefix of a name. One element must be empty; `$` means the end
+def longest_prefix(prefixes: Iterable[str], name: str) -> str:
+    """Return the longest element of `prefixes` that is a prefix of a name. One element must be empty; `$` means the end
     of the name.
     """
-    return max((start for start in starts if f"{name}$".startswith(start)), key=len)
+    return max((start for start in prefixes if f"{name}$".startswith(start)), key=len)
 
 
 @cache

@@ -38,22 +38,22 @@ class Thinking(Struct, frozen=True):
     notices: tuple[str, ...] = ()
 
 
-def thinking_settings(plan: ModelPlan, known: KnownModel) -> Thinking:
+def thinking_settings(plan: ModelPlan, known_model: KnownModel) -> Thinking:
     """Return the request settings for a model's reasoning.
 
     Args:
         plan: the model, with `reasoning`.
-        known: features of the model.
+        known_model: features of the model.
     """
     wanted = plan.reasoning
     if wanted.effort is None and wanted.budget is None:
         return Thinking({})
     if plan.provider == "anthropic":
-        return _anthropic_thinking(plan, known)
+        return _anthropic_thinking(plan, known_model)
     notices: list[str] = []
     if wanted.budget is not None:
         notices.append(_unsent_notice(plan, "extended_thinking"))
-    effort = _openai_effort(plan, known)
+    effort = _openai_effort(plan, known_model)
     if wanted.effort is not None:
         if effort is None:
             notices.append(_unsent_notice(plan, "effort"))
@@ -61,10 +61,10 @@ def thinking_settings(plan: ModelPlan, known: KnownModel) -> Thinking:
             notices.append(_changed_notice(plan, effort))
     if effort is None:
         return Thinking({}, notices=tuple(notices))
-    return Thinking({"effort": effort}, known.reasons, notices=tuple(notices))
+    return Thinking({"effort": effort}, known_model.reasons, notices=tuple(notices))
 
 
-def _openai_effort(plan: ModelPlan, known: KnownModel) -> str | None:
+def _openai_effort(plan: ModelPlan, known_model: KnownModel) -> str | None:
     """Return the supported level of effort closest to the requested one; None if the model supports no level."""
     if plan.reasoning.effort is None:
         return None
@@ -73,26 +73,26 @@ def _openai_effort(plan: ModelPlan, known: KnownModel) -> str | None:
         return min(wanted, "high", key=EFFORTS.index) if _WITH_LEVELS.search(plan.name) else None
     # Other names may be deployments or models of compatible servers, about which nothing is known.
     named = urlsplit(plan.account.base_url).hostname == "api.openai.com" or _NEVER_REASONS.search(plan.name)
-    if named and not known.reasons:
+    if named and not known_model.reasons:
         return None
-    above = [effort for effort in known.efforts if EFFORTS.index(effort) >= EFFORTS.index(wanted)]
-    return above[0] if above else known.efforts[-1]
+    above = [effort for effort in known_model.efforts if EFFORTS.index(effort) >= EFFORTS.index(wanted)]
+    return above[0] if above else known_model.efforts[-1]
 
 
-def _anthropic_thinking(plan: ModelPlan, known: KnownModel) -> Thinking:
+def _anthropic_thinking(plan: ModelPlan, known_model: KnownModel) -> Thinking:
     wanted, more_tokens = plan.reasoning, 0
     settings: dict[str, Any] = {}
     notices: list[str] = []
     if wanted.effort is not None:
-        if known.takes_effort:
-            top = wanted.effort == "max" and not known.takes_top_effort
+        if known_model.takes_effort:
+            top = wanted.effort == "max" and not known_model.takes_top_effort
             settings["effort"] = "high" if top else wanted.effort
             if top:
                 notices.append(_changed_notice(plan, "high"))
         else:
             notices.append(_unsent_notice(plan, "effort"))
     if wanted.budget is not None:
-        if not known.takes_budget:
+        if not known_model.takes_budget:
             settings["thinking"] = {"type": "adaptive"}
             notices.append(
                 f"{wanted.block}.extended_thinking.budget_tokens is not sent to {plan.name}, which decides "

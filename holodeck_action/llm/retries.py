@@ -96,26 +96,26 @@ class Retries:
             faults += 1
             await self._pause(wait)
 
-    def _backoff_s(self, faults: int, answer: Answer | None) -> float:
+    def _backoff_s(self, fault_count: int, answer: Answer | None) -> float:
         requested_s = retry_after(answer, self._now()) if answer is not None and answer.status >= 400 else None
         return (
-            self._uniform(0.0, backoff_s(faults + 1))
+            self._uniform(0.0, backoff_s(fault_count + 1))
             if requested_s is None
             else _add_jitter(requested_s, self._uniform)
         )
 
 
-def refusal_wait(refusals: int, requested_s: float | None, uniform: Callable[[float, float], float]) -> float:
+def refusal_wait(refusal_count: int, requested_s: float | None, uniform: Callable[[float, float], float]) -> float:
     """Return the seconds to wait after a refusal.
 
     Args:
-        refusals: number of refusals of the call so far, at least 1.
+        refusal_count: number of refusals of the call so far, at least 1.
         requested_s: waiting time in seconds that the provider requests; None if the header is missing or implausible.
         uniform: returns a random number between two numbers.
     """
     if requested_s is None:
-        return uniform(0.0, backoff_s(refusals))
-    more = uniform(0.0, backoff_s(refusals - PATIENT_REFUSALS)) if refusals > PATIENT_REFUSALS else 0.0
+        return uniform(0.0, backoff_s(refusal_count))
+    more = uniform(0.0, backoff_s(refusal_count - PATIENT_REFUSALS)) if refusal_count > PATIENT_REFUSALS else 0.0
     return _add_jitter(requested_s, uniform) + more
 
 
@@ -123,6 +123,6 @@ def _add_jitter(requested_s: float, uniform: Callable[[float, float], float]) ->
     return requested_s + uniform(0.0, JITTER_FRACTION * max(requested_s, FIRST_BACKOFF_S))
 
 
-def _is_too_late(call: Call, wait: float) -> bool:
+def _is_too_late(call: Call, wait_s: float) -> bool:
     deadline = call.context.deadline
-    return deadline is not None and wait >= deadline.left()
+    return deadline is not None and wait_s >= deadline.seconds_left()

@@ -83,10 +83,10 @@ class SpanScope:
 
     __slots__ = ("_ends", "_span", "_token")
 
-    def __init__(self, span: Span, *, ends: bool = True) -> None:
-        """Create the scope of a started span; with `ends` False the caller ends the span."""
+    def __init__(self, span: Span, *, ends_span: bool = True) -> None:
+        """Create the scope of a started span; with `ends_span` False the caller ends the span."""
         self._span = span
-        self._ends = ends
+        self._ends = ends_span
 
     def __enter__(self) -> Span:
         """Make the span current."""

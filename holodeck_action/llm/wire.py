@@ -1,4 +1,4 @@
-"""The wire: the chain of links through which every model call passes, whatever its caller and provider.
+"""The wire: the chain of links through which every model call passes, for all callers and providers.
 
     recording or cache → time limit → de-duplication → budget → retries → limit of the account → network
 
@@ -91,7 +91,7 @@ class Dedupe:
             with shared.call.clocks.join(call.clocks):
                 outcome = await asyncio.shield(shared.outcome)
             of_first = shared.call.context.deadline
-            more_time = of_first is not None and (deadline is None or deadline.left() > of_first.left())
+            more_time = of_first is not None and (deadline is None or deadline.seconds_left() > of_first.seconds_left())
             if isinstance(outcome, WireError):
                 if not more_time:
                     raise outcome
@@ -371,7 +371,7 @@ def _with_deadline(next_link: Link) -> Link:
     async def answer(call: Call) -> Answer:
         deadline = call.context.deadline
         try:
-            async with TimeLimit(None if deadline is None else max(0.0, deadline.left())):
+            async with TimeLimit(None if deadline is None else max(0.0, deadline.seconds_left())):
                 call.clocks = clocks_around(deadline)
                 return await next_link(call)
         except TimeoutError:

@@ -36,19 +36,19 @@ class Part(Struct, frozen=True):
         return self.score is None and self.passed is None and self.polarity != "neutral"
 
 
-def aggregate_success(parts: Sequence[Part]) -> bool | None:
+def aggregate_success(results: Sequence[Part]) -> bool | None:
     """Return whether all metrics with a verdict pass.
 
     Returns:
         False if a metric fails. None if no metric fails, but a metric is missing or no metric has a verdict.
     """
-    verdicts = [part.passed for part in parts if part.passed is not None]
+    verdicts = [part.passed for part in results if part.passed is not None]
     if not all(verdicts):
         return False
-    return True if verdicts and not any(part.is_missing for part in parts) else None
+    return True if verdicts and not any(part.is_missing for part in results) else None
 
 
-def aggregate_score(parts: Sequence[Part]) -> float | None:
+def aggregate_score(results: Sequence[Part]) -> float | None:
     """Return the mean quality of the metrics, 0..1; the quality is the score, or 1 − score if low scores are good.
 
     Neutral metrics and metrics without a score are not counted.
@@ -56,9 +56,9 @@ def aggregate_score(parts: Sequence[Part]) -> float | None:
     Returns:
         The mean. None if no metric is counted, or if a metric is missing.
     """
-    if any(part.is_missing for part in parts):
+    if any(part.is_missing for part in results):
         return None
-    qualities = [quality(part.score, part.polarity) for part in parts if part.score is not None]
+    qualities = [quality(part.score, part.polarity) for part in results if part.score is not None]
     counted = [value for value in qualities if value is not None]
     return math.fsum(counted) / len(counted) if counted else None
 
@@ -70,16 +70,16 @@ def quality(score: float, polarity: Polarity) -> float | None:
     return 1.0 - score if polarity == "minimize" else float(score)
 
 
-def aggregate_explanation(parts: Sequence[Part]) -> str:
+def aggregate_explanation(results: Sequence[Part]) -> str:
     """Return a text that lists failed and missing metrics with their reasons, then passed metrics and those without a
     verdict."""
-    failed = [part for part in parts if part.passed is False]
-    missing = [part for part in parts if part.is_missing]
-    passed = [part for part in parts if part.passed]
-    shown = [part for part in parts if part.passed is None and not part.is_missing]
+    failed = [part for part in results if part.passed is False]
+    missing = [part for part in results if part.is_missing]
+    passed = [part for part in results if part.passed]
+    shown = [part for part in results if part.passed is None and not part.is_missing]
     sentences = []
     if failed:
-        sentences.append(f"{len(failed)} of {len(parts)} failed: {'; '.join(map(_why_failed, failed))}")
+        sentences.append(f"{len(failed)} of {len(results)} failed: {'; '.join(map(_why_failed, failed))}")
     if missing:
         sentences.append(f"not evaluated: {'; '.join(f'{part.name}: {part.explanation}' for part in missing)}")
     if passed:
@@ -89,14 +89,14 @@ def aggregate_explanation(parts: Sequence[Part]) -> str:
     return ". ".join(sentences) or "there was nothing to evaluate"
 
 
-def _why_failed(part: Part) -> str:
-    if part.score is None or part.threshold is None:
-        found = _name_and_score(part)
+def _why_failed(result: Part) -> str:
+    if result.score is None or result.threshold is None:
+        found = _name_and_score(result)
     else:
-        side = "above" if part.polarity == "minimize" else "below"
-        found = f"{part.name} {part.score:.4g} is {side} its threshold {part.threshold:.4g}"
-    return f"{found} ({part.explanation})" if part.explanation else found
+        side = "above" if result.polarity == "minimize" else "below"
+        found = f"{result.name} {result.score:.4g} is {side} its threshold {result.threshold:.4g}"
+    return f"{found} ({result.explanation})" if result.explanation else found
 
 
-def _name_and_score(part: Part) -> str:
-    return part.name if part.score is None else f"{part.name} {part.score:.4g}"
+def _name_and_score(result: Part) -> str:
+    return result.name if result.score is None else f"{result.name} {result.score:.4g}"

@@ -10,7 +10,7 @@ class EvaluationError(Exception):
     """An evaluation has no result.
 
     Attributes:
-        message: one sentence that tells a person how to fix the problem.
+        message: one sentence with the problem and a remedy.
         code: stable snake_case code, such as `missing_input` or `invalid_score`.
         context: further data, JSON values only.
     """

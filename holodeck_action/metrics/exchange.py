@@ -63,8 +63,8 @@ def conversation_inputs(exchanges: Sequence[Exchange]) -> dict[str, Any]:
 
 
 def _messages(exchanges: Sequence[Exchange]) -> Iterator[dict[str, Any]]:
-    """Yield the messages of all turns. Unknown tool calls and unknown texts are omitted, and so are texts that an
-    earlier turn already has."""
+    """Yield the messages of all turns. Unknown tool calls and unknown texts are omitted. Texts of an earlier turn are
+    not repeated."""
     shown: set[str] = set()
     for turn, each in enumerate(exchanges):
         yield {"turn": turn, "role": "user", "content": each.input}

@@ -136,7 +136,10 @@ class JsonMetric(AnswerCheck):
         if not isinstance(schema, dict):
             raise PydanticCustomError("json_schema", "must hold a JSON Schema, which is an object")
         try:
-            self._schema, self._digest = JsonSchema(schema, written=True), sha256(canonical_json(schema)).hexdigest()
+            self._schema, self._digest = (
+                JsonSchema(schema, is_user_supplied=True),
+                sha256(canonical_json(schema)).hexdigest(),
+            )
         except ValueError as error:
             raise PydanticCustomError("json_schema", "is not a JSON Schema: {reason}", {"reason": str(error)}) from None
 
@@ -184,7 +187,7 @@ class JsonMetric(AnswerCheck):
         if not text.strip():
             return 0.0, EMPTY, {}
         try:
-            value = parse_json(text, unique=True)
+            value = parse_json(text, unique_keys=True)
         except DuplicateKeyError as error:
             return 0.0, f"the answer is not JSON: an object holds the key {excerpt(str(error), 80)} twice", {}
         except ValueError as error:

@@ -167,7 +167,8 @@ def count_sentences(text: str) -> int:
     """Count sentences: parts of a text that contain a letter or digit.
 
     A part ends after `.`, `!`, `?` or `…` (any number of them, with closing quotes and brackets) before white space or
-    the end, after `。`, `！` or `？` anywhere, and at a blank line. So `3.14` ends no sentence, but `e.g. ` does.
+    the end, after `。`, `！` or `？` anywhere, and at a blank line. So `3.14` does not end a sentence, but `e.g. ` ends
+    one.
     """
     return sum(1 for part in _SENTENCE_END.split(text) if _has_word(part))
 

@@ -287,13 +287,13 @@ class PresetEvaluator(BaseEvaluator):
             },
         )
 
-    def _aggregate_score(self, parts: Sequence[Part]) -> float | None:
+    def _aggregate_score(self, results: Sequence[Part]) -> float | None:
         weights = {member.name: member.weight for member in self._members}
         if len(set(weights.values())) == 1:
-            return aggregate_score(parts)
+            return aggregate_score(results)
         counted = [
             (weights[part.name], found)
-            for part in parts
+            for part in results
             if part.score is not None and (found := quality(part.score, part.polarity)) is not None
         ]
         total = math.fsum(weight for weight, _ in counted)

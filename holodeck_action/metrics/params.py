@@ -80,17 +80,17 @@ class ParamSpec(NamedTuple):
         return bool((self.required | self.optional) & DEEPEVAL_PARAMS)
 
 
-def aggregate_fields(required: Iterable[set[str]], mode: str) -> set[str]:
+def aggregate_fields(required_fields: Iterable[set[str]], mode: str) -> set[str]:
     """Combine the required fields of several metrics.
 
     Args:
-        required: required field names per metric.
+        required_fields: required field names per metric.
         mode: `union` (needed by any), `intersection` (needed by all), or `any` (an empty set: nothing is checked).
 
     Raises:
         ValueError: the mode is unknown.
     """
-    sets = list(required)
+    sets = list(required_fields)
     if mode == "any" or (not sets and mode in ("union", "intersection")):
         return set()
     if mode == "union":

@@ -126,12 +126,12 @@ class SimilarEvaluator(MetricEvaluator[SimilarMetric]):
         return self.config.result(max(0.0, found), reason, {**facts, "dimensions": len(first)})
 
 
-def cosine(one: Sequence[float], other: Sequence[float]) -> float:
+def cosine(first: Sequence[float], second: Sequence[float]) -> float:
     """Return the cosine of two vectors of one length, from -1 to 1.
 
     If the numbers have 24 binary digits, as the numbers of an `Embedder` do, the result is the same on every processor:
     products are exact, and each sum is rounded once.
     """
-    product = math.fsum(a * b for a, b in zip(one, other, strict=True))
-    squares = math.fsum(a * a for a in one) * math.fsum(b * b for b in other)
+    product = math.fsum(a * b for a, b in zip(first, second, strict=True))
+    squares = math.fsum(a * a for a in first) * math.fsum(b * b for b in second)
     return max(-1.0, min(1.0, product / math.sqrt(squares)))

@@ -13,7 +13,7 @@ class AgentError(Exception):
     """The agent could not answer: infrastructure trouble or a broken answer, never a low score.
 
     Attributes:
-        message: one sentence that tells a user what to do.
+        message: one sentence with the problem and a remedy.
         code: stable snake_case code, such as `timeout`, `missing_transcript`, `bad_reply`, `too_large`, `crashed`.
         context: further data as JSON values (captured stderr, HTTP status, …).
     """

@@ -62,7 +62,7 @@ def chosen_cases(ids: Iterable[str]) -> SelectedCases:
     hashed = IdsHash()
     for each in ids:
         hashed.add(each)
-    return hashed.chosen
+    return hashed.selected_cases
 
 
 class IdsHash:
@@ -77,7 +77,7 @@ class IdsHash:
         self._count += 1
 
     @property
-    def chosen(self) -> SelectedCases:
+    def selected_cases(self) -> SelectedCases:
         """The number of the ids added so far, and their digest."""
         return SelectedCases(self._count, self._hash.hexdigest())
 

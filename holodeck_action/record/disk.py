@@ -149,7 +149,7 @@ def open_existing(path: Path, *, create: bool = False) -> BinaryIO:
         RefusedFileError: it is a link or not a regular file.
         OSError: it is missing, or cannot be opened.
     """
-    return regular_file(open_descriptor(path, _CONTINUE_FLAGS | (os.O_CREAT if create else 0)), None, write=True)
+    return regular_file(open_descriptor(path, _CONTINUE_FLAGS | (os.O_CREAT if create else 0)), None, is_writable=True)
 
 
 def append(path: Path, data: bytes) -> None:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct, field
 
 from holodeck_action.record.facts import LARGEST, Amount, Rating
-from holodeck_action.record.serialization import written
+from holodeck_action.record.serialization import always_written
 from holodeck_action.suite.errors import SourceMark
 
 Score = bool | Annotated[int, Meta(ge=-LARGEST, le=LARGEST)] | Rating | str | None
@@ -31,7 +31,7 @@ class ErrorInfo(Struct, frozen=True):
 
     Attributes:
         type: class of the error, such as `AgentTimeout`.
-        message: one sentence that tells a user what to do.
+        message: one sentence with the problem and a remedy.
         code: stable snake_case code, such as `missing_input`.
         context: further data (captured output, name of the missing field), JSON values only.
     """
@@ -64,11 +64,11 @@ class Criteria(Struct, frozen=True, omit_defaults=True):
     metric: str
     threshold: float | None
     asserts: bool
-    polarity: Polarity = written("maximize")
-    fail_on_error: bool = written(False)
-    settings: Mapping[str, Any] = written({})
-    pass_values: tuple[str, ...] | None = written(None)
-    source: SourceMark | None = written(None)
+    polarity: Polarity = always_written("maximize")
+    fail_on_error: bool = always_written(False)
+    settings: Mapping[str, Any] = always_written({})
+    pass_values: tuple[str, ...] | None = always_written(None)
+    source: SourceMark | None = always_written(None)
     title: str | None = None
 
 

@@ -94,9 +94,9 @@ def value_or_none(fact: Measured[T]) -> T | None:
     return fact.value if isinstance(fact, Known) else None
 
 
-def join_facts(before: Fact[tuple[Item, ...]], further: Fact[tuple[Item, ...]]) -> Fact[tuple[Item, ...]]:
+def join_facts(first_fact: Fact[tuple[Item, ...]], second_fact: Fact[tuple[Item, ...]]) -> Fact[tuple[Item, ...]]:
     """Return a fact with the items of both facts; unknown if one of them is unknown."""
-    first, second = items_of(before), items_of(further)
+    first, second = items_of(first_fact), items_of(second_fact)
     if isinstance(first, Unknown):
         return first
     return second if isinstance(second, Unknown) else list_fact(first + second)

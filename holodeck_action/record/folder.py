@@ -32,7 +32,7 @@ _TEMPORARY = tuple(f".{name}.*" for name in _MOVED)
 
 
 class FolderError(ConfigurationError):
-    """An output folder cannot be used; the message is one sentence with its name and what to do."""
+    """An output folder cannot be used; the message is one sentence with its name and a remedy."""
 
     def __init__(self, message: str) -> None:
         super().__init__([message])
@@ -50,7 +50,9 @@ class Claims:
     def __enter__(self) -> Claims:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         self._locks.close()
 
     def claim(self, folder: GivenPath) -> None:
@@ -156,7 +158,7 @@ def _remove(path: Path, disk: Disk) -> None:
 def combined_suites(folder: Path | GivenPath) -> tuple[str, ...]:
     """Return the folders of the suites that a folder's combined verdict names; empty if the verdict cannot be read."""
     try:
-        content = read_file(folder / VERDICT_FILE, follow=False)
+        content = read_file(folder / VERDICT_FILE, follow_links=False)
         return tuple(suite.folder for suite in content.parse(partial(from_json, kind=_Combined)).suites)
     except (OSError, ForeignError):
         return ()
@@ -207,9 +209,9 @@ def _lock(path: Path) -> int:
         os.close(handle)
 
 
-def _unlock(path: Path, handle: int) -> None:
+def _unlock(path: Path, descriptor: int) -> None:
     path.unlink(missing_ok=True)
-    os.close(handle)
+    os.close(descriptor)
 
 
 def _folder_error(place: str | GivenPath, error: OSError) -> FolderError:

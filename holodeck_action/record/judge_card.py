@@ -57,13 +57,13 @@ class Confusion(Struct, frozen=True):
         return self.false_pass + self.true_fail
 
     @property
-    def agreed(self) -> int:
+    def agreement_count(self) -> int:
         """Number of answers for which label and verdict agree."""
         return self.true_pass + self.true_fail
 
 
 PairVerdict = Literal["win", "tie", "loss"]
-"""A verdict on two answers: `win` if the labelled `response` is the better one, `loss` if the other answer is."""
+"""A verdict on two answers: `win` if the labelled `response` is better, `loss` if the other answer is better."""
 PAIR_VERDICTS: tuple[PairVerdict, ...] = ("win", "tie", "loss")
 
 PairCounts = tuple[int, int, int]
@@ -86,7 +86,7 @@ class PairConfusion(Struct, frozen=True):
         return sum(map(sum, self.counts))
 
     @property
-    def agreed(self) -> int:
+    def agreement_count(self) -> int:
         """Number of pairs for which label and verdict agree."""
         return sum(row[at] for at, row in enumerate(self.counts))
 
@@ -159,8 +159,9 @@ class PassRates(Struct, frozen=True):
     """Pass rates of answers.
 
     `human` and `judge` are the pass rates of the labelled answers by label and by verdict. `judged` is the number of
-    all answers that the judge graded, `of_judged` their pass rate, and `corrected` the estimated pass rate if humans
-    had labelled them. `corrected` has no value if all of them are labelled, because `human` is then the exact rate.
+    all answers that the judge graded, and `of_judged` is their pass rate by the judge. `corrected` is an estimate of
+    their pass rate by human labels. `corrected` has no value if all of them are labelled, because `human` is then the
+    exact rate.
     """
 
     human: Estimate
@@ -257,8 +258,8 @@ class CardSummary(Struct, frozen=True, omit_defaults=True):
         specificity: proportion of the answers labelled as failing whose verdict is a fail.
         judged: number of answers of this run with a verdict of the judge, over all finished trials.
         pass_rate: pass rate of these answers.
-        corrected: estimated pass rate of these answers if humans had labelled them (Rogan & Gladen); no value if the
-            card is stale, if the judge graded no answer, or if the labels do not determine it.
+        corrected: estimated pass rate of these answers if humans had labelled them (Rogan & Gladen); there is no value
+            if the card is stale, if the judge graded no answer, or if the labels do not determine the value.
         stale: changes since the card was made, one phrase each; empty if there are none.
         of_pairs: whether the labels compare two answers; the fields about passes and fails then have no values.
     """

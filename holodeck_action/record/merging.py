@@ -25,7 +25,7 @@ _NO_INPUTS_RECORDED = "The shards do not record which code and files they were r
 
 
 class MergeError(Exception):
-    """The records are not the shards of one run; `reasons` has one sentence for each difference, with what to do."""
+    """The records are not the shards of one run; `reasons` has one sentence for each difference, with a remedy."""
 
     def __init__(self, reasons: Sequence[str]) -> None:
         super().__init__("; ".join(reasons))
@@ -46,11 +46,11 @@ class ShardResults(Struct, frozen=True):
         return self.record.run.shard
 
 
-def merge_shards(parts: Sequence[ShardResults]) -> tuple[Record, BaseResults | None]:
+def merge_shards(shards: Sequence[ShardResults]) -> tuple[Record, BaseResults | None]:
     """Merge the shards of one run of one suite.
 
     Args:
-        parts: the results of the shards, one or more in any order.
+        shards: the results of the shards, one or more in any order.
 
     Returns:
         The record of the whole run, and the results of its base. In the record, `run` has the sums, the earliest start
@@ -59,35 +59,35 @@ def merge_shards(parts: Sequence[ShardResults]) -> tuple[Record, BaseResults | N
     Raises:
         MergeError: the results are not all shards of one run.
     """
-    _check_shards(parts)
-    ordered = sorted(parts, key=lambda part: part.shard.number)
+    _check_shards(shards)
+    ordered = sorted(shards, key=lambda part: part.shard.number)
     record, base = _merge_records(ordered, complete=True), _merge_bases(ordered)
     if base is not None:
         record = replace(record, run=replace(record.run, base_digest=base.results.digest))
     return record, base
 
 
-def _check_shards(parts: Sequence[ShardResults]) -> None:
+def _check_shards(shards: Sequence[ShardResults]) -> None:
     """Check that the results are all shards of a run, each once, with the same number of shards.
 
     Raises:
         MergeError: with a sentence for each.
     """
     whole = [
-        f"{part.name}: is not a shard but a whole run; leave it out" for part in parts if part.record.run.shard is None
+        f"{part.name}: is not a shard but a whole run; leave it out" for part in shards if part.record.run.shard is None
     ]
     if whole:
         raise MergeError(whole)
-    count = parts[0].shard.count
+    count = shards[0].shard.count
     problems = [
-        f"{part.name}: is shard {part.shard}, but {parts[0].name} is {parts[0].shard}; {_RUN_AGAIN}"
-        for part in parts
+        f"{part.name}: is shard {part.shard}, but {shards[0].name} is {shards[0].shard}; {_RUN_AGAIN}"
+        for part in shards
         if part.shard.count != count
     ]
     if problems:
         raise MergeError(problems)
     first: dict[int, str] = {}
-    for part in parts:
+    for part in shards:
         if part.shard.number in first:
             problems.append(
                 f"{part.name}: is shard {part.shard}, as is {first[part.shard.number]}; give only one of them"
@@ -126,21 +126,21 @@ def _base_identity(record: Record) -> Any:
     return None if base is None else {"source": base.source, "commit": base.commit}
 
 
-def _check_same(parts: Sequence[ShardResults]) -> None:
+def _check_same(shards: Sequence[ShardResults]) -> None:
     """Check that the shards are equal in all values that the shards of a run share.
 
     Raises:
         MergeError: with a sentence for each difference from the first shard.
     """
-    first = parts[0]
+    first = shards[0]
     problems = [
         f"{part.name}: its {what} not {'those' if what.endswith('are') else 'that'} of {first.name}: "
         f"{_difference(of(part.record), of(first.record))}; {_RUN_AGAIN}"
-        for part in parts[1:]
+        for part in shards[1:]
         for what, of in _SHARED_FACTS
         if of(part.record) != of(first.record)
     ]
-    problems = problems or [*_differing_judges(parts), *_differing_files(parts)]
+    problems = problems or [*_differing_judges(shards), *_differing_files(shards)]
     if problems:
         raise MergeError(problems)
 
@@ -178,24 +178,24 @@ def _as_text(value: object) -> str:
     return "none" if value is None else one_line(str(value), 80)
 
 
-def _differing_files(parts: Sequence[ShardResults]) -> Iterator[str]:
+def _differing_files(shards: Sequence[ShardResults]) -> Iterator[str]:
     """Yield a sentence for each file or setting that differed between two shards."""
-    silent = [part for part in parts if not part.shard.depends]
-    if silent and len(silent) < len(parts):
+    silent = [part for part in shards if not part.shard.depends]
+    if silent and len(silent) < len(shards):
         yield (
             f"{silent[0].name}: does not record which code and files it was run with, but other shards do; {_RUN_AGAIN}"
         )
     seen: dict[str, tuple[str, str]] = {}
-    for part in parts:
+    for part in shards:
         for what, digest in part.shard.depends.items():
             name, before = seen.setdefault(what, (part.name, digest))
             if before != digest:
                 yield f"{part.name}: {one_line(what, 120)} differed from when {name} was run; {_RUN_AGAIN}"
 
 
-def _differing_judges(parts: Sequence[ShardResults]) -> Iterator[str]:
+def _differing_judges(shards: Sequence[ShardResults]) -> Iterator[str]:
     seen: dict[str, ShardResults] = {}
-    for part in parts:
+    for part in shards:
         for metric, found in part.record.configurations.items():
             before = seen.setdefault(metric, part)
             if before.record.configurations[metric] != found:
@@ -206,10 +206,10 @@ def _differing_judges(parts: Sequence[ShardResults]) -> Iterator[str]:
 class _CaseMerger:
     """Takes each case from the shard that ran it. Iteration collects problems, which `cases` then raises."""
 
-    def __init__(self, parts: Sequence[ShardResults], *, complete: bool) -> None:
-        self._parts = parts
+    def __init__(self, shards: Sequence[ShardResults], *, complete: bool) -> None:
+        self._parts = shards
         self._complete = complete and all(
-            part.record.ended_early is None and part.record.certain is None for part in parts
+            part.record.ended_early is None and part.record.certain is None for part in shards
         )
         self._sources = array("H")
         self._problems: list[str] = []
@@ -261,9 +261,9 @@ class _CaseMerger:
 class _MergedCases(LazyCases):
     """The cases of a run, each taken from the shard that ran it."""
 
-    def __init__(self, parts: Sequence[Sequence[CaseRecord]], sources: Sequence[int]) -> None:
+    def __init__(self, shard_cases: Sequence[Sequence[CaseRecord]], sources: Sequence[int]) -> None:
         super().__init__(len(sources))
-        self.parts, self._sources = parts, sources
+        self.parts, self._sources = shard_cases, sources
 
     def make(self, index: int) -> CaseRecord:
         return self.parts[self._sources[index]][index]
@@ -275,11 +275,11 @@ class _MergedCases(LazyCases):
         return case_line(self.parts[self._sources[index]], index)
 
 
-def _cases_at(parts: Sequence[ShardResults], index: int) -> list[CaseRecord]:
+def _cases_at(shards: Sequence[ShardResults], index: int) -> list[CaseRecord]:
     """Return the case at an index in each shard; cases with equal lines are parsed once."""
     known: dict[bytes, CaseRecord] = {}
     column = []
-    for part in parts:
+    for part in shards:
         cases = part.record.cases
         if isinstance(cases, LazyCases):
             line = cases.line(index)
@@ -294,9 +294,9 @@ def _cases_at(parts: Sequence[ShardResults], index: int) -> list[CaseRecord]:
 _SPLIT_AGAIN = "the cases were distributed differently, because bases or versions differ; run all shards again"
 
 
-def _merge_records(parts: Sequence[ShardResults], *, complete: bool) -> Record:
-    _check_same(parts)
-    records, merger = [part.record for part in parts], _CaseMerger(parts, complete=complete)
+def _merge_records(shards: Sequence[ShardResults], *, complete: bool) -> Record:
+    _check_same(shards)
+    records, merger = [part.record for part in shards], _CaseMerger(shards, complete=complete)
     first = min(records, key=lambda record: record.run.started_at)
     shard = first.run.shard
     assert shard is not None
@@ -316,7 +316,8 @@ def _merge_records(parts: Sequence[ShardResults], *, complete: bool) -> Record:
 
 
 def _merge_ends(records: Sequence[Record], cases: Sequence[CaseRecord]) -> CertainEnd | None:
-    """Return which of the merged cases count if a shard stopped because the exit code was certain; None if all do."""
+    """Return which of the merged cases count if a shard stopped because the exit code was certain; None if all cases
+    count."""
     ends = [record.certain for record in records if record.certain is not None]
     if not ends:
         return None
@@ -324,12 +325,12 @@ def _merge_ends(records: Sequence[Record], cases: Sequence[CaseRecord]) -> Certa
     return CertainEnd(tuple(case.id for case in cases if case.trials), answered)
 
 
-def _merge_runs(runs: Sequence[RunInfo], first: RunInfo) -> RunInfo:
+def _merge_runs(runs: Sequence[RunInfo], first_run: RunInfo) -> RunInfo:
     started, finished = min(run.started_at for run in runs), max(run.finished_at for run in runs)
     lasted = datetime.fromisoformat(finished) - datetime.fromisoformat(started)
     calls = [run.model_calls for run in runs if run.model_calls is not None]
     return replace(
-        first,
+        first_run,
         finished_at=finished,
         duration_ms=1000 * lasted.total_seconds(),
         resumed_trials=sum(run.resumed_trials for run in runs),
@@ -338,31 +339,31 @@ def _merge_runs(runs: Sequence[RunInfo], first: RunInfo) -> RunInfo:
     )
 
 
-def _sum_calls(parts: Sequence[ModelCalls]) -> ModelCalls:
-    tokens = [part.tokens for part in parts if part.tokens is not None]
-    costs = [part.cost_usd for part in parts if part.cost_usd is not None]
+def _sum_calls(shard_calls: Sequence[ModelCalls]) -> ModelCalls:
+    tokens = [part.tokens for part in shard_calls if part.tokens is not None]
+    costs = [part.cost_usd for part in shard_calls if part.cost_usd is not None]
     return ModelCalls(
-        calls=sum(part.calls for part in parts),
-        cached=sum(part.cached for part in parts),
-        failed=sum(part.failed for part in parts),
-        requests=sum(part.requests for part in parts),
-        tokens=sum(tokens) if len(tokens) == len(parts) else None,
-        cost_usd=math.fsum(costs) if len(costs) == len(parts) else None,
-        reused=sum(part.reused for part in parts),
+        calls=sum(part.calls for part in shard_calls),
+        cached=sum(part.cached for part in shard_calls),
+        failed=sum(part.failed for part in shard_calls),
+        requests=sum(part.requests for part in shard_calls),
+        tokens=sum(tokens) if len(tokens) == len(shard_calls) else None,
+        cost_usd=math.fsum(costs) if len(costs) == len(shard_calls) else None,
+        reused=sum(part.reused for part in shard_calls),
     )
 
 
-def _merge_bases(parts: Sequence[ShardResults]) -> BaseResults | None:
+def _merge_bases(shards: Sequence[ShardResults]) -> BaseResults | None:
     """Return the base of the run, whole or merged from the bases of the shards; None if the run has no base.
 
     Raises:
         MergeError: the shards were not compared with the same base.
     """
-    bases = [(part, part.base) for part in parts if part.base is not None]
+    bases = [(part, part.base) for part in shards if part.base is not None]
     if not bases:
         return None
-    if len(bases) < len(parts):
-        without = next(part.name for part in parts if part.base is None)
+    if len(bases) < len(shards):
+        without = next(part.name for part in shards if part.base is None)
         raise MergeError([f"{without}: was not compared, but {bases[0][0].name} was; {_RUN_AGAIN}"])
     if len({base.results.digest for _, base in bases}) == 1 and bases[0][1].results.record.run.shard is None:
         return bases[0][1]

@@ -17,7 +17,7 @@ from holodeck_action.record.facts import Amount, Count, Fact, Known, Measured, R
 from holodeck_action.record.judge_card import CardSummary, Configuration
 from holodeck_action.record.own_terms import OwnTerms
 from holodeck_action.record.sequences import OneByOne
-from holodeck_action.record.serialization import written
+from holodeck_action.record.serialization import always_written
 from holodeck_action.suite.errors import SourceMark
 from holodeck_action.suite.model.policy import Baseline, Gates, QuarantineEntry
 from holodeck_action.suite.model.simulation import Speaker
@@ -71,12 +71,12 @@ class ToolAssertion(Struct, frozen=True):
 class ModelUsage(Struct, frozen=True, omit_defaults=True):
     """The usage of one of several models in a turn. None means unknown, not zero; `estimated` is as in `Usage`."""
 
-    model: str | None = written(None)
-    prompt_tokens: Count | None = written(None)
-    completion_tokens: Count | None = written(None)
-    cached_tokens: Count | None = written(None)
-    reasoning_tokens: Count | None = written(None)
-    cost_usd: Amount | None = written(None)
+    model: str | None = always_written(None)
+    prompt_tokens: Count | None = always_written(None)
+    completion_tokens: Count | None = always_written(None)
+    cached_tokens: Count | None = always_written(None)
+    reasoning_tokens: Count | None = always_written(None)
+    cost_usd: Amount | None = always_written(None)
     estimated: bool = False
 
 
@@ -88,9 +88,9 @@ class Usage(Struct, frozen=True, omit_defaults=True):
     from list prices and not reported by the agent.
     """
 
-    prompt_tokens: Count | None = written(None)
-    completion_tokens: Count | None = written(None)
-    cost_usd: Amount | None = written(None)
+    prompt_tokens: Count | None = always_written(None)
+    completion_tokens: Count | None = always_written(None)
+    cost_usd: Amount | None = always_written(None)
     cached_tokens: Count | None = None
     reasoning_tokens: Count | None = None
     models: tuple[ModelUsage, ...] = ()
@@ -114,7 +114,7 @@ class Timing(Struct, frozen=True, omit_defaults=True):
 
     started_at: str
     duration_ms: Amount | None
-    model_ms: Amount | None = written(None)
+    model_ms: Amount | None = always_written(None)
     first_token_ms: Amount | None = None
 
 
@@ -134,20 +134,20 @@ class TurnRecord(Struct, frozen=True, omit_defaults=True):
     index: int
     input: str
     source: SourceMark
-    ground_truth: str | None = written(None)
-    response: str | None = written(None)
-    tool_invocations: tuple[ToolInvocation, ...] | None = written(None)
-    tool_assertions: tuple[ToolAssertion, ...] = written(())
-    retrieval_context: tuple[str, ...] | None = written(None)
-    retrieved_chunks: tuple[RetrievedChunk, ...] | None = written(None)
-    context: tuple[str, ...] | None = written(None)
-    usage: Usage | None = written(None)
-    evaluations: tuple[Evaluation, ...] = written(())
-    error: ErrorInfo | None = written(None)
-    skipped: str | None = written(None)
-    timing: Timing | None = written(None)
-    finish_reason: str | None = written(None)
-    fallback_model: str | None = written(None)
+    ground_truth: str | None = always_written(None)
+    response: str | None = always_written(None)
+    tool_invocations: tuple[ToolInvocation, ...] | None = always_written(None)
+    tool_assertions: tuple[ToolAssertion, ...] = always_written(())
+    retrieval_context: tuple[str, ...] | None = always_written(None)
+    retrieved_chunks: tuple[RetrievedChunk, ...] | None = always_written(None)
+    context: tuple[str, ...] | None = always_written(None)
+    usage: Usage | None = always_written(None)
+    evaluations: tuple[Evaluation, ...] = always_written(())
+    error: ErrorInfo | None = always_written(None)
+    skipped: str | None = always_written(None)
+    timing: Timing | None = always_written(None)
+    finish_reason: str | None = always_written(None)
+    fallback_model: str | None = always_written(None)
     model: str | None = None
     messages: tuple[Mapping[str, Any], ...] | None = None
     metadata: Mapping[str, Any] | None = None
@@ -242,8 +242,8 @@ class TrialRecord(Struct, frozen=True, omit_defaults=True):
 
     index: int
     turns: tuple[TurnRecord, ...]
-    error: ErrorInfo | None = written(None)
-    timing: Timing | None = written(None)
+    error: ErrorInfo | None = always_written(None)
+    timing: Timing | None = always_written(None)
     user: UserCalls | None = None
     evaluations: tuple[Evaluation, ...] = ()
 
@@ -261,19 +261,19 @@ class TrialRecord(Struct, frozen=True, omit_defaults=True):
         for evaluation in self.evaluations:
             yield self.turns[-1].index, evaluation
 
-    def with_conversation(self, concerns: Callable[[Evaluation], bool]) -> TrialRecord:
+    def with_conversation(self, is_moved: Callable[[Evaluation], bool]) -> TrialRecord:
         """Return the trial with the evaluations of the whole conversation moved from its last turn to the trial.
 
         Args:
-            concerns: tells whether an evaluation of the last turn grades the whole conversation.
+            is_moved: tells whether an evaluation of the last turn grades the whole conversation.
         """
         if not self.turns:
             return self
         *earlier, last = self.turns
-        moved = tuple(each for each in last.evaluations if concerns(each))
+        moved = tuple(each for each in last.evaluations if is_moved(each))
         if not moved:
             return self
-        kept = tuple(each for each in last.evaluations if not concerns(each))
+        kept = tuple(each for each in last.evaluations if not is_moved(each))
         return replace(self, turns=(*earlier, replace(last, evaluations=kept)), evaluations=(*self.evaluations, *moved))
 
     @property
@@ -304,10 +304,10 @@ class CaseRecord(Struct, frozen=True, omit_defaults=True):
     planned_evaluations: int
     not_applicable: int
     asserting: bool
-    tags: tuple[str, ...] = written(())
-    weight: float = written(1.0)
-    trials: tuple[TrialRecord, ...] = written(())
-    last: SourceMark | None = written(None)
+    tags: tuple[str, ...] = always_written(())
+    weight: float = always_written(1.0)
+    trials: tuple[TrialRecord, ...] = always_written(())
+    last: SourceMark | None = always_written(None)
     confirmation: tuple[TrialRecord, ...] = ()
     user: SimulatedUser | None = None
 
@@ -423,8 +423,8 @@ class Shard(Struct, frozen=True, omit_defaults=True):
     cases: int
     split: str
     conditions: int
-    max_tokens: int | None = written(None)
-    stopped: str | None = written(None)
+    max_tokens: int | None = always_written(None)
+    stopped: str | None = always_written(None)
     depends: Mapping[str, str] = {}
 
     def __str__(self) -> str:
@@ -445,9 +445,9 @@ class RunInfo(Struct, frozen=True, omit_defaults=True):
     finished_at: str
     duration_ms: float
     python: str
-    resumed_trials: int = written(0)
-    model_calls: ModelCalls | None = written(None)
-    base_digest: str | None = written(None)
+    resumed_trials: int = always_written(0)
+    model_calls: ModelCalls | None = always_written(None)
+    base_digest: str | None = always_written(None)
     shard: Shard | None = None
     workflow: str = ""
     job: str = ""
@@ -534,13 +534,13 @@ class Record(Struct, frozen=True, omit_defaults=True):
     stop_when_decided: bool
     cases: OneByOne[CaseRecord]
     run: RunInfo
-    stopped: str | None = written(None)
-    notices: tuple[str, ...] = written(())
-    summary: CustomSummary | None = written(None)
-    configurations: Mapping[str, Configuration] = written({})
-    cards: tuple[CardSummary, ...] = written(())
-    chosen: SelectedCases | None = written(None)
-    baseline: RecordedBaseline | None = written(None)
+    stopped: str | None = always_written(None)
+    notices: tuple[str, ...] = always_written(())
+    summary: CustomSummary | None = always_written(None)
+    configurations: Mapping[str, Configuration] = always_written({})
+    cards: tuple[CardSummary, ...] = always_written(())
+    chosen: SelectedCases | None = always_written(None)
+    baseline: RecordedBaseline | None = always_written(None)
     marks: Mapping[str, SourceMark] = field(default_factory=dict)
     own: OwnTerms | None = None
     certain: CertainEnd | None = None

@@ -186,7 +186,7 @@ def _accept_without_digest(path: os.PathLike[str] | str, record: Record) -> Resu
     return Results(replace(record, notices=(*record.notices, notice)), None)
 
 
-def _integrity_problem(record: Record, written: bytes, digest: re.Match[bytes] | None) -> str | None:
+def _integrity_problem(record: Record, content: bytes, digest: re.Match[bytes] | None) -> str | None:
     """Return a clause with the reason why a record is incomplete or was changed; None if it is intact."""
     if record.chosen is None:
         return "it does not record which cases were chosen"
@@ -196,7 +196,7 @@ def _integrity_problem(record: Record, written: bytes, digest: re.Match[bytes] |
         return "its cases differ from the chosen ones"
     if digest is None:
         return "it has no digest at its end"
-    if hashlib.sha256(memoryview(written)[: digest.start()]).hexdigest() != digest[1].decode():
+    if hashlib.sha256(memoryview(content)[: digest.start()]).hexdigest() != digest[1].decode():
         return "its content does not match its digest: it was edited or truncated"
     return None
 

@@ -10,21 +10,21 @@ from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
 
 
-def results_name(folders: Container[str], files: Container[str]) -> str | None:
+def results_name(folder_names: Container[str], file_names: Container[str]) -> str | None:
     """Return the name of the results in a run's folder: a file or a folder of tables; None if the folder has
     neither."""
-    if RESULTS_FILE in files:
+    if RESULTS_FILE in file_names:
         return RESULTS_FILE
-    return TABLES_FOLDER if TABLES_FOLDER in folders else None
+    return TABLES_FOLDER if TABLES_FOLDER in folder_names else None
 
 
-def find_results(folder: GivenPath, skipped: Collection[str]) -> list[GivenPath]:
+def find_results(folder: GivenPath, skipped_names: Collection[str]) -> list[GivenPath]:
     """Return the paths of the results in a folder and its subfolders, sorted; a path that is not a folder is returned
     alone.
 
     Args:
         folder: the folder to search.
-        skipped: names of folders to skip.
+        skipped_names: names of folders to skip.
 
     Raises:
         ConfigurationError: the folder holds no results.
@@ -36,7 +36,7 @@ def find_results(folder: GivenPath, skipped: Collection[str]) -> list[GivenPath]
         name = results_name(folders, files)
         if name is not None:
             found.append(folder.written_path(os.path.join(here, name)))
-        folders[:] = sorted(each for each in folders if each not in skipped and each != TABLES_FOLDER)
+        folders[:] = sorted(each for each in folders if each not in skipped_names and each != TABLES_FOLDER)
     if not found:
         raise ConfigurationError([f"{folder}: holds no {RESULTS_FILE}; give the output folder of a run"])
     return sorted(found, key=lambda each: each.given)

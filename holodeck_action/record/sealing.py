@@ -35,17 +35,17 @@ class SealedFile:
         yield END
 
 
-def lines_of(head: Mapping[str, Any], items: Iterable[bytes], name: str = "cases") -> Iterator[bytes]:
+def lines_of(head: Mapping[str, Any], lines: Iterable[bytes], name: str = "cases") -> Iterator[bytes]:
     """Yield a JSON object, except its end, with one item of a list per line, so that large files can be streamed and
     diffed.
 
     Args:
         head: the fields before the items.
-        items: items of the list, each as JSON.
+        lines: items of the list, each as JSON.
         name: key of the list.
     """
     yield json.dumps(head, ensure_ascii=False, allow_nan=False, indent=1).removesuffix("\n}").encode()
     yield f',\n "{name}": ['.encode()
-    for position, item in enumerate(items):
+    for position, item in enumerate(lines):
         yield (b",\n" if position else b"\n") + item
     yield b"\n ]"

@@ -18,11 +18,11 @@ JSON_ERRORS = (DecodeError, RecursionError)
 """Exceptions when JSON is read: it is invalid, or does not fit the type."""
 
 
-def written(default: T) -> T:
-    """Declare a field that is written even if it has its default, in a class that omits defaults.
+def always_written(default: T) -> T:
+    """Declare a field that is always written, in a class that omits fields with default values.
 
-    Such a class omits its other fields from files if they have their defaults. These fields were added in later
-    versions, so that the bytes of older records stay the same.
+    Other fields of such a class are omitted from files if they have their default. They were added in later versions;
+    omitting them keeps the bytes of older records the same.
     """
     factory = default.copy if isinstance(default, dict) else lambda: default
     return cast(T, field(default_factory=factory))

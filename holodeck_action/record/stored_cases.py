@@ -36,7 +36,7 @@ _DIGEST = re.compile(rb' "digest": "([0-9a-f]{64})"\n')
 
 
 class RecordError(ConfigurationError):
-    """A results file cannot be used; the message is one sentence with the name of the file and what to do."""
+    """A results file cannot be used; the message is one sentence with the name of the file and a remedy."""
 
     def __init__(self, message: str) -> None:
         super().__init__([message])
@@ -211,7 +211,7 @@ def index_cases(file: BinaryIO, name: str) -> tuple[Record, str, str | None] | N
         record = from_json(head + b"]}", Record)
     except JSON_ERRORS:
         return None
-    if ending is None or len(seen) < len(starts) or record.chosen != ids.chosen:
+    if ending is None or len(seen) < len(starts) or record.chosen != ids.selected_cases:
         return None
     cases = StoredCases(StoredFile(file), starts, lengths, name)
     return replace(record, cases=cases), *ending
@@ -233,12 +233,12 @@ def _next_four(lines: Iterator[bytes]) -> list[bytes]:
     return [line for _, line in zip(range(4), lines, strict=False)]
 
 
-def _read_ending(tail: list[bytes], hashed: hashlib._Hash) -> tuple[str, str | None] | None:
+def _read_ending(last_lines: list[bytes], hashed: hashlib._Hash) -> tuple[str, str | None] | None:
     """Return the digests at the end of a file; None if they are missing or wrong."""
-    if len(tail) < 3 or tail[-1] != b"}\n":
+    if len(last_lines) < 3 or last_lines[-1] != b"}\n":
         return None
-    digest = _DIGEST.fullmatch(tail[-2])
-    sealed = b"".join(tail[:-2])
+    digest = _DIGEST.fullmatch(last_lines[-2])
+    sealed = b"".join(last_lines[:-2])
     if digest is None or not sealed.endswith(b",\n"):
         return None
     hashed.update(sealed[:-2])

@@ -37,6 +37,6 @@ def workflow_job(environ: Mapping[str, str]) -> WorkflowJob:
     return WorkflowJob(path, one_line("/".join(name.strip() for name in names if name.strip()), _LONGEST))
 
 
-def workflow_path(written: str) -> str:
+def workflow_path(reference: str) -> str:
     """Return the path of a workflow's file without the reference that GitHub may append."""
-    return one_line(written.partition("@")[0], _LONGEST)
+    return one_line(reference.partition("@")[0], _LONGEST)

@@ -60,7 +60,7 @@ class Cause(Struct, frozen=True):
 
 
 class _Problem(NamedTuple):
-    """A problem of a case, and the name of the check that reports it; None if no check does."""
+    """A problem of a case, and the name of the check that reports it; the name is None if no check reports it."""
 
     text: str
     check: str | None = None
@@ -190,33 +190,36 @@ def _metric_names(metrics: Iterable[MetricVerdict]) -> tuple[str, ...]:
     return tuple(sorted({metric.name for metric in metrics}))
 
 
-def _case_views(part: Iterable[_Explanation], view: Callable[[int], CaseView]) -> CaseViews:
-    return CaseViews(sorted(found.position for found in part), view)
+def _case_views(explanations: Iterable[_Explanation], view: Callable[[int], CaseView]) -> CaseViews:
+    return CaseViews(sorted(found.position for found in explanations), view)
 
 
-def _reason_text(part: Sequence[_Explanation], trait: Trait | None) -> str:
+def _reason_text(explanations: Sequence[_Explanation], trait: Trait | None) -> str:
     """Return a reason that applies to all of the cases."""
-    texts = [_common_text([found.problems[index] for found in part]) for index in range(len(part[0].problems))]
+    texts = [
+        _common_text([found.problems[index] for found in explanations])
+        for index in range(len(explanations[0].problems))
+    ]
     by_name: dict[str, list[MetricVerdict]] = defaultdict(list)
-    for metric in (metric for found in part for metric in found.metrics):
+    for metric in (metric for found in explanations for metric in found.metrics):
         by_name[metric.name].append(metric)
     reason = "; ".join(dict.fromkeys([*texts, *map(_scores_text, by_name.values())]))
     return reason if trait is None else f"{reason} ({trait_text(trait)})"
 
 
-def _example_text(part: Sequence[_Explanation]) -> str:
+def _example_text(explanations: Sequence[_Explanation]) -> str:
     """Return the problems of the first case; an empty string if all cases have the same problems with equal values."""
-    first = part[0].problems
-    if all(found.problems == first for found in part):
+    first = explanations[0].problems
+    if all(found.problems == first for found in explanations):
         return ""
     return "; ".join(dict.fromkeys(problem.text for problem in first))
 
 
-def _only_answer(part: Sequence[_Explanation], view: Callable[[int], CaseView]) -> str | None:
+def _only_answer(explanations: Sequence[_Explanation], view: Callable[[int], CaseView]) -> str | None:
     """Return the answer of the only case if nothing but its scores explains it; None otherwise."""
-    if len(part) > 1 or part[0].problems:
+    if len(explanations) > 1 or explanations[0].problems:
         return None
-    turn = view(part[0].position).turn_at_fault
+    turn = view(explanations[0].position).turn_at_fault
     return None if turn is None else turn.response
 
 
@@ -240,6 +243,6 @@ def _scores_text(metrics: Sequence[MetricVerdict]) -> str:
     if len(marks) > 1:
         return f"{name} is {'above' if minimize else 'below'} the threshold of each case"
     near, far = (min(scores), max(scores)) if minimize else (max(scores), min(scores))
-    shown, needed = decisive_numbers(near, marks.pop(), minimize=minimize, holds=False)
+    shown, needed = decisive_numbers(near, marks.pop(), minimize=minimize, is_met=False)
     ends = dict.fromkeys((shown, f"{far:.2f}") if minimize else (f"{far:.2f}", shown))
     return f"{name} {' to '.join(ends)}, {'at most' if minimize else 'needs'} {needed}"

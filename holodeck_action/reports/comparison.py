@@ -153,18 +153,18 @@ def _single_metric_text(change: Difference, comparison: Comparison, interval: st
     return f"{which} if this metric is considered alone{interval}, but not beyond chance among the {among} compared"
 
 
-def step_text(step: MetricStep, turns: int, trial: int | None) -> str:
+def step_text(step: MetricStep, turn_count: int, trial: int | None) -> str:
     """Return the change of a metric in a case, such as `trial 1, turn 3: rouge 0.98 → 0.31, needs 0.50`.
 
     Args:
         step: the change.
-        turns: number of turns of the case.
+        turn_count: number of turns of the case.
         trial: index of the failing trial; None if the case has one trial.
     """
     places = [] if trial is None else [f"trial {trial}"]
     if step.conversation:
         places += ["conversation", *([] if step.named_turn is None else [f"turn {step.named_turn}"])]
-    elif turns > 1:
+    elif turn_count > 1:
         places.append(f"turn {step.turn}")
     where = f"{', '.join(places)}: " if places else ""
     if step.base is None or step.head is None:
@@ -265,12 +265,12 @@ def trials_text(counts: TrialCounts | None) -> str:
     return "" if counts is None else f"failed in {counts.failed} of {counts.trials} trials"
 
 
-def _case_lines(sign: str, case: CaseChange, folder: str) -> Iterator[str]:
+def _case_lines(marker: str, case: CaseChange, folder: str) -> Iterator[str]:
     was = "failed on the base, passes now"
     if case.kind == "regressed":
         was = "passed on the base, " + (trials_text(case.counts) or "fails now")
     aside = ", quarantined" if case.quarantined else ""
-    yield f"  {sign} {one_line(case.title)}  {one_line(place(case.source, folder))}  {was}{aside}"
+    yield f"  {marker} {one_line(case.title)}  {one_line(place(case.source, folder))}  {was}{aside}"
     for step in case.steps[:3]:
         yield f"      {step_text(step, case.turns, case.trial)}"
     if case.kind == "regressed":

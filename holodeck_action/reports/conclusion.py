@@ -6,7 +6,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holodeck_action.decide.decision import OWN_TERMS, Terms, decide
-from holodeck_action.decide.survey import Survey
+from holodeck_action.decide.survey import RecordTotals
 from holodeck_action.decide.verdict import Verdict
 from holodeck_action.record.record import Record
 from holodeck_action.reports.history import NO_RUNS, EarlierRuns
@@ -28,8 +28,8 @@ def conclude(
     *,
     folder: str = "",
     results_digest: str | None = None,
-    surveyed: Survey | None = None,
-    earlier: EarlierRuns = NO_RUNS,
+    survey: RecordTotals | None = None,
+    earlier_runs: EarlierRuns = NO_RUNS,
 ) -> Conclusion:
     """Judge a record and build its report.
 
@@ -38,11 +38,11 @@ def conclude(
         terms: the terms by which the record is judged.
         folder: the suite's folder as the reader would type it.
         results_digest: digest of the record's file; None if there is no file.
-        surveyed: counts and sums over the record's cases; None to compute them.
-        earlier: earlier runs in a history; their notices are added to the report's.
+        survey: counts and sums over the record's cases; None to compute them.
+        earlier_runs: earlier runs in a history; their notices are added to the report's.
     """
-    surveyed = Survey(record) if surveyed is None else surveyed
-    verdict = replace(decide(record, terms, surveyed), results_digest=results_digest)
-    history = earlier.build_trend(record, verdict, terms.base)
-    report = build_report(record, verdict, folder, history, surveyed)
-    return Conclusion(record, verdict, replace(report, notices=(*report.notices, *earlier.notices)))
+    survey = RecordTotals(record) if survey is None else survey
+    verdict = replace(decide(record, terms, survey), results_digest=results_digest)
+    history = earlier_runs.build_trend(record, verdict, terms.base)
+    report = build_report(record, verdict, folder, history, survey)
+    return Conclusion(record, verdict, replace(report, notices=(*report.notices, *earlier_runs.notices)))

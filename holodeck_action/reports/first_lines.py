@@ -74,7 +74,7 @@ def _compared_text(comparison: Comparison | None, format_name: Callable[[str], s
 
 
 def _omission_texts(comparison: Comparison, base: str) -> Iterator[str]:
-    """Yield clauses with the numbers of cases that are not, or only partly, compared."""
+    """Yield clauses with the number of cases that are not compared, and of cases that are only partly compared."""
     counts = Counter(case.why for case in comparison.left_out)
     on_base, now = comparison.unknown_base.cases, comparison.unknown_now.cases
     if on_base:

@@ -118,13 +118,13 @@ def _testcase_lines(case: CaseView, report: Report) -> Iterator[str]:
         yield "<system-out>"
         yield from map(_escape_text, case.user)
         for turn in case.turns:
-            yield from _turn_lines(turn, numbered=len(case.turns) > 1)
+            yield from _turn_lines(turn, with_number=len(case.turns) > 1)
         yield "</system-out>"
     yield "</testcase>"
 
 
-def _turn_lines(turn: TurnView, *, numbered: bool) -> Iterator[str]:
-    if numbered:
+def _turn_lines(turn: TurnView, *, with_number: bool) -> Iterator[str]:
+    if with_number:
         yield f"turn {turn.index}"
     yield f"{SPEAKERS[turn.said_by].lower()}: {_escape_text(turn.input)}"
     if turn.response is not None:
@@ -246,8 +246,10 @@ def render_markdown(report: Report, limit: SizeLimit = JOB_SUMMARY, *, footer: s
 _CASE_TABLE = "| | Case | Where | Why |\n| :-: | --- | --- | --- |"
 
 
-def _omitted_text(missing: int, cases: int) -> str:
-    return f"the last {missing:,} of {cases:,} cases that need attention are omitted; " if missing else ""
+def _omitted_text(missing_count: int, case_count: int) -> str:
+    return (
+        f"the last {missing_count:,} of {case_count:,} cases that need attention are omitted; " if missing_count else ""
+    )
 
 
 def json_report(report: Report) -> Iterator[str]:

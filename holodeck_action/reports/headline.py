@@ -113,7 +113,7 @@ def verdict_line(report: Report, causes: Sequence[Cause] | None = None) -> str:
 
 
 def passed_text(report: Report) -> str:
-    """Return the number of cases that passed and of all that can pass or fail, such as `37 of 40 passed`."""
+    """Return the number of passed cases, out of all cases that can pass or fail, such as `37 of 40 passed`."""
     total = _gating_cases(report)
     return f"{report.counts.passed:,} of {total:,} passed" if total else "no case could pass or fail"
 

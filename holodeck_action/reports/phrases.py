@@ -77,8 +77,8 @@ def counts_text(counts: Counts) -> str:
 def calls_text(calls: ModelCalls, spend: Spend) -> str:
     """Describe a run's model calls: number, number of stored answers, tokens and price.
 
-    The first price is the one that gates use, in which a replayed or cached answer has the price of its original call.
-    If this run paid a different amount because of such answers, that amount follows.
+    The first price is the price for gates: a replayed or cached answer counts with the price of its original call. If
+    this run paid a different amount because of such answers, that amount follows.
     """
     parts = [f"{calls.calls:,} model {'call' if calls.calls == 1 else 'calls'}"]
     if calls.cached:
@@ -186,22 +186,27 @@ def suite_trials_text(trials: SuiteTrials) -> str:
 def rates_text(trials: CaseTrials | SuiteTrials) -> str:
     """Return pass@1, and pass@k and pass^k for the largest k; with missing trials, their pass rate instead of
     pass@1."""
-    return pass_rates_text(trials.rate, trials.rates[-1], missing=trials.missing, truncated=trials.truncated)
+    return pass_rates_text(
+        trials.rate, trials.rates[-1], missing_count=trials.missing, truncated_count=trials.truncated
+    )
 
 
-def pass_rates_text(rate: float, last: PassRates, *, missing: int, truncated: int) -> str:
+def pass_rates_text(rate: float, last_rates: PassRates, *, missing_count: int, truncated_count: int) -> str:
     """Return the text of `rates_text`.
 
     Args:
         rate: proportion of passing trials.
-        last: pass@k and pass^k for the largest k.
-        missing: number of trials that neither passed nor failed; `rate` is pass@1 only if it is 0.
-        truncated: above 0 if trials were not run because their case was already decided.
+        last_rates: pass@k and pass^k for the largest k.
+        missing_count: number of trials that neither passed nor failed; `rate` is pass@1 only if it is 0.
+        truncated_count: above 0 if trials were not run because their case was already decided.
     """
     first = (
-        f"pass@1 {rate:.3f}" if not missing else f"{rate:.3f} of the trials pass{' (truncated)' if truncated else ''}"
+        f"pass@1 {rate:.3f}"
+        if not missing_count
+        else f"{rate:.3f} of the trials pass{' (truncated)' if truncated_count else ''}"
     )
-    return f"{first}, pass@{last.k} {bounds_text(last.pass_at_k)}, pass^{last.k} {bounds_text(last.pass_hat_k)}"
+    k, at_k, hat_k = last_rates.k, last_rates.pass_at_k, last_rates.pass_hat_k
+    return f"{first}, pass@{k} {bounds_text(at_k)}, pass^{k} {bounds_text(hat_k)}"
 
 
 def bounds_text(bounds: Bounds) -> str:
@@ -223,9 +228,9 @@ def threshold_text(metric: MetricView) -> str:
     return f"{'≤ ' * (metric.polarity == 'minimize')}{bound_text(metric.threshold)}"
 
 
-def bound_text(required: float) -> str:
+def bound_text(bound: float) -> str:
     """Return a bound with all of its decimals, at least two; whole numbers have no decimals."""
-    return decisive_numbers(required, required, minimize=False, holds=True)[1]
+    return decisive_numbers(bound, bound, minimize=False, is_met=True)[1]
 
 
 def noise_text(metric: MetricView) -> str:
@@ -296,7 +301,7 @@ def repository_path(folder: str | None, source: SourceMark) -> str | None:
     return path
 
 
-def certain_end_text(verdict: Verdict, certain_end: CertainEnd, cases: int) -> str:
+def certain_end_text(verdict: Verdict, end: CertainEnd, case_count: int) -> str:
     """Return how a run ended whose exit code was certain, such as `stopped after 12 of 200 cases: 1 failure decides`,
     and how to run all cases."""
     why = "the other cases cannot change the verdict"
@@ -307,4 +312,4 @@ def certain_end_text(verdict: Verdict, certain_end: CertainEnd, cases: int) -> s
         why = f"{count_phrase(number, noun) if failed[0] in counts else noun} decide{'s' * (number == 1)}"
     elif verdict.outcome != "passed":
         why = "these gates need more cases"
-    return f"{stop_text(certain_end, cases)}: {why} (stop: never runs all)"
+    return f"{stop_text(end, case_count)}: {why} (stop: never runs all)"

@@ -11,7 +11,7 @@ from holodeck_action.decide.faults import Fault, classify_error
 from holodeck_action.decide.named_turns import named_turn
 from holodeck_action.decide.statistics import MIN_SAMPLE, mean_lower_bound, mean_upper_bound, weighted_mean
 from holodeck_action.decide.summaries import case_means, summary_score
-from holodeck_action.decide.survey import OUTCOMES, Survey
+from holodeck_action.decide.survey import OUTCOMES, RecordTotals
 from holodeck_action.decide.trials import trials_of_case
 from holodeck_action.decide.verdict import (
     CaseVerdict,
@@ -53,7 +53,7 @@ def build_report(
     verdict: Verdict,
     folder: str = "",
     history: History | None = None,
-    surveyed: Survey | None = None,
+    survey: RecordTotals | None = None,
 ) -> Report:
     """Return the report of a record and its verdict.
 
@@ -62,11 +62,11 @@ def build_report(
         verdict: the verdict on the record.
         folder: the suite's folder as the reader would type it; empty if positions have no folder.
         history: the trend of earlier runs; None if there are no earlier runs.
-        surveyed: counts and sums over the record's cases; None to compute them.
+        survey: counts and sums over the record's cases; None to compute them.
     """
-    surveyed = Survey(record) if surveyed is None else surveyed
-    attention, passing, informational = _case_groups(record, verdict, surveyed)
-    scores = surveyed.inputs.scores
+    survey = RecordTotals(record) if survey is None else survey
+    attention, passing, informational = _case_groups(record, verdict, survey)
+    scores = survey.inputs.scores
     return Report(
         version=REPORT_VERSION,
         suite=record.suite.name,
@@ -84,9 +84,9 @@ def build_report(
         attention=attention,
         passing=passing,
         informational=informational,
-        skipped_metrics=tuple(SkippedMetric(*about, count) for about, count in sorted(surveyed.skipped.items())),
+        skipped_metrics=tuple(SkippedMetric(*about, count) for about, count in sorted(survey.skipped.items())),
         notices=(*record.notices, *_fallback_notices(verdict), *verdict.warnings),
-        spend=surveyed.consumption.spend,
+        spend=survey.consumption.spend,
         provenance=ReportProvenance(
             tool_version=record.provenance.tool_version,
             commit=record.provenance.commit,
@@ -97,22 +97,22 @@ def build_report(
         run=RunView(record.run.started_at, record.run.duration_ms, record.run.model_calls),
         panels=verdict.panels,
         cards=record.cards,
-        evaluations=surveyed.evaluations.summary(surveyed.consumption.judging_cost_usd),
+        evaluations=survey.evaluations.summary(survey.consumption.judging_cost_usd),
         comparison=verdict.comparison,
         base_missing=(record.baseline.missing or None) if record.baseline is not None else None,
         history=history,
-        trial_rates=surveyed.trials.summary,
-        users=tuple(surveyed.users.summaries),
+        trial_rates=survey.trials.summary,
+        users=tuple(survey.users.summaries),
         end="" if record.certain is None else certain_end_text(verdict, record.certain, len(record.cases)),
     )
 
 
-def _case_groups(record: Record, verdict: Verdict, surveyed: Survey) -> tuple[Sequence[CaseView], ...]:
+def _case_groups(record: Record, verdict: Verdict, survey: RecordTotals) -> tuple[Sequence[CaseView], ...]:
     """Return the cases that need attention, the passing cases, and the cases without assertions."""
-    gate, minimized, stop_early = record.gates.summary, surveyed.inputs.minimized, record.stop_when_decided
+    gate, minimized, stop_early = record.gates.summary, survey.inputs.minimized, record.stop_when_decided
     # Other shards run the cases without trials, or they do not count.
     apart = record.run.shard is not None or record.certain is not None
-    others = frozenset(surveyed.unrun) if apart else frozenset()
+    others = frozenset(survey.unrun) if apart else frozenset()
 
     def view(position: int) -> CaseView:
         judged = verdict.cases[position]
@@ -121,7 +121,7 @@ def _case_groups(record: Record, verdict: Verdict, surveyed: Survey) -> tuple[Se
 
     def positions_with(*outcomes: Outcome) -> Sequence[int]:
         codes = [OUTCOMES.index(outcome) for outcome in outcomes]
-        found = surveyed.outcomes
+        found = survey.outcomes
         return array("I", (at for code in codes for at in range(len(found)) if found[at] == code and at not in others))
 
     shown = (positions_with(*_WORST_FIRST), positions_with("passed"), positions_with("informational"))
@@ -142,7 +142,7 @@ def _case_summary(judged: CaseVerdict, gate: GateSummary | None, minimized: froz
 
 
 def _case_view(
-    position: int, case: CaseRecord, judged: CaseVerdict, summary: CaseSummary | None, stop_early: bool
+    position: int, case: CaseRecord, judged: CaseVerdict, summary: CaseSummary | None, stopped_early: bool
 ) -> CaseView:
     repeats = None
     if case.repeat > 1:
@@ -158,7 +158,7 @@ def _case_view(
         reason=judged.reason,
         repeats=repeats,
         flaky=judged.flaky,
-        trial_rates=trials_of_case(case, judged, stop_when_decided=stop_early),
+        trial_rates=trials_of_case(case, judged, stop_when_decided=stopped_early),
         tags=case.tags,
         duration_ms=value_or_none(case.took_ms),
         scores=_case_scores(judged),

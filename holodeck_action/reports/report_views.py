@@ -24,7 +24,7 @@ from holodeck_action.record.evaluation import Polarity
 from holodeck_action.record.judge_card import CardSummary
 from holodeck_action.record.record import ModelCalls
 from holodeck_action.record.sequences import LazySequence, OneByOne
-from holodeck_action.record.serialization import from_plain, to_plain, written
+from holodeck_action.record.serialization import always_written, from_plain, to_plain
 from holodeck_action.reports.history import History
 from holodeck_action.suite.errors import SourceMark
 from holodeck_action.suite.model.simulation import Speaker
@@ -62,7 +62,7 @@ class TurnView(Struct, frozen=True, omit_defaults=True):
     ground_truth: str | None
     tool_calls: tuple[ToolCallView, ...]
     problems: tuple[str, ...]
-    faults: tuple[Fault, ...] = written(())
+    faults: tuple[Fault, ...] = always_written(())
     said_by: Speaker = ""
 
 
@@ -333,9 +333,13 @@ def by_position(*parts: Sequence[CaseView]) -> Iterator[CaseView]:
     return map(view_at(*parts), sorted(chain.from_iterable(map(positions_of, parts))))
 
 
-def positions_of(part: Sequence[CaseView]) -> Sequence[int]:
+def positions_of(case_group: Sequence[CaseView]) -> Sequence[int]:
     """Return the positions of a part's cases in the suite, in the part's order, without building views."""
-    return part.positions if isinstance(part, CaseViews) else array("I", (case.position for case in part))
+    return (
+        case_group.positions
+        if isinstance(case_group, CaseViews)
+        else array("I", (case.position for case in case_group))
+    )
 
 
 def view_at(*parts: Sequence[CaseView]) -> Callable[[int], CaseView]:

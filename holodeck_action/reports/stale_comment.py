@@ -27,23 +27,23 @@ class StaleComment(Struct, frozen=True):
     certain: bool
 
 
-def stale_lines(stale: Sequence[StaleComment], context: LinkContext, *, plural: bool) -> str:
+def stale_lines(stale_comments: Sequence[StaleComment], context: LinkContext, *, plural: bool) -> str:
     """Return a line of Markdown for each comment, each followed by an empty line.
 
     If `plural` is true, the commit has more than one pull request, so that lines include their numbers.
     """
-    return "".join(f"⚠️ {_sentence(each, context, plural=plural)}\n\n" for each in stale)
+    return "".join(f"⚠️ {_sentence(each, context, plural=plural)}\n\n" for each in stale_comments)
 
 
-def _sentence(stale: StaleComment, context: LinkContext, *, plural: bool) -> str:
-    if stale.pull is None:
+def _sentence(comment: StaleComment, context: LinkContext, *, plural: bool) -> str:
+    if comment.pull is None:
         subject = "A comment on a pull request with this commit"
     else:
-        subject = f"The comment on {f'pull request #{stale.pull}' if plural else 'this pull request'}"
-    commit = context.commit(stale.commit) if stale.commit != context.sha else None
-    if not stale.read:
+        subject = f"The comment on {f'pull request #{comment.pull}' if plural else 'this pull request'}"
+    commit = context.commit(comment.commit) if comment.commit != context.sha else None
+    if not comment.read:
         return f"**{subject} may be out of date:** {_NOT_REPLACED}."
     about = "of an earlier run" if commit is None else f"about {commit}"
-    if not stale.certain:
+    if not comment.certain:
         return f"**{subject} was {about} and may be out of date:** it is unknown whether this run replaced it."
     return f"**{subject} is {about} and is out of date:** {_NOT_REPLACED}."

@@ -156,10 +156,10 @@ def _finalize_html(value: Any) -> Any:
     return UNKNOWN if value is None else value
 
 
-def _text_filter(show: Callable[[str, int], str]) -> Callable[..., str]:
+def _text_filter(show_value: Callable[[str, int], str]) -> Callable[..., str]:
     def apply(value: Any, limit: int | None = None) -> str:
         text = text_of(value)
-        return show(text) if limit is None else show(text, limit)  # type: ignore[call-arg]
+        return show_value(text) if limit is None else show_value(text, limit)  # type: ignore[call-arg]
 
     return apply
 
@@ -225,7 +225,7 @@ def _gate_numbers(gate: Fields) -> tuple[str, str]:
     name = text_of(gate["name"])
     state: GateState = "failed" if text_of(gate["state"]) == "failed" else "passed"
     found = GateVerdict(name, state, gate["actual"], gate["required"], "")
-    return gate_numbers(found, places=None if is_upper_limit(name) and not name.startswith("metrics.") else 4)
+    return gate_numbers(found, decimals=None if is_upper_limit(name) and not name.startswith("metrics.") else 4)
 
 
 def threshold(metric: Fields) -> str:
@@ -269,7 +269,7 @@ def rates(trials: Fields) -> str:
     last = trials["rates"][-1]
     at, hat = (Bounds(last[name]["low"], last[name]["high"]) for name in ("pass_at_k", "pass_hat_k"))
     found = PassRates(last["k"], at, hat)
-    return pass_rates_text(trials["rate"], found, missing=trials["missing"], truncated=trials["truncated"])
+    return pass_rates_text(trials["rate"], found, missing_count=trials["missing"], truncated_count=trials["truncated"])
 
 
 def calls(model_calls: Fields, spend: Fields) -> str:

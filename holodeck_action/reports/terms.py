@@ -57,7 +57,7 @@ def _change_lines(changes: Sequence[TermsChange]) -> Iterator[str]:
 
 
 def _shown_changes(comparison: Comparison | None) -> Sequence[TermsChange]:
-    return () if comparison is None or comparison.terms is None else comparison.terms.shown
+    return () if comparison is None or comparison.terms is None else comparison.terms.reported_changes
 
 
 def terms(comparison: Fields) -> str:

@@ -54,8 +54,8 @@ class Untrusted:
     def __len__(self) -> int:
         return len(self._text)
 
-    def __contains__(self, part: object) -> bool:
-        return text_of(part) in self._text
+    def __contains__(self, text: object) -> bool:
+        return text_of(text) in self._text
 
 
 class Fields:

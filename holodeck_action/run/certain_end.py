@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from holodeck_action.decide.decision import decide
 from holodeck_action.decide.exit_codes import ExitCode
-from holodeck_action.decide.survey import Survey, is_expired, judge_cases
+from holodeck_action.decide.survey import RecordTotals, is_expired, judge_cases
 from holodeck_action.record.record import Record
 from holodeck_action.run.preflight import PreparedSuite
 
@@ -18,27 +18,27 @@ Position = int
 """Index of a case among all cases of a run."""
 
 
-def case_order(item: PreparedSuite, base: Record | None, flaky: Set[str]) -> list[Position]:
+def case_order(suite: PreparedSuite, base: Record | None, flaky: Set[str]) -> list[Position]:
     """Return the positions of the cases of a suite, or of its shard, in the order in which they run.
 
     Cases that failed on the base come first, then cases that were flaky, then the others, each in the order of the
     suite. Quarantined cases come last, since gates ignore their results.
 
     Args:
-        item: the suite.
+        suite: the suite.
         base: the record of the base; None if it is not known before the run.
         flaky: ids of the cases that were flaky in the history, as in records.
     """
     failed = {verdict.id for verdict in judge_cases(base) if verdict.judged == "failed"} if base is not None else set()
-    today, own = datetime.now(UTC).date(), {case.id for case in item.own_cases}
-    waived = {entry.case for entry in item.suite.policy.quarantine if not is_expired(entry, today)}
+    today, own = datetime.now(UTC).date(), {case.id for case in suite.own_cases}
+    waived = {entry.case for entry in suite.suite.policy.quarantine if not is_expired(entry, today)}
 
     def rank(position: Position) -> tuple[bool, bool, bool]:
-        case = item.cases[position]
-        recorded = item.redactor.case_id(case.id, case.content_hash)
+        case = suite.cases[position]
+        recorded = suite.redactor.case_id(case.id, case.content_hash)
         return case.id in waived, recorded not in failed, recorded not in flaky
 
-    return sorted((at for at, case in enumerate(item.cases) if case.id in own), key=rank)
+    return sorted((at for at, case in enumerate(suite.cases) if case.id in own), key=rank)
 
 
 class DecidingPart:
@@ -50,29 +50,29 @@ class DecidingPart:
 
     def __init__(
         self,
-        order: Sequence[Position],
+        positions: Sequence[Position],
         record_of: Callable[[Mapping[Position, Sequence[int]]], Record],
         monotonic: Callable[[], float],
     ) -> None:
         """Start with no finished case.
 
         Args:
-            order: positions of the cases in this run, in the order in which they run.
+            positions: positions of the cases in this run, in the order in which they run.
             record_of: takes the positions of cases, each with the indexes of its trials that count, and returns the
                 record of a run that stopped after these cases.
             monotonic: returns the time in seconds.
         """
-        self._order, self._record_of, self._monotonic = order, record_of, monotonic
+        self._order, self._record_of, self._monotonic = positions, record_of, monotonic
         self._finished: dict[Position, Sequence[int]] = {}
         self._reached = self._undecided = 0
         self._begun, self._spent = monotonic(), 0.0
         self.found: Sequence[Position] | None = None
-        """Positions of the cases of the deciding part, in order; None if none is known."""
+        """Positions of the cases of the deciding part, in order; None as long as it is unknown."""
 
-    def finish(self, position: Position, counted: Sequence[int]) -> bool:
+    def finish(self, position: Position, trial_indexes: Sequence[int]) -> bool:
         """Add a finished case with the indexes of its trials that count; return whether the exit code is known to be
         certain."""
-        self._finished[position] = counted
+        self._finished[position] = trial_indexes
         if self._advance():
             begun = self._monotonic()
             if self._spent <= _ALLOWANCE_S + _SHARE * (begun - self._begun):
@@ -106,5 +106,5 @@ class DecidingPart:
     def _decides(self, length: int) -> bool:
         record = self._record_of({at: self._finished[at] for at in self._order[:length]})
         # The digest of the record would take longer than its verdict, and is not needed.
-        verdict = decide(record, surveyed=Survey(record, digest="unknown"))
+        verdict = decide(record, survey=RecordTotals(record, digest="unknown"))
         return verdict.exit_code in (ExitCode.PASSED, ExitCode.VIOLATED)

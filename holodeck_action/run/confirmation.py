@@ -34,21 +34,21 @@ class FinishedSide(Struct, frozen=True):
     record: Record
 
 
-def base_of(ready: OpenSuite, record: Record | None, stored: Base) -> Base:
+def base_of(open_suite: OpenSuite, record: Record | None, stored: Base) -> Base:
     """Return the results that a suite is compared with: those of the base that ran with it, or `stored`.
 
     Args:
-        ready: the suite.
+        open_suite: the suite.
         record: the record of the base that ran; None if none ran.
         stored: results of an earlier run.
     """
-    if ready.base is None:
+    if open_suite.base is None:
         return stored
-    if not isinstance(ready.base, OpenSuite):
-        return ready.base
+    if not isinstance(open_suite.base, OpenSuite):
+        return open_suite.base
     assert record is not None
-    assert ready.base.as_base is not None
-    return FoundBase(make_base_results(record), ready.base.as_base.run)
+    assert open_suite.base.as_base is not None
+    return FoundBase(make_base_results(record), open_suite.base.as_base.run)
 
 
 def cases_to_confirm(sides: Sequence[FinishedSide], stored: Base) -> Sequence[str]:
@@ -97,14 +97,14 @@ async def confirm_regressions(
 
 
 async def _ask_again(
-    side: FinishedSide, ids: Sequence[str], further: int, lane: Lane, stop: Stop
+    side: FinishedSide, ids: Sequence[str], extra_trials: int, lane: Lane, stop: Stop
 ) -> Mapping[str, tuple[TrialRecord, ...]]:
     """Return the further trials of each case by its id in the record, in order of index."""
     ready, redactor = side.ready, side.ready.redactor
     known = {redactor.case_id(case.id, case.content_hash): case for case in ready.item.cases}
     cases = [known[name] for name in ids if name in known]
     found: dict[str, dict[int, TrialRecord]] = {case.id: {} for case in cases}
-    keys = {(case.id, index) for case in cases for index in range(case.repeat, case.repeat + further)}
+    keys = {(case.id, index) for case in cases for index in range(case.repeat, case.repeat + extra_trials)}
     stored = ready.item.stored
 
     def keep_trial(place: int, case: Case, trial: TrialRecord, finished: bool) -> None:
@@ -115,7 +115,7 @@ async def _ask_again(
             side.journal.append(redactor.case_id(case.id, case.content_hash), to_json(trial))
 
     await run_cases(
-        [replace(case, repeat=case.repeat + further) for case in cases],
+        [replace(case, repeat=case.repeat + extra_trials) for case in cases],
         side.trials,
         lane=lane,
         run_timeout_s=_seconds_left(side),

@@ -29,13 +29,13 @@ class Range(Struct, frozen=True):
     high: int
 
     def __str__(self) -> str:
-        """Return both numbers as a string, or one number if they are equal."""
+        """Return the minimum and maximum as a string, or a single number if they are equal."""
         return f"{self.low:,}" if self.low == self.high else f"{self.low:,} to {self.high:,}"
 
 
-def fewest_trials(item: PreparedSuite, case: Case) -> int:
+def fewest_trials(suite: PreparedSuite, case: Case) -> int:
     """Return the smallest number of trials after which a case can be decided."""
-    if not item.settings.stop_when_decided:
+    if not suite.settings.stop_when_decided:
         return case.repeat
     return min(case.passes_needed, case.repeat - case.passes_needed + 1)
 
@@ -140,7 +140,8 @@ class Tally(Struct):
     prompts: list[int] = field(default_factory=lambda: [0, 0])
 
     def add(self, times: tuple[int, int], calls: int, prompts: tuple[int, int]) -> None:
-        """Add `calls` calls with `prompts` prompt tokens in total, `times` times; pairs are minimum and maximum."""
+        """Add a group of calls several times. `calls` is the number of calls in the group, `prompts` the (minimum,
+        maximum) of their prompt tokens in total, and `times` the (minimum, maximum) number of times."""
         for end in (0, 1):
             self.calls[end] += times[end] * calls
             self.prompts[end] += times[end] * prompts[end]
@@ -163,19 +164,19 @@ class Tally(Struct):
         )
 
 
-def estimate_judges(item: PreparedSuite) -> JudgingEstimate | None:
+def estimate_judges(prepared_suite: PreparedSuite) -> JudgingEstimate | None:
     """Estimate the calls of a suite's judges and of the embedding models of metrics; return None if there are none.
 
     The estimate assumes non-empty answers and no retries; see `Metric.judge_calls`. Each judge of a panel counts, even
     if the same model judges several times.
     """
-    suite = item.suite
+    suite = prepared_suite.suite
     answer = suite.agent.model.max_tokens or COMPLETION_GUESS
     tallies: dict[tuple[str, int], Tally] = {}
     writers: dict[tuple[str, int], set[tuple[str, int]]] = defaultdict(set)
     evaluations, fallbacks = [0, 0], False
-    for case in item.own_cases:
-        times = fewest_trials(item, case), case.repeat
+    for case in prepared_suite.own_cases:
+        times = fewest_trials(prepared_suite, case), case.repeat
         for turn in case.turns:
             expected = text_tokens(turn.ground_truth or "")
             empty = QUESTION_TOKENS + text_tokens(turn.input) + expected
@@ -184,11 +185,13 @@ def estimate_judges(item: PreparedSuite) -> JudgingEstimate | None:
                     continue
                 # The judge sees two answers, once for both runs.
                 answers = 2 if spec.config.OF_PAIR else 1
-                if spec.config.OF_PAIR and (item.graded_by is not None or not item.settings.compared):
+                if spec.config.OF_PAIR and (
+                    prepared_suite.graded_by is not None or not prepared_suite.settings.compared
+                ):
                     continue
                 evaluations = [count + more for count, more in zip(evaluations, times, strict=True)]
                 for at, planned in enumerate(spec.config.judge_calls()):
-                    models, second, others = _judge_models(item.grading.suite, planned)
+                    models, second, others = _judge_models(prepared_suite.grading.suite, planned)
                     fallbacks |= others
                     embedded = planned.config.embedding
                     text = None if embedded is None else embedded.text

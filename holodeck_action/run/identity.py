@@ -108,9 +108,9 @@ def _case_files(suite: Suite) -> Iterable[str]:
     return sorted(named)
 
 
-def _digest(files: Checkout, name: str | Path, max_bytes: int) -> str:
+def _digest(checkout: Checkout, name: str | Path, max_bytes: int) -> str:
     digest = hashlib.sha256()
-    with files.open(name, max_bytes) as content:
+    with checkout.open(name, max_bytes) as content:
         while part := content.read(_CHUNK):
             digest.update(part)
     return digest.hexdigest()

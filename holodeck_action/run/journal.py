@@ -55,7 +55,12 @@ class Journal:
     """
 
     def __init__(
-        self, path: Path, identity: Mapping[str, Any], keep_bytes: int = 0, disk: Disk = DISK, cases: int | None = None
+        self,
+        path: Path,
+        identity: Mapping[str, Any],
+        keep_bytes: int = 0,
+        disk: Disk = DISK,
+        case_count: int | None = None,
     ) -> None:
         """Open the journal.
 
@@ -64,7 +69,7 @@ class Journal:
             identity: the identity of the run; only a run with the same identity can resume the journal.
             keep_bytes: number of bytes to keep of an existing file; 0 for a new file.
             disk: writes the file.
-            cases: number of cases to run, for the display of progress; None if the number is unknown.
+            case_count: number of cases to run, for the display of progress; None if the number is unknown.
 
         Raises:
             OSError: the file cannot be opened.
@@ -81,7 +86,7 @@ class Journal:
             self._head = self._file.readline()
             self._file.seek(keep_bytes)
         else:
-            head = {"journal": dict(identity), **({} if cases is None else {"planned": cases})}
+            head = {"journal": dict(identity), **({} if case_count is None else {"planned": case_count})}
             self._head = seal_line(json.dumps(head, sort_keys=True).encode()[:-1], b"")
             self._commit([self._head])
         self._closing = threading.Event()
@@ -227,7 +232,7 @@ def read_progress(path: Path) -> RunProgress | None:
         OSError: the file cannot be read.
     """
     trials: dict[str, list[TrialRecord]] = {}
-    with open_file(path, None, follow=False) as file:
+    with open_file(path, None, follow_links=False) as file:
         header = file.readline()
         try:
             head = Foreign(header).json()
@@ -257,7 +262,7 @@ def read_journal(path: GivenPath, identity: Mapping[str, Any]) -> JournalContent
     places: dict[tuple[str, int], tuple[int, int]] = {}
     imported: dict[str, str | None] = {}
     sound = broken = 0
-    with open_file(path, None, follow=False) as file:
+    with open_file(path, None, follow_links=False) as file:
         header = file.readline()
         if not header.endswith(b"\n"):
             # Killed while writing the header: nothing had run yet.
@@ -306,10 +311,10 @@ class _JournaledTrials(Mapping[tuple[str, int], TrialRecord]):
         return len(self._places)
 
 
-def _digests(given: Any) -> dict[str, str | None]:
-    if not isinstance(given, dict) or not all(isinstance(digest, str | None) for digest in given.values()):
+def _digests(values: Any) -> dict[str, str | None]:
+    if not isinstance(values, dict) or not all(isinstance(digest, str | None) for digest in values.values()):
         raise TypeError("no digests by name")
-    return given
+    return values
 
 
 def _check_identity(path: GivenPath, header: bytes, identity: Mapping[str, Any]) -> None:

@@ -35,19 +35,19 @@ class KeptTrials:
         else:
             self._trials = {}
 
-    def records(self, cases: Iterable[CaseRecord], counted: Sequence[Sequence[int]]) -> Sequence[CaseRecord]:
+    def records(self, cases: Iterable[CaseRecord], trial_indexes: Sequence[Sequence[int]]) -> Sequence[CaseRecord]:
         """Return the cases with their counted trials.
 
-        The result is a tuple if the trials are in memory, else a sequence that reads them on demand from the temporary
-        file to which they were moved.
+        The result is a tuple if the trials are in memory. If they were moved to a temporary file, it is a sequence that
+        reads them on demand.
 
         Args:
             cases: the cases without trials, in order.
-            counted: for each case, the indexes of the trials that count.
+            trial_indexes: for each case, the indexes of the trials that count.
         """
         found = (
             (bare, [first + index for index in indexes])
-            for bare, first, indexes in zip(cases, self._firsts, counted, strict=False)
+            for bare, first, indexes in zip(cases, self._firsts, trial_indexes, strict=False)
         )
         if self._texts.is_in_memory:
             return tuple(replace(bare, trials=tuple(map(self._trials.__getitem__, trials))) for bare, trials in found)

@@ -126,7 +126,8 @@ class LoadedSuite(Struct, frozen=True):
 
 
 def redactor_of_loaded(suites: Iterable[LoadedSuite], environ: Mapping[str, str] = MappingProxyType({})) -> Redactor:
-    """Return a redactor for the secrets of suites and environments, without those that only agents and judges have."""
+    """Return a redactor for the secrets of suites and environments, without the secrets that only agents and judges
+    have."""
     found = {secret for item in suites for secret in item.suite.secrets | environment_secrets(item.environ)}
     return Redactor(found | environment_secrets(environ))
 
@@ -183,13 +184,13 @@ def load_suite_at(path: Path, checkout: Checkout, context: SuiteContext) -> Load
     return loaded
 
 
-def load_one_suite(pattern: str, context: SuiteContext, why_one: str) -> LoadedSuite:
+def load_one_suite(pattern: str, context: SuiteContext, reason: str) -> LoadedSuite:
     """Find one suite, and load it.
 
     Args:
         pattern: a file, a folder or a glob.
         context: environment, folders and permissions of suites.
-        why_one: clause with the reason why only one suite is allowed, for the error message if several match.
+        reason: clause with the reason why only one suite is allowed, for the error message if several match.
 
     Raises:
         ConfigurationError: several suites match, or as for `load_suites`.
@@ -197,7 +198,7 @@ def load_one_suite(pattern: str, context: SuiteContext, why_one: str) -> LoadedS
 
     def require_one(paths: Sequence[Path]) -> None:
         if len(paths) > 1:
-            raise ConfigurationError([f"{pattern}: {len(paths)} suites match; {why_one}"])
+            raise ConfigurationError([f"{pattern}: {len(paths)} suites match; {reason}"])
 
     (loaded,) = load_suites((pattern,), context, on_found=require_one)
     return loaded
@@ -405,7 +406,7 @@ def with_python(loaded: LoadedSuite, context: SuiteContext, target: AnyTarget | 
 
 
 async def check_callables(loaded: LoadedSuite, references: Iterable[str], *, spans: bool = False) -> dict[str, str]:
-    """Import callables in a worker process; return the error messages of those that cannot be called, by reference.
+    """Import callables in a worker process; return the error messages of the references that cannot be called.
 
     If `spans` is true, also check that the process can collect spans.
     """

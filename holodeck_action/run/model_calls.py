@@ -26,48 +26,50 @@ if TYPE_CHECKING:
     from holodeck_action.targets.own_model.own_agent import OwnAgent
 
 
-def make_budget(max_cost_usd: float | None, max_tokens: int | None, shards: int = 1) -> Budget | None:
+def make_budget(max_cost_usd: float | None, max_tokens: int | None, shard_count: int = 1) -> Budget | None:
     """Return an unspent budget with each limit divided by the number of shards; None if there is no limit."""
     if max_cost_usd is None and max_tokens is None:
         return None
-    max_cost_usd = None if max_cost_usd is None else max_cost_usd / shards
-    max_tokens = None if max_tokens is None else max_tokens // shards
+    max_cost_usd = None if max_cost_usd is None else max_cost_usd / shard_count
+    max_tokens = None if max_tokens is None else max_tokens // shard_count
     from holodeck_action.llm.limits.budget import Budget
 
     return Budget(max_cost_usd=max_cost_usd, max_tokens=max_tokens)
 
 
-def make_wire(item: PreparedSuite, redactor: Redactor, budgets: Sequence[Budget], leases: Leases | None = None) -> Wire:
+def make_wire(
+    suite: PreparedSuite, redactor: Redactor, budgets: Sequence[Budget], leases: Leases | None = None
+) -> Wire:
     """Return the wire that makes a suite's model calls; with leases, limits of accounts apply across processes."""
     from holodeck_action.llm.usage import list_price
     from holodeck_action.llm.wire import Wire, WireSettings
 
-    calls = item.settings.calls
+    calls = suite.settings.calls
     settings = WireSettings(
         calls.mode,
         calls.folder,
         calls.cache,
         calls.ttl_s,
-        max_in_flight=item.settings.concurrency,
-        rate_limit_wait_s=item.settings.rate_limit_wait_s,
+        max_in_flight=suite.settings.concurrency,
+        rate_limit_wait_s=suite.settings.rate_limit_wait_s,
     )
     return Wire(settings, redactor=redactor, price=list_price, budgets=budgets, leases=leases)
 
 
-def model_environment(item: PreparedSuite) -> Mapping[str, str]:
+def model_environment(suite: PreparedSuite) -> Mapping[str, str]:
     """Return the variables that supply the keys and URLs that model references omit; a replay needs no keys."""
     from holodeck_action.targets.own_model.own_agent import model_environment
 
-    return model_environment(item.environ, replayed=item.settings.calls.mode == "replay")
+    return model_environment(suite.environ, replayed=suite.settings.calls.mode == "replay")
 
 
-def judging_environment(item: PreparedSuite) -> Mapping[str, str]:
+def judging_environment(suite: PreparedSuite) -> Mapping[str, str]:
     """Return the variables that supply the keys and URLs that references to judges omit."""
-    return model_environment(replace(item, environ=item.grading.environ))
+    return model_environment(replace(suite, environ=suite.grading.environ))
 
 
 def make_own_agent(
-    item: PreparedSuite, redactor: Redactor, wire: Wire, files: CaseFiles | None, imported: ImportedFiles
+    suite: PreparedSuite, redactor: Redactor, wire: Wire, case_files: CaseFiles | None, imported: ImportedFiles
 ) -> OwnAgent:
     """Return the suite's own model as an agent.
 
@@ -77,20 +79,20 @@ def make_own_agent(
     from holodeck_action.targets.own_model.own_agent import build_own_agent
 
     return build_own_agent(
-        item.suite,
-        model_environment(item),
+        suite.suite,
+        model_environment(suite),
         wire,
         redactor,
-        turn_s=item.settings.turn_timeout_s,
-        max_bytes=item.settings.max_response_bytes,
-        code=item.code,
-        files=files,
+        turn_s=suite.settings.turn_timeout_s,
+        max_bytes=suite.settings.max_response_bytes,
+        code=suite.code,
+        case_files=case_files,
         on_import=imported,
-        interpreter=item.interpreter,
+        interpreter=suite.interpreter,
     )
 
 
-def make_users(item: PreparedSuite, cases: Sequence[Case], wire: Wire) -> Users:
+def make_users(suite: PreparedSuite, cases: Sequence[Case], wire: Wire) -> Users:
     """Return the simulated users of a suite's cases; a base has the users of the suite that it runs beside.
 
     Raises:
@@ -98,12 +100,12 @@ def make_users(item: PreparedSuite, cases: Sequence[Case], wire: Wire) -> Users:
     """
     found = registry.users()
     assert found is not None
-    agent, seconds = item.suite.name, item.settings.turn_timeout_s
-    users: Users = registry.resolve(found.open)(cases, judging_environment(item), wire, agent, seconds)
+    agent, seconds = suite.suite.name, suite.settings.turn_timeout_s
+    users: Users = registry.resolve(found.open)(cases, judging_environment(suite), wire, agent, seconds)
     return users
 
 
-def make_judges(item: PreparedSuite, wire: Wire) -> Judges:
+def make_judges(suite: PreparedSuite, wire: Wire) -> Judges:
     """Return the judges of a suite.
 
     Raises:
@@ -114,20 +116,20 @@ def make_judges(item: PreparedSuite, wire: Wire) -> Judges:
     from holodeck_action.scoring.judges import Judges, plans_of
     from holodeck_action.targets.own_model.own_agent import check_price
 
-    environ = judging_environment(item)
+    environ = judging_environment(suite)
     if wire.limits_cost:
-        for config in judged_metrics(item.own_cases).values():
-            for plan in plans_of(item.grading.suite, config, environ):
+        for config in judged_metrics(suite.own_cases).values():
+            for plan in plans_of(suite.grading.suite, config, environ):
                 check_price(plan)
-    return Judges(item.grading.suite, environ, wire)
+    return Judges(suite.grading.suite, environ, wire)
 
 
-def make_reuse(item: PreparedSuite, redactor: Redactor, judges: Judges, wire: Wire) -> Reuse | None:
+def make_reuse(suite: PreparedSuite, redactor: Redactor, judges: Judges, wire: Wire) -> Reuse | None:
     """Return the store of judges' verdicts, in the folder of stored model calls; None if no calls are stored.
 
     A recording calls every judge and stores the verdicts, so that a replay needs no judging library.
     """
-    calls = item.settings.calls
+    calls = suite.settings.calls
     folder = calls.cache if calls.mode == "live" else calls.folder
     if folder is None:
         return None
@@ -146,4 +148,4 @@ def make_reuse(item: PreparedSuite, redactor: Redactor, judges: Judges, wire: Wi
         writes=calls.mode != "replay",
         needs_calls=calls.mode == "replay",
     )
-    return Reuse(item.grading.suite, judging_environment(item), cache, redactor, judges.begin_import)
+    return Reuse(suite.grading.suite, judging_environment(suite), cache, redactor, judges.begin_import)

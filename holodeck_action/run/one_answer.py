@@ -103,7 +103,7 @@ def _build_turn(metric: Metric, turn_values: Mapping[str, Any]) -> Turn:
         raise ArgumentError("k: gives several scores; give one rank")
     if metric.grader_callables or metric.type == "code":
         raise ArgumentError("a code grader is a function of the program: call it")
-    if metric.class_callables:
+    if metric.suite_class_paths:
         raise ArgumentError("metric: a class of the program grades by its own method measure: call it")
     if turn_values["input"] is None and any(part.embedding is None for _, part in metric.judged_parts()):
         raise ArgumentError("input: is missing; a judge needs the question")
@@ -121,6 +121,6 @@ def _build_turn(metric: Metric, turn_values: Mapping[str, Any]) -> Turn:
     )
 
 
-def _names_no_judge(part: Metric) -> bool:
-    panel = panel_of(Policy().judges, part)
-    return part.own_model is None if panel is None else None in panel.models
+def _names_no_judge(metric: Metric) -> bool:
+    panel = panel_of(Policy().judges, metric)
+    return metric.own_model is None if panel is None else None in panel.models

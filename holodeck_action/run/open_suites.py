@@ -166,7 +166,7 @@ class OpenSuite(Struct, frozen=True):
 
 
 def open_all(
-    prepared: Sequence[PreparedSuite],
+    prepared_suites: Sequence[PreparedSuite],
     folders: Sequence[GivenPath | None],
     shared_budget: Budget | None,
     *,
@@ -177,7 +177,7 @@ def open_all(
     """Open all suites before anything runs.
 
     Args:
-        prepared: the suites.
+        prepared_suites: the suites.
         folders: the folder for each suite's results; None to write no files.
         shared_budget: budget of all suites together.
         resume: whether to read the journals of an interrupted run.
@@ -190,7 +190,7 @@ def open_all(
     suites: list[OpenSuite] = []
     receivers = Receivers()
     problems: list[str | LocatedProblem] = []
-    for item, folder, base in zip(prepared, folders, bases_to_run, strict=True):
+    for item, folder, base in zip(prepared_suites, folders, bases_to_run, strict=True):
         # Each side must mask the secrets of both.
         redactor = redactor_of(item, base.item) if isinstance(base, BaseSuite) else redactor_of(item)
         try:
@@ -201,18 +201,18 @@ def open_all(
                 problems += unreported_gates(item.settings.gates, item.suite, agent, item.target, item.shown)
             suites[-1] = replace(suites[-1], base=_open_base(suites[-1], base, receivers, resume=resume))
         except TargetError as error:
-            wrong = target_problems(item.suite, item.shown, str(error), error.problems, written=item.written)
+            wrong = target_problems(item.suite, item.shown, str(error), error.problems, target_text=item.written)
             problems += (map_texts(problem, redactor.text) for problem in wrong)
         except JournalError as error:
             problems.append(redactor.text(str(error)))
     if problems:
         asyncio.run(close_all(suites))
-        raise ConfigurationError(with_lines(problems, prepared))
+        raise ConfigurationError(with_lines(problems, prepared_suites))
     return suites
 
 
 def open_siblings(
-    prepared: Sequence[PreparedSuite],
+    prepared_suites: Sequence[PreparedSuite],
     folders: Sequence[GivenPath | None],
     shared_budget: Budget | None,
     *,
@@ -223,7 +223,7 @@ def open_siblings(
     """Open variants of one suite that run at the same time over one wire, with one budget.
 
     Args:
-        prepared: the variants. The first decides the settings of the wire and the budget.
+        prepared_suites: the variants. The first decides the settings of the wire and the budget.
         folders: the folder for each variant's results; None to write no files.
         shared_budget: a further budget of all variants together.
         resume: whether to read the journals of interrupted runs.
@@ -234,9 +234,9 @@ def open_siblings(
         ConfigurationError: the problems of all variants.
     """
     suites: list[OpenSuite] = []
-    redactor, receivers = redactor_of(*prepared), Receivers()
+    redactor, receivers = redactor_of(*prepared_suites), Receivers()
     problems: list[str | LocatedProblem] = []
-    for item, folder, more in zip(prepared, folders, extra_inputs, strict=True):
+    for item, folder, more in zip(prepared_suites, folders, extra_inputs, strict=True):
         try:
             head = suites[0] if suites else host
             if head is not None and not suites:
@@ -246,13 +246,13 @@ def open_siblings(
             if folder is not None:
                 suites[-1] = _attach_folder(suites[-1], folder, more, resume=resume)
         except TargetError as error:
-            wrong = target_problems(item.suite, item.shown, str(error), error.problems, written=item.written)
+            wrong = target_problems(item.suite, item.shown, str(error), error.problems, target_text=item.written)
             problems += (map_texts(problem, redactor.text) for problem in wrong)
         except JournalError as error:
             problems.append(redactor.text(str(error)))
     if problems:
         asyncio.run(close_all(suites))
-        raise ConfigurationError(list(dict.fromkeys(with_lines(problems, prepared))))
+        raise ConfigurationError(list(dict.fromkeys(with_lines(problems, prepared_suites))))
     return suites
 
 
@@ -278,7 +278,7 @@ def secrets_of(suite: Suite, environ: Mapping[str, str], target: AnyTarget | Non
 
 
 def _open_base(
-    opened: OpenSuite, base: BaseToRun, receivers: Receivers, *, resume: bool
+    open_suite: OpenSuite, base: BaseToRun, receivers: Receivers, *, resume: bool
 ) -> OpenSuite | MissingBase | None:
     """Open the base that runs with a suite; return a `MissingBase` or None unchanged.
 
@@ -290,23 +290,23 @@ def _open_base(
         return base
     item = base.item
     try:
-        opened_base = replace(_open(item, opened.redactor, None, receivers, opened), as_base=base)
-        if opened.folder is None:
+        opened_base = replace(_open(item, open_suite.redactor, None, receivers, open_suite), as_base=base)
+        if open_suite.folder is None:
             return opened_base
         # Its answers are graded like those of the suite it runs beside.
-        grading = {f"beside_{name}": opened.identity[name] for name in ("cases", "code")}
+        grading = {f"beside_{name}": open_suite.identity[name] for name in ("cases", "code")}
         more = {"commit": base.run.commit, **grading}
-        return _attach_folder(opened_base, opened.folder / BASE_FOLDER, more, resume=resume)
+        return _attach_folder(opened_base, open_suite.folder / BASE_FOLDER, more, resume=resume)
     except TargetError as error:
-        wrong = target_problems(item.suite, item.shown, str(error), error.problems, written=item.written)
-        problems = [map_texts(problem, opened.redactor.text) for problem in wrong]
+        wrong = target_problems(item.suite, item.shown, str(error), error.problems, target_text=item.written)
+        problems = [map_texts(problem, open_suite.redactor.text) for problem in wrong]
         if base.required:
             raise ConfigurationError(with_lines(problems, [item])) from error
         return MissingBase(f"the base cannot be run: {'; '.join(map(str, problems))}")
 
 
 def _open(
-    item: PreparedSuite,
+    suite: PreparedSuite,
     redactor: Redactor,
     shared_budget: Budget | None,
     receivers: Receivers,
@@ -315,83 +315,85 @@ def _open(
 ) -> OpenSuite:
     """Open a suite; if `head` is given, a base that shares the head's wire, budgets and file readers."""
     # One process for each conversation, as a turn's deadline runs while it waits for one.
-    imported = ImportedFiles(item.suite.checkout, named_modules(item.suite, item.target))
+    imported = ImportedFiles(suite.suite.checkout, named_modules(suite.suite, suite.target))
     pool = WorkerPool(
-        item.suite.folder,
-        environ=item.environ,
-        cwd=item.suite.checkout.cwd,
-        size=item.settings.concurrency,
-        code=item.code,
+        suite.suite.folder,
+        environ=suite.environ,
+        cwd=suite.suite.checkout.cwd,
+        size=suite.settings.concurrency,
+        code=suite.code,
         redact=redactor.text,
         on_import=imported,
-        interpreter=item.interpreter,
-        spans=bool(item.suite.policy.spans),
+        interpreter=suite.interpreter,
+        spans=bool(suite.suite.policy.spans),
     )
-    settings = item.settings
+    settings = suite.settings
     budgets = tuple(
         budget
-        for budget in (make_budget(settings.max_cost_usd, settings.max_tokens, item.shards), shared_budget)
+        for budget in (make_budget(settings.max_cost_usd, settings.max_tokens, suite.shards), shared_budget)
         if budget is not None
     )
     if head is not None:
         budgets, files = head.budgets, head.files
     else:
-        files = None if item.stored is not None else _case_files(item, redactor)
+        files = None if suite.stored is not None else _case_files(suite, redactor)
     wire: Wire | None = None
     judges: Judges | None = None
     reuse: Reuse | None = None
-    judged = bool(judged_metrics(item.own_cases))
-    simulated = [] if item.stored is not None else [case for case in item.own_cases if case.simulation is not None]
-    if judged or simulated or isinstance(item.target, ModelTarget):
+    judged = bool(judged_metrics(suite.own_cases))
+    simulated = [] if suite.stored is not None else [case for case in suite.own_cases if case.simulation is not None]
+    if judged or simulated or isinstance(suite.target, ModelTarget):
         shared_wire = None if head is None else head.wire
-        wire = make_wire(item, redactor, budgets, leases) if shared_wire is None else shared_wire.sibling()
+        wire = make_wire(suite, redactor, budgets, leases) if shared_wire is None else shared_wire.sibling()
     if judged and wire is not None:
-        judges = make_judges(item, wire)
-        reuse = make_reuse(item, redactor, judges, wire)
+        judges = make_judges(suite, wire)
+        reuse = make_reuse(suite, redactor, judges, wire)
     users: Users | None = None
     if simulated and wire is not None:
-        users = make_users(item, simulated, wire)
+        users = make_users(suite, simulated, wire)
     own: OwnAgent | None = None
     agent: Agent | None = None
-    if isinstance(item.target, ModelTarget):
+    if isinstance(suite.target, ModelTarget):
         assert wire is not None
-        agent = own = make_own_agent(item, redactor, wire, files, imported)
-    elif item.stored is None:
+        agent = own = make_own_agent(suite, redactor, wire, files, imported)
+    elif suite.stored is None:
         agent = build_agent(
-            item.suite,
-            item.target,
-            files=item.target_files,
-            environ=item.environ,
+            suite.suite,
+            suite.target,
+            checkout=suite.target_files,
+            environ=suite.environ,
             max_bytes=settings.max_response_bytes,
-            code=item.code,
+            code=suite.code,
             pool=pool,
             redact=redactor.text,
             receivers=receivers,
         )
     nothing = ResumedRun({}, 0, ())
-    charges = None if agent is None else _make_charges(item, agent, budgets)
+    charges = None if agent is None else _make_charges(suite, agent, budgets)
     return OpenSuite(
-        *(item, None, agent, own, budgets, charges, wire, judges, reuse),
+        *(suite, None, agent, own, budgets, charges, wire, judges, reuse),
         *(files, pool, imported, redactor, {}, nothing),
         users=users,
     )
 
 
-def _make_charges(item: PreparedSuite, agent: Agent, budgets: Sequence[Budget]) -> Charges | None:
+def _make_charges(suite: PreparedSuite, agent: Agent, budgets: Sequence[Budget]) -> Charges | None:
     """Return a counter of the model calls that an agent reports; None if no budget limits them."""
     telling = {"tokens", "cost"} - agent.unreported.keys()
-    if not budgets or not telling or isinstance(item.target, ModelTarget | RecordedTarget):
+    if not budgets or not telling or isinstance(suite.target, ModelTarget | RecordedTarget):
         return None
     from holodeck_action.llm.limits.charges import Charges
 
     return Charges(budgets)
 
 
-def _attach_folder(opened: OpenSuite, folder: GivenPath, extra_inputs: Mapping[str, Any], *, resume: bool) -> OpenSuite:
+def _attach_folder(
+    open_suite: OpenSuite, folder: GivenPath, extra_inputs: Mapping[str, Any], *, resume: bool
+) -> OpenSuite:
     """Return a suite with a folder for its results, and with the finished trials of an interrupted run.
 
     Args:
-        opened: the suite.
+        open_suite: the suite.
         folder: the folder for the results.
         extra_inputs: further inputs that the trials depend on, for the identity of the run.
         resume: whether to read the journal in the folder.
@@ -400,44 +402,46 @@ def _attach_folder(opened: OpenSuite, folder: GivenPath, extra_inputs: Mapping[s
         TargetError: a file that the target needs cannot be read.
         JournalError: the journal in the folder cannot be resumed.
     """
-    item = opened.item
+    item = open_suite.item
     environment = None if item.python is None else item.python.digest
     try:
         digests = file_digests(item.suite, item.target, item.target_files)
         identified = run_identity(item.suite, item.target, item.target_files, digests, environment)
         shard = {} if item.part is None else {"shard": str(item.part.shard), "split": item.part.shard.split}
-        identity = opened.redactor.value({**identified, **shard, **extra_inputs})
+        identity = open_suite.redactor.value({**identified, **shard, **extra_inputs})
     except OSError as error:
         raise TargetError(f"{error.filename}: cannot be read: {error.strerror}") from error
     resumed = (
-        read_for_resume(folder / JOURNAL_FILE, identity, opened.imported.changed_files) if resume else opened.resumed
+        read_for_resume(folder / JOURNAL_FILE, identity, open_suite.imported.changed_files)
+        if resume
+        else open_suite.resumed
     )
     known = {"the settings of the target": str(identified["target_digest"]), **digests}
     if environment is not None:
         known["the packages of its code"] = environment
-    return replace(opened, folder=folder, identity=identity, resumed=resumed, digests=known)
+    return replace(open_suite, folder=folder, identity=identity, resumed=resumed, digests=known)
 
 
-def _case_files(item: PreparedSuite, redactor: Redactor) -> CaseFiles | None:
+def _case_files(suite: PreparedSuite, redactor: Redactor) -> CaseFiles | None:
     """Return the reader of the cases' files; None if cases have no files.
 
     Raises:
         TargetError: the suite's model needs a package for reading files that is not installed.
     """
-    if not any(turn.files for case in item.own_cases for turn in case.turns):
+    if not any(turn.files for case in suite.own_cases for turn in case.turns):
         return None
     from holodeck_action.targets.own_model.case_files import CaseFiles, check_file_packages
 
-    if isinstance(item.target, ModelTarget):
-        check_file_packages(item.own_cases)
-    settings = item.settings
+    if isinstance(suite.target, ModelTarget):
+        check_file_packages(suite.own_cases)
+    settings = suite.settings
     return CaseFiles(
-        item.suite.checkout,
+        suite.suite.checkout,
         file_timeout_s=settings.files.file_timeout_s,
         download_timeout_s=settings.files.download_timeout_s,
         cache=settings.files.cache,
         online=settings.calls.mode != "replay",
-        environ=item.environ,
+        environ=suite.environ,
         redact=redactor.text,
     )
 

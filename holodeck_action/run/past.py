@@ -23,7 +23,7 @@ class KeptRuns(EarlierRuns, Protocol):
     """Earlier runs of a suite, which can be stored with its results."""
 
     @property
-    def flaky(self) -> frozenset[str]:
+    def flaky_ids(self) -> frozenset[str]:
         """Ids of the cases that were flaky in recent runs."""
 
     @property
@@ -34,7 +34,7 @@ class KeptRuns(EarlierRuns, Protocol):
 class Histories(Protocol):
     """Reads earlier runs of a run's suites from their histories, and adds new runs."""
 
-    def of(self, item: PreparedSuite) -> KeptRuns:
+    def of(self, suite: PreparedSuite) -> KeptRuns:
         """Return the earlier runs of a suite.
 
         Raises:
@@ -52,11 +52,11 @@ class OpenHistory(Protocol):
     def notices(self) -> tuple[str, ...]:
         """Notices about unreadable runs."""
 
-    def results(self, run: str, other: Record | None) -> bytes:
+    def results(self, run_text: str, other: Record | None) -> bytes:
         """Return the results file of a run.
 
         Args:
-            run: the run as the user types it: a commit hash, or a negative number (-1 for the newest run).
+            run_text: the run as the user types it: a commit hash, or a negative number (-1 for the newest run).
             other: a record of the same suite; None if the history has a single suite.
 
         Raises:
@@ -70,11 +70,14 @@ def stored_earlier_runs(results: Path | GivenPath) -> EarlierRuns:
     return NO_RUNS if past is None else registry.resolve(past.beside)(results)
 
 
-def histories_of(given: GivenPath | str | None, job: Job, disk: Disk, note: Callable[[str], None]) -> Histories | None:
+def histories_of(
+    history_place: GivenPath | str | None, job: Job, disk: Disk, note: Callable[[str], None]
+) -> Histories | None:
     """Return the histories of a run's suites; None if no extension can store runs.
 
     Args:
-        given: a folder or `branch:NAME`; None to use the branch with the results to compare with, if there is one.
+        history_place: a folder or `branch:NAME`; None to use the branch with the results to compare with, if there is
+            one.
         job: the CI job of the run.
         disk: writes the files of a history in a folder.
         note: called with sentences about runs that cannot be read or added.
@@ -84,10 +87,10 @@ def histories_of(given: GivenPath | str | None, job: Job, disk: Disk, note: Call
     """
     past = registry.past()
     if past is None:
-        if given is not None:
+        if history_place is not None:
             raise ConfigurationError([f"--history {registry.unknown_phrase()}"])
         return None
-    made: Histories = registry.resolve(past.histories)(given, job, disk, note)
+    made: Histories = registry.resolve(past.histories)(history_place, job, disk, note)
     return made
 
 

@@ -42,24 +42,24 @@ class OwnEstimate(Struct, frozen=True):
     model: ModelEstimate
 
 
-def estimate_own(item: PreparedSuite) -> OwnEstimate:
+def estimate_own(suite: PreparedSuite) -> OwnEstimate:
     """Estimate the calls of a suite's own model: one for each turn of all trials. A simulated user may end the
     conversation after the first turn.
 
     Raises:
         TargetError: the instructions cannot be read.
     """
-    agent = item.suite.agent
+    agent = suite.suite.agent
     tools = "".join(tool.model_dump_json(exclude_defaults=True) for tool in agent.tools or ())
-    fixed = text_tokens(instructions_of(item.suite)) + text_tokens(tools)
+    fixed = text_tokens(instructions_of(suite.suite)) + text_tokens(tools)
     tally = Tally(agent.model, agent.model.max_tokens or COMPLETION_GUESS)
     fewest = most = 0
-    for case in item.own_cases:
+    for case in suite.own_cases:
         if case.simulation is not None:
             # A user ends a conversation after any number of turns; what the user writes is unknown.
             turns = case.simulation.most_turns
             most_prompts = turns * fixed + 2 * tally.longest * (turns * (turns + 1) // 2)
-            times = fewest_trials(item, case), case.repeat
+            times = fewest_trials(suite, case), case.repeat
             tally.add_range((times[0], times[1] * turns), (times[0] * fixed, times[1] * most_prompts))
             fewest, most = fewest + times[0], most + times[1]
             continue
@@ -67,7 +67,7 @@ def estimate_own(item: PreparedSuite) -> OwnEstimate:
         empty = _prompt_tokens(case, fixed)
         # In turn k, counted from 0, the prompt contains k answers.
         answers = tally.longest * (turns * (turns - 1) // 2)
-        times = fewest_trials(item, case), case.repeat
+        times = fewest_trials(suite, case), case.repeat
         tally.add(times, turns, (empty, empty + answers))
         fewest, most = fewest + times[0], most + times[1]
     return OwnEstimate(Range(fewest, most), tally.estimate())
@@ -77,21 +77,19 @@ PlanSearches = Callable[[int], Sequence[PlannedCalls]]
 """Function that takes a suite's index, and returns the planned calls for document search; it may raise AgentError."""
 
 
-def plan_lines(
-    prepared: Sequence[PreparedSuite], flags: Flags, searches: PlanSearches = lambda at: ()
-) -> Iterator[str]:
+def plan_lines(suites: Sequence[PreparedSuite], flags: Flags, searches: PlanSearches = lambda at: ()) -> Iterator[str]:
     """Return the lines of the plan: the model calls and cost of each suite, then the budgets.
 
     Raises:
         TargetError: instructions cannot be read.
     """
-    return map(redactor_of_loaded(prepared).text, _plan_lines(prepared, flags, searches))
+    return map(redactor_of_loaded(suites).text, _plan_lines(suites, flags, searches))
 
 
-def _plan_lines(prepared: Sequence[PreparedSuite], flags: Flags, searches: PlanSearches) -> Iterator[str]:
+def _plan_lines(suites: Sequence[PreparedSuite], flags: Flags, searches: PlanSearches) -> Iterator[str]:
     needed: list[_MinUse] = []
     together: list[_MinUse] = []
-    for at, item in enumerate(prepared):
+    for at, item in enumerate(suites):
         if item.graded_by is None or at == 0:
             head, together = item, []
         online = item.settings.calls.mode != "replay"
@@ -116,13 +114,13 @@ def _plan_lines(prepared: Sequence[PreparedSuite], flags: Flags, searches: PlanS
             needed.append(least)
             together.append(least)
         # A base follows its suite and spends the same budget.
-        if together and (at + 1 == len(prepared) or prepared[at + 1].graded_by is None):
+        if together and (at + 1 == len(suites) or suites[at + 1].graded_by is None):
             settings = head.settings
             yield from _budget_lines(
                 *(f"of {one_line(head.place, 200)}", settings.max_cost_usd, settings.max_tokens),
                 *(together, head.shards),
             )
-    yield from _budget_lines("of the run", flags.max_cost_usd, flags.max_tokens, needed, prepared[0].shards)
+    yield from _budget_lines("of the run", flags.max_cost_usd, flags.max_tokens, needed, suites[0].shards)
 
 
 class _MinUse(Struct, frozen=True):
@@ -136,9 +134,13 @@ def _min_use(
     estimate: OwnEstimate | None,
     judging: JudgingEstimate | None,
     calls: Sequence[PlannedCalls],
-    playing: Sequence[ModelEstimate],
+    user_estimates: Sequence[ModelEstimate],
 ) -> _MinUse:
-    models = (*(() if estimate is None else (estimate.model,)), *(() if judging is None else judging.judges), *playing)
+    models = (
+        *(() if estimate is None else (estimate.model,)),
+        *(() if judging is None else judging.judges),
+        *user_estimates,
+    )
     return _MinUse(
         math.fsum([*(model.low_usd or 0.0 for model in models), *(_price_range(each)[0] or 0.0 for each in calls)]),
         sum(model.prompt_tokens.low for model in models) + sum(each.prompt_tokens[0] for each in calls),
@@ -146,7 +148,7 @@ def _min_use(
 
 
 def _price_range(calls: PlannedCalls) -> tuple[float | None, float | None]:
-    """Return the minimum and maximum list price in US dollars; each is None if it is not known."""
+    """Return the minimum and maximum list price in US dollars; None for an unknown price."""
     account, name = calls.model.account, calls.model.name
     low, high = calls.prompt_tokens
     return (
@@ -173,19 +175,19 @@ def _search_line(planned: Sequence[PlannedCalls]) -> str:
     return f"{words}; for each search 1 call of {' and 1 of '.join(dict.fromkeys(often))}" if often else words
 
 
-def estimate_users(item: PreparedSuite) -> Sequence[ModelEstimate]:
+def estimate_users(suite: PreparedSuite) -> Sequence[ModelEstimate]:
     """Estimate the calls of each model that plays a user; return an empty sequence if no user is simulated."""
     found = registry.users()
-    if found is None or item.stored is not None or all(case.simulation is None for case in item.own_cases):
+    if found is None or suite.stored is not None or all(case.simulation is None for case in suite.own_cases):
         return ()
-    estimates: Sequence[ModelEstimate] = registry.resolve(found.estimates)(item)
+    estimates: Sequence[ModelEstimate] = registry.resolve(found.estimates)(suite)
     return estimates
 
 
-def _users_line(playing: Sequence[ModelEstimate]) -> str:
+def _users_line(user_estimates: Sequence[ModelEstimate]) -> str:
     """Return a phrase for the plan about the models that play users."""
     parts = []
-    for model in playing:
+    for model in user_estimates:
         price = (
             "price unknown"
             if model.low_usd is None or model.high_usd is None
@@ -200,10 +202,10 @@ def _model_label(calls: PlannedCalls) -> str:
     return f"{calls.model.provider}/{one_line(calls.model.name, 80)}"
 
 
-def _confirmation_line(item: PreparedSuite) -> str:
+def _confirmation_line(suite: PreparedSuite) -> str:
     """Return a phrase for the plan about the trials that confirm regressions."""
-    confirm = item.settings.baseline.confirm
-    cases = min(confirm.cases, len(item.own_cases))
+    confirm = suite.settings.baseline.confirm
+    cases = min(confirm.cases, len(suite.own_cases))
     trials = cases * confirm.trials
     return (
         f"at most {trials:,} further {pluralize(trials, 'trial')}, {confirm.trials} for each of at most {cases:,} "
@@ -212,24 +214,24 @@ def _confirmation_line(item: PreparedSuite) -> str:
 
 
 def _suite_line(
-    item: PreparedSuite, estimate: OwnEstimate | None, judging: JudgingEstimate | None, *, calls: bool
+    suite: PreparedSuite, estimate: OwnEstimate | None, judging: JudgingEstimate | None, *, calls: bool
 ) -> str:
     """Return the phrase for agent and judges; `calls` tells whether there are other model calls."""
     has_calls = estimate is not None or judging is not None or calls
-    line = _model_words(item, estimate, has_calls=has_calls) + ("" if judging is None else f"; {judging}")
-    line += "; stop: certain may end the run earlier" if item.settings.stop_when_certain else ""
-    return f"{line}; cached calls cost nothing" if has_calls and item.settings.calls.cache is not None else line
+    line = _model_words(suite, estimate, has_calls=has_calls) + ("" if judging is None else f"; {judging}")
+    line += "; stop: certain may end the run earlier" if suite.settings.stop_when_certain else ""
+    return f"{line}; cached calls cost nothing" if has_calls and suite.settings.calls.cache is not None else line
 
 
-def _model_words(item: PreparedSuite, estimate: OwnEstimate | None, *, has_calls: bool) -> str:
-    cases = f"{len(item.own_cases):,} {pluralize(len(item.own_cases), 'case')}"
+def _model_words(suite: PreparedSuite, estimate: OwnEstimate | None, *, has_calls: bool) -> str:
+    cases = f"{len(suite.own_cases):,} {pluralize(len(suite.own_cases), 'case')}"
     if estimate is None:
-        if isinstance(item.target, ModelTarget):
+        if isinstance(suite.target, ModelTarget):
             return (
-                f"{cases}, no model calls: answers are replayed from {one_line(str(item.settings.calls.folder), 200)}"
+                f"{cases}, no model calls: answers are replayed from {one_line(str(suite.settings.calls.folder), 200)}"
             )
         calls = "" if has_calls else "no model calls: "
-        return f"{cases}, {calls}{one_line(describe_target(item.target), 200)} answers"
+        return f"{cases}, {calls}{one_line(describe_target(suite.target), 200)} answers"
     model = estimate.model
     provider, _, name = model.label.partition("/")
     line = (
@@ -246,14 +248,14 @@ def _model_words(item: PreparedSuite, estimate: OwnEstimate | None, *, has_calls
 
 
 def _budget_lines(
-    owner: str, usd: float | None, tokens: int | None, min_uses: Sequence[_MinUse], shards: int
+    owner: str, usd: float | None, tokens: int | None, min_uses: Sequence[_MinUse], shard_count: int
 ) -> Iterator[str]:
-    shared = "" if shards == 1 else f", of which this shard has 1/{shards}"
+    shared = "" if shard_count == 1 else f", of which this shard has 1/{shard_count}"
     if usd is not None:
-        enough = _too_low_warning(usd / shards, [least.usd for least in min_uses])
+        enough = _too_low_warning(usd / shard_count, [least.usd for least in min_uses])
         yield f"budget {owner}: {format_dollars(usd)}{shared}{enough}"
     if tokens is not None:
-        enough = _too_low_warning(tokens // shards, [least.tokens for least in min_uses])
+        enough = _too_low_warning(tokens // shard_count, [least.tokens for least in min_uses])
         yield f"budget {owner}: {tokens:,} tokens{shared}{enough}"
 
 
@@ -262,12 +264,12 @@ def _too_low_warning(limit: float, min_uses: Sequence[float]) -> str:
     return ", less than the minimum of the plan: the run will stop early" if limit < least else ""
 
 
-def _prompt_tokens(case: Case, fixed: int) -> int:
+def _prompt_tokens(case: Case, fixed_tokens: int) -> int:
     """Return the prompt tokens of one trial with empty answers; each turn sends all earlier turns again."""
     total = said = 0
     for turn in case.turns:
         said += text_tokens(turn.input) + _file_tokens(turn)
-        total += fixed + said
+        total += fixed_tokens + said
     return total
 
 

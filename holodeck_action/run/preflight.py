@@ -138,7 +138,7 @@ def prepare_suites(suites: Sequence[LoadedSuite], flags: Flags, context: SuiteCo
             lines.append(settings_problem(suite, shown, error))
             continue
         except TargetError as error:
-            lines += target_problems(suite, shown, str(error), error.problems, written=flags.written_target)
+            lines += target_problems(suite, shown, str(error), error.problems, target_text=flags.written_target)
             continue
         except ConfigurationError as error:
             lines += error.problems
@@ -171,23 +171,23 @@ def prepare_suites(suites: Sequence[LoadedSuite], flags: Flags, context: SuiteCo
     return tuple(prepared)
 
 
-def _unmergeable_settings(item: PreparedSuite) -> Iterator[str | LocatedProblem]:
+def _unmergeable_settings(suite: PreparedSuite) -> Iterator[str | LocatedProblem]:
     """Yield a problem for each setting that cannot be used with shards, because `merge` runs no code and reads no
     cards."""
-    summary = item.settings.gates.summary
+    summary = suite.settings.gates.summary
     if summary is not None and summary.function is not None:
         yield suite_problem(
-            *(item.suite, item.shown, item.suite.gate_marks.get("gates.summary"), "gates.summary"),
+            *(suite.suite, suite.shown, suite.suite.gate_marks.get("gates.summary"), "gates.summary"),
             (
                 "--shard cannot be combined with method custom, because merge runs no code of the suite; use "
                 "weighted_average"
             ),
         )
-    if item.cards:
+    if suite.cards:
         message = (
             "--shard cannot be combined with judge cards, which correct the rates of whole runs; leave out judges.cards"
         )
-        yield suite_problem(item.suite, item.shown, item.suite.card_marks[0], "judges.cards", message)
+        yield suite_problem(suite.suite, suite.shown, suite.suite.card_marks[0], "judges.cards", message)
 
 
 def settings_problem(suite: Suite, display_path: str, error: SettingsError) -> str | LocatedProblem:
@@ -223,7 +223,7 @@ def check_targets(suites: Sequence[LoadedSuite], context: SuiteContext) -> tuple
                 lines += unreported
                 check_python_target(equipped, target)
         except TargetError as error:
-            wrong = target_problems(suite, shown, str(error), error.problems, written=None)
+            wrong = target_problems(suite, shown, str(error), error.problems, target_text=None)
             lines += (map_texts(problem, redactor.text) for problem in wrong)
         except ConfigurationError as error:
             lines += (map_texts(each, redactor.text) for each in error.problems)
@@ -257,7 +257,7 @@ def gate_problems(
 
 
 def target_of(suite: Suite, flags: Flags, context: SuiteContext) -> tuple[AnyTarget, Checkout]:
-    """Return the target of a suite, and the files that it may read, with the folder that its paths are relative to.
+    """Return the target of a suite, and the files that the target may read, with the base folder of relative paths.
 
     Raises:
         TargetError: the target cannot be used.
@@ -292,7 +292,7 @@ async def _try_target(
     agent = build_agent(
         suite,
         target,
-        files=suite.checkout,
+        checkout=suite.checkout,
         environ=environ,
         max_bytes=limit,
         code=code,
@@ -326,9 +326,9 @@ def check_python_target(loaded: LoadedSuite, target: AnyTarget) -> None:
     """
     if not isinstance(target, PythonTarget):
         return
-    problem = asyncio.run(check_callables(loaded, [target.called], spans=bool(loaded.suite.policy.spans))).get(
-        target.called
-    )
+    problem = asyncio.run(
+        check_callables(loaded, [target.worker_reference], spans=bool(loaded.suite.policy.spans))
+    ).get(target.worker_reference)
     if problem is not None:
         raise TargetError(problem)
 

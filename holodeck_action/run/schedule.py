@@ -54,7 +54,7 @@ class Stop:
         self._event.set()
 
     @property
-    def requested(self) -> bool:
+    def is_requested(self) -> bool:
         """Whether the run is to end as soon as possible."""
         return self._event.is_set()
 
@@ -302,7 +302,7 @@ async def run_cases(
     resumed: Mapping[TrialKey, TrialRecord],
     on_trial: OnTrial,
     on_case: Callable[[Case, Sequence[TrialRecord]], None],
-    order: Sequence[int] | None = None,
+    positions: Sequence[int] | None = None,
     is_certain: Callable[[int, Sequence[int]], bool] = lambda place, counted: False,
     available: Set[TrialKey] | None = None,
 ) -> ScheduleResult:
@@ -313,13 +313,13 @@ async def run_cases(
         trials: runs one trial.
         lane: gives each session a slot.
         run_timeout_s: seconds until the run is stopped; None if there is no limit.
-        stop_when_decided: whether to run no trial beyond the one that decides its case.
+        stop_when_decided: whether to run no more trials of a case after its deciding trial.
         stop: ends the run early; running trials are cancelled, or are finished if `stop` is draining.
         resumed: finished trials of an interrupted run, by (case id, trial index).
         on_trial: called for each trial that may count, with the case's position, the case, the trial, and whether to
             journal it; resumed trials, and trials that a stop may have disturbed, are not to be journaled.
         on_case: called with every finished case, resumed ones included.
-        order: positions of the cases to run, in order; None for all cases.
+        positions: positions of the cases to run, in order; None for all cases.
         is_certain: called with the position of every finished case and the indexes of its trials that count; returns
             whether the exit code of the run is certain, so that the run ends.
         available: the trials that may be run; None to run all. A case without such a trial counts as finished.
@@ -331,7 +331,7 @@ async def run_cases(
     certain = asyncio.Event()
     work = _Work(
         trials=trials,
-        pending=((place, cases[place]) for place in (range(len(cases)) if order is None else order)),
+        pending=((place, cases[place]) for place in (range(len(cases)) if positions is None else positions)),
         lane=lane,
         stop_when_decided=stop_when_decided,
         stop=stop,
@@ -349,7 +349,7 @@ async def run_cases(
     await asyncio.wait({serving, *ending}, timeout=run_timeout_s, return_when=asyncio.FIRST_COMPLETED)
     stopped = stop.reason if stop.draining else None
     if not serving.done():
-        if stop.requested or not certain.is_set():
+        if stop.is_requested or not certain.is_set():
             stopped = stop.reason or f"the run deadline of {run_timeout_s:g} s was reached"
         serving.cancel()
         await asyncio.wait({serving})
@@ -360,9 +360,9 @@ async def run_cases(
     return ScheduleResult([work.counted_trials(place, case) for place, case in enumerate(cases)], stopped)
 
 
-async def _serve(work: _Work, servers: int) -> None:
+async def _serve(work: _Work, server_count: int) -> None:
     async with asyncio.TaskGroup() as group:
-        for _ in range(servers):
+        for _ in range(server_count):
             group.create_task(work.serve())
 
 

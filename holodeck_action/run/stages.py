@@ -61,19 +61,19 @@ class Stages:
             ConfigurationError: options contradict each other.
         """
 
-    def check(self, item: PreparedSuite) -> Iterable[str | LocatedProblem]:
+    def check(self, suite: PreparedSuite) -> Iterable[str | LocatedProblem]:
         """Return a problem for each setting of a suite that the extension cannot honour."""
         return ()
 
     def executor(
-        self, ready: OpenSuite, request: Request, leave_out: Sequence[Path], user_output: UserOutput
+        self, open_suite: OpenSuite, request: Request, excluded_folders: Sequence[Path], user_output: UserOutput
     ) -> Executor | None:
         """Return the executor of a suite's trials, or None. At most one extension may return an executor.
 
         Args:
-            ready: the suite.
+            open_suite: the suite.
             request: the options of the command.
-            leave_out: folders for the run's output, which are not sent as inputs of the trials.
+            excluded_folders: folders for the run's output, which are not sent as inputs of the trials.
             user_output: the extension's output to the user.
 
         Raises:
@@ -81,7 +81,7 @@ class Stages:
         """
         return None
 
-    def run_context(self, ready: OpenSuite, user_output: UserOutput) -> AbstractContextManager[None]:
+    def run_context(self, open_suite: OpenSuite, user_output: UserOutput) -> AbstractContextManager[None]:
         """Return a context manager that is entered while a suite runs."""
         return nullcontext()
 
@@ -95,14 +95,18 @@ def stages_of(suites: Iterable[Suite], flags: Flags) -> tuple[Stages, ...]:
 
 
 def executor_of(
-    stages: Sequence[Stages], ready: OpenSuite, request: Request, leave_out: Sequence[Path], user_output: UserOutput
+    stages: Sequence[Stages],
+    open_suite: OpenSuite,
+    request: Request,
+    excluded_folders: Sequence[Path],
+    user_output: UserOutput,
 ) -> Executor | None:
     """Return the executor of a suite's trials, or None to run them in this process.
 
     Raises:
         ConfigurationError: the extension cannot run the trials, or two extensions return an executor.
     """
-    answers = [stage.executor(ready, request, leave_out, user_output) for stage in stages]
+    answers = [stage.executor(open_suite, request, excluded_folders, user_output) for stage in stages]
     found = [answer for answer in answers if answer is not None]
     if len(found) > 1:
         raise ConfigurationError(["two extensions would run the trials; leave out one extension's options"])
@@ -110,15 +114,15 @@ def executor_of(
 
 
 @contextmanager
-def enter_all(stages: Iterable[Stages], ready: OpenSuite, user_output: UserOutput) -> Iterator[None]:
+def enter_all(stages: Iterable[Stages], open_suite: OpenSuite, user_output: UserOutput) -> Iterator[None]:
     """Enter the run contexts of all extensions within the block."""
     with ExitStack() as scope:
         for stage in stages:
-            scope.enter_context(stage.run_context(ready, user_output))
+            scope.enter_context(stage.run_context(open_suite, user_output))
         yield
 
 
-def check_all(stages: Iterable[Stages], item: PreparedSuite) -> Iterator[str | LocatedProblem]:
+def check_all(stages: Iterable[Stages], suite: PreparedSuite) -> Iterator[str | LocatedProblem]:
     """Yield a problem for each setting of a suite that an extension cannot honour."""
     for stage in stages:
-        yield from stage.check(item)
+        yield from stage.check(suite)

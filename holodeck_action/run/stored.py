@@ -70,8 +70,8 @@ class StoredRun(Struct, frozen=True):
         return tuple(found)
 
     @property
-    def stopped(self) -> str | None:
-        """Reason why the record's run stopped early; None if it did not."""
+    def stop_reason(self) -> str | None:
+        """Reason why the record's run stopped early; None if the run was complete."""
         stopped = self.record.stopped
         return None if stopped is None else f"the run that gave the answers had stopped early: {stopped}"
 

@@ -48,21 +48,23 @@ class RunPlan(Struct, frozen=True):
         target: description of the target, without secrets.
         gates: the gates, which are recorded so that `decide` can repeat the verdict.
         run_timeout_s: seconds until the run is stopped; None if there is no limit.
-        stop_when_decided: whether to run no trial beyond the one that decides its case.
+        stop_when_decided: whether to run no more trials of a case after its deciding trial.
         filters: the case filters in force, for provenance.
         commit: the evaluated commit; None if unknown.
         folder: the suite's folder in its repository; None if unknown.
         available: the trials that may be run; None to run all.
         rejudged: digest of the record whose answers are graded again; None if this run calls the agent.
-        stopped: why the run whose answers are graded again stopped early; None if it did not, or if none are.
+        stopped: why the original run stopped early, if this run grades stored answers; None if the original run was
+            complete, or if this run calls the agent.
         notices: further notices, each one sentence.
         shard: the shard whose trials are `available`; None if the run has no shards.
         workflow_job: the workflow and job of this run, for the record.
         order: positions of the cases that this run asks, in order; the run ends when its exit code is certain. None to
             ask all cases in the order of the suite.
-        counting: function that returns the positions of the cases that count, when the run has ended; its `stop` then
-            ends a run with an `order`, not the certainty of its exit code. None if all cases count.
-        certain: how the run whose answers are graded again ended; None if all of its cases count.
+        counting: function that returns the positions of the counted cases after the run. If it is given, a run with an
+            `order` ends at its `stop` instead of at a certain exit code. None if all cases count.
+        certain: how the original run ended early with a certain exit code, if this run grades stored answers; None if
+            all cases of the original run count.
     """
 
     cases: Sequence[Case]
@@ -156,7 +158,7 @@ async def run_suite(
         resumed=resumed,
         on_trial=record_trial,
         on_case=report_case,
-        order=plan.order,
+        positions=plan.order,
         is_certain=(lambda place, counted: False) if part is None else part.finish,
         available=plan.available,
     )
@@ -203,18 +205,18 @@ async def run_suite(
 
 
 def _record_of_part(
-    record: Record, bare: Sequence[CaseRecord], trials: KeptTrials, counted: Mapping[int, Sequence[int]]
+    record: Record, bare: Sequence[CaseRecord], trials: KeptTrials, trial_indexes: Mapping[int, Sequence[int]]
 ) -> Record:
-    """Return the record of a run that stopped with the cases at the positions in `counted`."""
-    cases = trials.records(bare, [counted.get(at, ()) for at in range(len(bare))])
-    return replace(record, cases=cases, certain=CertainEnd(tuple(bare[at].id for at in counted)))
+    """Return the record of a run that stopped with the cases at the positions in `trial_indexes`."""
+    cases = trials.records(bare, [trial_indexes.get(at, ()) for at in range(len(bare))])
+    return replace(record, cases=cases, certain=CertainEnd(tuple(bare[at].id for at in trial_indexes)))
 
 
-def _certain_end(cases: Sequence[CaseRecord], counted: Sequence[int]) -> CertainEnd:
+def _certain_end(cases: Sequence[CaseRecord], case_positions: Sequence[int]) -> CertainEnd:
     """Return the end of a run of which only the cases at these positions count; `cases` have all finished trials."""
-    others = {*range(len(cases))}.difference(counted)
+    others = {*range(len(cases))}.difference(case_positions)
     answered = {case.id: case.trials for at in sorted(others) if (case := cases[at]).trials}
-    return CertainEnd(tuple(case_id(cases, at) for at in counted), answered)
+    return CertainEnd(tuple(case_id(cases, at) for at in case_positions), answered)
 
 
 def marks_of(suite: Suite, redactor: Redactor) -> dict[str, SourceMark]:
@@ -295,5 +297,5 @@ def case_record(case: Case, trials: tuple[TrialRecord, ...], redactor: Redactor)
         weight=case.weight,
         trials=trials,
         last=case.last,
-        user=None if case.simulation is None else redactor.value(SimulatedUser(**case.simulation.described())),
+        user=None if case.simulation is None else redactor.value(SimulatedUser(**case.simulation.record_fields())),
     )

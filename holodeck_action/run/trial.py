@@ -65,10 +65,10 @@ class TrialRunner(Struct, frozen=True):
     """Runs trials; shared by all cases of a run.
 
     `agent_name` is the agent's name in traces. `files` reads the files of turns (None if no turn has files); their
-    texts are extracted if the agent or a metric uses them. `own_model` tells whether the agent is the suite's own
-    model, which gets these texts, and whose calls have their own spans. `on_turn` is called before each call of the
-    agent, and `on_usage` after it with the usage that the agent reports (None if none). `base` tells whether the run is
-    the base of another run. `users` plays the users of cases; None if no case has a simulated user.
+    texts are extracted if the agent or a metric uses them. `own_model` is whether the agent is the suite's own model,
+    which receives these texts and whose calls have their own spans. `on_turn` is called before each call of the agent,
+    and `on_usage` after it with the usage that the agent reports (None if none). `base` tells whether the run is the
+    base of another run. `users` plays the users of cases; None if no case has a simulated user.
     """
 
     agent: Agent
@@ -150,7 +150,7 @@ class TrialRunner(Struct, frozen=True):
             trouble = self.redactor.value(error.info)
         except TimeoutError as error:
             trouble = error_info(error, self.redactor.text)
-            if case_deadline.expired():
+            if case_deadline.has_expired():
                 message = f"the case took longer than {self.deadlines.case_s:g} s"
                 trouble = ErrorInfo("AgentTimeout", message, "case_timeout")
         except Exception as error:  # noqa: BLE001 - a failure stays in its case
@@ -170,18 +170,22 @@ class TrialRunner(Struct, frozen=True):
         return trouble
 
     def _with_grading(
-        self, last: Exchange, case_turn: Turn, conversation: Conversation, trouble: ErrorInfo | None
+        self, last_exchange: Exchange, case_turn: Turn, conversation: Conversation, error: ErrorInfo | None
     ) -> Exchange:
         """Return the last exchange with a simulated user, graded by the case's expectations and metrics for the whole
         conversation.
 
         If the user failed, nothing is graded.
         """
-        turn = conversation_turn(case_turn, last.turn)
-        if last.reply is None or trouble is not None:
-            return replace(last, turn=turn, error=None if last.skipped is not None else last.error or trouble)
+        turn = conversation_turn(case_turn, last_exchange.turn)
+        if last_exchange.reply is None or error is not None:
+            return replace(
+                last_exchange,
+                turn=turn,
+                error=None if last_exchange.skipped is not None else last_exchange.error or error,
+            )
         answer = conversation_answer(turn, conversation.answers)
-        return replace(last, turn=turn, grading=asyncio.create_task(self._grade(answer)))
+        return replace(last_exchange, turn=turn, grading=asyncio.create_task(self._grade(answer)))
 
     def _case_span(self, case: Case, index: int) -> SpanScope:
         case_id = self.redactor.case_id(case.id, case.content_hash)
@@ -239,7 +243,7 @@ class TrialRunner(Struct, frozen=True):
                 self.on_turn()
                 reply = await session.send(turn)
         except TimeoutError as error:
-            if deadline.expired():
+            if deadline.has_expired():
                 message = f"the agent did not answer within {self.deadlines.turn_s:g} s"
                 trouble = ErrorInfo("AgentTimeout", message, "timeout")
             else:

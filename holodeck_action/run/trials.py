@@ -16,47 +16,47 @@ from holodeck_action.workers.pool import WorkerPool
 SYSTEM_CLOCK = Clock(now=lambda: datetime.now(UTC), monotonic=time.monotonic)
 
 
-def grading_pool(ready: OpenSuite) -> WorkerPool:
+def grading_pool(open_suite: OpenSuite) -> WorkerPool:
     """Return the worker processes for a suite's graders; the caller closes them."""
-    item, suite = ready.item, ready.item.suite
+    item, suite = open_suite.item, open_suite.item.suite
     return WorkerPool(
         suite.folder,
         environ=item.environ,
         cwd=suite.checkout.cwd,
         size=item.settings.workers,
         code=item.code,
-        redact=ready.redactor.text,
-        on_import=ready.imported,
+        redact=open_suite.redactor.text,
+        on_import=open_suite.imported,
         interpreter=item.interpreter,
     )
 
 
-def trial_runner(ready: OpenSuite, pool: WorkerPool) -> Trials:
+def trial_runner(open_suite: OpenSuite, pool: WorkerPool) -> Trials:
     """Return the object that runs or grades a suite's trials in this process; graders run in the pool."""
-    item = ready.item
+    item = open_suite.item
     scorer = TurnScorer(
         item.grading.suite,
         pool=pool,
         clock=SYSTEM_CLOCK.now,
         new_id=lambda: str(uuid.uuid4()),
-        judges=ready.judges,
-        reuse=ready.reuse,
+        judges=open_suite.judges,
+        reuse=open_suite.reuse,
     )
     if item.stored is not None:
-        return StoredTrials(item.stored, scorer, SYSTEM_CLOCK, ready.redactor)
-    assert ready.agent is not None
+        return StoredTrials(item.stored, scorer, SYSTEM_CLOCK, open_suite.redactor)
+    assert open_suite.agent is not None
     return TrialRunner(
-        ready.agent,
+        open_suite.agent,
         scorer,
         Deadlines(item.settings.turn_timeout_s, item.settings.case_timeout_s),
         SYSTEM_CLOCK,
-        ready.redactor,
+        open_suite.redactor,
         item.suite.name,
-        ready.files,
-        own_model=ready.own is not None,
-        on_usage=(lambda usage: None) if ready.charges is None else ready.charges.add,
-        base=ready.as_base is not None,
+        open_suite.files,
+        own_model=open_suite.own is not None,
+        on_usage=(lambda usage: None) if open_suite.charges is None else open_suite.charges.add,
+        base=open_suite.as_base is not None,
         # Not earlier: with reused verdicts there may be nothing to judge.
-        on_turn=ready.begin_judge_import,
-        users=ready.users,
+        on_turn=open_suite.begin_judge_import,
+        users=open_suite.users,
     )

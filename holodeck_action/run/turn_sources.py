@@ -113,21 +113,21 @@ class SuiteTurns(Struct, frozen=True):
         return
 
 
-def said_turn(case: Case, index: int, text: str, said_by: Speaker) -> Turn:
+def said_turn(case: Case, index: int, text: str, speaker: Speaker) -> Turn:
     """Return the turn with a message of the case's simulated user, without expectations and metrics."""
     asked = case.turns[0]
-    return Turn(index, TurnTexts(text), asked.mark, retrieval_context=asked.retrieval_context, said_by=said_by)
+    return Turn(index, TurnTexts(text), asked.mark, retrieval_context=asked.retrieval_context, said_by=speaker)
 
 
-def conversation_turn(case_turn: Turn, last: Turn) -> Turn:
+def conversation_turn(case_turn: Turn, last_turn: Turn) -> Turn:
     """Return the last turn with a simulated user, with the expectations and metrics of the conversation.
 
     Args:
         case_turn: the turn of the case, which has the expectations and metrics.
-        last: the last turn that ran, which has the input.
+        last_turn: the last turn that ran, which has the input.
     """
-    texts = TurnTexts(last.input, case_turn.ground_truth)
-    return replace(case_turn, index=last.index, texts=texts, said_by=last.said_by)
+    texts = TurnTexts(last_turn.input, case_turn.ground_truth)
+    return replace(case_turn, index=last_turn.index, texts=texts, said_by=last_turn.said_by)
 
 
 def conversation_answer(turn: Turn, answers: Sequence[Answer]) -> Answer:
@@ -143,12 +143,12 @@ def conversation_answer(turn: Turn, answers: Sequence[Answer]) -> Answer:
     )
 
 
-def lift_evaluations(trial: TrialRecord, last: Turn) -> TrialRecord:
+def lift_evaluations(trial: TrialRecord, last_turn: Turn) -> TrialRecord:
     """Return a trial with the evaluations of its whole conversation, which were made with its last turn.
 
     Args:
         trial: a trial with at least one turn.
-        last: the last turn, with its metrics.
+        last_turn: the last turn, with its metrics.
     """
-    names = {spec.label for spec in last.metrics if spec.config.evaluates_trial}
+    names = {spec.label for spec in last_turn.metrics if spec.config.evaluates_trial}
     return trial.with_conversation(lambda evaluation: evaluation.evaluator_name in names) if names else trial

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holodeck_action.decide.decision import Terms
-from holodeck_action.decide.survey import Survey
+from holodeck_action.decide.survey import RecordTotals
 from holodeck_action.record.base_results import read_base
 from holodeck_action.record.result_files import read_results
 from holodeck_action.reports.conclusion import conclude
@@ -21,6 +21,6 @@ def read_viewed_suite(results: GivenPath) -> ViewedSuite:
     stored = read_results(results)
     record = stored.record
     base = read_base(results, record)
-    surveyed = Survey(record, stored.record_digest)
-    concluded = conclude(record, Terms.against(base), surveyed=surveyed, earlier=stored_earlier_runs(results))
+    surveyed = RecordTotals(record, stored.record_digest)
+    concluded = conclude(record, Terms.against(base), survey=surveyed, earlier_runs=stored_earlier_runs(results))
     return ViewedSuite(concluded, None if base is None else base.record)

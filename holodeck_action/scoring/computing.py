@@ -152,8 +152,7 @@ class EvaluationSpans:
         self._spans: dict[int, Span] = {}
 
     def start_span(self, index: int, label: str) -> Span:
-        """Start the span of an evaluation that calls models or code, so that the spans of its calls are its
-        children."""
+        """Start the span of an evaluation that calls models or code. The spans of these calls become its children."""
         if self._turn is NO_SPAN:
             return NO_SPAN
         self._started[index] = time.time_ns()

@@ -87,7 +87,7 @@ class EvaluationWriter:
 
 
 def _unstorable_reason(result: EvaluationResult) -> str | None:
-    """Return the reason why a record cannot contain a metric's result; None if it can."""
+    """Return the reason why a record cannot contain a metric's result; None if the result can be stored."""
     kept = (result.score, result.reasoning, result.raw_score, result.evaluation_steps, result.metadata)
     if _is_json(kept):
         return None

@@ -153,8 +153,8 @@ def check_judges(
     """Check the judges of metrics without calling them.
 
     Returns:
-        Two lists: the problems that do not depend on the environment; and, if there are none, a problem for each
-        missing package or key, at the first metric that needs it.
+        Two lists: the problems that do not depend on the environment; and, if there are no such problems, a problem for
+        each missing package or key, at the first metric that needs it.
     """
     keyless = KeylessEnvironment(environ)
     wrong = _problems(metrics, lambda config: settings_problem(suite, config, keyless))
@@ -184,7 +184,7 @@ def missing_packages(config: Metric) -> str | None:
 
 
 def settings_problem(suite: Suite, config: Metric, environ: Mapping[str, str]) -> str | None:
-    """Return the reason why no judge can grade a metric with these settings; None if a judge can."""
+    """Return the reason why no judge can grade a metric with these settings; None if the settings are valid."""
     problem = config.settings_problem()
     if problem is not None or not config.needs_judge:
         return problem
@@ -258,11 +258,11 @@ def _panel_plans(
     return judges, fallbacks, second
 
 
-def _same_model(one: ModelPlan, other: ModelPlan) -> bool:
-    return (one.provider, one.name, one.account.base_url.rstrip("/")) == (
-        other.provider,
-        other.name,
-        other.account.base_url.rstrip("/"),
+def _same_model(first: ModelPlan, second: ModelPlan) -> bool:
+    return (first.provider, first.name, first.account.base_url.rstrip("/")) == (
+        second.provider,
+        second.name,
+        second.account.base_url.rstrip("/"),
     )
 
 

@@ -126,16 +126,16 @@ def timeout_of(config: Metric) -> float:
     return DEFAULT_TIMEOUT_S if config.timeout_ms is None else config.timeout_ms / 1000
 
 
-def _adapt_to_scope(config: Metric, make: JudgeEvaluatorFactory) -> JudgeEvaluatorFactory:
+def _adapt_to_scope(config: Metric, build_evaluator: JudgeEvaluatorFactory) -> JudgeEvaluatorFactory:
     """Return the factory. If the metric grades the whole conversation, each question to its judges begins with a
     preamble about this."""
     if not config.grades_conversation:
-        return make
-    return lambda judge, options: make(judge and judge.with_preamble(CONVERSATION_PREAMBLE), options)
+        return build_evaluator
+    return lambda judge, options: build_evaluator(judge and judge.with_preamble(CONVERSATION_PREAMBLE), options)
 
 
 def _build_judged(
-    config: Metric, make: JudgeEvaluatorFactory, judges: Judges | None, options: dict[str, Any]
+    config: Metric, build_evaluator: JudgeEvaluatorFactory, judges: Judges | None, options: dict[str, Any]
 ) -> BaseEvaluator:
     """Build the evaluator of a metric with one judge or a panel."""
     from holodeck_action.llm.providers import ModelConfigError
@@ -145,27 +145,31 @@ def _build_judged(
     try:
         found = judges.panel(config)
         if found is None:
-            return make(judges.judge_for(config.own_model), options)
+            return build_evaluator(judges.judge_for(config.own_model), options)
     except ModelConfigError as error:
         raise EvaluationError(str(error), code="no_judge") from error
     if found.second is None:
-        return _build_panel(found, make, options)
+        return _build_panel(found, build_evaluator, options)
     from holodeck_action.metrics.judging.escalation import EscalatingEvaluator
 
     limit = options["timeout"]
     half = {**options, "timeout": None if limit is None else limit / 2}
     alone = len(found.judges) == 1 and not found.fallbacks
-    first = make(found.judges[0], half) if alone else _build_panel(found, make, half)
-    return EscalatingEvaluator(first, make(found.second, half), limit)
+    first = build_evaluator(found.judges[0], half) if alone else _build_panel(found, build_evaluator, half)
+    return EscalatingEvaluator(first, build_evaluator(found.second, half), limit)
 
 
-def _build_panel(panel_judges: PanelJudges, make: JudgeEvaluatorFactory, options: dict[str, Any]) -> BaseEvaluator:
+def _build_panel(
+    panel_judges: PanelJudges, build_evaluator: JudgeEvaluatorFactory, options: dict[str, Any]
+) -> BaseEvaluator:
     from holodeck_action.metrics.judging.panel import PanelEvaluator, build_panel
 
     panel = panel_judges.panel
     return PanelEvaluator(
         build_panel(
-            panel_judges.judges, panel_judges.fallbacks, lambda judge: make(judge, {**options, "timeout": None})
+            panel_judges.judges,
+            panel_judges.fallbacks,
+            lambda judge: build_evaluator(judge, {**options, "timeout": None}),
         ),
         aggregation=panel.aggregation,
         min_successful=panel.min_successful,

@@ -115,7 +115,8 @@ class Reuse:
     def find(
         self, config: Metric, evaluator: BaseEvaluator, inputs: Mapping[str, Any], trial: int
     ) -> StoredVerdict | None:
-        """Return the stored verdict on these inputs; None if none is stored, and always for a composite as a whole.
+        """Return the stored verdict on these inputs; None if no verdict is stored. Verdicts on a composite as a whole
+        are never stored.
 
         Args:
             config: the metric, or a part of a composite.
@@ -211,7 +212,7 @@ class Reuse:
 
     def _make_reusable(self, config: Metric, evaluator: BaseEvaluator) -> Reusable | None:
         # The code and library of a class of the suite are not known before it is imported.
-        if config.HAS_MEMBERS or config.class_callables or not config.needs_judge:
+        if config.HAS_MEMBERS or config.suite_class_paths or not config.needs_judge:
             return None
         try:
             parts = [self._describe_part(name, part) for name, part in config.judged_parts()]
@@ -266,10 +267,10 @@ class ReusingEvaluator(DelegatingEvaluator):
         self._reuse = reuse
         self.PARAM_SPEC = evaluator.PARAM_SPEC
 
-    def knows_verdicts(self, given: Mapping[str, Any], trial: int) -> bool:
+    def knows_verdicts(self, kwargs: Mapping[str, Any], trial: int) -> bool:
         """Return whether a verdict on these inputs is stored."""
         try:
-            inputs = self._evaluator.resolve(given)
+            inputs = self._evaluator.resolve(kwargs)
         except EvaluationError:
             return False
         return self._reuse.find(self._config, self._evaluator, inputs, trial) is not None
@@ -340,12 +341,14 @@ def _to_plain(value: Any) -> Any:
     return value.value if isinstance(value, Enum) else value
 
 
-def _writes_steps(dumped: Any) -> bool:
+def _writes_steps(configuration: Any) -> bool:
     """Return whether a configuration contains criteria without evaluation steps, which a judge must then write."""
-    if isinstance(dumped, Mapping):
-        criteria_alone = isinstance(dumped.get("criteria"), str) and dumped.get("evaluation_steps") is None
-        return criteria_alone or any(map(_writes_steps, dumped.values()))
-    return isinstance(dumped, list) and any(map(_writes_steps, dumped))
+    if isinstance(configuration, Mapping):
+        criteria_alone = (
+            isinstance(configuration.get("criteria"), str) and configuration.get("evaluation_steps") is None
+        )
+        return criteria_alone or any(map(_writes_steps, configuration.values()))
+    return isinstance(configuration, list) and any(map(_writes_steps, configuration))
 
 
 def digest_of(value: Any) -> str:

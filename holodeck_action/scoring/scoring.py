@@ -244,11 +244,11 @@ class TurnScorer:
 
 
 def _write_evaluation(
-    writer: EvaluationWriter, metric: PlannedMetric, result: JobResult[EvaluationResult] | None, skipped: str | None
+    writer: EvaluationWriter, metric: PlannedMetric, result: JobResult[EvaluationResult] | None, skip_reason: str | None
 ) -> Evaluation:
     """Return the evaluation of a metric that ran, is skipped for a reason, or waits for the base's answer."""
-    if skipped is not None:
-        return writer.write_skipped(metric, skipped)
+    if skip_reason is not None:
+        return writer.write_skipped(metric, skip_reason)
     if result is None:
         return writer.write_pending(metric, "not evaluated: the run ended before both answers were compared")
     return writer.write_result(metric, result)
@@ -377,7 +377,7 @@ async def _call_evaluator(
     result: EvaluationResult | None = None
     failure: Exception | None = None
     try:
-        with SpanScope(trace_span, ends=False), stop_during_calls(deadline):
+        with SpanScope(trace_span, ends_span=False), stop_during_calls(deadline):
             part = _select_part(evaluator, arguments, metric.response_path)
             result = part if isinstance(part, EvaluationResult) else await evaluator.evaluate(**part)
     except Exception as error:  # noqa: BLE001 - a failure stays in its metric

@@ -148,7 +148,7 @@ class Tool(NamedTuple):
     documents: str = ""
 
 
-class Past(NamedTuple):
+class HistoryFunctions(NamedTuple):
     """The functions for the history of runs, each as `module:name`. At most one extension has them.
 
     Attributes:
@@ -199,7 +199,7 @@ class Users(NamedTuple):
     estimates: str
 
 
-class Pairs(NamedTuple):
+class PairFunctions(NamedTuple):
     """The functions that compare two answers to the same question, each as `module:name`. At most one extension has
     them.
 
@@ -362,10 +362,10 @@ class Extension(NamedTuple):
     metrics: tuple[Metric, ...] = ()
     libraries: tuple[Library, ...] = ()
     tools: tuple[Tool, ...] = ()
-    past: Past | None = None
+    past: HistoryFunctions | None = None
     cards: Cards | None = None
     users: Users | None = None
-    pairs: Pairs | None = None
+    pairs: PairFunctions | None = None
     frameworks: tuple[Framework, ...] = ()
     observer: Observer | None = None
     conversations: tuple[Conversations, ...] = ()

@@ -17,13 +17,13 @@ from holodeck_action.seam.manifest import (
     Extension,
     Format,
     Framework,
+    HistoryFunctions,
     Key,
     Library,
     Metric,
     Observer,
     Option,
-    Pairs,
-    Past,
+    PairFunctions,
     StepCommand,
     Table,
     Tool,
@@ -97,7 +97,7 @@ def libraries() -> dict[str, Library]:
     return {library.name: library for extension in own_extensions() for library in extension.libraries}
 
 
-def past() -> Past | None:
+def past() -> HistoryFunctions | None:
     """Return the functions for the history of runs; None if no extension has them."""
     return next((extension.past for extension in own_extensions() if extension.past is not None), None)
 
@@ -112,7 +112,7 @@ def users() -> Users | None:
     return next((extension.users for extension in own_extensions() if extension.users is not None), None)
 
 
-def pairs() -> Pairs | None:
+def pairs() -> PairFunctions | None:
     """Return the functions that compare two answers; None if no extension has them."""
     return next((extension.pairs for extension in own_extensions() if extension.pairs is not None), None)
 
@@ -175,19 +175,18 @@ def simulation_type() -> str | None:
 
 
 def names() -> Iterator[tuple[str, Mapping[str, str]]]:
-    """Yield each module of another product that this package's extensions implement.
-
-    With it comes a mapping from the module's names to our objects (`module:name`).
+    """Yield the name of each module of another product that this package's extensions implement, with a mapping from
+    the module's names to our objects (`module:name`).
     """
     for extension in own_extensions():
         yield from extension.names.items()
 
 
-def stages(given: Container[str]) -> Iterator[Any]:
-    """Yield the `Stages` class of each extension that has a setting or a key named in `given`."""
+def stages(setting_names: Container[str]) -> Iterator[Any]:
+    """Yield the `Stages` class of each extension that has a setting or a key named in `setting_names`."""
     for extension in own_extensions():
         names = (*(option.setting for option in extension.options), *(key.name for key in extension.keys))
-        if extension.stages and any(name in given for name in names):
+        if extension.stages and any(name in setting_names for name in names):
             yield resolve(extension.stages)
 
 
@@ -221,7 +220,7 @@ def find_table(suffix: str) -> Table | None:
     return next((table for table in foreign if table.suffix == suffix), None)
 
 
-def resolve(to: str) -> Any:
+def resolve(reference: str) -> Any:
     """Return the object at `module:name`."""
-    module, _, name = to.partition(":")
+    module, _, name = reference.partition(":")
     return getattr(import_module(module), name)

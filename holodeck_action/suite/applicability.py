@@ -20,7 +20,7 @@ _STATIC = (
 
 
 def missing_static_inputs(spec: MetricSpec, turn: Turn) -> tuple[str, ...]:
-    """Return the names of the inputs that a metric needs and a turn lacks, as far as they are known before the run."""
+    """Return the names of the inputs of a metric that are certainly missing on a turn, as known before the run."""
     required = spec.config.needs
     # Fast path: this runs several times for every metric of every turn.
     if required is GROUND_TRUTH and turn.texts.expects_answer:

@@ -30,7 +30,7 @@ MOST_LISTED = 100_000
 _HINT = "allowed: inside the checkout, or below a folder of --allow-path, which is an input of the action, too"
 
 _SYSTEM = ("/proc", "/sys", "/dev")
-"""Folders in which the system shows its state as files, such as environments of processes, memory and devices."""
+"""Folders whose files show the state of the system, such as environments of processes, memory and devices."""
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108 - nothing is written
 """The one folder inside `_SYSTEM` that has ordinary files."""
 _FOLDER_FLAGS = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
@@ -115,10 +115,10 @@ class Checkout(Struct, frozen=True):
             error.filename = os.fspath(name)
             raise
 
-    def _open(self, root: Path, parts: tuple[str, ...], max_bytes: int) -> BinaryIO:
-        if not parts:
+    def _open(self, root: Path, path_parts: tuple[str, ...], max_bytes: int) -> BinaryIO:
+        if not path_parts:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        return regular_file(_open_below(root, parts, _FILE_FLAGS), max_bytes)
+        return regular_file(_open_below(root, path_parts, _FILE_FLAGS), max_bytes)
 
     def read(self, name: str | Path, max_bytes: int = MOST_TEXT) -> Foreign:
         """Return the content of a file.
@@ -182,9 +182,9 @@ class Checkout(Struct, frozen=True):
                     found.append(self.folder / start / inner)
         return sorted(found)
 
-    def _list_folder(self, root: Path, parts: tuple[str, ...], max_names: int) -> list[tuple[str, bool]]:
+    def _list_folder(self, root: Path, path_parts: tuple[str, ...], max_names: int) -> list[tuple[str, bool]]:
         """Return (name, is a folder) for each entry of a folder; a link does not count as a folder."""
-        descriptor = _open_below(root, parts, _LIST_FLAGS)
+        descriptor = _open_below(root, path_parts, _LIST_FLAGS)
         try:
             with os.scandir(descriptor) as entries:
                 found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in islice(entries, max_names + 1)]
@@ -194,9 +194,9 @@ class Checkout(Struct, frozen=True):
             raise RefusedFileError("matches too many names: write a narrower pattern")
         return found
 
-    def _is_reachable(self, root: Path, parts: tuple[str, ...]) -> bool:
+    def _is_reachable(self, root: Path, path_parts: tuple[str, ...]) -> bool:
         try:
-            self._split_root(root.joinpath(*parts))
+            self._split_root(root.joinpath(*path_parts))
         except RefusedFileError:
             return False
         return True
@@ -208,15 +208,17 @@ class Checkout(Struct, frozen=True):
             # Reading it will be refused.
             return False
 
-    def _split_root(self, real: Path) -> tuple[Path, tuple[str, ...]]:
+    def _split_root(self, resolved_path: Path) -> tuple[Path, tuple[str, ...]]:
         """Return the root that contains a resolved path, and the path's parts after it; see `resolve` for errors."""
         if self.roots is None:
-            return Path(real.anchor), real.parts[1:]
-        root = next((root for root in self.roots if real.is_relative_to(root)), None)
-        system = any(real.is_relative_to(place) for place in _SYSTEM) and not real.is_relative_to(_SHARED_MEMORY)
+            return Path(resolved_path.anchor), resolved_path.parts[1:]
+        root = next((root for root in self.roots if resolved_path.is_relative_to(root)), None)
+        system = any(resolved_path.is_relative_to(place) for place in _SYSTEM) and not resolved_path.is_relative_to(
+            _SHARED_MEMORY
+        )
         if root is None or system:
             raise RefusedFileError(f"is outside the checkout ({self.hint})")
-        parts = real.relative_to(root).parts
+        parts = resolved_path.relative_to(root).parts
         if any(part.lower() == ".git" for part in parts):
             raise RefusedFileError(
                 "belongs to Git's data, which may hold credentials, and is not a file of the repository"
@@ -228,10 +230,10 @@ class _PatternMatcher:
     """Matches paths against a pattern, part by part. A state is the number of the pattern's parts that a folder's path
     has matched."""
 
-    def __init__(self, parts: Sequence[str]) -> None:
-        self._parts = [None if part == "**" else re.compile(fnmatch.translate(part)) for part in parts]
-        self._hidden = [part.startswith(".") for part in parts]
-        self._end = len(parts)
+    def __init__(self, path_parts: Sequence[str]) -> None:
+        self._parts = [None if part == "**" else re.compile(fnmatch.translate(part)) for part in path_parts]
+        self._hidden = [part.startswith(".") for part in path_parts]
+        self._end = len(path_parts)
         self.start = self._expand_states((0,))
 
     def states_after(self, states: Iterable[int], name: str) -> frozenset[int]:
@@ -262,15 +264,15 @@ class _PatternMatcher:
         return frozenset(found)
 
 
-def _open_below(root: Path, parts: tuple[str, ...], flags: int) -> int:
+def _open_below(root: Path, path_parts: tuple[str, ...], flags: int) -> int:
     """Open a path inside a root, part by part and without following links; return the descriptor."""
     above = os.open(root, _FOLDER_FLAGS)
     try:
-        for part in parts[:-1]:
+        for part in path_parts[:-1]:
             inner = os.open(part, _FOLDER_FLAGS, dir_fd=above)
             os.close(above)
             above = inner
-        return os.open(parts[-1] if parts else ".", flags, dir_fd=above)
+        return os.open(path_parts[-1] if path_parts else ".", flags, dir_fd=above)
     finally:
         os.close(above)
 
@@ -281,7 +283,7 @@ _SCP = re.compile(r"[\w.-]+@[\w.-]+:")
 
 
 def repository_root(folder: Path) -> Path | None:
-    """Return the root of the repository that contains `folder`; None if no repository does."""
+    """Return the root of the repository that contains `folder`; None if `folder` is in no repository."""
     return next((parent for parent in (folder, *folder.parents) if (parent / ".git").exists()), None)
 
 

@@ -89,7 +89,7 @@ def unreachable_lower_bound(policy: Policy, cases: Sequence[Case], document: Doc
     """Return the problem of a suite with too few cases for `min_pass_rate_lower_bound`; empty if there are enough.
 
     If all n cases pass, the lower end of the Wilson interval is n / (n + z²). Cases without assertions and quarantined
-    cases do not count. docs/verdict.md says how rates are computed.
+    cases do not count. docs/verdict.md describes how rates are computed.
     """
     bound = policy.gates.min_pass_rate_lower_bound
     if bound is None:
@@ -110,19 +110,19 @@ def unreachable_lower_bound(policy: Policy, cases: Sequence[Case], document: Doc
 
 
 def metrics_that_never_apply(
-    specs: Sequence[MetricSpec], fields: Sequence[str], cases: Sequence[Case], missing: str | None = None
+    specs: Sequence[MetricSpec], fields: Sequence[str], cases: Sequence[Case], missing_reason: str | None = None
 ) -> tuple[list[Problem], list[str]]:
-    """Return problems of suite-level metrics whose inputs no turn has, and notices about suite-level metrics that no
-    case uses because every case has its own list of metrics.
+    """Return problems of suite-level metrics whose inputs are missing on every turn, and notices about suite-level
+    metrics that are unused because every case has its own list of metrics.
 
     Args:
         specs: the suite-level specs.
         fields: the path of each spec's entry.
         cases: the cases.
-        missing: the message of a problem, in which `{}` stands for the missing inputs; None for the default message
-            about a suite's cases.
+        missing_reason: the message of a problem, in which `{}` stands for the missing inputs; None for the default
+            message about a suite's cases.
     """
-    message = missing or "applies to no turn, because no case gives {}; give it, or remove the metric"
+    message = missing_reason or "applies to no turn, because no case gives {}; give it, or remove the metric"
     waiting = {spec.mark: (spec, field) for spec, field in zip(specs, fields, strict=True) if spec.config.enabled}
     unused = dict(waiting)
     for case in cases:
@@ -168,8 +168,7 @@ def _non_literal_calls(turn: Turn) -> Iterator[tuple[str, str]]:
 
 
 def missing_assertions(cases: Sequence[Case], gates: Gates, document: Document) -> list[Problem]:
-    """Return the problem of a suite in which neither a case nor a gate on scores can fail, as a list with at most one
-    entry."""
+    """Return a list with one problem if neither a case nor a gate on scores can fail, else an empty list."""
     if has_score_gate(gates) or any(case_asserts(case) for case in cases):
         return []
     message = (

@@ -91,7 +91,7 @@ def suite_problem(
 
 
 def target_problems(
-    suite: Suite, display_path: str, message: str, located: Sequence[Problem] = (), *, written: str | None
+    suite: Suite, display_path: str, message: str, located: Sequence[Problem] = (), *, target_text: str | None
 ) -> list[str | LocatedProblem]:
     """Return the problems of a target with their positions.
 
@@ -104,17 +104,17 @@ def target_problems(
         display_path: the suite's folder as the user would type it; empty if it is the working folder.
         message: the problem.
         located: the same problem, once for each line of agent.yaml that it concerns; empty if no line is known.
-        written: the target from the command line; None if the option is not given.
+        target_text: the target from the command line; None if the option is not given.
     """
     from holodeck_action.suite.errors import Problem
     from holodeck_action.suite.model.targets import OWN_MODEL
 
     if located:
         return [locate_problem(problem, suite.folder, display_path) for problem in located]
-    if written is None and suite.target_mark is not None:
+    if target_text is None and suite.target_mark is not None:
         return [locate_problem(Problem(suite.target_mark, "target", message), suite.folder, display_path)]
     told = message if message.startswith("--target") else f"target: {message}"
-    mark = suite.model_mark if written in (None, OWN_MODEL) else None
+    mark = suite.model_mark if target_text in (None, OWN_MODEL) else None
     return [suite_problem(suite, display_path, mark, "target", told)]
 
 

@@ -22,7 +22,8 @@ def expected_tool(entry: str | TrajectoryEntry) -> ExpectedTool:
 
 
 def literal_problem(entry: ExpectedTool) -> str | None:
-    """Return why the arguments of an expected tool call cannot be compared as plain values; None if they can."""
+    """Return why the arguments of an expected tool call cannot be compared as plain values; None if plain comparison is
+    possible."""
     if entry.args is None:
         return "it gives no args, but arguments are compared: give its args ({} for none)"
     for name, matcher in entry.args.items():

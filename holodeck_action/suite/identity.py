@@ -80,37 +80,39 @@ def _tool_content(tool: ExpectedTool) -> list[Any]:
     return [tool.name, args, tool.count, tool.max_count, tool.match]
 
 
-def case_ids(cases: Sequence[tuple[str | None, str]], given: Sequence[str | None] = ()) -> list[str]:
+def case_ids(cases: Sequence[tuple[str | None, str]], explicit_ids: Sequence[str | None] = ()) -> list[str]:
     """Return a unique id for every case, independent of the order of different cases.
 
     Args:
         cases: name and question hash of each case.
-        given: for each case the unique id that its file gives (kept unchanged), or None; empty if no case has an id.
+        explicit_ids: for each case the unique id that its file gives (kept unchanged), or None; empty if no case has an
+            id.
 
     Returns:
         The slug of the name, or `case-` and 12 hex digits of the hash if the slug is empty. Cases whose ids would be
         equal get `-` and 8 hex digits of their hash, and identical cases also a counter.
     """
-    given = given or [None] * len(cases)
+    explicit_ids = explicit_ids or [None] * len(cases)
     plain = [
-        own or slug(name or "") or f"case-{hash_[:_UNNAMED]}" for (name, hash_), own in zip(cases, given, strict=True)
+        own or slug(name or "") or f"case-{hash_[:_UNNAMED]}"
+        for (name, hash_), own in zip(cases, explicit_ids, strict=True)
     ]
     hashes = [digest for _, digest in cases]
     taken = Counter(plain)
     ids = [
         # The id of an unnamed case carries its hash already.
         base if own or taken[base] == 1 or base == f"case-{hash_[:_UNNAMED]}" else f"{base}-{hash_[:_SHORT]}"
-        for base, hash_, own in zip(plain, hashes, given, strict=True)
+        for base, hash_, own in zip(plain, hashes, explicit_ids, strict=True)
     ]
     first: dict[str, str] = {}
     # Different questions whose short hashes are equal, or a name that looks like another case's id.
     shared = {found for found, digest in zip(ids, hashes, strict=True) if first.setdefault(found, digest) != digest}
     ids = [
         found if own or found not in shared else f"{base}-{digest}"
-        for found, base, digest, own in zip(ids, plain, hashes, given, strict=True)
+        for found, base, digest, own in zip(ids, plain, hashes, explicit_ids, strict=True)
     ]
     # An id that is given comes first, so that another one gets the counter.
-    return _add_counters(ids, [(own is None, name or "") for (name, _), own in zip(cases, given, strict=True)])
+    return _add_counters(ids, [(own is None, name or "") for (name, _), own in zip(cases, explicit_ids, strict=True)])
 
 
 def _add_counters(ids: Sequence[str], order: Sequence[tuple[bool, str]]) -> list[str]:

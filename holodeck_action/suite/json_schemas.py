@@ -45,15 +45,19 @@ class JsonSchema:
     """A compiled schema (draft 2020-12); references to other documents are not followed."""
 
     def __init__(
-        self, schema: Mapping[str, Any] | bool, shorten: Callable[[str], str] = excerpt, *, written: bool = False
+        self,
+        schema: Mapping[str, Any] | bool,
+        shorten: Callable[[str], str] = excerpt,
+        *,
+        is_user_supplied: bool = False,
     ) -> None:
         """Compile the schema.
 
         Args:
             schema: the schema.
             shorten: shortens an error message to one line; for schemas of servers it also masks secrets.
-            written: whether the suite's author wrote the schema to check values. If so, `$schema` names the draft,
-                `format` is checked, and each reference must refer to a part of the schema.
+            is_user_supplied: whether the suite's author wrote the schema to check values. If so, `$schema` names the
+                draft, `format` is checked, and each reference must refer to a part of the schema.
 
         Raises:
             ValueError: the schema is invalid; the message is a clause with path and reason.
@@ -61,7 +65,7 @@ class JsonSchema:
         from jsonschema.exceptions import SchemaError
         from referencing import Registry
 
-        validator = _validator_class(_draft_validator(schema) if written else None)
+        validator = _validator_class(_draft_validator(schema) if is_user_supplied else None)
         try:
             validator.check_schema(schema)
         except SchemaError as error:
@@ -72,8 +76,8 @@ class JsonSchema:
         if _contains_keyword(schema, "unevaluatedProperties") and _contains_keyword(schema, "patternProperties"):
             # The library would match these patterns against keys from a model without a time limit.
             raise ValueError("unevaluatedProperties cannot be used with patternProperties; use additionalProperties")
-        formats = _format_checker(schema) if written else None
-        if written:
+        formats = _format_checker(schema) if is_user_supplied else None
+        if is_user_supplied:
             _check_references(schema)
         self._validator: Validator = validator(schema, registry=Registry(), format_checker=formats)
 
@@ -190,8 +194,8 @@ def _format_checker(schema: Any) -> Any:
     return checker
 
 
-def _fits(fits: Callable[[str], bool], value: object) -> bool:
-    return not isinstance(value, str) or fits(value)
+def _fits(check: Callable[[str], bool], value: object) -> bool:
+    return not isinstance(value, str) or check(value)
 
 
 def _check_references(schema: Any) -> None:

@@ -99,13 +99,15 @@ def _without_rank(key: MetricKey) -> tuple[str, Settings]:
     return key[1], tuple(setting for setting in key[3] if setting[0] != "k")
 
 
-def _add_settings(keys: Sequence[MetricKey], show: Callable[[Any], str]) -> list[str]:
+def _add_settings(keys: Sequence[MetricKey], show_value: Callable[[Any], str]) -> list[str]:
     """Return a name for each metric: its base name, followed by the settings that are neither defaults nor common to
     all of these metrics."""
     group = [dict(key[3]) for key in keys]
     found = []
     for key in keys:
-        own = [f"{name}={show(value)}" for name, value in key[3] if any(other.get(name) != value for other in group)]
+        own = [
+            f"{name}={show_value(value)}" for name, value in key[3] if any(other.get(name) != value for other in group)
+        ]
         found.append(f"{key[2]} ({', '.join(own)})" if own else key[2])
     return found
 

@@ -233,19 +233,19 @@ def graders(suite: Suite) -> Mapping[str, SourceMark]:
 
 def metric_classes(suite: Suite) -> Mapping[str, SourceMark]:
     """Return the suite's own metric classes (`module:Class`), each with its first position."""
-    return _first_marks(suite, lambda metric: metric.class_callables, {})
+    return _first_marks(suite, lambda metric: metric.suite_class_paths, {})
 
 
 def _first_marks(
-    suite: Suite, references_of: Callable[[Metric], Sequence[str]], found: dict[str, SourceMark]
+    suite: Suite, references_of: Callable[[Metric], Sequence[str]], first_marks: dict[str, SourceMark]
 ) -> Mapping[str, SourceMark]:
     for case in suite.cases:
         for turn in case.turns:
             for spec in turn.metrics:
                 for part in spec.config.leaf_metrics() if spec.config.enabled else ():
                     for reference in references_of(part):
-                        found[reference] = min(spec.mark, found.get(reference, spec.mark))
-    return found
+                        first_marks[reference] = min(spec.mark, first_marks.get(reference, spec.mark))
+    return first_marks
 
 
 class _Outline(Struct, frozen=True):
@@ -400,7 +400,7 @@ class _SuiteBuilder:
         outline: _Outline,
         conversations: Conversations | None,
     ) -> None:
-        self._missing = None if conversations is None else conversations.missing
+        self._missing = None if conversations is None else conversations.missing_input_message
         self._sources = sources
         self._table = table
         self._outline = outline

@@ -44,10 +44,10 @@ def suite_notices(
     ]
 
 
-def _set_keys(prefix: str, block: BaseModel | None, honoured: Iterable[str] = ()) -> Iterator[str]:
+def _set_keys(prefix: str, block: BaseModel | None, supported_keys: Iterable[str] = ()) -> Iterator[str]:
     if block is not None:
         for name in type(block).model_fields:
-            if name in block.model_fields_set and name not in honoured and getattr(block, name) is not None:
+            if name in block.model_fields_set and name not in supported_keys and getattr(block, name) is not None:
                 yield f"{prefix}.{name}"
 
 
@@ -103,7 +103,7 @@ def _distinct_specs(suite_specs: Sequence[MetricSpec], cases: Sequence[Case]) ->
 
 
 def _lenient_trials(cases: Sequence[Case]) -> Iterator[str]:
-    """Yield a notice about cases that can pass although half of their trials or more fail, if there are any."""
+    """Yield a notice about cases that can pass although at least half of their trials fail."""
     lenient = [f"{case.id} ({case.passes_needed} of {case.repeat})" for case in cases if case.lenient]
     if lenient:
         shown = ", ".join(lenient[:_MOST_LISTED]) + (", …" if len(lenient) > _MOST_LISTED else "")

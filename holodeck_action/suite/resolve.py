@@ -101,12 +101,12 @@ def resolve_quarantine(
 
 
 def _match_entries(
-    entries: Any, cases: CaseIndex, document: Document, path_of: Callable[[str], Path], *, at_key: bool
+    entries: Any, cases: CaseIndex, document: Document, make_path: Callable[[str], Path], *, at_key: bool
 ) -> tuple[dict[int, tuple[str, Any]], list[Problem]]:
     found: dict[int, tuple[str, Any]] = {}
     problems: list[Problem] = []
     for reference, entry in entries:
-        path = path_of(reference)
+        path = make_path(reference)
         index = cases.find(reference)
         if isinstance(index, int) and index in found:
             index = f"{quoted(reference)} names the same case as {quoted(found[index][0])}: write one entry per case"
@@ -189,17 +189,17 @@ class MetricTable:
             found += (MetricSpec(shared, self.labels[key], mark, inherited, k) for k, key in keys)
         return tuple(found)
 
-    def make_unlabelled_spec(self, config: Metric, written: Any, document: Document) -> MetricSpec:
+    def make_unlabelled_spec(self, config: Metric, entry: Any, document: Document) -> MetricSpec:
         """Return the spec for an entry whose evaluations are not recorded. Its label need not be unique."""
-        mark = document.mark(written.line, written.column)
-        shared, _ = self._share_config(config, document, mark, written)
+        mark = document.mark(entry.line, entry.column)
+        shared, _ = self._share_config(config, document, mark, entry)
         return MetricSpec(shared, config.name or config.base_name(None), mark, inherited=False)
 
     def _share_config(
-        self, config: Metric, document: Document, mark: SourceMark, written: Any
+        self, config: Metric, document: Document, mark: SourceMark, entry: Any
     ) -> tuple[Metric, tuple[tuple[int | None, MetricKey], ...]]:
-        """Return the metric with the content of the file that it names, as one object for all equal entries, and the
-        (cut-off rank, key) of each of its evaluations."""
+        """Return the metric with the content of its file, and the (cut-off rank, key) of each of its evaluations. Equal
+        entries share one object."""
         folder = posixpath.dirname(document.file) if config.NAMES_FILE else ""
         full = (type(config), folder, *(freeze(value) for value in config.__dict__.values()))
         if full not in self._known:
@@ -207,7 +207,7 @@ class MetricTable:
                 try:
                     config = config.with_file(partial(_join_path, folder), self._checkout.read)
                 except EntryError as error:
-                    self.problems += error.problems(written, document)
+                    self.problems += error.problems(entry, document)
                 except (OSError, ValueError) as error:
                     self.problems.append(Problem(mark, "", _file_problem(error)))
             config = config.with_tools(self._tools)
@@ -376,8 +376,8 @@ class CaseBuilder:
 
 
 def _allow_skips(turns: Sequence[Turn], case_specs: Specs) -> list[Turn]:
-    """Return the turns of a conversation, in which a metric listed on the case may be skipped on a turn that lacks its
-    inputs, if another turn has them."""
+    """Return the turns of a conversation. A metric of the case may be skipped on turns without its inputs if another
+    turn has its inputs."""
     softened = list(turns)
     for spec in case_specs:
         lacking = [turn.index for turn in turns if spec in turn.metrics and missing_static_inputs(spec, turn)]

@@ -31,18 +31,18 @@ from holodeck_action.suite.model.policy import BOUNDS_OF_METRICS, Policy
 M = TypeVar("M", bound=BaseModel)
 
 
-def describe_fields(schema: dict[str, Any], root: type[BaseModel], models: Mapping[str, type[BaseModel]]) -> None:
+def describe_fields(schema: dict[str, Any], root_model: type[BaseModel], models: Mapping[str, type[BaseModel]]) -> None:
     """Add the docstrings of fields as descriptions to the schemas of a model and its parts.
 
     "Example: `VALUE`." at the end of a docstring is YAML, and becomes an example of the schema.
 
     Args:
         schema: the result of `model_json_schema`, which is changed.
-        root: the model of the schema.
+        root_model: the model of the schema.
         models: every model that may be a part, by name.
     """
     definitions = {name: models[name] for name in schema.get("$defs", ()) if name in models}
-    for model, part in [(root, schema), *((model, schema["$defs"][name]) for name, model in definitions.items())]:
+    for model, part in [(root_model, schema), *((model, schema["$defs"][name]) for name, model in definitions.items())]:
         properties = part.get("properties", {})
         for owner in model.__mro__:
             if issubclass(owner, BaseModel) and owner is not BaseModel:
@@ -206,15 +206,15 @@ def _replace_references(schema: Schema, name: str) -> None:
             entry["$ref"] = f"#/$defs/{name}"
 
 
-def _finish_schema(root: type[FormatModel], title: str, metrics: MetricTypes) -> Schema:
-    generated = _generate_schema(root, metrics)
+def _finish_schema(root_model: type[FormatModel], title: str, metrics: MetricTypes) -> Schema:
+    generated = _generate_schema(root_model, metrics)
     models = {model.__name__: model for model in all_subclasses(FormatModel)}
-    describe_fields(generated, root, models)
+    describe_fields(generated, root_model, models)
     schema = _adapt_for_editors(generated)
     definitions: dict[str, Schema] = schema["$defs"]
     rules_of = _RULES | {name: model.SCHEMA_RULES for name, model in models.items() if model.SCHEMA_RULES}
     for name, rules in rules_of.items():
-        target = schema if name == root.__name__ else definitions.get(name)
+        target = schema if name == root_model.__name__ else definitions.get(name)
         if target is not None:
             target["allOf"] = [*target.get("allOf", ()), *copy.deepcopy(rules)]
     for metric in metrics.classes.values():
@@ -228,9 +228,9 @@ def _finish_schema(root: type[FormatModel], title: str, metrics: MetricTypes) ->
     return {"$schema": _DIALECT, "title": title, **schema}
 
 
-def _generate_schema(root: type[FormatModel], metrics: MetricTypes) -> Schema:
+def _generate_schema(root_model: type[FormatModel], metrics: MetricTypes) -> Schema:
     """Return the schema of a document with the metrics filled in."""
-    models: list[type[BaseModel]] = [root, *metrics.classes.values()]
+    models: list[type[BaseModel]] = [root_model, *metrics.classes.values()]
     found, shared = models_json_schema([(model, "validation") for model in models])
     definitions: dict[str, Schema] = shared["$defs"]
     checks = metrics.allowed("expect")
@@ -244,7 +244,7 @@ def _generate_schema(root: type[FormatModel], metrics: MetricTypes) -> Schema:
     for kind, metric in checks.items():
         definitions["Checks"]["properties"][kind] = {"$ref": f"#/$defs/{_check_name(metric)}/properties/{kind}"}
     entries = {place: _entry_schema(place, found, metrics) for place in PLACES}
-    schema = _fill_metrics(definitions.pop(root.__name__), entries)
+    schema = _fill_metrics(definitions.pop(root_model.__name__), entries)
     definitions = _fill_metrics(definitions, entries)
     used: set[str] = set()
     left = [schema]
@@ -281,7 +281,7 @@ def _check_schema(kind: str, metric: type[Metric], definitions: Mapping[str, Sch
 
 
 def _as_written(schema: Schema, reference: Schema) -> Schema:
-    """Return a schema that also accepts numbers and booleans where `schema` accepts strings, since they are read as
+    """Return a schema that accepts numbers and booleans in all places for strings, since the loader reads them as
     strings; return `reference` if `schema` does not accept strings.
     """
     if schema.get("type") == "string":

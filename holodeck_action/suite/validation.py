@@ -41,7 +41,7 @@ def validate(
         data: the part, with its positions.
         document: the document.
         path: path of the part in the document.
-        case: name of the case that contains the part, for messages; None if no case does.
+        case: name of the case that contains the part, for messages; None if the part belongs to no case.
         metrics: the available metrics, for parts with metrics.
 
     Returns:
@@ -73,32 +73,32 @@ def _problems(
 class EntryError(ValueError):
     """An entry that was valid so far does not fit a model that files of the suite determine."""
 
-    def __init__(self, model: type[BaseModel], given: BaseModel, error: ValidationError) -> None:
-        super().__init__(argument_errors(model, dict(given), error))
+    def __init__(self, model: type[BaseModel], entry: BaseModel, error: ValidationError) -> None:
+        super().__init__(argument_errors(model, dict(entry), error))
         self._model = model
         self._error = error
 
-    def problems(self, written: Any, document: Document) -> list[Problem]:
-        """Return the problems at their lines; `written` is the entry, with its positions."""
-        return _problems(self._model, self._error, written, document)
+    def problems(self, entry: Any, document: Document) -> list[Problem]:
+        """Return the problems at their lines; `entry` is the entry, with its positions."""
+        return _problems(self._model, self._error, entry, document)
 
 
-def check_entry(model: type[Model], given: BaseModel) -> Model:
+def check_entry(model: type[Model], entry: BaseModel) -> Model:
     """Return an entry as an instance of a model that files of the suite determine.
 
     Raises:
         EntryError: the entry does not fit the model.
     """
     try:
-        return model.model_validate({name: getattr(given, name) for name in given.model_fields_set})
+        return model.model_validate({name: getattr(entry, name) for name in entry.model_fields_set})
     except ValidationError as error:
-        raise EntryError(model, given, error) from None
+        raise EntryError(model, entry, error) from None
 
 
-def argument_errors(model: type[BaseModel], given: Mapping[str, Any], error: ValidationError) -> str:
+def argument_errors(model: type[BaseModel], arguments: Mapping[str, Any], error: ValidationError) -> str:
     """Return why a model refuses the arguments of its constructor: a sentence for each, joined by `; `."""
     schema = model.__pydantic_core_schema__
-    refusals = [_refusal(details, schema, given, None) for details in error.errors(include_url=False)]
+    refusals = [_refusal(details, schema, arguments, None) for details in error.errors(include_url=False)]
     found = [(field_path(refusal[0]), refusal[1]) for refusal in refusals if refusal is not None]
     return "; ".join(f"{path}: {_for_python(text)}" if path else text for path, text in found)
 
@@ -144,7 +144,7 @@ def _refusal(
         path = (*path, "type") if "type" in value else path
     elif kind == "union_tag_invalid":
         path, value = (*path, "type"), value["type"]
-    flags = _variable_state(data, path)
+    flags = _substitution_state(data, path)
     if flags == "unset":
         return None
     hidden = flags == "substituted" or is_secret(path)
@@ -161,8 +161,8 @@ def is_secret(path: Path) -> bool:
     return any(name in _SECRET_CHILDREN or SECRET_KEY.search(name) for name in names)
 
 
-def _variable_state(root: Any, path: Path) -> str | None:
-    current = root
+def _substitution_state(document: Any, path: Path) -> str | None:
+    current = document
     for index, part in enumerate(path):
         known = (isinstance(current, MarkedMap) and part in current) or (
             isinstance(current, MarkedList) and isinstance(part, int) and part < len(current)

@@ -33,7 +33,7 @@ class ExpectedTool(Struct, frozen=True):
     """One entry of `expected_tools` or `expected_trajectory`.
 
     Attributes:
-        name: name of the tool; `match` says how it is compared.
+        name: name of the tool; `match` determines how it is compared.
         args: matcher of each argument; None, like `{}`, asserts no argument.
         count: minimum number of matching calls.
         max_count: maximum number of matching calls; None if there is no limit.
@@ -84,7 +84,7 @@ class Turn(Struct, frozen=True):
     `texts` stores `input` and `ground_truth`. `expected_trajectory` and `ground_truth_chunk_ids` (id → gain; 1.0 for a
     plain list) apply to the whole conversation and are set only on the last turn, which trajectory and retrieval
     metrics evaluate. `simulated_user` has texts about the conversation's simulated user by title, such as the goal;
-    None if no user is simulated. `said_by` tells who wrote a simulated user's input.
+    None if no user is simulated. `said_by` is the author of a simulated user's input.
     """
 
     index: int
@@ -149,7 +149,7 @@ class Case(Struct, frozen=True):
 
     @property
     def lenient(self) -> bool:
-        """Whether the case can pass although half of its trials or more fail."""
+        """Whether the case can pass although at least half of its trials fail."""
         return 2 * self.passes_needed <= self.repeat
 
 

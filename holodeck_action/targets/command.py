@@ -199,7 +199,7 @@ class CommandSession(TracedSession):
         try:
             return line.lossy_json()
         except ForeignError as error:
-            words = line.words(self._redact)
+            words = line.short_line(self._redact)
             raise AgentError(
                 f"the command wrote a line that is not JSON ({error}): {words} (write logs to stderr)", "bad_reply"
             ) from None

@@ -33,7 +33,7 @@ def build_agent(
     suite: Suite,
     target: ExternalTarget,
     *,
-    files: Checkout,
+    checkout: Checkout,
     environ: Mapping[str, str],
     max_bytes: int,
     code: CodeAllowed,
@@ -46,7 +46,7 @@ def build_agent(
     Args:
         suite: the suite with all its cases, against which a transcript is checked.
         target: the target from the policy file or from `parse_target`.
-        files: the base folder of a transcript's path, and the folders that may be read: the suite's checkout for a
+        checkout: the base folder of a transcript's path, and the folders that may be read: the suite's checkout for a
             target from the policy file, the current folder without restriction for a target from an option.
         environ: the job's environment; processes do not receive the job's tokens.
         max_bytes: maximum bytes of UTF-8 in one reply (`limits.max_response_bytes`).
@@ -63,15 +63,17 @@ def build_agent(
         case ConversationsTarget(transcript=transcript):
             from holodeck_action.targets.recorded import RecordedAgent
 
-            return RecordedAgent(files.folder, describe_target(target), suite.cases, max_bytes, file=transcript())
+            return RecordedAgent(checkout.folder, describe_target(target), suite.cases, max_bytes, file=transcript())
         case RecordedTarget(path=path):
             from holodeck_action.targets.recorded import RecordedAgent
 
-            return RecordedAgent(files.folder / path, path, suite.cases, max_bytes, files)
+            return RecordedAgent(checkout.folder / path, path, suite.cases, max_bytes, checkout)
         case PythonTarget():
             from holodeck_action.targets.python import PythonAgent
 
-            return PythonAgent(target.called, pool, max_bytes, warm_up, _span_reader(suite, max_bytes, redact))
+            return PythonAgent(
+                target.worker_reference, pool, max_bytes, warm_up, _span_reader(suite, max_bytes, redact)
+            )
         case CallableTarget(called=called, name=name):
             from holodeck_action.targets.callables import CallableAgent
 
@@ -79,12 +81,12 @@ def build_agent(
         case CommandTarget(command=command):
             from holodeck_action.targets.command import CommandAgent
 
-            listener = _listener(suite, max_bytes, redact, receivers, fixed=False)
+            listener = _listener(suite, max_bytes, redact, receivers, fixed_port=False)
             return CommandAgent(command, suite.folder, environ, max_bytes, redact, warm_up, listener, code=code)
         case HttpTarget():
             from holodeck_action.targets.http import HttpAgent
 
-            listener = _listener(suite, max_bytes, redact, receivers, fixed=True)
+            listener = _listener(suite, max_bytes, redact, receivers, fixed_port=True)
             return HttpAgent(target, max_bytes, environ, redact, warm_up, listener)
 
 
@@ -98,12 +100,12 @@ def _span_reader(suite: Suite, max_bytes: int, redact: Redact) -> SpanReader | N
 
 
 def _listener(
-    suite: Suite, max_bytes: int, redact: Redact, receivers: Receivers | None, *, fixed: bool
+    suite: Suite, max_bytes: int, redact: Redact, receivers: Receivers | None, *, fixed_port: bool
 ) -> Listener | None:
     """Return the listener for the target's spans; None if the suite does not use spans.
 
     Args:
-        fixed: whether to listen on the port of the policy file instead of any free port.
+        fixed_port: whether to listen on the port of the policy file instead of any free port.
     """
     reader, spans = _span_reader(suite, max_bytes, redact), suite.policy.spans
     if reader is None:
@@ -111,7 +113,7 @@ def _listener(
     from holodeck_action.targets.spans import Receivers
 
     port = (spans if isinstance(spans, Spans) else Spans()).port
-    return (receivers or Receivers()).listener(port if fixed else 0, reader)
+    return (receivers or Receivers()).listener(port if fixed_port else 0, reader)
 
 
 def describe_target(target: AnyTarget) -> str:

@@ -247,7 +247,9 @@ class HttpAgent:
         if not text:
             raise self._make_error(f"answered {response.status_code} without a body", "bad_reply")
         if text.startswith("<"):
-            raise self._make_error(f"answered HTML or XML instead of JSON: {body.words(self._redact)}", "bad_reply")
+            raise self._make_error(
+                f"answered HTML or XML instead of JSON: {body.short_line(self._redact)}", "bad_reply"
+            )
         return body
 
     async def _body_parts(self, response: httpx2.Response) -> AsyncGenerator[bytes, None]:
@@ -314,10 +316,10 @@ class HttpAgent:
                 for data in parser.feed(part):
                     yield data
 
-    def _add_event(self, streamed: StreamedReply, data: str, after_ms: float) -> Reply | None:
+    def _add_event(self, streamed_reply: StreamedReply, data: str, after_ms: float) -> Reply | None:
         value = self._parse(Foreign.of_text(data), "an event")
         try:
-            return streamed.feed(value, after_ms)
+            return streamed_reply.feed(value, after_ms)
         except AgentError as error:
             raise self._unusable_error(error) from None
 
@@ -363,7 +365,7 @@ class HttpAgent:
         sentence = f"answered with status {status}"
         if response.has_redirect_location:
             sentence += " (redirects are not followed: give the final URL as target)"
-        body = Foreign(bytes(data[:_ERROR_BODY_BYTES]), unfinished=unfinished).words(self._redact)
+        body = Foreign(bytes(data[:_ERROR_BODY_BYTES]), unfinished=unfinished).short_line(self._redact)
         context: dict[str, object] = {"status": status}
         if body:
             sentence += f": {body}"
@@ -388,7 +390,7 @@ class HttpAgent:
             return body.lossy_json()
         except ForeignError as error:
             raise self._make_error(
-                f"answered with {label} that is not JSON ({error}): {body.words(self._redact)}", "bad_reply"
+                f"answered with {label} that is not JSON ({error}): {body.short_line(self._redact)}", "bad_reply"
             ) from None
 
     def _unusable_error(self, error: AgentError) -> AgentError:
@@ -399,7 +401,7 @@ class HttpAgent:
         return self._redact_target_secrets(self._redact_run_secrets(text))
 
     def _redact_and_shorten(self, text: str, limit: int = 200) -> str:
-        return Foreign.of_text(text).words(self._redact, limit)
+        return Foreign.of_text(text).short_line(self._redact, limit)
 
     def _make_error(self, sentence: str, code: str, context: Mapping[str, object] | None = None) -> AgentError:
         return AgentError(self._redact(f"{self._public_url} {sentence}"), code, dict(context or {}))

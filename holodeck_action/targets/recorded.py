@@ -76,7 +76,7 @@ class RecordedAgent:
         self._problems = index.problems
         self._case_problems = index.case_problems
         self.notices: tuple[str, ...] = index.notices()
-        self.unreported = missing_facts(index.keys, f"no row of {title} has {{}}", timed=False)
+        self.unreported = missing_facts(index.keys, f"no row of {title} has {{}}", is_timed=False)
 
     async def open(self, case: Case, trial: int) -> RecordedSession:
         """Return a session that answers one trial of a case.

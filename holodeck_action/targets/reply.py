@@ -118,18 +118,18 @@ _KEYS_BY_FACT: dict[ReplyFact, tuple[str, ...]] = {
 """The keys of a reply that provide each kind of data; one of them is enough."""
 
 
-def missing_facts(keys: Set[object], reason: str, *, timed: bool = True) -> dict[ReplyFact, str]:
+def missing_facts(keys: Set[object], reason: str, *, is_timed: bool = True) -> dict[ReplyFact, str]:
     """Return the data that replies with certain keys do not contain, each with the reason.
 
     Args:
         keys: all keys that occur in the replies.
         reason: template of the reason, in which `{}` is replaced by the keys that could provide the data.
-        timed: whether the run measures response times, so that replies need not contain them.
+        is_timed: whether the run measures response times, so that replies need not contain them.
     """
     return {
         fact: reason.format(" or ".join(providers))
         for fact, providers in _KEYS_BY_FACT.items()
-        if not keys & {*providers} and not (timed and fact == "time")
+        if not keys & {*providers} and not (is_timed and fact == "time")
     }
 
 
@@ -190,8 +190,8 @@ def reply_from_mapping(value: object, *, max_bytes: int) -> Reply:
     )
 
 
-def _map_all(values: Sequence[Any] | None, make: Any) -> tuple[Any, ...] | None:
-    return None if values is None else tuple(map(make, values))
+def _map_all(values: Sequence[Any] | None, make_value: Any) -> tuple[Any, ...] | None:
+    return None if values is None else tuple(map(make_value, values))
 
 
 def _make_invocation(entries: Mapping[str, Any]) -> ToolInvocation:
@@ -210,11 +210,13 @@ def _context_of(chunks: tuple[RetrievedChunk, ...] | None) -> tuple[str, ...] | 
     return texts if texts or not chunks else None
 
 
-def _total_usage(items: Sequence[Mapping[str, Any]] | None, cost_usd: float | None, model: str | None) -> Usage | None:
+def _total_usage(usages: Sequence[Mapping[str, Any]] | None, cost_usd: float | None, model: str | None) -> Usage | None:
     """Return the total usage of a reply's models; None if the reply reports neither usage nor cost."""
-    if items is None:
+    if usages is None:
         return None if cost_usd is None else Usage(cost_usd=cost_usd)
-    used = [_model_usage(entry, model, f"usage[{at}]" if len(items) > 1 else "usage") for at, entry in enumerate(items)]
+    used = [
+        _model_usage(entry, model, f"usage[{at}]" if len(usages) > 1 else "usage") for at, entry in enumerate(usages)
+    ]
     return Usage(
         prompt_tokens=_total_count("prompt_tokens", (each.prompt_tokens for each in used)),
         completion_tokens=_total_count("completion_tokens", (each.completion_tokens for each in used)),

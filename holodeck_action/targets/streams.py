@@ -22,9 +22,9 @@ class EventParser:
         self._rest = b""
         self._data: list[str] = []
 
-    def feed(self, received: bytes) -> Iterator[str]:
+    def feed(self, chunk: bytes) -> Iterator[str]:
         """Yield the data of each event that is complete after these bytes."""
-        self._rest += received
+        self._rest += chunk
         # A carriage return at the end may be followed by a line feed, which belongs to the same line end.
         whole = self._rest[:-1] if self._rest.endswith(b"\r") else self._rest
         lines = whole.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")

@@ -13,7 +13,8 @@ _BLANK = (
 _FORMULA = "=+\\-@＝＋－＠﹦﹢﹣﹫⁼⁺⁻₌₊₋−"
 # The viewer writes labels with the same pattern (viewer/src/labels.ts).
 GUARDED = re.compile(f"^'*[{_FORMULA}{_BLANK}]|[{_BLANK}]\\Z")
-"""Texts that get an apostrophe, including those that begin with apostrophes, so that `unguard_cell` can undo it."""
+"""Matches texts that get an apostrophe. Texts that begin with apostrophes get another one, so that `unguard_cell` can
+undo the change."""
 
 
 def guard_cell(text: str) -> str:

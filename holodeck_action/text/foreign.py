@@ -52,16 +52,16 @@ class Foreign:
 
     __slots__ = ("_cut", "_data", "_unfinished")
 
-    def __init__(self, data: bytes, *, cut: bool = False, unfinished: bool = False) -> None:
+    def __init__(self, data: bytes, *, is_truncated: bool = False, unfinished: bool = False) -> None:
         """Wrap bytes.
 
         Args:
             data: the bytes.
-            cut: whether earlier bytes were dropped.
+            is_truncated: whether earlier bytes were dropped.
             unfinished: whether later bytes were dropped or never arrived.
         """
         self._data = data
-        self._cut = cut
+        self._cut = is_truncated
         self._unfinished = unfinished
 
     @classmethod
@@ -93,7 +93,7 @@ class Foreign:
         """Parse the bytes as JSON (RFC 8259).
 
         Raises:
-            ForeignError: the JSON is invalid; the message says why.
+            ForeignError: the JSON is invalid; the message contains the reason.
         """
         text = self.text()
         try:
@@ -187,7 +187,7 @@ class Foreign:
             text = f"{text[: max(0, end)]}{MARK}"
         return text
 
-    def words(self, redact: Redact, limit: int = _LIMIT) -> str:
+    def short_line(self, redact: Redact, limit: int = _LIMIT) -> str:
         """Return the beginning of the text as one line for a message, redacted and then cut.
 
         Args:
@@ -197,28 +197,32 @@ class Foreign:
         return excerpt(self.without_secrets(redact), limit)
 
     def last_line(self, redact: Redact, limit: int = _LIMIT) -> str:
-        """Return the last line that is not blank, redacted and cut as by `words`; empty if all lines are blank."""
+        """Return the last line that is not blank, redacted and cut as by `short_line`; empty if all lines are blank."""
         lines = self.without_secrets(redact).splitlines()
         return excerpt(next((line for line in reversed(lines) if line.strip()), ""), limit)
 
 
-def open_file(path: os.PathLike[str] | str, max_bytes: int | None = MOST_SMALL, *, follow: bool = True) -> BinaryIO:
+def open_file(
+    path: os.PathLike[str] | str, max_bytes: int | None = MOST_SMALL, *, follow_links: bool = True
+) -> BinaryIO:
     """Open a file for reading at a path that a user or another program supplied.
 
     Args:
         path: the file.
         max_bytes: largest size in bytes; None if there is no limit, because the file is read in parts.
-        follow: whether to follow a symbolic link.
+        follow_links: whether to follow a symbolic link.
 
     Raises:
         RefusedFileError: the file is a pipe, a device, a socket, a link that is not followed, or too large.
         OSError: it does not exist, is a folder, or cannot be opened.
     """
-    return _open_regular(path, max_bytes, None, follow=follow)
+    return _open_regular(path, max_bytes, None, follow_links=follow_links)
 
 
-def _open_regular(path: os.PathLike[str] | str, max_bytes: int | None, folder: int | None, *, follow: bool) -> BinaryIO:
-    return regular_file(open_descriptor(path, _FILE if follow else _FILE | os.O_NOFOLLOW, folder), max_bytes)
+def _open_regular(
+    path: os.PathLike[str] | str, max_bytes: int | None, folder: int | None, *, follow_links: bool
+) -> BinaryIO:
+    return regular_file(open_descriptor(path, _FILE if follow_links else _FILE | os.O_NOFOLLOW, folder), max_bytes)
 
 
 def open_descriptor(path: os.PathLike[str] | str, flags: int, folder: int | None = None) -> int:
@@ -240,13 +244,13 @@ def open_descriptor(path: os.PathLike[str] | str, flags: int, folder: int | None
         raise
 
 
-def read_file(path: os.PathLike[str] | str, max_bytes: int = MOST_SMALL, *, follow: bool = True) -> Foreign:
+def read_file(path: os.PathLike[str] | str, max_bytes: int = MOST_SMALL, *, follow_links: bool = True) -> Foreign:
     """Return the content of a file, see `open_file`.
 
     Raises:
         OSError: as for `open_file`, or the file has grown beyond `max_bytes`.
     """
-    with open_file(path, max_bytes, follow=follow) as file:
+    with open_file(path, max_bytes, follow_links=follow_links) as file:
         return read_rest(file, max_bytes)
 
 
@@ -276,14 +280,14 @@ def bounded_lines(file: BinaryIO, max_bytes: int) -> Iterator[bytes]:
         yield line
 
 
-def regular_file(descriptor: int, max_bytes: int | None, *, write: bool = False) -> BinaryIO:
+def regular_file(descriptor: int, max_bytes: int | None, *, is_writable: bool = False) -> BinaryIO:
     """Return the file of a descriptor; if it is not a regular file or too large, close the descriptor and raise an
     error.
 
     Args:
         descriptor: opened without blocking; the returned file owns it.
         max_bytes: largest size in bytes; None if there is no limit.
-        write: whether to open the file for writing, too; it is then unbuffered.
+        is_writable: whether to open the file for writing, too; it is then unbuffered.
 
     Raises:
         OSError: as `open_file`.
@@ -297,7 +301,7 @@ def regular_file(descriptor: int, max_bytes: int | None, *, write: bool = False)
         if max_bytes is not None and found.st_size > max_bytes:
             raise _too_large(found.st_size, max_bytes)
         os.set_blocking(descriptor, True)
-        return cast(BinaryIO, os.fdopen(descriptor, "r+b", buffering=0)) if write else os.fdopen(descriptor, "rb")
+        return cast(BinaryIO, os.fdopen(descriptor, "r+b", buffering=0)) if is_writable else os.fdopen(descriptor, "rb")
     except BaseException:
         os.close(descriptor)
         raise
@@ -321,7 +325,7 @@ class OpenFolder:
         Raises:
             OSError: as `open_file`.
         """
-        return _open_regular(name, max_bytes, self._handle, follow=False)
+        return _open_regular(name, max_bytes, self._handle, follow_links=False)
 
     def names(self) -> list[str]:
         """Return the names of the folder's entries."""

@@ -35,7 +35,7 @@ class GivenPath:
         return GivenPath(self.given.parent, self.start)
 
     def written_path(self, path: str | os.PathLike[str]) -> GivenPath:
-        """Return a path inside this folder as a path that begins with this folder as written."""
+        """Return a path inside this folder. The result begins with this folder as the user wrote it."""
         return self / os.path.relpath(path, self)
 
     def __str__(self) -> str:
@@ -44,5 +44,5 @@ class GivenPath:
     def __fspath__(self) -> str:
         return os.fspath(self.path)
 
-    def __truediv__(self, part: str | os.PathLike[str]) -> GivenPath:
-        return GivenPath(self.given / part, self.start)
+    def __truediv__(self, name: str | os.PathLike[str]) -> GivenPath:
+        return GivenPath(self.given / name, self.start)

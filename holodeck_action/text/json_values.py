@@ -58,13 +58,13 @@ _DECODERS = {
 }
 
 
-def parse_json(text: str, *, constants: bool = False, unique: bool = False) -> Any:
+def parse_json(text: str, *, constants: bool = False, unique_keys: bool = False) -> Any:
     """Parse one JSON value (RFC 8259).
 
     Args:
         text: the JSON.
         constants: whether to accept NaN and infinities, which some programs write.
-        unique: whether to reject duplicate keys; otherwise the last value counts.
+        unique_keys: whether to reject duplicate keys; otherwise the last value counts.
 
     Raises:
         JsonSyntaxError: the text is not JSON.
@@ -73,7 +73,7 @@ def parse_json(text: str, *, constants: bool = False, unique: bool = False) -> A
         ValueError: it is nested too deeply, or contains a number that is too long; the message is one clause.
     """
     try:
-        value = _DECODERS[constants, unique].decode(text)
+        value = _DECODERS[constants, unique_keys].decode(text)
     except (DuplicateKeyError, ConstantError):
         raise
     except json.JSONDecodeError as error:

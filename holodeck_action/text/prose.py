@@ -119,13 +119,13 @@ def _comparison_key(word: str) -> str:
     return _EDGES.sub("", word) or word
 
 
-def _window(words: list[_Word], first: int, limit: int) -> list[_Word]:
-    """Return the words that fit into `limit`: from the start or, if word `first` would not fit, from shortly before
-    it."""
+def _window(words: list[_Word], first_word: int, limit: int) -> list[_Word]:
+    """Return the words that fit into `limit`: from the start or, if word `first_word` would not fit, from shortly
+    before it."""
     size = 0
     start = 0
-    if sum(len(word.text) + 1 for word in words[: first + 1]) > limit:
-        start = max(0, first - _WORDS_BEFORE)
+    if sum(len(word.text) + 1 for word in words[: first_word + 1]) > limit:
+        start = max(0, first_word - _WORDS_BEFORE)
     shown: list[_Word] = [_Word("…")] if start else []
     for word in words[start:]:
         size += len(word.text) + 1
@@ -157,7 +157,7 @@ def _join_runs(words: Iterable[_Word]) -> Iterator[str]:
             elif kind == "acts":
                 parts.append(_span(text))
             else:
-                parts.append(_escape(text, begins=begins and not parts))
+                parts.append(_escape(text, at_line_start=begins and not parts))
         begins = False
         yield f"<{element}>{' '.join(parts)}</{element}>" if element else " ".join(parts)
 
@@ -186,6 +186,6 @@ def _code_match(word: _Word) -> re.Match[str]:
     return found
 
 
-def _escape(text: str, *, begins: bool = False) -> str:
+def _escape(text: str, *, at_line_start: bool = False) -> str:
     escaped = _ESCAPED.sub(r"\\\1", text)
-    return _STARTS.sub(r"\1\\", escaped) if begins else escaped
+    return _STARTS.sub(r"\1\\", escaped) if at_line_start else escaped

@@ -50,7 +50,7 @@ _SHARED = re.compile("|".join(_FORMATS))
 
 
 def is_random(value: str) -> bool:
-    """Return whether a value is random, so that a few of its letters and digits identify it (see `width_of`)."""
+    """Return whether a value is random. A few letters and digits of a random value identify it (see `width_of`)."""
     return width_of(value) is not None
 
 

@@ -268,14 +268,14 @@ def _any_pattern(texts: Iterable[str]) -> re.Pattern[str]:
     return re.compile("|".join(groups) or r"(?!)")
 
 
-def _occurrences(view: str, form: str) -> Iterator[tuple[int, int]]:
-    """Yield the (start, end) of each occurrence of `form`, a spelling of a secret, in `view`; occurrences that touch
-    are joined."""
-    start = view.find(form)
+def _occurrences(view: str, spelling: str) -> Iterator[tuple[int, int]]:
+    """Yield the (start, end) of each occurrence of `spelling`, a spelling of a secret, in `view`; occurrences that
+    touch are joined."""
+    start = view.find(spelling)
     while start >= 0:
-        end, following = start + len(form), view.find(form, start + 1)
+        end, following = start + len(spelling), view.find(spelling, start + 1)
         while 0 <= following <= end:
-            end, following = following + len(form), view.find(form, following + 1)
+            end, following = following + len(spelling), view.find(spelling, following + 1)
         yield start, end
         start = following
 

@@ -18,7 +18,7 @@ _URL_SAFE = str.maketrans("+/", "-_")
 
 
 def unencoded_forms(secret: str) -> Iterator[str]:
-    """Yield the spellings of a secret that are not encoded: as it is, as a slug, and escaped."""
+    """Yield the spellings of a secret that are not encoded: unchanged, as a slug, and escaped."""
     yield from escaped_forms(secret)
     if any(map(str.isspace, secret)):
         # As in form data of a browser.

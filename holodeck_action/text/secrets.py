@@ -57,7 +57,7 @@ _HOST = re.compile(rf"(?:[a-z0-9-]{{1,63}}\.){{1,8}}[a-z]{{2,24}}\.?{_PORT}|loca
 _ADDRESS = re.compile(rf"[0-9]{{1,3}}(?:\.[0-9]{{1,3}}){{3}}{_PORT}|\[?[0-9a-f:]*::[0-9a-f:.]*\]?{_PORT}")
 _LETTERS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 _WORD_SHARE = 0.6
-"""A value counts as one word if its longest word has at least this share of its letters."""
+"""A value counts as one word if its longest word contains at least this proportion of the value's letters."""
 
 
 def environment_secrets(environ: Mapping[str, str]) -> frozenset[str]:
@@ -101,12 +101,12 @@ def is_secret_name(name: str) -> bool:
     return _DESCRIBING_WORDS.isdisjoint(word for word in words[last:] if word not in allowed)
 
 
-def _names_secret(before: Iterable[str], word: str) -> bool:
+def _names_secret(words_before: Iterable[str], word: str) -> bool:
     stem = word.removesuffix("S") if word in ("KEYS", "TOKENS") else word
-    if not _NEUTRAL_WORDS.get(stem, frozenset()).isdisjoint(before):
+    if not _NEUTRAL_WORDS.get(stem, frozenset()).isdisjoint(words_before):
         return False
     if word == "PWD":
-        return any(before)
+        return any(words_before)
     return word in _SECRET_WORDS or word.endswith(_ENDINGS)
 
 

@@ -111,12 +111,12 @@ class RandomValueSearch:
         return position - before, position + after
 
 
-def _common_length(one: str, other: str) -> int:
+def _common_length(first: str, second: str) -> int:
     """Return the length of the common prefix of two strings."""
-    for length, (left, right) in enumerate(zip(one, other, strict=False)):
+    for length, (left, right) in enumerate(zip(first, second, strict=False)):
         if left != right:
             return length
-    return min(len(one), len(other))
+    return min(len(first), len(second))
 
 
 def _groups_in(data: bytes) -> memoryview[int]:

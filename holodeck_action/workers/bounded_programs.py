@@ -89,7 +89,7 @@ def _read_output(process: KillableProcess, reading: int, deadline: float, max_by
     found = bytearray()
     while time.monotonic() < deadline:
         # Checked before the pipe is read: the output of an ended process is in the pipe.
-        alive = process.alive
+        alive = process.is_alive
         if poll.poll(1000 * _POLL_S if alive else 0):
             block = os.read(reading, _BLOCK_BYTES)
             found += block

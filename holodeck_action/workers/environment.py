@@ -28,7 +28,7 @@ They contain tokens of the job, or paths of the files through which a step can c
 
 
 DEFAULT_VARIABLES = {"DEEPEVAL_TELEMETRY_OPT_OUT": "1"}
-"""Default values that the job's environment overrides; DeepEval in a grader then sends no telemetry."""
+"""Default values, which the job's environment overrides. With these values, DeepEval in a grader sends no telemetry."""
 
 
 def job_environment(environ: Mapping[str, str], interpreter: Path | None = None) -> dict[str, str]:

@@ -34,8 +34,8 @@ class _OlderRunner:
         self._loop = asyncio.new_event_loop()
         asyncio.set_event_loop(self._loop)
 
-    def run(self, work: Coroutine[Any, Any, Any]) -> Any:
-        return self._loop.run_until_complete(work)
+    def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        return self._loop.run_until_complete(coroutine)
 
     def close(self) -> None:
         tasks = asyncio.all_tasks(self._loop)

@@ -160,23 +160,23 @@ def grade(call_grader: Callable[[object], Any], payload: Mapping[str, Any], max_
     }
 
 
-def _check_confidence(confidence: Any, plain: PlainConverter) -> float | None:
+def _check_confidence(confidence: Any, converter: PlainConverter) -> float | None:
     if isinstance(confidence, float):
         return float(confidence)
     if confidence is None or (isinstance(confidence, int) and not isinstance(confidence, bool)):
-        converted: int | None = plain.convert(confidence, "confidence")
+        converted: int | None = converter.convert(confidence, "confidence")
         return converted
     raise CallError(
         "unsupported_type", f"the result's confidence is of type {type(confidence).__name__}, not a number or None"
     )
 
 
-def _check_score(score: Any, plain: PlainConverter) -> bool | float | str | None:
+def _check_score(score: Any, converter: PlainConverter) -> bool | float | str | None:
     if isinstance(score, float):
         # The evaluator, which knows the scale, refuses NaN and infinities.
         return float(score)
     if score is None or isinstance(score, (bool, int, str)):
-        converted: bool | int | str | None = plain.convert(score, "score")
+        converted: bool | int | str | None = converter.convert(score, "score")
         return converted
     raise CallError("unsupported_type", f"the result's score is of unsupported type {type(score).__name__}")
 

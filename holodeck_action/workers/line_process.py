@@ -95,12 +95,12 @@ class LineProcess(KillableProcess):
     @property
     def stderr(self) -> str:
         """The last part of the process's standard error, without secrets."""
-        return self._stderr.foreign().without_secrets(self._redact)
+        return self._stderr.content().without_secrets(self._redact)
 
     @property
     def last_line_clause(self) -> str:
         """The last line of standard error as a clause to append to a sentence; empty if there is no such line."""
-        words = self._stderr.foreign().last_line(self._redact)
+        words = self._stderr.content().last_line(self._redact)
         return f"; its last line on stderr: {words}" if words else ""
 
     @property
@@ -162,7 +162,7 @@ class LineProcess(KillableProcess):
     async def close(self) -> None:
         """End the process and its descendants: close its input, send SIGTERM a second later, SIGKILL after another."""
         try:
-            if self.alive:
+            if self.is_alive:
                 self._discard_output()
                 if 0 in self._pipes:
                     self._pipes[0].close()

@@ -32,12 +32,12 @@ class Lease:
 
     def __init__(
         self,
-        take: Callable[[str], WorkerProcess],
-        give_back: Callable[[WorkerProcess], Awaitable[None]],
+        take_worker: Callable[[str], WorkerProcess],
+        return_worker: Callable[[WorkerProcess], Awaitable[None]],
         release: Callable[[], None],
     ) -> None:
-        self._take = take
-        self._give_back = give_back
+        self._take = take_worker
+        self._give_back = return_worker
         self._release = release
         self._worker: WorkerProcess | None = None
 
@@ -84,7 +84,7 @@ class Lease:
         await self.end()
 
     async def _prepare_worker(self, reference: str) -> None:
-        if self._worker is not None and not self._worker.alive:
+        if self._worker is not None and not self._worker.is_alive:
             ended, self._worker = self._worker, None
             await self._give_back(ended)
         if self._worker is None:
@@ -106,7 +106,7 @@ class Lease:
         try:
             return await worker.call(request, timeout_s, max_bytes, answering)
         finally:
-            if not (worker.reusable and worker.alive):
+            if not (worker.reusable and worker.is_alive):
                 self._worker = None
                 await self._give_back(worker)
 
@@ -226,7 +226,7 @@ class WorkerPool:
             raise UserCodeError(f"{reference}: not called, because the run has ended", "closed")
         while self._idle:
             worker = self._idle.pop()
-            if worker.alive:
+            if worker.is_alive:
                 return worker
             self._end(worker)
         try:
@@ -244,7 +244,7 @@ class WorkerPool:
         return worker
 
     async def _give_back(self, worker: WorkerProcess) -> None:
-        if worker.reusable and worker.alive and not self._closed:
+        if worker.reusable and worker.is_alive and not self._closed:
             self._idle.append(worker)
         else:
             # Shielded: also a cancelled call waits until its process has ended.
@@ -336,7 +336,7 @@ class DedicatedWorker:
         async with self._turn:
             if (
                 self._worker is None
-                or not self._worker.alive
+                or not self._worker.is_alive
                 or named["reference"] not in self._worker.imported_references
             ):
                 await self._call_worker({"op": "prepare", **named}, IMPORT_TIMEOUT_S, MAX_RESULT_BYTES)
@@ -359,12 +359,12 @@ class DedicatedWorker:
         try:
             return await worker.call(request, timeout_s, max_bytes)
         finally:
-            if not (worker.reusable and worker.alive):
+            if not (worker.reusable and worker.is_alive):
                 # Shielded: also a cancelled call waits until its process has ended.
                 await asyncio.shield(self._end(worker))
 
     async def _living_worker(self, reference: str) -> WorkerProcess:
-        if self._worker is not None and not self._worker.alive:
+        if self._worker is not None and not self._worker.is_alive:
             await asyncio.shield(self._end(self._worker))
         if self._closed:
             raise UserCodeError(f"{reference}: not called, because the conversation has ended", "closed")

@@ -91,7 +91,7 @@ class KillableProcess:
         )
 
     @property
-    def alive(self) -> bool:
+    def is_alive(self) -> bool:
         """Whether the process is running; each access queries the system."""
         if self._killed or self._popen.returncode is not None:
             return False
@@ -103,13 +103,13 @@ class KillableProcess:
 
     def terminate(self) -> None:
         """Send SIGTERM to the process and its group."""
-        if self.alive:
+        if self.is_alive:
             _signal_group(self._popen.pid, signal.SIGTERM)
 
     def kill(self) -> None:
         """Kill the process and its descendants. If the process has ended already, `reap` kills the descendants."""
         # The id of a process that has ended may belong to another process.
-        if self.alive:
+        if self.is_alive:
             self._killed = True
             _kill_tree(self._popen.pid, self._mark)
 
@@ -129,10 +129,10 @@ class KillableProcess:
         deadline, pause = time.monotonic() + timeout_s, _PROGRAM_CHANGE_S
         in_time = False
         try:
-            while self.alive and (left := deadline - time.monotonic()) > 0:
+            while self.is_alive and (left := deadline - time.monotonic()) > 0:
                 time.sleep(min(pause, left))
                 pause = min(2 * pause, _LONGEST_PAUSE_S)
-            in_time = not self.alive
+            in_time = not self.is_alive
         finally:
             self.kill()
             code = self.reap()
@@ -239,10 +239,10 @@ class OutputTail:
             self._size -= len(self._parts.popleft())
             self._cut = True
 
-    def foreign(self) -> Foreign:
+    def content(self) -> Foreign:
         """Return the stored bytes."""
         held = b"".join(self._parts)
-        return Foreign(held[-self._limit :], cut=self._cut or len(held) > self._limit)
+        return Foreign(held[-self._limit :], is_truncated=self._cut or len(held) > self._limit)
 
     def clear(self) -> None:
         """Drop all stored bytes."""
@@ -318,9 +318,8 @@ def _find_marked(mark: str) -> tuple[list[int], bool]:
 
 
 def _is_changing_program(stat: bytes) -> bool:
-    """Return whether a process whose environment is empty is just replacing its program.
-
-    It is if it is alive, is not a kernel thread, and its environment has no address yet.
+    """Return whether a process whose environment is empty is just replacing its program. This is the case if the
+    process is alive, is not a kernel thread, and has no address of its environment yet.
 
     Source: proc(5), `/proc/pid/stat`, fields 3 (state), 9 (flags) and 50 (env_start).
     """

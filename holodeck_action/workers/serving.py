@@ -291,8 +291,8 @@ def _adapt_agent(
 def load_callable_from_file(file: str, function: str, folder: str, user_folders: UserFolders) -> Callable[..., Any]:
     """Load a file as a module, once per process, and return a callable in it.
 
-    A file that can be imported by name is imported under that name, so that other modules that import it see the same
-    state.
+    If the file is importable by name, it is imported under this name, so that it shares its state with other modules'
+    imports.
 
     Args:
         file: path of the file, relative to the suite's folder.

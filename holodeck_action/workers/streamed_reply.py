@@ -43,10 +43,10 @@ def collect_reply(values: Any, wait_for: Callable[[Any], Any], started: float, m
     return parts.reply()
 
 
-async def _add_all(values: AsyncIterator[Any], parts: _ReplyParts) -> None:
+async def _add_all(values: AsyncIterator[Any], reply_parts: _ReplyParts) -> None:
     try:
         async for value in values:
-            parts.add(value)
+            reply_parts.add(value)
     finally:
         close = getattr(values, "aclose", None)
         if close is not None:

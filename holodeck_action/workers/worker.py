@@ -1,7 +1,7 @@
 """The script of every worker process. It sets up the process, then calls `serve` of a module of this package.
 
-The script and the modules that it imports use only the standard library of Python 3.9 or newer, because they may run in
-the project's Python, which has none of the packages that holodeck-action needs.
+The script and its imports use only the standard library of Python 3.9 or newer, because the project's Python has no
+packages of holodeck-action.
 
 Arguments: file descriptor of the connection to the run, file descriptor of the lifeline (a pipe that closes when the
 run ends), a folder, the folder of this package, and the name of the module. Its `serve(connection, folder)` answers

@@ -138,9 +138,9 @@ class WorkerProcess:
         self._process.call_on_exit(self._note_exit)
 
     @property
-    def alive(self) -> bool:
+    def is_alive(self) -> bool:
         """Whether the process is running."""
-        return self._process.alive
+        return self._process.is_alive
 
     async def call(
         self,
@@ -209,7 +209,7 @@ class WorkerProcess:
         return self._closing
 
     async def _close(self) -> None:
-        if self.reusable and self.alive:
+        if self.reusable and self.is_alive:
             with suppress(OSError):
                 self._connection.shutdown(socket.SHUT_WR)
             await asyncio.wait([self._exit], timeout=_EXIT_GRACE_S)
@@ -266,8 +266,8 @@ class WorkerProcess:
         self.reusable = not open_questions
         return message
 
-    async def _receive(self, received: bytearray, limit: int) -> dict[str, Any]:
-        """Return the next message of the current call. `received` has the bytes after the message before, and then
+    async def _receive(self, buffer: bytearray, limit: int) -> dict[str, Any]:
+        """Return the next message of the current call. `buffer` has the bytes after the message before, and then
         those after this message.
 
         Raises:
@@ -275,17 +275,17 @@ class WorkerProcess:
             ValueError: the message does not belong to the current call.
         """
         while True:
-            size = int.from_bytes(received[:HEADER], "big") if len(received) >= HEADER else 0
+            size = int.from_bytes(buffer[:HEADER], "big") if len(buffer) >= HEADER else 0
             if size > limit:
                 raise ValueError(f"a message of {size} bytes")
-            if len(received) - size >= HEADER:
+            if len(buffer) - size >= HEADER:
                 break
             part = await self._loop.sock_recv(self._connection, _CHUNK)
             if not part:
                 raise EOFError
-            received += part
-        answer = Foreign(bytes(received[HEADER : HEADER + size])).parse(unpack, ValueError)
-        del received[: HEADER + size]
+            buffer += part
+        answer = Foreign(bytes(buffer[HEADER : HEADER + size])).parse(unpack, ValueError)
+        del buffer[: HEADER + size]
         if not isinstance(answer, dict) or answer.get("id") != self._calls:
             raise ValueError("a message that does not answer the call")
         return answer
@@ -328,7 +328,7 @@ class WorkerProcess:
         return True
 
     def _output_so_far(self) -> str:
-        return self._tail.foreign().without_secrets(self._redact)
+        return self._tail.content().without_secrets(self._redact)
 
     def _drain(self) -> None:
         for _ in range(_DRAINS):

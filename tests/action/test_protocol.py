@@ -67,7 +67,7 @@ def test_an_error_says_what_was_meant(message: str) -> None:
 
 @given(st.lists(TEXTS, max_size=4))
 def test_masks_hide_every_line_and_are_nothing_else(secrets: list[str]) -> None:
-    commands = mask_commands(secrets, shortest=4)
+    commands = mask_commands(secrets, min_length=4)
     log = read_log("".join(f"{command}\n" for command in commands).encode(errors="replace"))
     assert set(log.text) <= {""}
     hidden = {line.strip() for secret in secrets for line in secret.splitlines() if len(line.strip()) >= 4}

@@ -93,7 +93,7 @@ def test_a_log_is_not_silent_for_longer_than_15_seconds() -> None:
     shows = progress_display(stream, Terminal(None, colour=False, live=False), None, lambda: now[0])
     with shows.cases([30], stop_when_decided=True) as shown:
         for now[0] in (1.0, 14.9, 15.0, 16.0, 29.0, 30.5):
-            shown.waiting()
+            shown.show_waiting()
     assert stream.getvalue() == "[0/30] no case is finished yet\n" * 2
 
 

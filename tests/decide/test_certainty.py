@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from holodeck_action.decide.decision import Terms, decide
 from holodeck_action.decide.gates import NOT_DETERMINED
-from holodeck_action.decide.survey import Survey
+from holodeck_action.decide.survey import RecordTotals
 from holodeck_action.decide.verdict import Verdict
 from holodeck_action.record.record import (
     BaseRun,
@@ -128,7 +128,7 @@ def generated_gates(chance: Random, cases: int) -> Gates:
 
 def judged(of: Record, base: Record | None) -> Verdict:
     # Digests take longer than the rest.
-    return decide(of, Terms(base=base, base_digest="base"), Survey(of, "head"))
+    return decide(of, Terms(base=base, base_digest="base"), RecordTotals(of, "head"))
 
 
 def stopped(of: Record, counted: int) -> Record:

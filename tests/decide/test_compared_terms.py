@@ -56,7 +56,7 @@ GRADED = Configuration(("openai/gpt-4o",), "a", "b", "c", "d", "1, ours")
 
 def terms(base: Record, head: Record) -> TermsChanges | None:
     settings = Baseline() if head.baseline is None else head.baseline.settings
-    return compare(base, head, settings, against=AGAINST, judged=judge_cases(head)).terms
+    return compare(base, head, settings, base_run=AGAINST, judged=judge_cases(head)).terms
 
 
 def ways(base: Record, head: Record) -> set[str]:
@@ -417,7 +417,7 @@ def test_what_a_base_does_not_tell_is_unknown_and_not_equal() -> None:
     found = full()
     unrun = the_case(found, trials=())
     assert ways(unrun, found) == {"unknown"}
-    beside = compare(found, found, Baseline(), against=BaseRun("merge-base"), judged=judge_cases(found)).terms
+    beside = compare(found, found, Baseline(), base_run=BaseRun("merge-base"), judged=judge_cases(found)).terms
     assert beside is not None
     assert [change.way for change in beside.changes] == ["unknown"]
 

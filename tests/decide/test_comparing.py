@@ -35,7 +35,7 @@ AGAINST = BaseRun("file:base.json")
 
 
 def compared(base: Record, head: Record, **baseline: Any) -> Comparison:
-    return compare(base, head, Baseline(**baseline), against=AGAINST, judged=judge_cases(head))
+    return compare(base, head, Baseline(**baseline), base_run=AGAINST, judged=judge_cases(head))
 
 
 def of_letters(letters: str, **changes: Any) -> Record:

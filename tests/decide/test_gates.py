@@ -406,7 +406,7 @@ def test_a_violated_gate_never_looks_satisfied(name: str, bound: float, off: flo
     assume(abs(found - bound) > 1e-12 * max(bound, 1))
     actual, required = (
         float(text.replace(",", ""))
-        for text in gate_numbers(GateVerdict(name, "failed", found, bound, ""), places=places)
+        for text in gate_numbers(GateVerdict(name, "failed", found, bound, ""), decimals=places)
     )
     assert actual > required if above else actual < required
 
@@ -414,7 +414,7 @@ def test_a_violated_gate_never_looks_satisfied(name: str, bound: float, off: flo
 def test_a_gate_that_is_not_violated_keeps_its_short_numbers() -> None:
     assert gate_numbers(GateVerdict("min_pass_rate", "passed", 0.99996, 0.99995, "")) == ("1", "1")
     assert gate_numbers(GateVerdict("min_pass_rate", "failed", 0.99996, 1.0, "")) == ("0.99996", "1")
-    assert gate_numbers(GateVerdict("min_pass_rate", "failed", 0.99996, 1.0, ""), places=4) == ("0.99996", "1")
+    assert gate_numbers(GateVerdict("min_pass_rate", "failed", 0.99996, 1.0, ""), decimals=4) == ("0.99996", "1")
     assert gate_numbers(GateVerdict("max_total_tokens", "failed", 100_001, 100_000, "")) == ("100,001", "100,000")
     assert gate_numbers(GateVerdict("p95_latency_ms", "failed", 1000.4, 1000.0, "")) == ("1,000.4", "1,000.0")
     assert gate_numbers(GateVerdict("summary", "undetermined", None, 0.5, "")) == ("unknown", "0.5")

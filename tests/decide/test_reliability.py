@@ -36,7 +36,13 @@ def test_verdicts_are_counted_by_who_said_what() -> None:
     verdicts = [(True, True)] * 4 + [(False, True)] * 3 + [(True, False)] * 2 + [(False, False)]
     found = count_confusion(verdicts)
     assert found == Confusion(true_pass=4, false_pass=3, false_fail=2, true_fail=1)
-    assert (found.n, found.agreed, found.human_passes, found.human_fails, found.judge_passes) == (10, 5, 6, 4, 7)
+    assert (found.n, found.agreement_count, found.human_passes, found.human_fails, found.judge_passes) == (
+        10,
+        5,
+        6,
+        4,
+        7,
+    )
 
 
 @given(st.integers(1, 400).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))

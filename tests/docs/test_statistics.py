@@ -38,7 +38,7 @@ def comparison(lost: int, gained: int) -> Comparison:
     """One of 50 cases of which 6 fail on the base."""
     base = record(*(case(letter) for letter in "P" * 44 + "F" * 6))
     head = record(*(case(letter) for letter in "F" * lost + "P" * (44 - lost + gained) + "F" * (6 - gained)))
-    return compare(base, head, Baseline(), against=BaseRun("file:main"), judged=judge_cases(head))
+    return compare(base, head, Baseline(), base_run=BaseRun("file:main"), judged=judge_cases(head))
 
 
 def changed(lost: int, gained: int) -> Difference:

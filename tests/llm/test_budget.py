@@ -105,7 +105,7 @@ def test_no_order_of_calls_overspends_or_releases_twice(calls: list[Planned], li
         except WireError as error:
             refused.append((error.code, error.retry_worthy, error.message))
             # Nobody is refused while a call under way could leave more.
-            busy_at_refusal.append(budget.reserved.tokens)
+            busy_at_refusal.append(budget.reserved_amount.tokens)
             return
         used = None
         try:
@@ -113,7 +113,7 @@ def test_no_order_of_calls_overspends_or_releases_twice(calls: list[Planned], li
             used = amount(call.takes)
             taken.append(call.takes)
         finally:
-            held = budget.reserved.tokens + budget.spent.tokens
+            held = budget.reserved_amount.tokens + budget.spent_amount.tokens
             assert held <= limit
             budget.replace_reservation(ticket, used)
             with pytest.raises(KeyError):
@@ -129,9 +129,9 @@ def test_no_order_of_calls_overspends_or_releases_twice(calls: list[Planned], li
             assert [end for end in ended if end is not None and not isinstance(end, asyncio.CancelledError)] == []
 
     simulated(work)
-    assert budget.reserved == Amount(0)
-    assert budget.spent.tokens == sum(taken) <= limit
-    assert math.isclose(budget.spent.cost_usd, sum(taken) * scale, abs_tol=1e-9)
+    assert budget.reserved_amount == Amount(0)
+    assert budget.spent_amount.tokens == sum(taken) <= limit
+    assert math.isclose(budget.spent_amount.cost_usd, sum(taken) * scale, abs_tol=1e-9)
     assert told == ([] if budget.refusal is None else [budget.refusal])
     assert {*refused} <= {("budget_exhausted", False, budget.refusal)}
     assert {*busy_at_refusal} <= {0}
@@ -151,10 +151,10 @@ def test_who_waits_gets_what_those_under_way_leave() -> None:
         assert (waiting.done(), behind.done()) == (False, False)
         budget.replace_reservation(first, Amount(20))
         tickets = [await waiting, await behind]
-        assert budget.reserved == Amount(70)
+        assert budget.reserved_amount == Amount(70)
         for ticket in tickets:
             budget.replace_reservation(ticket, None)
-        assert (budget.spent, budget.refusal) == (Amount(20), None)
+        assert (budget.spent_amount, budget.refusal) == (Amount(20), None)
 
     simulated(work)
 
@@ -184,7 +184,7 @@ def test_who_gives_up_lets_the_next_one_go() -> None:
         await asyncio.sleep(1)
         large.cancel()
         await small
-        assert budget.reserved == Amount(100)
+        assert budget.reserved_amount == Amount(100)
 
     simulated(work)
 
@@ -198,7 +198,7 @@ def test_a_ticket_given_to_someone_who_is_cancelled_at_that_moment_comes_back() 
         budget.replace_reservation(first, None)
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
-        assert budget.reserved == Amount(0)
+        assert budget.reserved_amount == Amount(0)
 
     simulated(work)
 
@@ -302,7 +302,7 @@ def test_many_calls_at_once_never_spend_more_than_the_budget() -> None:
                     assert answer.code == "budget_exhausted"
                     refused += 1
             spent = len(models.requests) * 50 / 1000
-            assert math.isclose(budget.spent.cost_usd, spent)
+            assert math.isclose(budget.spent_amount.cost_usd, spent)
             # What is left is less than what one call reserves.
             assert 1.0 - 0.11 < spent <= 1.0
             assert refused == 60 - len(models.requests)
@@ -340,7 +340,7 @@ def test_what_is_kept_or_shared_costs_nothing(tmp_path: Any) -> None:
                 who = account(models.openai_url)
                 await asyncio.gather(*(post(wire, who, asked) for _ in range(5)))
                 await post(wire, who, asked)
-            assert (budget.spent.tokens, len(models.requests)) == (50, 1)
+            assert (budget.spent_amount.tokens, len(models.requests)) == (50, 1)
             nothing = Budget(max_tokens=0)
             async with opened(WireSettings(cache=tmp_path), budgets=[nothing]) as wire:
                 assert said(await post(wire, who, asked)) == "x"
@@ -358,8 +358,8 @@ def test_an_answer_that_does_not_tell_its_tokens_counts_as_its_estimate() -> Non
             document = chat("Hello", max_tokens=50)
             async with opened(price=price, budgets=[budget]) as wire:
                 await post(wire, account(models.openai_url), document)
-            assert budget.spent.tokens == sent(document)
-            assert math.isclose(budget.spent.cost_usd, sent(document) / 1000)
+            assert budget.spent_amount.tokens == sent(document)
+            assert math.isclose(budget.spent_amount.cost_usd, sent(document) / 1000)
 
     run(work)
 
@@ -373,8 +373,8 @@ def test_errors_cost_nothing_and_lost_answers_their_estimate(fault: Fault, lost:
             budget = Budget(max_tokens=1000)
             async with opened(budgets=[budget]) as wire:
                 await post(wire, account(models.openai_url), chat("Hello", max_tokens=50))
-            assert budget.spent.tokens == lost * (sent(chat("Hello", max_tokens=50)) + 50)
-            assert budget.reserved == Amount(0)
+            assert budget.spent_amount.tokens == lost * (sent(chat("Hello", max_tokens=50)) + 50)
+            assert budget.reserved_amount == Amount(0)
 
     run(work)
 
@@ -390,14 +390,14 @@ def test_a_call_that_is_given_up_gives_its_reservation_back() -> None:
                 waiting = asyncio.create_task(post(wire, who, chat("Bye", max_tokens=50)))
                 await asyncio.to_thread(models.wait_for, lambda seen: seen.under_way == 1)
                 held = sent(chat("Hello", max_tokens=50))
-                assert budget.reserved.tokens == held
+                assert budget.reserved_amount.tokens == held
                 waiting.cancel()
                 await asyncio.gather(waiting, return_exceptions=True)
-                assert (budget.reserved.tokens, budget.spent.tokens) == (held, 0)
+                assert (budget.reserved_amount.tokens, budget.spent_amount.tokens) == (held, 0)
                 first.cancel()
                 await asyncio.gather(first, return_exceptions=True)
                 # The provider may have charged what it was asked and never told.
-                assert (budget.reserved.tokens, budget.spent.tokens) == (0, held)
+                assert (budget.reserved_amount.tokens, budget.spent_amount.tokens) == (0, held)
             models.release()
 
     run(work)
@@ -426,6 +426,6 @@ def test_a_call_needs_room_in_every_budget() -> None:
                 await post(wire, account(models.openai_url), chat("1", max_tokens=50))
                 with pytest.raises(WireError, match=r"the budget of \$0.08 is used up"):
                     await post(wire, account(models.openai_url), chat("2", max_tokens=50))
-            assert (wide.reserved.tokens, wide.spent.tokens, narrow.spent.tokens) == (0, 50, 50)
+            assert (wide.reserved_amount.tokens, wide.spent_amount.tokens, narrow.spent_amount.tokens) == (0, 50, 50)
 
     run(work)

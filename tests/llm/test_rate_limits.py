@@ -414,7 +414,7 @@ def test_equal_calls_that_wait_for_the_first_one_s_turn_are_not_charged_either()
                 answer = await wire.answer(account("http://x/v1"), HttpRequest("http://x/v1/c", {}, content, None))
                 assert answer.status == 200
                 # Standing still and going on again leaves what was left.
-                assert deadline.left() == pytest.approx(5 - 2 * LATENCY_S, abs=0.01)
+                assert deadline.seconds_left() == pytest.approx(5 - 2 * LATENCY_S, abs=0.01)
 
         async with asyncio.TaskGroup() as group:
             for _ in range(3):
@@ -494,6 +494,6 @@ def test_a_call_of_its_own_waits_its_turn_beside_a_limit_that_is_over() -> None:
         with pytest.raises(TimeoutError):
             async with TimeLimit(0.05) as limit:
                 await asyncio.sleep(1)
-        assert limit.expired()
+        assert limit.has_expired()
 
     assert run_ahead(work)[1] == pytest.approx(2.09, abs=0.01)

@@ -135,7 +135,7 @@ def test_answers(project: Project, check: dict[str, Any], answer: str, reason: s
     ],
 )
 def test_formats(schema: dict[str, Any], value: Any, fits: bool) -> None:
-    assert (JsonSchema(schema, written=True).violations(value, label="it", max_violations=1) == []) == fits
+    assert (JsonSchema(schema, is_user_supplied=True).violations(value, label="it", max_violations=1) == []) == fits
 
 
 @pytest.mark.parametrize(

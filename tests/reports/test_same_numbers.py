@@ -214,7 +214,7 @@ def test_the_last_line_of_the_progress_has_the_cost_of_the_report() -> None:
         [CASES], stop_when_decided=True
     ) as shown:
         for case in made(FAILED).cases:
-            shown.done(case)
+            shown.show_finished(case)
     last = log.getvalue().splitlines()[-1]
     assert last == f"[{CASES}/{CASES}] 9 passed, 3 failed, ≥ $0.0013 (4 answers without a cost)"
 

@@ -151,7 +151,7 @@ def compared(before: Record, after: Record) -> str:
 
     concluded = conclude(after)
     against = BaseRun("merge-base", name="main")
-    found = compare(before, after, Baseline(), against=against, judged=judge_cases(after))
+    found = compare(before, after, Baseline(), base_run=against, judged=judge_cases(after))
     concluded = replace(concluded, report=replace(concluded.report, comparison=found))
     view = PageView([ViewedSuite(concluded, before)], concluded.report.exit_code, results="out/results.json")
     return b"".join(render_page(view)).decode()

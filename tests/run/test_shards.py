@@ -223,7 +223,7 @@ def test_slow_cases_are_spread(project: Project) -> None:
         for position, case in enumerate(record.cases)
     )
     rewritten = replace(record, cases=cases)
-    write_results(project.folder / "base", rewritten, conclude(rewritten).verdict, related=NO_RELATED_FILES)
+    write_results(project.folder / "base", rewritten, conclude(rewritten).verdict, related_files=NO_RELATED_FILES)
     for folder in run_shards(project, 2, "--baseline", "file:base"):
         ran = [case.name for case in read_record(project.folder / folder / "results.json").cases if case.trials]
         assert len({"case 0", "case 1"} & set(ran)) == 1

@@ -56,7 +56,7 @@ def test_the_end_of_what_is_kept_begins_with_no_piece(sign: str, before: int, af
             break
         tail.feed(data[:size])
         data = data[size:]
-    shown = tail.foreign().without_secrets(Redactor([SECRET]).text)
+    shown = tail.content().without_secrets(Redactor([SECRET]).text)
     assert not any(piece in shown for piece in PIECES)
     assert shown.endswith("the end")
 

@@ -421,7 +421,7 @@ def test_the_wire_knows_for_whom_a_call_is(models: FakeModels, provider: str) ->
 
     seen = run(talk())
     assert [(call.kind, call.repeat) for call in seen] == [("agent", 3)] * 2
-    assert [call.deadline and call.deadline.left() for call in seen] == [7.0] * 2
+    assert [call.deadline and call.deadline.seconds_left() for call in seen] == [7.0] * 2
     assert seen[0].meter is not seen[1].meter
 
 

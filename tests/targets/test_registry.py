@@ -49,7 +49,7 @@ def asked(suite: Suite, target: str, folder: Path) -> Reply | AgentError:
             agent = build_agent(
                 suite,
                 parse_target(target),
-                files=Checkout.unbounded(folder),
+                checkout=Checkout.unbounded(folder),
                 environ=os.environ,
                 max_bytes=MAX_BYTES,
                 code=CODE,

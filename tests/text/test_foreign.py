@@ -46,7 +46,7 @@ def test_a_link_is_followed_only_on_request(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("file")
     assert read_file(tmp_path / "link").text() == "content"
     with pytest.raises(RefusedFileError, match="it is a link, which is not followed"):
-        open_file(tmp_path / "link", follow=False)
+        open_file(tmp_path / "link", follow_links=False)
 
 
 def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:

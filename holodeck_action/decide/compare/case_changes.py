@@ -106,13 +106,13 @@ def _explain_change(pair: CasePair, confirm: Confirmation | None) -> CaseChange 
 
 
 def _failing_steps(
-    pair: CasePair, trial: TrialVerdict, good: TrialVerdict, passing: CaseVerdict, *, regressed: bool
+    pair: CasePair, trial: TrialVerdict, passing_trial: TrialVerdict, passing: CaseVerdict, *, regressed: bool
 ) -> Iterator[MetricStep]:
     """Yield each metric (or `tools`) that fails in a trial and passes in any trial of the other side."""
     passed = {(turn.index, each.name) for turn in passing.parts for each in turn.metrics if each.outcome == "passed"}
     tools_passed = {turn.index for turn in passing.parts if turn.tools == "passed"}
     scores: dict[TurnMetric, float | None] = {
-        (turn.index, each.name): each.score for turn in good.parts for each in turn.metrics
+        (turn.index, each.name): each.score for turn in passing_trial.parts for each in turn.metrics
     }
     failing = pair.same.head if regressed else pair.same.base
     for turn in trial.parts:
@@ -131,8 +131,8 @@ def _failing_steps(
 
 
 def _named_turn(case: CaseRecord, trial: TrialVerdict, metric: str) -> int | None:
-    """Return the index of the turn that a judge of the whole conversation names; None if it names none, or if a
-    simulated user wrote the turns, of which only the last ones are compared."""
+    """Return the index of the turn that a judge of the whole conversation names; None if the judge names no turn. Also
+    None for conversations with a simulated user, since only their last turns are compared."""
     if case.user is not None:
         return None
     record = next(each for each in case.trials if each.index == trial.index)

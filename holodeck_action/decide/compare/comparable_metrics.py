@@ -1,4 +1,4 @@
-"""Determines which metrics of two runs can be compared; scores by different judges or settings cannot."""
+"""Determines which metrics of two runs can be compared. Scores are not comparable if judges or settings differ."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class MetricsTally:
             for old, new in _replaced_metrics(case_pair):
                 self._changed.setdefault(old, f"the check changed, and is {new} now")
                 self._changed.setdefault(new, f"the check changed, and was {old} on the base")
-        for (_, name), before, now in case_pair.common:
+        for (_, name), before, now in case_pair.common_evaluations:
             if name not in self._measured:
                 reason = _measure_difference(before, now)
                 if reason:
@@ -166,7 +166,7 @@ def _configuration_difference(before: Configuration, now: Configuration, *, embe
 
 def _measure_difference(before: Evaluation, now: Evaluation) -> str:
     """Return the reason why two evaluations of a metric are not comparable, such as different judges; an empty string
-    if they are.
+    if they are comparable.
     """
     then, here = before.criteria, now.criteria
     if (then.kind, then.metric) != (here.kind, here.metric):
@@ -208,13 +208,13 @@ def _threshold_text(threshold: float | None) -> str:
 
 def _notices(
     incomparable: Mapping[str, str],
-    asserting: frozenset[str],
+    asserting_metrics: frozenset[str],
     own_verdicts: set[str],
     thresholds: Mapping[str, Counter[str]],
     one_sided: Mapping[str, int],
 ) -> Iterator[str]:
     for name, reason in sorted(incomparable.items()):
-        if name in asserting:
+        if name in asserting_metrics:
             yield f"{name} does not affect which cases pass here: {reason}."
     for name, changes in sorted(thresholds.items()):
         if name in incomparable:

@@ -57,7 +57,7 @@ def compare(
     head: Record,
     settings: Baseline,
     *,
-    against: BaseRun,
+    base_run: BaseRun,
     judged: Sequence[CaseVerdict],
     digests: Digests = NO_DIGESTS,
     gates: Gates | None = None,
@@ -72,12 +72,12 @@ def compare(
         base: the record of the base.
         head: the record of the head.
         settings: settings of the comparison, with the margin.
-        against: the origin of the base.
+        base_run: the origin of the base.
         judged: the verdicts on the head's cases, in the order of the cases.
         digests: digests of both records; empty if they are not needed.
         gates: the gates by which the head is judged; None to use the gates of its record.
     """
-    terms = TermsTally(base, head, against, head.gates if gates is None else gates, settings)
+    terms = TermsTally(base, head, base_run, head.gates if gates is None else gates, settings)
     matched = _match_cases(base, head, terms, judged)
     same, metrics = matched.same, matched.metrics
 
@@ -110,7 +110,7 @@ def compare(
         settings.margin,
     )
     return Comparison(
-        base=replace(_compared_run(base, against.source, digests.base, against.distance), name=against.name),
+        base=replace(_compared_run(base, base_run.source, digests.base, base_run.distance), name=base_run.name),
         head=_compared_run(head, "this run", digests.head),
         margin=settings.margin,
         paired=found.comparable,
@@ -123,7 +123,7 @@ def compare(
         base_consumed=matched.base_usage.consumed,
         head_consumed=matched.head_usage.consumed,
         notices=(
-            *against.notices,
+            *base_run.notices,
             *_notices(base, found),
             *metrics.notices,
             *_partial_metric_notices(found.metrics, metrics),
@@ -296,37 +296,37 @@ class _PairTally:
 
     def add(self, pair: CasePair, place: int, metrics: ComparableMetrics) -> None:
         if pair.unjudged_reason:
-            self._add_unknown(pair, metrics, counted=False)
+            self._add_unknown(pair, metrics, is_counted=False)
             self.missing.append(_unevaluated_case(pair, pair.unjudged_reason))
             return
-        reason = self.changes.add(pair, place) if pair.decided else ""
+        reason = self.changes.add(pair, place) if pair.is_decided else ""
         regressed = (pair.base.judged, pair.head.judged) == ("passed", "failed")
-        self._add_unknown(pair, metrics, counted=regressed and not reason)
+        self._add_unknown(pair, metrics, is_counted=regressed and not reason)
         if reason:
             self.unexplained.append(_unevaluated_case(pair, reason))
             return
         if pair.quarantined:
             return
-        if pair.decided:
+        if pair.is_decided:
             self.passed.add(pair)
         add_metrics(self.metrics, pair)
         self.comparable += _is_comparable(pair, metrics)
         self.trial_counts_differ = self.trial_counts_differ or pair.same.base.repeat != pair.same.head.repeat
 
-    def _add_unknown(self, pair: CasePair, metrics: ComparableMetrics, *, counted: bool) -> None:
+    def _add_unknown(self, pair: CasePair, metrics: ComparableMetrics, *, is_counted: bool) -> None:
         """Count a case whose result is unknown on one side or on both. If it is unknown on both, it counts as unknown
         on the base.
 
         Args:
             pair: the case.
             metrics: the metrics that can be compared.
-            counted: whether the case already counts as worse.
+            is_counted: whether the case already counts as worse.
         """
         base, head = pair.unknown_sides(metrics.asserting - metrics.incomparable.keys())
         if pair.quarantined or not (base or head):
             return
         better = (pair.head.judged == "passed" and not head) or (pair.base.judged == "failed" and not base)
-        worse = int(not counted and not better and pair.same.head.asserting)
+        worse = int(not is_counted and not better and pair.same.head.asserting)
         if base:
             self.unknown_base = UnknownCases(self.unknown_base.cases + 1, self.unknown_base.worse + worse)
         else:
@@ -338,7 +338,7 @@ def _compared_run(record: Record, source: str, digest: str, distance: int | None
 
 
 def _is_comparable(pair: CasePair, metrics: ComparableMetrics) -> bool:
-    return pair.decided or any(place[1] not in metrics.incomparable for place, _, _ in pair.same.common)
+    return pair.is_decided or any(place[1] not in metrics.incomparable for place, _, _ in pair.same.common_evaluations)
 
 
 def _compare_metric(

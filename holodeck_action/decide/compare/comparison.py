@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from holodeck_action.decide.terms_changes import TermsChanges
 from holodeck_action.record.evaluation import Polarity
 from holodeck_action.record.sequences import LazySequence, OneByOne
-from holodeck_action.record.serialization import written
+from holodeck_action.record.serialization import always_written
 from holodeck_action.suite.errors import SourceMark
 
 ChangeState = Literal["regressed", "non_inferior", "inconclusive"]
@@ -102,7 +102,7 @@ class MetricComparison(Struct, frozen=True):
         name: name of the metric.
         polarity: whether high or low scores are good.
         change: difference of its means, paired by case; None if the metric cannot be compared.
-        incomparable: why the metric cannot be compared; empty if it can.
+        incomparable: why the metric cannot be compared; empty if the metric is compared.
         gates: whether a regression can fail the run; False for a metric that cannot fail a case.
     """
 
@@ -240,8 +240,8 @@ class ChangedCases(LazySequence[CaseChange]):
     `ids` holds their ids, `gating` the number of cases that are not quarantined.
     """
 
-    def __init__(self, ids: Sequence[str], gating: int, make: Callable[[int], CaseChange]) -> None:
-        super().__init__(len(ids), make)
+    def __init__(self, ids: Sequence[str], gating: int, make_change: Callable[[int], CaseChange]) -> None:
+        super().__init__(len(ids), make_change)
         self.ids, self.gating = ids, gating
 
 
@@ -334,7 +334,7 @@ class Comparison(Struct, frozen=True, omit_defaults=True):
     unpaired: tuple[UnpairedCase, ...]
     base_consumed: Consumed
     head_consumed: Consumed
-    notices: tuple[str, ...] = written(())
+    notices: tuple[str, ...] = always_written(())
     terms: TermsChanges | None = None
     unknown_now: UnknownCases = UnknownCases()
     unknown_base: UnknownCases = UnknownCases()
@@ -343,7 +343,7 @@ class Comparison(Struct, frozen=True, omit_defaults=True):
     preferences: tuple[Preference, ...] = ()
 
     def measures(self, *, gating: bool = False) -> Iterator[tuple[str, Difference]]:
-        """Yield the name and the difference of the pass rate and of each comparable metric; with `gating`, omit those
+        """Yield the name and the difference of the pass rate and of each comparable metric; with `gating`, omit metrics
         that do not gate."""
         if self.pass_rate is not None:
             yield "pass rate", self.pass_rate

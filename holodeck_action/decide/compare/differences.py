@@ -28,7 +28,7 @@ class PairedValues:
     def __len__(self) -> int:
         return len(self.base)
 
-    def add(self, base: float, head: float, weight: float, noise: float | None, trials: int) -> None:
+    def add(self, base: float, head: float, weight: float, noise: float | None, trial_count: int) -> None:
         """Add a case.
 
         Args:
@@ -37,9 +37,9 @@ class PairedValues:
             weight: weight of the case.
             noise: variance of head − base that is due to differences between trials; None if the case has only one
                 trial.
-            trials: number of the case's trials, on the side with fewer.
+            trial_count: number of the case's trials, on the side with fewer.
         """
-        self.trials = min(trials, self.trials) if len(self) else trials
+        self.trials = min(trial_count, self.trials) if len(self) else trial_count
         self.base.add(base, weight)
         self.head.add(head, weight)
         if noise is not None:
@@ -234,11 +234,11 @@ def classify_differences(
 
 def _adjust_p_values(
     differences: Sequence[Difference],
-    chosen: Sequence[bool],
+    is_chosen: Sequence[bool],
     adjust: Callable[[Sequence[float]], tuple[float, ...]],
 ) -> list[float | None]:
     """Return the p-values of the chosen differences, adjusted together; None for the others."""
-    tested = [each.p_value if wanted else None for each, wanted in zip(differences, chosen, strict=True)]
+    tested = [each.p_value if wanted else None for each, wanted in zip(differences, is_chosen, strict=True)]
     adjusted = iter(adjust([p for p in tested if p is not None]))
     return [None if p is None else next(adjusted) for p in tested]
 

@@ -207,9 +207,9 @@ def cases_to_detect(
     return math.ceil(needed - _ROUNDING)
 
 
-def _detectable(changing_both_ways: float, n: float) -> float | None:
+def _detectable(discordant_count: float, n: float) -> float | None:
     def is_detected(effect: float) -> bool:
-        changing = min(1.0, changing_both_ways + effect)
+        changing = min(1.0, discordant_count + effect)
         spread = Z_95 * math.sqrt(changing) + Z_80 * math.sqrt(max(0.0, changing - effect**2))
         return effect * math.sqrt(n) >= spread
 
@@ -246,10 +246,10 @@ def _moments(differences: WeightedDifferences) -> tuple[float, float, float]:
     return mean, math.sqrt(squares / freedom), freedom
 
 
-def _bisect(holds: Callable[[float], bool], low: float, high: float) -> float:
-    """Return the number between `low` and `high` from which `holds` is true, by bisection; `high` if it is never
+def _bisect(condition: Callable[[float], bool], low: float, high: float) -> float:
+    """Return the number between `low` and `high` from which `condition` is true, by bisection; `high` if it is never
     true."""
     for _ in range(_STEPS):
         middle = (low + high) / 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
+        low, high = (low, middle) if condition(middle) else (middle, high)
     return high

@@ -48,7 +48,7 @@ class SameCase:
         return title(self.head)
 
     @property
-    def common(self) -> Iterator[tuple[TurnMetric, Evaluation, Evaluation]]:
+    def common_evaluations(self) -> Iterator[tuple[TurnMetric, Evaluation, Evaluation]]:
         """Turn and metric of each evaluation that both sides have, with the base's and the head's evaluation."""
         for place, asked in self.head_evaluations.items():
             before = self.base_evaluations.get(place)
@@ -75,7 +75,7 @@ def _with_last_turns(case: CaseRecord, user: SimulatedUser) -> CaseRecord:
 
 
 def case_difference(base: CaseRecord, head: CaseRecord) -> str | None:
-    """Return why the results of a case cannot be compared; None if they can."""
+    """Return why the results of a case cannot be compared; None if they can be compared."""
     if base.content_hash == head.content_hash:
         return None
     phrase = changed_model(base.user, head.user)
@@ -106,7 +106,7 @@ class CasePair(Struct, frozen=True):
         return self.same.head.weight
 
     @property
-    def decided(self) -> bool:
+    def is_decided(self) -> bool:
         """Whether the case passed or failed on both sides."""
         return {self.base.judged, self.head.judged} <= {"passed", "failed"}
 
@@ -169,7 +169,7 @@ def judge_pair(
         place: replace(asked.criteria, asserts=False, fail_on_error=False)
         if place[1] in informational
         else asked.criteria
-        for place, _, asked in case_pair.common
+        for place, _, asked in case_pair.common_evaluations
     }
     stops = base_stops or head_stops
     ours = _apply_criteria(head, criteria, case_pair.head_evaluations, trials, needed)
@@ -181,14 +181,14 @@ def judge_pair(
     return CasePair(case_pair, before, judged, trials, verdict.outcome == "quarantined", criteria)
 
 
-def gives_same_verdicts(one: Criteria, other: Criteria) -> bool:
+def gives_same_verdicts(first: Criteria, second: Criteria) -> bool:
     """Return whether two criteria give the same verdict for the same score."""
-    return (one.threshold, one.asserts, one.pass_values, one.polarity, one.fail_on_error) == (
-        other.threshold,
-        other.asserts,
-        other.pass_values,
-        other.polarity,
-        other.fail_on_error,
+    return (first.threshold, first.asserts, first.pass_values, first.polarity, first.fail_on_error) == (
+        second.threshold,
+        second.asserts,
+        second.pass_values,
+        second.polarity,
+        second.fail_on_error,
     )
 
 
@@ -196,24 +196,24 @@ def _apply_criteria(
     case: CaseRecord,
     criteria: Mapping[TurnMetric, Criteria],
     evaluations: Mapping[TurnMetric, Evaluation],
-    trials: int,
-    passes: int,
+    trial_count: int,
+    pass_count: int,
 ) -> CaseRecord:
-    """Return a case with only its first `trials` trials and only those evaluations for which `criteria` has an entry.
-    The entry replaces the evaluation's own criteria.
+    """Return a case with only its first `trial_count` trials and only those evaluations for which `criteria` has an
+    entry. The entry replaces the evaluation's own criteria.
     """
     as_asked = evaluations.keys() == criteria.keys() and all(
         gives_same_verdicts(evaluation.criteria, criteria[place]) for place, evaluation in evaluations.items()
     )
-    if as_asked and (case.repeat, case.min_pass) == (trials, passes):
+    if as_asked and (case.repeat, case.min_pass) == (trial_count, pass_count):
         return case
     tools = any(turn.tool_assertions for turn in case.turns)
     return replace(
         case,
-        repeat=trials,
-        min_pass=passes,
+        repeat=trial_count,
+        min_pass=pass_count,
         asserting=case.asserting if as_asked else tools or any(each.asserts for each in criteria.values()),
-        trials=tuple(apply_to_trial(trial, criteria) for trial in case.trials if trial.index < trials),
+        trials=tuple(apply_to_trial(trial, criteria) for trial in case.trials if trial.index < trial_count),
     )
 
 

@@ -25,13 +25,13 @@ class BaselineVerdict(Struct, frozen=True):
 
 
 def judge_comparison(
-    comparison: Comparison | None, missing: str, settings: Baseline, max_regressions: int | None
+    comparison: Comparison | None, missing_reason: str, settings: Baseline, max_regressions: int | None
 ) -> BaselineVerdict:
     """Judge the changes.
 
     Args:
         comparison: the changes; None if there is no base.
-        missing: why there is no base, in one sentence.
+        missing_reason: why there is no base, in one sentence.
         settings: settings of the comparison, with the reactions to regressions.
         max_regressions: number of cases that may get worse; None means 0.
 
@@ -50,7 +50,7 @@ def judge_comparison(
     if comparison is not None and not comparison.paired and comparison.unknown_now.cases:
         found = list(_change_gates(comparison, max_regressions or 0))
     if not found:
-        reason = missing or "the base has no case in common with this run, so nothing is compared"
+        reason = missing_reason or "the base has no case in common with this run, so nothing is compared"
         short = "there is no base to compare with" if comparison is None and settings.on_missing == "warn" else reason
         return _gates_without_base(short, reactions, settings, max_regressions or 0)
     assert comparison is not None

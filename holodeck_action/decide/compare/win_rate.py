@@ -16,7 +16,7 @@ MIN_WIN_RATE = "min_win_rate_lower_bound"
 
 
 def add_win_rate_gate(
-    judged: BaselineVerdict, comparison: Comparison | None, missing: str, settings: Baseline, gates: Gates
+    judged: BaselineVerdict, comparison: Comparison | None, missing_reason: str, settings: Baseline, gates: Gates
 ) -> BaselineVerdict:
     """Return `judged` with the gate on the win rate added, if that gate is set.
 
@@ -27,7 +27,7 @@ def add_win_rate_gate(
     Args:
         judged: the other gates.
         comparison: the changes; None if there is no base.
-        missing: why there is no base, in one sentence.
+        missing_reason: why there is no base, in one sentence.
         settings: settings of the comparison; `on_missing` decides the state of the gate if there is no base.
         gates: the gates.
     """
@@ -36,7 +36,7 @@ def add_win_rate_gate(
         return judged
     if comparison is None or not comparison.paired:
         state: GateState = "undetermined" if settings.on_missing == "fail" else "skipped"
-        reason = (missing if state == "undetermined" else "") or "there is no base to compare with"
+        reason = (missing_reason if state == "undetermined" else "") or "there is no base to compare with"
         found = GateVerdict(MIN_WIN_RATE, state, None, required, reason)
     elif not comparison.preferences:
         found = GateVerdict(MIN_WIN_RATE, "undetermined", None, required, "no pair of answers was judged")
@@ -53,14 +53,14 @@ def pairs_suffice(preference: Preference, gates: Gates) -> bool:
     return required is None or reaches(preference.pairs / planned, required)
 
 
-def _judge(preference: Preference, required: float, gates: Gates) -> GateVerdict:
+def _judge(preference: Preference, required_rate: float, gates: Gates) -> GateVerdict:
     cases = count_phrase(preference.cases, "case")
     lost = f"; {count_phrase(preference.missing, 'pair')} could not be judged" if preference.missing else ""
     if preference.low is None:
         reason = f"{cases} with judged pairs; at least {MIN_SAMPLE} are needed{lost}"
-        return GateVerdict(MIN_WIN_RATE, "undetermined", None, required, reason)
-    holds = reaches(preference.low, required)
+        return GateVerdict(MIN_WIN_RATE, "undetermined", None, required_rate, reason)
+    holds = reaches(preference.low, required_rate)
     state: GateState = ("passed" if holds else "failed") if pairs_suffice(preference, gates) else "undetermined"
-    shown, needed = decisive_percentages(preference.low, required, holds=holds)
+    shown, needed = decisive_percentages(preference.low, required_rate, is_met=holds)
     reason = f"{shown} is the lower end of the win rate's 95 % interval over {cases}; at least {needed} is needed{lost}"
-    return GateVerdict(MIN_WIN_RATE, state, preference.low, required, reason)
+    return GateVerdict(MIN_WIN_RATE, state, preference.low, required_rate, reason)

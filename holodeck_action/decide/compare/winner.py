@@ -20,8 +20,9 @@ class Winner(Struct, frozen=True):
 def find_winner(comparison: Comparison) -> Winner:
     """Return the run with the better pass rate, or no winner if the comparison does not suffice.
 
-    The comparison suffices if every case was evaluated on both sides, the interval of the difference rules out that the
-    winner's pass rate is worse by the margin, and none of the winner's gating metrics is worse beyond chance.
+    The comparison suffices under three conditions: every case was evaluated on both sides; the interval of the
+    difference rules out that the winner's pass rate is worse by the margin; and no gating metric of the winner is worse
+    beyond chance.
     """
     rate = comparison.pass_rate
     unevaluated = sum(case.why == "not evaluated" for case in comparison.unpaired)

@@ -70,8 +70,8 @@ def calibrate_judge(values: Mapping[str, Any], caller: Caller) -> int:
         caller: receives the card on standard output, and the plan, notes and failed gates on standard error.
 
     Returns:
-        The exit code: 0; 1 if a gate failed; 3 if the judge gave no verdict on a labelled answer; 4 if the budget
-        was used up.
+        The exit code: 1 if a gate failed; 3 if the judge gave no verdict on a labelled answer; 4 if the budget was used
+        up; otherwise 0.
 
     Raises:
         ConfigurationError: options contradict each other, a file cannot be used, labels do not fit the record, or

@@ -58,7 +58,7 @@ class _JudgedAnswer(Struct, frozen=True):
 
 def make_card(
     labels: Labels,
-    matched: MatchedLabels,
+    matched_labels: MatchedLabels,
     threshold: float | None,
     *,
     configuration: Configuration | None,
@@ -69,7 +69,7 @@ def make_card(
 
     Args:
         labels: the human labels.
-        matched: the judge's evaluations of the same answers.
+        matched_labels: the judge's evaluations of the same answers.
         threshold: lowest passing score (highest, if low scores are good) for humans and judge, which replaces the
             metric's threshold; None to keep it.
         configuration: see `JudgeCard`.
@@ -80,16 +80,16 @@ def make_card(
         LabelError: the labels are scores, and there is no threshold to turn them into verdicts; or a threshold is
             given, but the labels compare pairs of answers.
     """
-    if matched.of_pairs:
+    if matched_labels.of_pairs:
         if threshold is not None:
             raise LabelError(
-                [f"--threshold has no effect on {matched.metric}, which compares two answers; leave it out"]
+                [f"--threshold has no effect on {matched_labels.metric}, which compares two answers; leave it out"]
             )
-        return make_pair_card(labels, matched, configuration=configuration, source=source, created_at=created_at)
+        return make_pair_card(labels, matched_labels, configuration=configuration, source=source, created_at=created_at)
     judged: list[_JudgedAnswer] = []
     missing: list[UngradedAnswer] = []
     problems: list[str] = []
-    for item in matched.pairs:
+    for item in matched_labels.pairs:
         evaluation = _apply_threshold(item.evaluation, threshold)
         verdict = judge_evaluation(evaluation)
         if verdict.outcome == "error":
@@ -98,20 +98,20 @@ def make_card(
             humans = tuple(_human_verdict(label, labels.scores, evaluation.criteria) for label in item.row.labels)
             if humans[0] is None:
                 problems.append(
-                    _threshold_problem(labels, item.row.line, f"the labels are scores, and {matched.metric}")
+                    _threshold_problem(labels, item.row.line, f"the labels are scores, and {matched_labels.metric}")
                 )
             judged.append(_JudgedAnswer(item, humans, verdict.outcome == "passed"))
         else:
-            problems.append(_threshold_problem(labels, item.row.line, matched.metric))
+            problems.append(_threshold_problem(labels, item.row.line, matched_labels.metric))
     if problems:
         raise LabelError(problems)
     table = count_confusion((item.human_verdict, item.judge) for item in judged)
-    evaluations = [item.pair.evaluation for item in judged] or [item.evaluation for item in matched.pairs]
+    evaluations = [item.pair.evaluation for item in judged] or [item.evaluation for item in matched_labels.pairs]
     thresholds = {_apply_threshold(found, threshold).criteria.threshold for found in evaluations}
-    rates = _pass_rates(matched, table, threshold)
+    rates = _pass_rates(matched_labels, table, threshold)
     return JudgeCard(
         schema_version=CARD_VERSION,
-        metric=matched.metric,
+        metric=matched_labels.metric,
         judges=tuple(sorted(frozenset().union(*map(judge_models, evaluations)))),
         configuration=configuration,
         threshold=next(iter(thresholds)) if len(thresholds) == 1 else None,
@@ -169,7 +169,7 @@ def _human_verdict(label: float | None, scores: bool, criteria: Criteria) -> boo
 
 def _agreement(verdicts: Sequence[tuple[bool, bool]], groups: Sequence[str], table: Confusion) -> Agreement:
     pairs = [(float(one), float(other)) for one, other in verdicts]
-    return Agreement(table.n, wilson(table.agreed, table.n), cohen_kappa(table), alpha_of_pairs(pairs, groups))
+    return Agreement(table.n, wilson(table.agreement_count, table.n), cohen_kappa(table), alpha_of_pairs(pairs, groups))
 
 
 def _score_agreement(judged: Sequence[_JudgedAnswer]) -> Scores | None:
@@ -201,8 +201,10 @@ def _human_agreement(judged: Sequence[_JudgedAnswer], scores: bool) -> HumanAgre
     return HumanAgreement(raters, first_two, krippendorff_alpha(units))
 
 
-def _pass_rates(matched: MatchedLabels, table: Confusion, threshold: float | None) -> PassRates:
-    outcomes = [judge_evaluation(_apply_threshold(evaluation, threshold)).outcome for evaluation in matched.evaluations]
+def _pass_rates(matched_labels: MatchedLabels, table: Confusion, threshold: float | None) -> PassRates:
+    outcomes = [
+        judge_evaluation(_apply_threshold(evaluation, threshold)).outcome for evaluation in matched_labels.evaluations
+    ]
     passes, judged = outcomes.count("passed"), outcomes.count("passed") + outcomes.count("failed")
     corrected = corrected_rate(passes, judged, table) if judged > table.n else Estimate(None)
     return PassRates(

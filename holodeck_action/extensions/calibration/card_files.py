@@ -160,7 +160,7 @@ def _contradictions(card: JudgeCard) -> Iterator[str]:
         yield "n"
         return
     for name, found, expected in (
-        ("agreement", card.judge.agreement, wilson(table.agreed, table.n)),
+        ("agreement", card.judge.agreement, wilson(table.agreement_count, table.n)),
         ("kappa", card.judge.kappa, cohen_kappa(table)),
         ("sensitivity", card.sensitivity, wilson(table.true_pass, table.human_passes)),
         ("specificity", card.specificity, wilson(table.true_fail, table.human_fails)),
@@ -178,7 +178,7 @@ def _pair_contradictions(card: JudgeCard, pairs: PairConfusion) -> Iterator[str]
         return
     if not 0 <= pairs.flipped <= sum(row[PAIR_VERDICTS.index("tie")] for row in pairs.counts):
         yield "flipped"
-    if not _is_close(card.judge.agreement, wilson(pairs.agreed, pairs.n)):
+    if not _is_close(card.judge.agreement, wilson(pairs.agreement_count, pairs.n)):
         yield "agreement"
     if not _is_close(card.judge.kappa, kappa_of_counts(pairs.counts)):
         yield "kappa"
@@ -191,8 +191,8 @@ def _is_possible(alpha: Estimate) -> bool:
     return all(number is None or (math.isfinite(number) and number <= 1) for number in numbers)
 
 
-def _is_close(one: Estimate, other: Estimate) -> bool:
-    pairs = ((one.value, other.value), (one.low, other.low), (one.high, other.high))
+def _is_close(first: Estimate, second: Estimate) -> bool:
+    pairs = ((first.value, second.value), (first.low, second.low), (first.high, second.high))
     # The last digits of sums differ between Python versions.
     return all(a is b if a is None or b is None else math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-9) for a, b in pairs)
 

@@ -117,14 +117,14 @@ def _human_rows(card: JudgeCard) -> Iterator[tuple[str, str]]:
             yield f"all {card.humans.raters} humans: Krippendorff's α", _decimal(card.humans.alpha)
 
 
-def _agreement_rows(whose: str, found: Agreement) -> Iterator[tuple[str, str]]:
-    yield f"{whose}agreement", estimate_text(found.agreement)
-    yield f"{whose}Cohen's κ", estimate_text(found.kappa)
-    yield f"{whose}Krippendorff's α", estimate_text(found.alpha)
+def _agreement_rows(whose: str, agreement: Agreement) -> Iterator[tuple[str, str]]:
+    yield f"{whose}agreement", estimate_text(agreement.agreement)
+    yield f"{whose}Cohen's κ", estimate_text(agreement.kappa)
+    yield f"{whose}Krippendorff's α", estimate_text(agreement.alpha)
 
 
 def _remarks(card: JudgeCard) -> Iterator[tuple[str, str]]:
-    """Yield remarks on the card, each as a fixed sentence start and the untrusted text that completes it."""
+    """Yield remarks on the card, each as (fixed start of a sentence, untrusted end of the sentence)."""
     for title, differing in _disagreements(card):
         if differing:
             more = f" and {len(differing) - _MOST_LINES} more" if len(differing) > _MOST_LINES else ""

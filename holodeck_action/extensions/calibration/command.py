@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.option(
     "--format", "form", type=click.Choice(["console", "markdown", "json"]), default="console", show_default=True
 )
-@settings("output-dir", helps={"output-dir": "Write judge-card.json here."})
+@settings("output-dir", help_texts={"output-dir": "Write judge-card.json here."})
 @click.option(
     "--min-agreement-lower-bound",
     type=type_of(RATE),
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 @click.option("--min-kappa-lower-bound", type=type_of(RATE), help="Lowest accepted lower end of κ's 95 % interval.")
 @settings(
     *("concurrency", "max-cost-usd", "max-tokens", *MODEL_CALLS),
-    helps={**JUDGES_ONLY, "concurrency": "Maximum number of answers judged concurrently [default: 10]."},
+    help_texts={**JUDGES_ONLY, "concurrency": "Maximum number of answers judged concurrently [default: 10]."},
 )
 @click.pass_obj
 def calibrate(caller: Caller, /, **given: Any) -> int:

@@ -109,7 +109,7 @@ def prepare_labels(
     try:
         specs = _metric_specs(suite, labels, metric or sole_metric(labels), place)
         of_pairs = specs[0].config.OF_PAIR
-        labels = labels_of_metric(labels, specs[0].label, suite.name, of_pairs=of_pairs)
+        labels = labels_of_metric(labels, specs[0].label, suite.name, compares_pairs=of_pairs)
         if of_pairs and threshold is not None:
             raise LabelError([f"{specs[0].label} {NO_PAIR_THRESHOLD}"])
         if threshold is None and not of_pairs:
@@ -156,14 +156,14 @@ def prepare_labels(
 
 
 def judge_labels(
-    labels: Labels, metric: str, prepared: PreparedSuite, budget: Budget | None, clock: Clock, stderr: TextIO
+    labels: Labels, metric: str, suite: PreparedSuite, budget: Budget | None, clock: Clock, stderr: TextIO
 ) -> JudgedLabels:
     """Return the judge's evaluations of all labelled answers.
 
     Args:
         labels: the labels from `prepare_labels`.
         metric: name of the metric.
-        prepared: the suite from `prepare_labels`.
+        suite: the suite from `prepare_labels`.
         budget: a budget in addition to the suite's; None if there is no further limit.
         clock: source of the time.
         stderr: stream for notes.
@@ -171,18 +171,18 @@ def judge_labels(
     Raises:
         ConfigurationError: the connection to the judge cannot be set up.
     """
-    (opened,) = open_all([prepared], [None], budget, resume=False, bases_to_run=[None])
+    (opened,) = open_all([suite], [None], budget, resume=False, bases_to_run=[None])
 
     def note(sentence: str) -> None:
         stderr.write(f"note: {one_line(sentence, 1000)}\n")
 
-    with enter_all(stages_of([prepared.suite], Flags()), opened, UserOutput(note, stderr)):
+    with enter_all(stages_of([suite.suite], Flags()), opened, UserOutput(note, stderr)):
         trials = asyncio.run(_grade_answers(opened, labels, clock))
     for notice in opened.notices:
         note(opened.redactor.text(notice))
     stopped = next((budget.refusal for budget in opened.budgets if budget.refusal is not None), None)
     compared = []
-    for row, case, trial in zip(labels.rows, prepared.cases, trials, strict=True):
+    for row, case, trial in zip(labels.rows, suite.cases, trials, strict=True):
         ((_, evaluation),) = trial.graded
         group = row.input if row.of_pair else row.case
         compared.append(LabelledEvaluation(row, group or case.id, evaluation))
@@ -192,18 +192,18 @@ def judge_labels(
     )
 
 
-def _configuration(opened: OpenSuite, evaluations: Sequence[Evaluation]) -> Configuration | None:
-    if opened.judges is None:
+def _configuration(open_suite: OpenSuite, evaluations: Sequence[Evaluation]) -> Configuration | None:
+    if open_suite.judges is None:
         return None
     from holodeck_action.scoring.configurations import configuration_of, version_of
 
-    (spec,) = opened.item.cases[0].turns[0].metrics
-    environ = model_environment(opened.item)
-    return configuration_of(opened.item.suite, spec, version_of(evaluations), environ, opened.redactor)
+    (spec,) = open_suite.item.cases[0].turns[0].metrics
+    environ = model_environment(open_suite.item)
+    return configuration_of(open_suite.item.suite, spec, version_of(evaluations), environ, open_suite.redactor)
 
 
-async def _grade_answers(opened: OpenSuite, labels: Labels, clock: Clock) -> list[TrialRecord]:
-    item = opened.item
+async def _grade_answers(open_suite: OpenSuite, labels: Labels, clock: Clock) -> list[TrialRecord]:
+    item = open_suite.item
     assert item.stored is not None
     suite = item.suite
     pool = WorkerPool(
@@ -212,39 +212,41 @@ async def _grade_answers(opened: OpenSuite, labels: Labels, clock: Clock) -> lis
         cwd=suite.checkout.cwd,
         size=item.settings.workers,
         code=item.code,
-        redact=opened.redactor.text,
+        redact=open_suite.redactor.text,
         interpreter=item.interpreter,
     )
-    opened.begin_judge_import()
+    open_suite.begin_judge_import()
     scorer = TurnScorer(
         item.suite,
         pool=pool,
         clock=clock.now,
         new_id=lambda: str(uuid.uuid4()),
-        judges=opened.judges,
-        reuse=opened.reuse,
+        judges=open_suite.judges,
+        reuse=open_suite.reuse,
     )
-    trials = StoredTrials(item.stored, scorer, clock, opened.redactor)
+    trials = StoredTrials(item.stored, scorer, clock, open_suite.redactor)
     slots = asyncio.Semaphore(item.settings.concurrency)
     try:
         graded = await asyncio.gather(*(trials.run(case, 0, slots) for case in item.cases))
         if not any(row.of_pair for row in labels.rows):
             return graded
-        return await _judge_pairs(opened, graded, [row.other_response or "" for row in labels.rows])
+        return await _judge_pairs(open_suite, graded, [row.other_response or "" for row in labels.rows])
     finally:
-        await opened.close()
+        await open_suite.close()
         await pool.close()
 
 
-async def _judge_pairs(opened: OpenSuite, trials: Sequence[TrialRecord], others: Sequence[str]) -> list[TrialRecord]:
-    """Return the trials with the judge's verdicts, each comparing a trial's answer with one of `others`."""
+async def _judge_pairs(
+    open_suite: OpenSuite, trials: Sequence[TrialRecord], other_answers: Sequence[str]
+) -> list[TrialRecord]:
+    """Return the trials with the judge's verdicts, each comparing a trial's answer with one of `other_answers`."""
     pairs = registry.pairs()
-    item = opened.item
+    item = open_suite.item
     assert pairs is not None
     assert item.stored is not None
     cases = tuple(
         CaseRecord(
-            id=opened.redactor.case_id(case.id, case.content_hash),
+            id=open_suite.redactor.case_id(case.id, case.content_hash),
             name=case.name,
             content_hash=case.content_hash,
             source=case.mark,
@@ -259,21 +261,21 @@ async def _judge_pairs(opened: OpenSuite, trials: Sequence[TrialRecord], others:
         for case, trial in zip(item.cases, trials, strict=True)
     )
     base = tuple(
-        structs.replace(case, trials=(_answered(trial, opened.redactor.text(other)),))
-        for case, trial, other in zip(cases, trials, others, strict=True)
+        structs.replace(case, trials=(_with_response(trial, open_suite.redactor.text(other)),))
+        for case, trial, other in zip(cases, trials, other_answers, strict=True)
     )
     record = item.stored.record
     stop = Stop()
     with ExitStack() as scope:
-        for budget in opened.budgets:
+        for budget in open_suite.budgets:
             scope.enter_context(budget.notify_refusal(stop.drain))
         judged: Record = await registry.resolve(pairs.judge)(
-            opened, structs.replace(record, cases=cases), structs.replace(record, cases=base), stop
+            open_suite, structs.replace(record, cases=cases), structs.replace(record, cases=base), stop
         )
     return [case.trials[0] for case in judged.cases]
 
 
-def _answered(trial: TrialRecord, response: str) -> TrialRecord:
+def _with_response(trial: TrialRecord, response: str) -> TrialRecord:
     (turn,) = trial.turns
     return structs.replace(trial, turns=(structs.replace(turn, response=response),))
 

@@ -154,24 +154,24 @@ def read_labels(path: Path, file: str) -> Labels:
     return Labels(file, content.digest(), scores, tuple(answers), len(written) - len(rows))
 
 
-def labels_of_metric(labels: Labels, metric: str, suite: str, *, of_pairs: bool) -> Labels:
+def labels_of_metric(labels: Labels, metric: str, suite: str, *, compares_pairs: bool) -> Labels:
     """Return the labels for a suite's metric: rows that name it, and rows that apply to all metrics of an answer.
 
     Args:
         labels: all labels.
         metric: name of the metric.
         suite: name of the suite.
-        of_pairs: whether the metric compares two answers; if so, only labels that compare two answers apply.
+        compares_pairs: whether the metric compares two answers; if so, only labels that compare two answers apply.
 
     Raises:
         LabelError: the metric has no labels.
     """
-    ours = [row for row in labels.rows if row.suite in (None, suite) and row.of_pair == of_pairs]
+    ours = [row for row in labels.rows if row.suite in (None, suite) and row.of_pair == compares_pairs]
     named = {row.place for row in ours if row.metric == metric}
     rows = tuple(row for row in ours if row.metric in (None, metric) or (not row.metric and row.place not in named))
     if not rows:
-        other = any(row.of_pair != of_pairs for row in labels.rows)
-        needed = "compares two answers" if of_pairs else "is about one answer"
+        other = any(row.of_pair != compares_pairs for row in labels.rows)
+        needed = "compares two answers" if compares_pairs else "is about one answer"
         why = f"; {metric!r} needs labels of which each {needed}" if other else ""
         raise LabelError([f"{labels.file}: no label is about the metric {metric!r} of suite {cut(suite, 80)!r}{why}"])
     return replace(labels, rows=rows)

@@ -69,7 +69,7 @@ def match_record(labels: Labels, record: Record, metric: str | None, record_name
         LabelError: the metric does not exist, or labelled answers are missing from the record or differ from it.
     """
     name, of_pairs = _choose_metric(record, labels, metric or sole_metric(labels), record_name)
-    labels = labels_of_metric(labels, name, record.suite.name, of_pairs=of_pairs)
+    labels = labels_of_metric(labels, name, record.suite.name, compares_pairs=of_pairs)
     if of_pairs:
         from holodeck_action.extensions.calibration.pair_matching import match_pairs
 
@@ -122,9 +122,9 @@ class _NotFoundError(Exception):
     `not_judged` is true if the case exists, but the metric did not evaluate its answer.
     """
 
-    def __init__(self, column: str, message: str, *, not_judged: bool = False) -> None:
+    def __init__(self, column: str, message: str, *, is_judging_missing: bool = False) -> None:
         super().__init__(message)
-        self.column, self.not_judged = column, not_judged
+        self.column, self.not_judged = column, is_judging_missing
 
 
 def judge_models(evaluation: Evaluation) -> frozenset[str]:
@@ -182,9 +182,9 @@ def _choose_metric(record: Record, labels: Labels, metric: str | None, record_na
 
 
 def _find_by_texts(
-    row: LabelledAnswer, known: Mapping[tuple[str, str], Sequence[_RecordedEvaluation]], metric: str
+    row: LabelledAnswer, evaluations: Mapping[tuple[str, str], Sequence[_RecordedEvaluation]], metric: str
 ) -> _RecordedEvaluation:
-    places = known.get((normalize(row.input or ""), normalize(row.response or "")), ())
+    places = evaluations.get((normalize(row.input or ""), normalize(row.response or "")), ())
     if len(places) == 1:
         return places[0]
     if places:
@@ -203,7 +203,9 @@ def _find_by_case(
         raise _NotFoundError("case", f"{len(ids)} cases are named {cut(case, 80)!r}; give the id of one")
     places = by_case.get(next(iter(ids)), ())
     if not places:
-        raise _NotFoundError("case", f"no answer of {cut(case, 80)!r} was evaluated by {metric}", not_judged=True)
+        raise _NotFoundError(
+            "case", f"no answer of {cut(case, 80)!r} was evaluated by {metric}", is_judging_missing=True
+        )
     places = _filter_by_index(places, "turn", row.turn, [place.turn.index for place in places], case, metric)
     places = _filter_by_index(places, "trial", row.trial, [place.trial for place in places], case, metric)
     return places[0]
@@ -213,18 +215,18 @@ def _filter_by_index(
     places: Sequence[_RecordedEvaluation],
     column: str,
     position: int | None,
-    there: Sequence[int],
+    indexes: Sequence[int],
     case: str,
     metric: str,
 ) -> Sequence[_RecordedEvaluation]:
-    """Return the evaluations whose turn or trial index, given in `there`, is `position`."""
-    if position is None and len(set(there)) > 1:
-        which = ", ".join(map(str, sorted(set(there))))
+    """Return the evaluations whose turn or trial index, given in `indexes`, is `position`."""
+    if position is None and len(set(indexes)) > 1:
+        which = ", ".join(map(str, sorted(set(indexes))))
         raise _NotFoundError(column, f"name the {column} of {cut(case, 80)!r} ({which}) that the label is about")
-    kept = [place for place, index in zip(places, there, strict=True) if position in (None, index)]
+    kept = [place for place, index in zip(places, indexes, strict=True) if position in (None, index)]
     if not kept:
         said = f"{column} {position} of {cut(case, 80)!r} was not evaluated by {metric}"
-        raise _NotFoundError(column, said, not_judged=True)
+        raise _NotFoundError(column, said, is_judging_missing=True)
     return kept
 
 

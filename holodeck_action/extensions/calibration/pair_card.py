@@ -30,21 +30,21 @@ from holodeck_action.record.judge_card import (
 
 
 def make_pair_card(
-    labels: Labels, matched: MatchedLabels, *, configuration: Configuration | None, source: str, created_at: str
+    labels: Labels, matched_labels: MatchedLabels, *, configuration: Configuration | None, source: str, created_at: str
 ) -> JudgeCard:
     """Return the judge card computed from labelled pairs of answers.
 
     Args:
         labels: the human labels.
-        matched: the judge's verdicts on the same pairs.
+        matched_labels: the judge's verdicts on the same pairs.
         configuration: see `JudgeCard`.
         source: see `JudgeCard`.
         created_at: see `JudgeCard`.
     """
-    judged = [(item, _judge_value(item)) for item in matched.pairs if item.evaluation.status == "completed"]
+    judged = [(item, _judge_value(item)) for item in matched_labels.pairs if item.evaluation.status == "completed"]
     missing = [
         UngradedAnswer(item.row.line, item.evaluation.explanation or "")
-        for item in matched.pairs
+        for item in matched_labels.pairs
         if item.evaluation.status != "completed"
     ]
     values = [(_first_label(item), value) for item, value in judged]
@@ -54,7 +54,7 @@ def make_pair_card(
     table = PairConfusion(counts, flipped)
     return JudgeCard(
         schema_version=CARD_VERSION,
-        metric=matched.metric,
+        metric=matched_labels.metric,
         judges=tuple(sorted(frozenset().union(*(judge_models(item.evaluation) for item, _ in judged)))),
         configuration=configuration,
         threshold=None,
@@ -80,20 +80,20 @@ def make_pair_card(
             for item, value in judged
             if _first_label(item) != value
         ),
-        notices=tuple(_notices(table, matched.absent)),
+        notices=tuple(_notices(table, matched_labels.absent)),
         tool_version=__version__,
         created_at=created_at,
         pairs=table,
     )
 
 
-def _judge_value(item: LabelledEvaluation) -> float:
+def _judge_value(labelled: LabelledEvaluation) -> float:
     """Return the judge's verdict on a scale from 0 to 1: 1 for a win, ½ for a tie, 0 for a loss."""
-    return (1 + float(item.evaluation.metadata[PREFERENCE]["value"])) / 2
+    return (1 + float(labelled.evaluation.metadata[PREFERENCE]["value"])) / 2
 
 
-def _first_label(item: LabelledEvaluation) -> float:
-    label = item.row.labels[0]
+def _first_label(labelled: LabelledEvaluation) -> float:
+    label = labelled.row.labels[0]
     assert label is not None
     return label
 
@@ -124,11 +124,11 @@ def _human_agreement(judged: Sequence[LabelledEvaluation]) -> HumanAgreement | N
     return HumanAgreement(raters, first_two, krippendorff_alpha([item.row.labels for item in judged]))
 
 
-def _notices(table: PairConfusion, absent: Sequence[int]) -> Iterator[str]:
+def _notices(table: PairConfusion, absent_lines: Sequence[int]) -> Iterator[str]:
     if 0 < table.n < MIN_SAMPLE:
         yield f"too few labels for an interval of κ or α: {table.n}, {MIN_SAMPLE} needed"
-    if absent:
-        pairs = "1 labelled pair is" if len(absent) == 1 else f"{len(absent)} labelled pairs are"
+    if absent_lines:
+        pairs = "1 labelled pair is" if len(absent_lines) == 1 else f"{len(absent_lines)} labelled pairs are"
         yield f"{pairs} not in the record and therefore not compared"
     if table.n and sum(1 for row in table.counts if sum(row)) == 1:
         yield "all labels are the same, so it is unknown whether the judge distinguishes better answers; label more"

@@ -92,7 +92,7 @@ def _find(row: LabelledAnswer, judged: dict[_Key, list[_JudgedPair]]) -> Labelle
         for key in ((question, mine, base) for mine in one for base in other):
             for pair in judged.get(key, ()):
                 if row.ground_truth is None or normalize(row.ground_truth) == normalize(pair.ground_truth or ""):
-                    return LabelledEvaluation(_turned(row) if swapped else row, pair.case, pair.evaluation)
+                    return LabelledEvaluation(_swap_answers(row) if swapped else row, pair.case, pair.evaluation)
     return None
 
 
@@ -101,7 +101,7 @@ def _digests(text: str) -> Sequence[str]:
     return [digest_of_text(text), digest_of_text(text.replace("\r\n", "\n"))]
 
 
-def _turned(row: LabelledAnswer) -> LabelledAnswer:
+def _swap_answers(row: LabelledAnswer) -> LabelledAnswer:
     """Return a row with its two answers swapped and its labels inverted."""
     labels = tuple(None if label is None else 1 - label for label in row.labels)
     return replace(row, labels=labels, response=row.other_response, other_response=row.response)

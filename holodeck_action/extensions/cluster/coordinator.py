@@ -132,7 +132,7 @@ class Cluster:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """End the run on all workers."""
         await self._shut_down()
@@ -173,7 +173,8 @@ class Cluster:
             self._answer_callbacks.pop(token, None)
 
     async def _submit_trial(self, case_id: str, index: int, token: str, attempt: int) -> bytes | str:
-        """Run a trial on a worker; return it as JSON, or the worker's URL (may be empty) if it has no session."""
+        """Run a trial on a worker; return the trial as JSON. If the worker has no session, return the worker's URL,
+        which may be empty."""
         assert self._client is not None
         key, workers = f"holodeck_trial-{token}-{attempt}", list(self._ready)
         future = self._client.submit(
@@ -254,7 +255,8 @@ class Cluster:
             raise ConfigurationError(problems)
 
     async def _open(self, worker: str) -> str | None:
-        """Open the suite on a worker; return why the worker cannot run the suite, or None if it can or is lost."""
+        """Open the suite on a worker; return why the worker cannot run the suite. Return None if the worker is ready,
+        or if it is lost."""
         version, gone = await self._call_worker(worker, tool_version)
         if gone:
             return None
@@ -422,6 +424,6 @@ class Cluster:
             await self._client.close(timeout=CLOSE_S)
 
 
-def _lost_trial(index: int, times: int) -> TrialRecord:
-    message = f"the trial was given up: {times} workers of the cluster died while they ran it; see their logs"
+def _lost_trial(index: int, lost_workers: int) -> TrialRecord:
+    message = f"the trial was given up: {lost_workers} workers of the cluster died while they ran it; see their logs"
     return TrialRecord(index, (), ErrorInfo("WorkerLost", message, "worker_lost"), None)

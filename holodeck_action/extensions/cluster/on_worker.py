@@ -23,7 +23,8 @@ def tool_version() -> str:
 
 
 async def open_session(run: RemoteRun, packed: bytes) -> str | None:
-    """Open the suite of a run from its packed files; return why it cannot run on this worker, or None if it can."""
+    """Open the suite of a run from its packed files; return why the suite cannot run on this worker, or None if it is
+    ready to run."""
     from holodeck_action.extensions.cluster.session import Session
 
     worker = get_worker()

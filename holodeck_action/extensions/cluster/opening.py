@@ -69,20 +69,20 @@ def open_remote_suite(run: RemoteRun, root: Path, environ: Mapping[str, str], le
     return RemoteSuite(ready, budget)
 
 
-def suite_identity(item: PreparedSuite) -> dict[str, Any]:
+def suite_identity(suite: PreparedSuite) -> dict[str, Any]:
     """Return the keys and values of a suite's identity that must be equal on every machine.
 
     Raises:
         OSError: a file cannot be read.
     """
-    digests = file_digests(item.suite, item.target, item.target_files)
-    found = run_identity(item.suite, item.target, item.target_files, digests)
+    digests = file_digests(suite.suite, suite.target, suite.target_files)
+    found = run_identity(suite.suite, suite.target, suite.target_files, digests)
     return {name: value for name, value in found.items() if name not in MACHINE_PARTS}
 
 
-def _check_identity(expected: Mapping[str, Any], item: PreparedSuite) -> None:
+def _check_identity(expected: Mapping[str, Any], suite: PreparedSuite) -> None:
     try:
-        found = suite_identity(item)
+        found = suite_identity(suite)
     except OSError as error:
         raise ConfigurationError([f"{error.filename}: cannot be read: {error.strerror}"]) from error
     differing = [name for name in expected if expected[name] != found.get(name)]
@@ -90,7 +90,7 @@ def _check_identity(expected: Mapping[str, Any], item: PreparedSuite) -> None:
         raise ConfigurationError(
             [
                 (
-                    f"{item.place}: the suite differs from that of the coordinator ({', '.join(differing)} differ): "
+                    f"{suite.place}: the suite differs from that of the coordinator ({', '.join(differing)} differ): "
                     "the worker has other variables or another configuration in ~/.holodeck; --cluster-env "
                     "sends it variables"
                 )

@@ -21,7 +21,7 @@ class PackingError(Exception):
     """The files cannot be sent; the message is one sentence with a remedy."""
 
 
-def pack(root: Path, environ: Mapping[str, str], leave_out: Sequence[Path]) -> bytes:
+def pack(root: Path, environ: Mapping[str, str], excluded_folders: Sequence[Path]) -> bytes:
     """Pack the files of a checkout: the files that Git does not ignore, or all files if it is not a repository.
 
     Excludes `.env` files, which contain secrets, and links that lead out of the checkout.
@@ -29,7 +29,7 @@ def pack(root: Path, environ: Mapping[str, str], leave_out: Sequence[Path]) -> b
     Args:
         root: the checkout's folder, with links resolved.
         environ: environment variables for Git.
-        leave_out: folders to exclude, such as the output folder, with links resolved.
+        excluded_folders: folders to exclude, such as the output folder, with links resolved.
 
     Raises:
         PackingError: the files are too large, or a file cannot be read.
@@ -39,7 +39,7 @@ def pack(root: Path, environ: Mapping[str, str], leave_out: Sequence[Path]) -> b
     with tarfile.open(fileobj=packed, mode="w:gz", compresslevel=1) as archive:
         for name in sorted(_file_names(root, environ)):
             path = root / name
-            if not _should_send(path, root, leave_out):
+            if not _should_send(path, root, excluded_folders):
                 continue
             try:
                 total += path.lstat().st_size
@@ -92,12 +92,12 @@ def _file_names(root: Path, environ: Mapping[str, str]) -> Iterator[str]:
         yield from (os.path.relpath(Path(folder, name), root) for name in (*files, *linked))
 
 
-def _should_send(path: Path, root: Path, leave_out: Sequence[Path]) -> bool:
+def _should_send(path: Path, root: Path, excluded_folders: Sequence[Path]) -> bool:
     if path.name == ".env" or path.name.startswith(".env."):
         return False
     if any(part in _EXCLUDED for part in path.relative_to(root).parts):
         return False
-    if any(path.is_relative_to(folder) for folder in leave_out):
+    if any(path.is_relative_to(folder) for folder in excluded_folders):
         return False
     if path.is_symlink():
         # An absolute link is broken on another machine.

@@ -104,7 +104,8 @@ class Session(WorkerPlugin):  # type: ignore[misc]
         )
 
     async def opening_problem(self) -> str | None:
-        """Wait until the suite is open; return why it cannot run on this worker, or None if it can."""
+        """Wait until the suite is open; return why the suite cannot run on this worker, or None if it is ready to
+        run."""
         # Other callers still wait if one of them is cancelled.
         return await asyncio.shield(asyncio.wrap_future(self._opened))
 
@@ -226,7 +227,7 @@ class Session(WorkerPlugin):  # type: ignore[misc]
         assert self._ready is not None
         if self._ready.budget is None:
             return Amount(0)
-        now, before = self._ready.budget.spent, self._reported_spending
+        now, before = self._ready.budget.spent_amount, self._reported_spending
         self._reported_spending = now
         return Amount(now.tokens - before.tokens, now.cost_usd - before.cost_usd)
 

@@ -75,25 +75,26 @@ class ClusterStages(Stages):
                 ]
             )
 
-    def check(self, item: PreparedSuite) -> Iterator[str | LocatedProblem]:
+    def check(self, prepared_suite: PreparedSuite) -> Iterator[str | LocatedProblem]:
         """Yield a problem for each setting of the policy file that a cluster does not support."""
-        calls, suite, marks = item.settings.calls, item.suite, item.suite.gate_marks
+        calls, suite, marks = prepared_suite.settings.calls, prepared_suite.suite, prepared_suite.suite.gate_marks
         if calls.mode != "live" or calls.cache is not None:
             message = (
                 "--cluster cannot be combined with recorded or cached model calls, which are on this machine; remove it"
             )
-            yield suite_problem(suite, item.shown, marks.get("cache"), "cache.mode", message)
-        if isinstance(item.target, ConversationsTarget):
-            yield f"--cluster cannot be combined with --target {item.target.name}:, whose files are on this machine"
-        if item.settings.baseline.source == MERGE_BASE:
+            yield suite_problem(suite, prepared_suite.shown, marks.get("cache"), "cache.mode", message)
+        if isinstance(prepared_suite.target, ConversationsTarget):
+            target = prepared_suite.target.name
+            yield f"--cluster cannot be combined with --target {target}:, whose files are on this machine"
+        if prepared_suite.settings.baseline.source == MERGE_BASE:
             message = (
                 "--cluster cannot be combined with merge-base, which runs the base together with the "
                 "suite; compare with stored results"
             )
-            yield suite_problem(suite, item.shown, marks.get("baseline.source"), "baseline.source", message)
+            yield suite_problem(suite, prepared_suite.shown, marks.get("baseline.source"), "baseline.source", message)
 
     def executor(
-        self, ready: OpenSuite, request: Request, leave_out: Sequence[Path], user_output: UserOutput
+        self, open_suite: OpenSuite, request: Request, excluded_folders: Sequence[Path], user_output: UserOutput
     ) -> Executor | None:
         """Return the executor that uses the cluster's workers; None if the suite runs in this process."""
         given = request.flags.extra
@@ -103,14 +104,14 @@ class ClusterStages(Stages):
             )
         from holodeck_action.extensions.cluster.trials import build_worker_input
 
-        missing = [name for name in given.get("cluster_env", ()) if name not in ready.item.environ]
+        missing = [name for name in given.get("cluster_env", ()) if name not in open_suite.item.environ]
         if missing:
             raise ConfigurationError([f"--cluster-env {name}: there is no such variable" for name in missing])
-        if isinstance(ready.item.target, RecordedTarget) and ready.wire is None:
+        if isinstance(open_suite.item.target, RecordedTarget) and open_suite.wire is None:
             # Sending a recorded answer to a worker takes longer than evaluating it.
             user_output.note(CLUSTER_UNUSED)
             return None
-        worker_input = build_worker_input(ready, request, leave_out)
+        worker_input = build_worker_input(open_suite, request, excluded_folders)
 
         @asynccontextmanager
         async def open_cluster(stop: Stop) -> AsyncIterator[Trials]:
@@ -118,10 +119,10 @@ class ClusterStages(Stages):
             from holodeck_action.extensions.cluster.trials import ClusterTrials
 
             def note(sentence: str) -> None:
-                user_output.note(ready.redactor.text(sentence))
+                user_output.note(open_suite.redactor.text(sentence))
 
             run, packed = worker_input.run, worker_input.packed
             async with Cluster(given["cluster"], run, packed, on_lost=stop.request, note=note) as cluster:
-                yield ClusterTrials(cluster, ready)
+                yield ClusterTrials(cluster, open_suite)
 
         return Executor(worker_input.trials, open_cluster)

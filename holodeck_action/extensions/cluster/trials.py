@@ -92,28 +92,28 @@ class WorkerInput(Struct, frozen=True):
     trials: int
 
 
-def build_worker_input(ready: OpenSuite, request: Request, leave_out: Sequence[Path]) -> WorkerInput:
+def build_worker_input(open_suite: OpenSuite, request: Request, excluded_folders: Sequence[Path]) -> WorkerInput:
     """Return the data that the workers of a cluster need to run a suite.
 
     Args:
-        ready: the open suite.
+        open_suite: the open suite.
         request: the options of the command.
-        leave_out: folders to exclude from the packed files.
+        excluded_folders: folders to exclude from the packed files.
 
     Raises:
         ConfigurationError: the files cannot be packed, or a setting cannot be sent to workers.
     """
-    item, flags = ready.item, request.flags
+    item, flags = open_suite.item, request.flags
     checkout = item.suite.checkout
     assert checkout.roots is not None
     root = checkout.roots[0]
     folder, cwd = Path(os.path.realpath(item.suite.folder)), Path(os.path.realpath(checkout.cwd))
     budget_unit: Literal["tokens", "dollars"] | None = None
-    if ready.budgets:
-        in_dollars = any(budget.max_cost_usd is not None for budget in ready.budgets)
+    if open_suite.budgets:
+        in_dollars = any(budget.max_cost_usd is not None for budget in open_suite.budgets)
         budget_unit = "dollars" if in_dollars else "tokens"
     try:
-        packed = pack(root, item.environ, [Path(os.path.realpath(path)) for path in leave_out])
+        packed = pack(root, item.environ, [Path(os.path.realpath(path)) for path in excluded_folders])
         run = RemoteRun(
             id=uuid.uuid4().hex,
             suite=os.path.relpath(folder / item.suite.file, root),
@@ -135,14 +135,14 @@ def build_worker_input(ready: OpenSuite, request: Request, leave_out: Sequence[P
         raise ConfigurationError([str(error)]) from error
 
 
-def _concurrent_trials(item: PreparedSuite) -> int:
+def _concurrent_trials(suite: PreparedSuite) -> int:
     """Return the number of trials that are submitted to workers at the same time.
 
     If trials only call models, this is 1.5 times the concurrency: the additional trials wait on the workers, so that a
     worker starts its next trial without waiting for the coordinator.
     """
-    at_once = item.settings.concurrency
-    only_calls = isinstance(item.target, ModelTarget) and not item.suite.agent.tools
+    at_once = suite.settings.concurrency
+    only_calls = isinstance(suite.target, ModelTarget) and not suite.suite.agent.tools
     return at_once + at_once // 2 if only_calls else at_once
 
 

@@ -238,14 +238,14 @@ class DeepEvalBaseEvaluator(ModelJudgedEvaluator):
         cause = error.original_error if isinstance(error, DeepEvalError) else error
         return (isinstance(cause, ModelCallError) and cause.code in TRANSIENT) or super().is_transient(error)
 
-    async def evaluate(self, given: EvaluationInput | None = None, /, **kwargs: Any) -> EvaluationResult:
+    async def evaluate(self, evaluation_input: EvaluationInput | None = None, /, **kwargs: Any) -> EvaluationResult:
         """Evaluate one item, given as an `EvaluationInput` or by keywords.
 
         Raises:
             EvaluationError: the item has no `input` (code `missing_input`); otherwise see `BaseEvaluator.evaluate`.
         """
-        if given is not None:
-            kwargs = {**given.inputs(), **kwargs}
+        if evaluation_input is not None:
+            kwargs = {**evaluation_input.inputs(), **kwargs}
             question = kwargs.get(EvalParam.INPUT) or kwargs.get(EvalParam.QUERY) or ""
             if self.NEEDS_QUESTION and not str(question).strip():
                 raise self._missing_error(EvalParam.INPUT)

@@ -101,17 +101,19 @@ def find_metric(name: str) -> CatalogueEntry | str | None:
     found = _find(name)
     if found is None or not {_ANSWERS, _CONVERSATIONS, _ARENAS}.intersection(found.bases):
         return None
-    required = _required(found)
+    required = _required_params(found)
     return _unusable_reason(found, required) or _entry(found, required)
 
 
-def read_own_metric(reference: str, read: Callable[[str], Foreign], required: Sequence[str] | None) -> CatalogueEntry:
+def read_own_metric(
+    reference: str, read: Callable[[str], Foreign], required_params: Sequence[str] | None
+) -> CatalogueEntry:
     """Return the entry of a suite's own metric.
 
     Args:
         reference: `module.path:Class`.
         read: returns the content of a file in the suite's folder.
-        required: the required fields of the test case, in lower case; None to read them from the class.
+        required_params: the required fields of the test case, in lower case; None to read them from the class.
 
     Raises:
         ValueError: the class cannot be used; the message is one sentence.
@@ -129,16 +131,16 @@ def read_own_metric(reference: str, read: Callable[[str], Foreign], required: Se
         raise ValueError(f"{reference}: the module {module} has no class {name}{close}")
     if not {_ANSWERS, _CONVERSATIONS}.intersection(found.bases):
         raise ValueError(f"{reference} is not a subclass of {_ANSWERS} or {_CONVERSATIONS} of DeepEval")
-    if required is None and _read_required(found) is None:
+    if required_params is None and _read_required(found) is None:
         params = "_required_params" if _ANSWERS in found.bases else "_required_test_case_params"
         raise ValueError(
             f"{reference}: what the metric reads is unknown; give required_params, such as "
             f"`required_params: [input, actual_output]`, or {params} in the class"
         )
-    fields = _required(found) if required is None else tuple(name.upper() for name in required)
-    if (reason := _unusable_reason(found, fields, own=True)) is not None:
+    fields = _required_params(found) if required_params is None else tuple(name.upper() for name in required_params)
+    if (reason := _unusable_reason(found, fields, is_suite_class=True)) is not None:
         raise ValueError(f"{reference} cannot be used: {reason}")
-    return _entry(found, fields, own=True)
+    return _entry(found, fields, is_suite_class=True)
 
 
 def _suite_module(read: Callable[[str], Foreign]) -> Callable[[str], Module | None]:
@@ -170,16 +172,18 @@ def _find(name: str) -> LibraryClass | None:
     return None if source is None or module is None else source.read_class(name, module)
 
 
-def _unusable_reason(library_class: LibraryClass, required: Sequence[str], *, own: bool = False) -> str | None:
+def _unusable_reason(
+    library_class: LibraryClass, required_params: Sequence[str], *, is_suite_class: bool = False
+) -> str | None:
     given = library_class.parameters or {}
-    packages = () if own else library_class.module.split(".")
-    if library_class.name in _OWN_TYPES and not own:
+    packages = () if is_suite_class else library_class.module.split(".")
+    if library_class.name in _OWN_TYPES and not is_suite_class:
         return _OWN_TYPES[library_class.name]
     if "voice" in packages or library_class.name in SPEECH:
         return "it grades recorded speech, which a suite does not have; grade the transcript with type geval"
     if "multimodal_metrics" in packages:
         return "it grades images, which a suite does not have; grade a text about them with type geval"
-    if "mcp" in packages or "MCP_SERVERS" in required:
+    if "mcp" in packages or "MCP_SERVERS" in required_params:
         return "it needs MCP servers as Python objects; use type tool_correctness, or metric ArgumentCorrectnessMetric"
     if "dag" in given:
         return "it needs a graph of Python objects; use type geval with evaluation_steps, or type code"
@@ -187,25 +191,30 @@ def _unusable_reason(library_class: LibraryClass, required: Sequence[str], *, ow
         return "it compares several answers; compare the run with a base: see docs/baseline.md"
     if "model" not in given and "system_one_model" in given:
         return "it needs the decision model of DeepEval's service; use type geval"
-    unknown = [name for name in required if name not in {*_CASE_INPUTS, *_ALWAYS, _CALLS}]
+    unknown = [name for name in required_params if name not in {*_CASE_INPUTS, *_ALWAYS, _CALLS}]
     if unknown:
         return f"it needs {unknown[0].lower()}, which a suite does not have"
     unset = [
         each.name
-        for each in _constructor_options(library_class, own).values()
+        for each in _constructor_options(library_class, is_suite_class).values()
         if each.required and each.type is UNWRITABLE
     ]
     return f"its option {unset[0]} takes a Python object; use type code" if unset else None
 
 
-def _entry(library_class: LibraryClass, required: Sequence[str], *, own: bool = False) -> CatalogueEntry:
+def _entry(
+    library_class: LibraryClass, required_params: Sequence[str], *, is_suite_class: bool = False
+) -> CatalogueEntry:
     given = library_class.parameters or {}
-    model_option = next((each for each in _MODEL_OPTIONS if each in given and (own or each == "model")), "")
+    model_option = next((each for each in _MODEL_OPTIONS if each in given and (is_suite_class or each == "model")), "")
     threshold = given["threshold"].default if "threshold" in given else None
     is_traced = library_class.method_assigns_true("requires_trace")
     calls = library_class.own_calls("a_measure", "_a_")
     reasons = [name for name in calls if "reason" in name]
-    options, of_case = {**_constructor_options(library_class, own)}, {**_case_options(library_class, own)}
+    options, of_case = (
+        {**_constructor_options(library_class, is_suite_class)},
+        {**_case_options(library_class, is_suite_class)},
+    )
     of_conversation = _CONVERSATIONS in library_class.bases
     tools = options.get(TOOLS_OPTION)
     if tools is not None:
@@ -215,9 +224,11 @@ def _entry(library_class: LibraryClass, required: Sequence[str], *, own: bool = 
         options={name: each for name, each in (options | of_case).items() if each.type is not UNWRITABLE},
         case_options=frozenset(of_case),
         threshold=None if threshold is None else float(threshold),
-        needs=frozenset(_CASE_INPUTS[name] for name in required if name in _CASE_INPUTS),
-        inputs=tuple(name.lower() for name in required),
-        reads_calls=is_traced or _CALLS in required or (of_conversation and library_class.method_reads("tools_called")),
+        needs=frozenset(_CASE_INPUTS[name] for name in required_params if name in _CASE_INPUTS),
+        inputs=tuple(name.lower() for name in required_params),
+        reads_calls=is_traced
+        or _CALLS in required_params
+        or (of_conversation and library_class.method_reads("tools_called")),
         has_judge=bool(model_option),
         model_option=model_option,
         of_conversation=of_conversation,
@@ -229,7 +240,7 @@ def _entry(library_class: LibraryClass, required: Sequence[str], *, own: bool = 
     )
 
 
-def _required(library_class: LibraryClass) -> tuple[str, ...]:
+def _required_params(library_class: LibraryClass) -> tuple[str, ...]:
     return _read_required(library_class) or ()
 
 
@@ -239,22 +250,22 @@ def _read_required(library_class: LibraryClass) -> tuple[str, ...] | None:
     )
 
 
-def _case_options(library_class: LibraryClass, own: bool) -> Mapping[str, Parameter]:
+def _case_options(library_class: LibraryClass, is_suite_class: bool) -> Mapping[str, Parameter]:
     """Return the options of a conversation metric that are fields of its test case."""
     if _CONVERSATIONS not in library_class.bases:
         return {}
-    if own or "evaluation_params" in (library_class.parameters or {}):
+    if is_suite_class or "evaluation_params" in (library_class.parameters or {}):
         return {name: Parameter(name, str | None, False, None) for name in _CASE_FIELDS}
     if library_class.class_assigns_true("_requires_chatbot_role"):
         return {_ROLE: Parameter(_ROLE, NonBlank, True, None)}
     return {}
 
 
-def _constructor_options(library_class: LibraryClass, own: bool) -> Mapping[str, Parameter]:
-    hidden = {*_HIDDEN_PARAMETERS, *FIXED.get(library_class.name, ()), *(_MODEL_OPTIONS if own else ())}
+def _constructor_options(library_class: LibraryClass, is_suite_class: bool) -> Mapping[str, Parameter]:
+    hidden = {*_HIDDEN_PARAMETERS, *FIXED.get(library_class.name, ()), *(_MODEL_OPTIONS if is_suite_class else ())}
     listed = {
         name: each
         for name, each in (library_class.parameters or {}).items()
         if name not in hidden and not name.startswith("_")
     }
-    return listed | ({SCHEMA_OPTION: _SCHEMA} if SCHEMA_OPTION in listed and not own else {})
+    return listed | ({SCHEMA_OPTION: _SCHEMA} if SCHEMA_OPTION in listed and not is_suite_class else {})

@@ -192,7 +192,7 @@ class _Schema:
         Raises:
             ValidationError: the answer is not JSON, or violates the schema.
         """
-        violations = JsonSchema(self._schema, written=True).violations(
+        violations = JsonSchema(self._schema, is_user_supplied=True).violations(
             _parse(answer), label="the answer", max_violations=1
         )
         if violations:
@@ -201,7 +201,7 @@ class _Schema:
 
 def _parse(answer: str) -> Any:
     try:
-        return parse_json(answer, unique=True)
+        return parse_json(answer, unique_keys=True)
     except ValueError as error:
         raise _schema_error(f"the answer is not JSON: {error}") from None
 
@@ -215,9 +215,9 @@ def _schema_error(problem: str) -> ValidationError:
 def _count_check(entry: CatalogueEntry, options: Mapping[str, Any], test_case: Any) -> Problem:
     """Return a function that finds incomplete lists of verdicts, since DeepEval counts a missing verdict as good.
 
-    Depending on the metric, a verdict is required for each item that the judge listed before, for each text of the
-    context, or for each item of the only option that is a list. If the number is unknown, at least one verdict is
-    required, unless the metric grades retrieved texts.
+    Depending on the metric, the judge must give a verdict on each item of its own earlier list, on each text of the
+    context, or on each item of the only list option. If the number is unknown, at least one verdict is required, unless
+    the metric grades retrieved texts.
     """
     extracted: list[int] = []
     lists = [value for value in options.values() if isinstance(value, list)]

@@ -76,7 +76,7 @@ class DeepEvalClassMetric(ClassMetric):
 
     def _set_schema(self, schema: Any) -> None:
         try:
-            JsonSchema(schema, written=True)
+            JsonSchema(schema, is_user_supplied=True)
         except ValueError as error:
             raise PydanticCustomError(
                 "options", "expected_schema is not a JSON Schema: {reason}", {"reason": str(error)}
@@ -130,7 +130,7 @@ class DeepEvalClassMetric(ClassMetric):
         return None if self.is_own else "deepeval"
 
     @property
-    def class_callables(self) -> tuple[str, ...]:
+    def suite_class_paths(self) -> tuple[str, ...]:
         """The class of the suite."""
         return (self.metric,) if self.is_own else ()
 

@@ -41,9 +41,11 @@ class ConversationEvaluator(ClassEvaluator):
         turns: Sequence[Exchange] = inputs[EvalParam.TURNS.value]
         for number, turn in enumerate(turns):
             if self._entry.reads_calls and isinstance(turn.calls, Unknown):
-                raise self._missing("tool calls", number, REPORT_CALLS)
+                raise self._missing_input_error("tool calls", number, REPORT_CALLS)
             if "retrieval_context" in self._entry.needs and isinstance(turn.texts, Unknown):
-                raise self._missing("retrieved texts", number, "give retrieval_context with the reply or the turn")
+                raise self._missing_input_error(
+                    "retrieved texts", number, "give retrieval_context with the reply or the turn"
+                )
         expected = inputs.get(EvalParam.EXPECTED_OUTPUT.value)
         fields = {"expected_outcome": expected} | {
             name: value for name, value in self._options.items() if name in self._entry.case_options
@@ -53,7 +55,7 @@ class ConversationEvaluator(ClassEvaluator):
             "turns": [self._turn_fields(turn) for turn in turns],
         }
 
-    def _missing(self, missing: str, number: int, remedy: str) -> EvaluationError:
+    def _missing_input_error(self, missing: str, number: int, remedy: str) -> EvaluationError:
         return EvaluationError(
             f"{self.name} needs the {missing} of turn {number}, which are unknown: {remedy}", code="missing_input"
         )

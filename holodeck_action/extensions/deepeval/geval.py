@@ -70,7 +70,8 @@ class GEvalEvaluator(DeepEvalBaseEvaluator):
             retry_config: retries of transient failures.
             observability_config: see the base class.
             rubric: levels that the judge chooses from, instead of 0 to 10; cannot be combined with `strict_mode`.
-            polarity: whether high or low scores are good; if low ones are, `threshold` is the highest passing score.
+            polarity: whether high or low scores are good. If low scores are good, `threshold` is the highest passing
+                score.
             judge: see the base class.
 
         Raises:

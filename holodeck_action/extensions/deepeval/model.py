@@ -42,7 +42,8 @@ def deepeval_model(judge: LibraryJudge, problem: Problem = lambda verdict: None)
 
     Args:
         judge: the judge to call.
-        problem: function that checks a verdict that fits its schema, and returns a description of its defect or None.
+        problem: function that checks a verdict after its schema was checked; returns a description of a defect, or
+            None.
 
     Raises:
         EvaluationError: DeepEval is not installed.

@@ -106,14 +106,14 @@ class OwnClass:
         library = str(found.value) if _VERSION.fullmatch(str(found.value)) else "of an unknown version"
         return f"{f', code {code}' if code else ''}, deepeval {library}"
 
-    def _check(self, found: Any, threshold: float | None) -> dict[str, Any]:
+    def _check(self, library_result: Any, threshold: float | None) -> dict[str, Any]:
         """Return the result of `worker_metric.measure` after a check, since user code may have forged it.
 
         Raises:
             EvaluationError: the result is invalid (code `bad_answer`), or the class's own verdict contradicts its score
                 (`invalid_score`).
         """
-        match found:
+        match library_result:
             case {"score": float() | int() as score, "reason": str() | None, "success": bool() | None as success}:
                 if not 0 <= score <= 1:
                     raise EvaluationError(f"{self._reference}: its process sent an invalid score", code="bad_answer")
@@ -123,7 +123,7 @@ class OwnClass:
                         f"is_successful returned {success}: higher scores must be better, and self.threshold decides",
                         code="invalid_score",
                     )
-                return dict(found)
+                return dict(library_result)
         raise EvaluationError(f"{self._reference}: its process sent an invalid result", code="bad_answer")
 
 

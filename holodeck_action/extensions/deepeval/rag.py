@@ -167,7 +167,8 @@ class AnswerRelevancyEvaluator(RagEvaluator):
 class FaithfulnessEvaluator(RagEvaluator):
     """The proportion of the answer's claims that the retrieved texts do not contradict.
 
-    The score is 1 if the answer makes no claims, but 0 if it is empty, or if it makes claims and nothing was retrieved.
+    The score is 1 if the answer makes no claims. It is 0 if the answer is empty, or if it makes claims although nothing
+    was retrieved.
     """
 
     METRIC = "Faithfulness"
@@ -259,5 +260,5 @@ def _has_text(context: Any) -> bool:
     return any(str(text).strip() for text in ([context] if isinstance(context, str) else context))
 
 
-def _items_by_verdict(items: list[str], verdicts: list[Any], verdict: str) -> list[str]:
-    return [item for item, judged in zip(items, verdicts, strict=True) if judged.verdict == verdict]
+def _items_by_verdict(ratings: list[str], verdicts: list[Any], verdict: str) -> list[str]:
+    return [item for item, judged in zip(ratings, verdicts, strict=True) if judged.verdict == verdict]

@@ -9,13 +9,13 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 
-def build_test_case(case: Mapping[str, Any], traced: bool) -> Any:
+def build_test_case(case: Mapping[str, Any], is_traced: bool) -> Any:
     """Return DeepEval's test case.
 
     Args:
         case: fields of `LLMTestCase`, with the tool calls as `calls`; or of `ConversationalTestCase`, with the turns as
             `{input, response, calls, texts}`. A call is `{name, args, result, error}`.
-        traced: whether the test case gets a trace of its calls.
+        is_traced: whether the test case gets a trace of its calls.
     """
     from deepeval import test_case
 
@@ -37,7 +37,7 @@ def build_test_case(case: Mapping[str, Any], traced: bool) -> Any:
     if calls is not None:
         fields["tools_called"] = list(map(_tool_call, calls))
     made = test_case.LLMTestCase(**fields)
-    if traced:
+    if is_traced:
         made._trace_dict = _agent_trace(made, calls or ())
     return made
 
@@ -69,7 +69,7 @@ def _agent_trace(test_case: Any, calls: Sequence[Mapping[str, Any]]) -> dict[str
 
 
 def build_metric(
-    kind: Any, options: Mapping[str, Any], plain: Collection[str], threshold: float | None, **more: Any
+    kind: Any, options: Mapping[str, Any], text_options: Collection[str], threshold: float | None, **more: Any
 ) -> Any:
     """Return a metric.
 
@@ -77,7 +77,7 @@ def build_metric(
         kind: the metric's class.
         options: arguments of its constructor as JSON values; they are converted to the types that it declares, such as
             enums.
-        plain: names of the arguments that are not converted.
+        text_options: names of the arguments that are not converted.
         threshold: the threshold, which is an argument of most constructors.
         **more: arguments that are not JSON values, such as the model.
     """
@@ -96,7 +96,7 @@ def build_metric(
     for name, value in options.items():
         try:
             given[name] = (
-                value if name in plain or name not in hints else TypeAdapter(hints[name]).validate_python(value)
+                value if name in text_options or name not in hints else TypeAdapter(hints[name]).validate_python(value)
             )
         except PydanticSchemaGenerationError:
             given[name] = value

@@ -131,7 +131,7 @@ class DeepEvalToolCorrectnessMetric(ToolCallComparison, ComputedMetric):
         if self.evaluation_params:
             for entry in entries:
                 if (problem := literal_problem(entry)) is not None:
-                    raise EvaluationError(f"{format_entry(entry, single=True)}: {problem}", code="invalid_input")
+                    raise EvaluationError(f"{format_entry(entry, is_single=True)}: {problem}", code="invalid_input")
         try:
             found = compute_in_library(
                 "deepeval",
@@ -187,7 +187,7 @@ def _expected_call(entry: ExpectedTool) -> dict[str, Any]:
     # Some of the arguments alone would be a different call.
     literal = literal_problem(entry) is None
     args = {name: matcher.value for name, matcher in (entry.args or {}).items()} if literal else None
-    return _call_data(entry.name, args, format_entry(entry, single=True))
+    return _call_data(entry.name, args, format_entry(entry, is_single=True))
 
 
 def _call_data(name: str, args: Mapping[str, Any] | None, label: str) -> dict[str, Any]:

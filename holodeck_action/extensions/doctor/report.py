@@ -38,11 +38,11 @@ class Finding(Struct, frozen=True):
     details: Mapping[str, Any] = {}
 
 
-def examine(given: Mapping[str, Any], caller: Caller) -> int:
+def examine(values: Mapping[str, Any], caller: Caller) -> int:
     """Print the findings about installation, job and suites; return 2 if a suite cannot run here, else 0.
 
     Args:
-        given: `suites`, `online`, `as_json`, `env_file`, `requirements` and the permissions of the command line (see
+        values: `suites`, `online`, `as_json`, `env_file`, `requirements` and the permissions of the command line (see
             `permissions_from`).
         caller: gets the findings on standard output.
     """
@@ -50,18 +50,18 @@ def examine(given: Mapping[str, Any], caller: Caller) -> int:
     from holodeck_action.extensions.doctor.job import examine_job
     from holodeck_action.extensions.doctor.suites import examine_suites
 
-    allowed = permissions_from(given)
-    offline = None if given["online"] else lambda: event_permission(caller.environ, accepted=allowed.unsafe_forks)
-    context = caller.suite_context(given["env_file"], allowed, given["requirements"], permission=offline)
-    findings = [*examine_installation(caller.environ), *examine_job(caller, online=given["online"])]
+    allowed = permissions_from(values)
+    offline = None if values["online"] else lambda: event_permission(caller.environ, accepted=allowed.unsafe_forks)
+    context = caller.suite_context(values["env_file"], allowed, values["requirements"], permission=offline)
+    findings = [*examine_installation(caller.environ), *examine_job(caller, online=values["online"])]
     loaded: list[LoadedSuite] = []
-    for pattern in given["suites"]:
-        suites, found = examine_suites(pattern, context, online=given["online"])
+    for pattern in values["suites"]:
+        suites, found = examine_suites(pattern, context, online=values["online"])
         loaded += suites
         findings += found
     findings = redactor_of_loaded(loaded, caller.environ).value(findings)
     runnable = all(finding.state != "problem" for finding in findings)
-    if given["as_json"]:
+    if values["as_json"]:
         caller.stdout.write(to_json({"runnable": runnable, "findings": findings}, indent=2).decode() + "\n")
     else:
         before = ""

@@ -20,7 +20,7 @@ _EXCLUDED = frozenset({"node_modules", "site-packages", "build", "dist", "tests"
 
 
 class FoundAgent(Struct, frozen=True, order=True):
-    """An agent that a module assigns to a name at its top level, or a function of the module that returns one.
+    """An agent that a module assigns to a name at its top level, or a function of the module that returns an agent.
 
     Attributes:
         depth: number of folders between the searched folder and the file.
@@ -82,7 +82,7 @@ def _is_excluded(folder: Path) -> bool:
 
 
 def _agents_in(path: Path, framework: Framework) -> Iterator[tuple[ast.stmt, str]]:
-    """Yield each statement at the top level of a file that assigns an agent or defines a function that returns one,
+    """Yield each top-level statement of a file that assigns an agent, or that defines a function returning an agent,
     with the name of the variable or function."""
     try:
         source = read_file(path, _MOST_BYTES).parse(bytes)

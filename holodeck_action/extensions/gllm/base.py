@@ -27,9 +27,9 @@ AnyMetric = BaseMetric | Evaluator
 class MetricsAggregator:
     """Aggregates results: success if all metrics succeed, and the mean score (1 − score for metrics to minimize)."""
 
-    def aggregate(self, parts: Sequence[Part]) -> dict[str, Any]:
+    def aggregate(self, results: Sequence[Part]) -> dict[str, Any]:
         """Return `aggregate_explanation`, `aggregate_success` and `aggregate_score`."""
-        return aggregate_keys(aggregate_score(parts), aggregate_success(parts), aggregate_explanation(parts))
+        return aggregate_keys(aggregate_score(results), aggregate_success(results), aggregate_explanation(results))
 
 
 class BaseEvaluator:

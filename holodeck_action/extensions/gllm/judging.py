@@ -67,10 +67,10 @@ class Grading(Struct, frozen=True):
     max_concurrent: int | None = None
     fallbacks: tuple[JudgeModelConfig, ...] | None = None
 
-    def with_defaults(self, other: Grading) -> Grading:
-        """Return these options; options that are None are taken from `other`."""
+    def with_defaults(self, defaults: Grading) -> Grading:
+        """Return these options; options that are None are taken from `defaults`."""
         own = {field: getattr(self, field) for field in _OPTIONS.values()}
-        return Grading(**{name: getattr(other, name) if value is None else value for name, value in own.items()})
+        return Grading(**{name: getattr(defaults, name) if value is None else value for name, value in own.items()})
 
     def build_judged(self, _: Metric, build: JudgeEvaluatorFactory) -> BaseEvaluator:
         """Return the evaluator of a metric, which calls these judges; implements `BuildContext.judged`."""

@@ -24,13 +24,13 @@ class BaseMetric:
     Attributes:
         name: name of the metric in results.
         evaluator: the evaluator of this package that grades.
-        asserts: whether the metric's result has a verdict.
+        has_verdict: whether the metric's result has a verdict.
     """
 
-    def __init__(self, name: str, evaluator: BaseEvaluator, *, asserts: bool = True) -> None:
+    def __init__(self, name: str, evaluator: BaseEvaluator, *, has_verdict: bool = True) -> None:
         self.name = name
         self.evaluator = evaluator
-        self.asserts = asserts
+        self.has_verdict = has_verdict
 
     @property
     def required_fields(self) -> set[str]:
@@ -39,7 +39,7 @@ class BaseMetric:
 
     def member(self, name: str | None = None, *, neutral: bool = False, weight: float = 1.0) -> Member:
         """Return the metric as a `Member` of an evaluator of this package."""
-        return Member(name or self.name, self.evaluator, neutral=neutral, weight=weight, asserts=self.asserts)
+        return Member(name or self.name, self.evaluator, neutral=neutral, weight=weight, asserts=self.has_verdict)
 
     def with_grading(self, grading: Grading) -> BaseMetric:
         """Return the metric with options that are None taken from an evaluator; unchanged if no model grades.
@@ -119,17 +119,17 @@ def to_metric(metric: BaseMetric | BaseEvaluator) -> BaseMetric:
         ValueError: `metric` is neither a metric nor an evaluator of this package.
     """
     if isinstance(metric, BaseEvaluator):
-        asserts = getattr(metric, "threshold", None) is not None
-        return to_metric(BaseMetric(metric.metric_name, metric, asserts=asserts))
+        has_verdict = getattr(metric, "threshold", None) is not None
+        return to_metric(BaseMetric(metric.metric_name, metric, has_verdict=has_verdict))
     if not isinstance(metric, BaseMetric):
         raise ValueError(f"metrics must be of this package, not {type(metric).__name__}")
     evaluator = metric.evaluator
     if isinstance(metric, GradedMetric | _AzureMetric):
         return metric
     if isinstance(evaluator, ModelJudgedEvaluator) and not evaluator.has_judge:
-        return _EvaluatorMetric(metric.name, evaluator, asserts=metric.asserts)
+        return _EvaluatorMetric(metric.name, evaluator, has_verdict=metric.has_verdict)
     if isinstance(evaluator, AzureAIEvaluator):
-        return _AzureMetric(metric.name, evaluator, asserts=metric.asserts)
+        return _AzureMetric(metric.name, evaluator, has_verdict=metric.has_verdict)
     return metric
 
 
@@ -152,9 +152,9 @@ def _refuse_members(*_: Any) -> BaseEvaluator:
 class GradedMetric(BaseMetric):
     """A metric graded by its own models, or by the models of the evaluator that contains the metric."""
 
-    def __init__(self, name: str, grading: Grading, *, asserts: bool = True) -> None:
+    def __init__(self, name: str, grading: Grading, *, has_verdict: bool = True) -> None:
         self.grading = grading
-        super().__init__(name, self._build(), asserts=asserts)
+        super().__init__(name, self._build(), has_verdict=has_verdict)
 
     @abstractmethod
     def _build(self) -> BaseEvaluator:
@@ -188,11 +188,11 @@ class GradedMetric(BaseMetric):
 class _EvaluatorMetric(GradedMetric):
     """Wraps an evaluator of this package that calls a model."""
 
-    def __init__(self, name: str, evaluator: ModelJudgedEvaluator, *, asserts: bool) -> None:
+    def __init__(self, name: str, evaluator: ModelJudgedEvaluator, *, has_verdict: bool) -> None:
         self._given = evaluator
         config = evaluator.model_config
         self._own = Grading(None if config is None else (config,))
-        super().__init__(name, self._own, asserts=asserts)
+        super().__init__(name, self._own, has_verdict=has_verdict)
 
     def _build(self) -> BaseEvaluator:
         if self.grading == self._own:

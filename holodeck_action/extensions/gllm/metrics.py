@@ -27,18 +27,22 @@ class CriterionMetric(GradedMetric):
     """A metric that models grade by criteria, with a rubric of levels."""
 
     def __init__(
-        self, criterion: Criterion, part: CriterionPart, grading: Grading, scores: Mapping[int, float] | None = None
+        self,
+        criterion: Criterion,
+        preset_part: CriterionPart,
+        grading: Grading,
+        scores: Mapping[int, float] | None = None,
     ) -> None:
         """Configure the metric; this calls no model.
 
         Args:
-            criterion: the built-in criteria, used unless `part` replaces them.
-            part: the threshold, and user-defined criteria, steps, inputs and levels.
+            criterion: the built-in criteria, used unless `preset_part` replaces them.
+            preset_part: the threshold, and user-defined criteria, steps, inputs and levels.
             grading: the judges' options.
             scores: scores by level; None to spread scores evenly.
         """
-        self.part = part
-        self.threshold = part.threshold
+        self.part = preset_part
+        self.threshold = preset_part.threshold
         self._criterion = criterion
         self._scores = scores
         super().__init__(criterion.name, grading)
@@ -254,5 +258,5 @@ class ClassicalRetrievalMetric(BaseMetric):
             ValueError: the metric or the rank is invalid.
         """
         config = RetrievalMetric(metric=metric, k=k, threshold=threshold)
-        super().__init__(config.base_name(k), ComputedEvaluator(config), asserts=threshold is not None)
+        super().__init__(config.base_name(k), ComputedEvaluator(config), has_verdict=threshold is not None)
         self.k = k

@@ -91,13 +91,15 @@ class BranchHistory:
             f"it changed {MOST_ATTEMPTS} times while the run was being added; run fewer jobs at once"
         )
 
-    def _commit_lines(self, api: Api, head: str | None, packed: Mapping[str, str], new: Sequence[HistoryLine]) -> None:
+    def _commit_lines(
+        self, api: Api, head: str | None, packed: Mapping[str, str], added_lines: Sequence[HistoryLine]
+    ) -> None:
         """Commit new lines and results on top of `head`; create the branch if `head` is None.
 
         Args:
             head: id of the branch's latest commit.
             packed: ids of the blobs with compressed results, by path.
-            new: lines to add; lines that the history already has are not added again.
+            added_lines: lines to add; lines that the history already has are not added again.
 
         Raises:
             ApiError: a request failed; its kind is `invalid` if `head` is no longer the branch's latest commit.
@@ -108,7 +110,7 @@ class BranchHistory:
         content = self._content(api, entries)
         known = parse_lines(content, HISTORY_FILE).lines
         # An earlier attempt may have succeeded although its answer was lost.
-        added = tuple(new_lines(known, new))
+        added = tuple(new_lines(known, added_lines))
         if not added:
             return
         changes = {**dict.fromkeys(_outdated_paths(entries, (*known, *added))), **packed}

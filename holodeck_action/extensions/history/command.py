@@ -47,17 +47,17 @@ def history() -> None:
 @history.command(name="show")
 @click.argument("folder", type=PATH, default=".", metavar="[DIR]")
 @click.option(
-    "--format", "form", type=click.Choice(["console", "markdown", "json"]), default="console", show_default=True
+    "--format", "format_name", type=click.Choice(["console", "markdown", "json"]), default="console", show_default=True
 )
 @click.pass_obj
-def show_history(caller: Caller, /, folder: GivenPath, form: str) -> int:
+def show_history(caller: Caller, /, folder: GivenPath, format_name: str) -> int:
     """Show the history in DIR (default: here): the last 20 runs of each suite, and their trend.
 
     Exit code 0: shown; 2: there is no history, or it cannot be read.
     """
     from holodeck_action.extensions.history.history import show_history
 
-    return show_history(folder, form, caller)
+    return show_history(folder, format_name, caller)
 
 
 @history.command(name="import")

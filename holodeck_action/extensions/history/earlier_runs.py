@@ -31,7 +31,7 @@ class EarlierLines(HistoryLines, frozen=True):
     """The lines of earlier runs; implements `EarlierRuns`."""
 
     @property
-    def flaky(self) -> frozenset[str]:
+    def flaky_ids(self) -> frozenset[str]:
         """Ids of the cases that were flaky in recent runs; the lines must be those of one suite."""
         found = history_of(self.lines) if self.lines else None
         return frozenset() if found is None else frozenset(case.id for case in found.flaky)

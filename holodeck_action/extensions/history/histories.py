@@ -53,19 +53,19 @@ class Histories:
         self._stores: dict[_HistoryId, HistoryStore] = {}
         self._lines: dict[_HistoryId, HistoryLines] = {}
 
-    def of(self, item: PreparedSuite) -> EarlierLines:
+    def of(self, suite: PreparedSuite) -> EarlierLines:
         """Return the earlier runs of a suite; no runs if it has no history, or if this run grades stored answers again.
 
         Raises:
             HistoryError: a folder cannot be read. A branch that cannot be read only causes a note.
         """
-        history_id = self._history_id(item)
+        history_id = self._history_id(suite)
         if history_id is None:
             return EarlierLines(())
         if history_id not in self._lines:
-            self._stores[history_id] = self._open_store(history_id, item)
+            self._stores[history_id] = self._open_store(history_id, suite)
             self._lines[history_id] = self._read(history_id)
-        return EarlierLines(self._lines[history_id].of_suite(suite_name(folder_of(item), item.suite.file)))
+        return EarlierLines(self._lines[history_id].of_suite(suite_name(folder_of(suite), suite.suite.file)))
 
     def add(self, runs: Sequence[tuple[PreparedSuite, Conclusion]]) -> None:
         """Add runs to their histories, with one write per history. A failure causes a note and changes no verdict."""
@@ -80,22 +80,22 @@ class Histories:
             except ConfigurationError as error:
                 self._note(f"the run was not added to the history: {error}")
 
-    def _history_id(self, item: PreparedSuite) -> _HistoryId | None:
-        if item.stored is not None:
+    def _history_id(self, suite: PreparedSuite) -> _HistoryId | None:
+        if suite.stored is not None:
             return None
         if isinstance(self._given, GivenPath):
             return "", ""
-        source = self._given or item.settings.baseline.source
+        source = self._given or suite.settings.baseline.source
         kind, name = ("", "") if source is None else parse_source(source)
-        return (name, str(repository_root(item.suite.folder))) if kind == "branch" else None
+        return (name, str(repository_root(suite.suite.folder))) if kind == "branch" else None
 
-    def _open_store(self, history_id: _HistoryId, item: PreparedSuite) -> HistoryStore:
+    def _open_store(self, history_id: _HistoryId, suite: PreparedSuite) -> HistoryStore:
         from holodeck_action.extensions.history.branch_history import BranchHistory
         from holodeck_action.extensions.history.history_store import HistoryFolder
 
         if isinstance(self._given, GivenPath):
             return HistoryFolder(self._given, self._job.pause, self._disk)
-        return BranchHistory(self._job, history_id[0], item.suite.folder)
+        return BranchHistory(self._job, history_id[0], suite.suite.folder)
 
     def _read(self, history_id: _HistoryId) -> HistoryLines:
         from holodeck_action.extensions.history.history_store import HistoryError

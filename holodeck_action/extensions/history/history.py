@@ -25,12 +25,12 @@ from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.plain import one_line
 
 
-def show_history(folder: GivenPath, form: str, caller: Caller) -> int:
+def show_history(folder: GivenPath, format_name: str, caller: Caller) -> int:
     """Print the runs and trends of a history in a folder.
 
     Args:
         folder: folder of the history.
-        form: `console`, `markdown` or `json`.
+        format_name: `console`, `markdown` or `json`.
         caller: receives the history on standard output, and notes about unreadable lines on standard error.
 
     Raises:
@@ -43,10 +43,10 @@ def show_history(folder: GivenPath, form: str, caller: Caller) -> int:
             [f"{folder / HISTORY_FILE}: holds no run; add runs with `run --history`, or with `history import`"]
         )
     suites = _suite_histories(found)
-    if form == "json":
+    if format_name == "json":
         text = json.dumps({suite.suite: _json_values(suite) for suite in suites}, indent=1) + "\n"
     else:
-        text = (markdown_history if form == "markdown" else console_history)(suites)
+        text = (markdown_history if format_name == "markdown" else console_history)(suites)
     caller.stdout.write(text)
     return ExitCode.PASSED
 

@@ -381,9 +381,9 @@ def parse_lines(content: bytes, place: str) -> HistoryLines:
     return HistoryLines(sort_lines(found), (f"{one_line(place)}: {_skipped_text(broken)}",))
 
 
-def _skipped_text(broken: Sequence[tuple[int, str]]) -> str:
+def _skipped_text(skipped_lines: Sequence[tuple[int, str]]) -> str:
     """Return a notice with the numbers of the skipped lines and the reason for the first one."""
-    (number, why), *others = broken
+    (number, why), *others = skipped_lines
     if not others:
         return f"1 line is skipped: line {number} {why}"
     also = [str(number) for number, _ in others[:_MOST_BROKEN_NAMED]]
@@ -391,7 +391,7 @@ def _skipped_text(broken: Sequence[tuple[int, str]]) -> str:
         also.append(f"{len(others) - len(also)} more")
     listed = also[0] if len(also) == 1 else f"{', '.join(also[:-1])} and {also[-1]}"
     word = "line" if len(others) == 1 else "lines"
-    return f"{len(broken)} lines are skipped; the first: line {number} {why} (also {word} {listed})"
+    return f"{len(skipped_lines)} lines are skipped; the first: line {number} {why} (also {word} {listed})"
 
 
 def sort_lines(lines: Iterable[HistoryLine]) -> tuple[HistoryLine, ...]:
@@ -401,7 +401,8 @@ def sort_lines(lines: Iterable[HistoryLine]) -> tuple[HistoryLine, ...]:
 
 
 def outdated_folders(lines: Iterable[HistoryLine]) -> frozenset[str]:
-    """Return the results folders of runs in `lines` whose results the history no longer keeps."""
+    """Return the folders of outdated results: the history keeps the lines of these runs, but no longer their
+    results."""
     times: dict[str, datetime] = {}
     for line in lines:
         times[line.results_folder] = max(line.moment, times.get(line.results_folder, line.moment))
@@ -437,7 +438,7 @@ def _is_moment(time: str) -> bool:
     return moment.tzinfo is not None and _FIRST_YEAR <= moment.year <= _LAST_YEAR
 
 
-def new_lines(lines: Sequence[HistoryLine], new: Iterable[HistoryLine]) -> Iterator[HistoryLine]:
+def new_lines(lines: Sequence[HistoryLine], added_lines: Iterable[HistoryLine]) -> Iterator[HistoryLine]:
     """Return an iterator over the new lines that a history does not have, sorted by time."""
     known = {(line.suite, line.moment, line.record_digest) for line in lines}
-    return (line for line in sort_lines(new) if (line.suite, line.moment, line.record_digest) not in known)
+    return (line for line in sort_lines(added_lines) if (line.suite, line.moment, line.record_digest) not in known)

@@ -86,17 +86,17 @@ class OpenHistory(Struct, frozen=True):
         """Notices about unreadable lines."""
         return self.found.notices
 
-    def results(self, run: str, other: Record | None) -> bytes:
+    def results(self, run_text: str, other: Record | None) -> bytes:
         """Return the content of the results file of a run.
 
         Args:
-            run: commit or position of a run; see `find_results`.
+            run_text: commit or position of a run; see `find_results`.
             other: any record of the suite, to find the suite's runs; None if the history has only one suite.
 
         Raises:
             HistoryError: no run matches, or runs of several commits or suites match.
         """
-        return find_results(self.store, self.found, run, None if other is None else suite_of(other))
+        return find_results(self.store, self.found, run_text, None if other is None else suite_of(other))
 
 
 def open_history(folder: GivenPath, pause: Callable[[float], None], disk: Disk) -> OpenHistory:
@@ -109,14 +109,14 @@ def open_history(folder: GivenPath, pause: Callable[[float], None], disk: Disk) 
     return OpenHistory(store, store.read())
 
 
-def find_results(store: HistoryFolder, history_lines: HistoryLines, run: str, suite: str | None = None) -> bytes:
+def find_results(store: HistoryFolder, history_lines: HistoryLines, run_text: str, suite: str | None = None) -> bytes:
     """Return the content of the results file of a run in a history.
 
     Args:
         store: folder of the history.
         history_lines: lines of the history.
-        run: at least the first 4 characters of the commit, or a position: -1 means the newest complete run, -2 the run
-            before it.
+        run_text: at least the first 4 characters of the commit, or a position: -1 means the newest complete run, -2 the
+            run before it.
         suite: folder and file of the suite; None if the history has only one suite.
 
     Raises:
@@ -129,28 +129,34 @@ def find_results(store: HistoryFolder, history_lines: HistoryLines, run: str, su
             f"the history has {len(suites)} suites ({_join_suites(suites)}); compare with results of one of them"
         )
     of_suite = [line for line in lines if suite is None or line.suite == suite]
-    position = _parse_position(run)
+    position = _parse_position(run_text)
     if position is not None:
         newest = of_suite[position] if -len(of_suite) <= position else None
-        return _read_results(store, newest, run, len(of_suite))
-    named = [line for line in of_suite if len(run) >= _SHORTEST_COMMIT and line.results_folder.startswith(run)]
+        return _read_results(store, newest, run_text, len(of_suite))
+    named = [
+        line for line in of_suite if len(run_text) >= _SHORTEST_COMMIT and line.results_folder.startswith(run_text)
+    ]
     if len({line.results_folder for line in named}) > 1:
-        raise HistoryError(f"{one_line(run, 80)!r} matches several commits of the history; give more characters")
-    return _read_results(store, named[-1] if named else None, run, len(of_suite))
+        raise HistoryError(f"{one_line(run_text, 80)!r} matches several commits of the history; give more characters")
+    return _read_results(store, named[-1] if named else None, run_text, len(of_suite))
 
 
 _SHORTEST_COMMIT = 4
 
 
-def _parse_position(run: str) -> int | None:
-    return int(run) if run.startswith("-") and run[1:].isdecimal() and len(run) < 10 and int(run) < 0 else None
+def _parse_position(run_text: str) -> int | None:
+    return (
+        int(run_text)
+        if run_text.startswith("-") and run_text[1:].isdecimal() and len(run_text) < 10 and int(run_text) < 0
+        else None
+    )
 
 
-def _read_results(store: HistoryFolder, line: HistoryLine | None, run: str, count: int) -> bytes:
+def _read_results(store: HistoryFolder, line: HistoryLine | None, run_text: str, count: int) -> bytes:
     if line is None:
         raise HistoryError(
-            f"the history has no run {one_line(run, 80)!r} among its {count}; give 4 or more characters of its commit, "
-            "or -1 for the newest"
+            f"the history has no run {one_line(run_text, 80)!r} among its {count}; "
+            "give 4 or more characters of its commit, or -1 for the newest"
         )
     content = store.results(line)
     if content is None:
@@ -272,10 +278,10 @@ class HistoryFolder:
             self._lock(handle)
             yield
 
-    def _lock(self, handle: int) -> None:
+    def _lock(self, descriptor: int) -> None:
         for _ in range(_WAITS):
             try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 self._pause(_WAIT_S)
             except OSError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holodeck_action.seam.manifest import Command, Document, Extension, Past
+from holodeck_action.seam.manifest import Command, Document, Extension, HistoryFunctions
 
 EXTENSION = Extension(
     name="history",
@@ -15,7 +15,7 @@ EXTENSION = Extension(
             group="Look",
         ),
     ),
-    past=Past(
+    past=HistoryFunctions(
         beside="holodeck_action.extensions.history.earlier_runs:read_earlier",
         histories="holodeck_action.extensions.history.histories:Histories",
         open="holodeck_action.extensions.history.history_store:open_history",

@@ -58,8 +58,8 @@ def _metric_trend(name: str, lines: Sequence[HistoryLine]) -> Trend:
 
 
 def _trend(name: str, polarity: Polarity, points: Sequence[HistoryPoint | None]) -> Trend:
-    def values_of(part: Callable[[HistoryPoint], float | None]) -> tuple[float | None, ...]:
-        return tuple(None if point is None else part(point) for point in points)
+    def values_of(get_value: Callable[[HistoryPoint], float | None]) -> tuple[float | None, ...]:
+        return tuple(None if point is None else get_value(point) for point in points)
 
     values = values_of(lambda point: point.value)
     low, high = values_of(lambda point: point.low), values_of(lambda point: point.high)
@@ -144,36 +144,41 @@ def drifts(lines: Sequence[HistoryLine]) -> Iterator[str]:
                     yield _drift_text(name, one.mean, other.mean, before, after)
 
 
-def _is_disjoint(one: HistoryPoint | None, other: HistoryPoint | None) -> bool:
-    if one is None or other is None:
+def _is_disjoint(first: HistoryPoint | None, second: HistoryPoint | None) -> bool:
+    if first is None or second is None:
         return False
-    if one.low is None or one.high is None or other.low is None or other.high is None:
+    if first.low is None or first.high is None or second.low is None or second.high is None:
         return False
-    return one.high < other.low or other.high < one.low
+    return first.high < second.low or second.high < first.low
 
 
 def _drift_text(
-    name: str, one: HistoryPoint | None, other: HistoryPoint | None, before: HistoryLine, after: HistoryLine
+    name: str,
+    earlier_point: HistoryPoint | None,
+    later_point: HistoryPoint | None,
+    earlier_line: HistoryLine,
+    later_line: HistoryLine,
 ) -> str:
-    assert one is not None and other is not None  # noqa: PT018
-    was, is_now = (f"{point.value:.3f} [{point.low:.3f}, {point.high:.3f}]" for point in (one, other))
+    assert earlier_point is not None and later_point is not None  # noqa: PT018
+    was, is_now = (f"{point.value:.3f} [{point.low:.3f}, {point.high:.3f}]" for point in (earlier_point, later_point))
     return (
-        f"{name} moved at commit {str(before.commit)[:7]} with the same suite: {was} on {before.time[:10]}, "
-        f"{is_now} on {after.time[:10]}: {_drift_cause(before, after)}"
+        f"{name} moved at commit {str(earlier_line.commit)[:7]} with the same suite: "
+        f"{was} on {earlier_line.time[:10]}, {is_now} on {later_line.time[:10]}: "
+        f"{_drift_cause(earlier_line, later_line)}"
     )
 
 
-def _drift_cause(before: HistoryLine, after: HistoryLine) -> str:
-    if before.tool_version != after.tool_version:
-        return f"holodeck-action {after.tool_version} is another version than {before.tool_version}"
+def _drift_cause(earlier_line: HistoryLine, later_line: HistoryLine) -> str:
+    if earlier_line.tool_version != later_line.tool_version:
+        return f"holodeck-action {later_line.tool_version} is another version than {earlier_line.tool_version}"
     return "a model changed, not the code"
 
 
-def _advice(recent: Sequence[HistoryLine], flaky: Sequence[FlakyCase]) -> Iterator[str]:
-    quarantined = recent[-1].quarantined
-    if len(recent) == RECENT_RUNS:
+def _advice(recent_lines: Sequence[HistoryLine], flaky: Sequence[FlakyCase]) -> Iterator[str]:
+    quarantined = recent_lines[-1].quarantined
+    if len(recent_lines) == RECENT_RUNS:
         for case in sorted(quarantined):
-            if all(line.quarantined.get(case) == "passed" for line in recent):
+            if all(line.quarantined.get(case) == "passed" for line in recent_lines):
                 yield f"{case} passed its last {RECENT_RUNS} runs: release it from quarantine"
     for found in flaky:
         if found.flaky >= OFTEN_FLAKY and found.id not in quarantined:

@@ -77,7 +77,7 @@ class HoneyHiveEvaluationConfig(FormatModel):
         found = [self._metric(name) for name in self.evaluators]
         if self.parallel_execution or len(found) == 1:
             return found
-        return [CompositeMetric(metrics=found, parallel=False, **self._shared())]
+        return [CompositeMetric(metrics=found, parallel=False, **self._shared_settings())]
 
     def _metric(self, name: str) -> Metric:
         given: Mapping[str, Any] = self.evaluator_configs.get(name, {})
@@ -89,14 +89,14 @@ class HoneyHiveEvaluationConfig(FormatModel):
                 "evaluator_configs", "factual_accuracy: {both} are one setting; give one", context
             )
         settings = {_RENAMED.get(key, key) if name == "factual_accuracy" else key: each for key, each in given.items()}
-        alone = self._shared() if self.parallel_execution or len(self.evaluators) == 1 else {}
+        alone = self._shared_settings() if self.parallel_execution or len(self.evaluators) == 1 else {}
         try:
             return built_in().classes[name](**{**alone, **settings})
         except ValueError as error:
             told = f"{name}: {error}"
             raise PydanticCustomError("evaluator_configs", "{told}", {"told": told}) from None
 
-    def _shared(self) -> dict[str, Any]:
+    def _shared_settings(self) -> dict[str, Any]:
         retries = (self.retry_config or {}).get("max_retries")
         shared = {"timeout_ms": self.timeout_ms, "retry_on_failure": retries or None}
         return {name: value for name, value in shared.items() if value is not None}

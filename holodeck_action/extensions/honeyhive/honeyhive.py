@@ -41,26 +41,26 @@ _COMMON = tuple(field.name for field in fields(Evaluation))
 
 
 def honeyhive_json_chunks(
-    concluded: Conclusion, earlier: Sequence[HistoryLine] = (), humans: Sequence[HumanAIEvaluation] = ()
+    conclusion: Conclusion, earlier_lines: Sequence[HistoryLine] = (), humans: Sequence[HumanAIEvaluation] = ()
 ) -> Iterator[bytes]:
     """Yield the JSON of a run's `HoneyHiveExport` in chunks of bytes.
 
     `##[` is escaped, because GitHub's runner would read it as a command in a log.
 
     Args:
-        concluded: the run, its verdict and its report.
-        earlier: earlier runs of the suite, oldest first.
+        conclusion: the run, its verdict and its report.
+        earlier_lines: earlier runs of the suite, oldest first.
         humans: comparisons of judges with human labels; for other metrics, the record's judge cards are used.
     """
-    record, report = concluded.record, concluded.report
+    record, report = conclusion.record, conclusion.report
     measured = {found.metric for found in humans}
-    cards = (summary_comparison(card, record, concluded.verdict.record_digest) for card in record.cards)
+    cards = (summary_comparison(card, record, conclusion.verdict.record_digest) for card in record.cards)
     head = HoneyHiveExport(
         schema_version=EXPORT_VERSION,
         evaluation_batch=EvaluationBatch(
             batch_id=f"batch_{record.run.run_id}",
             evaluations=(),
-            batch_metadata=_metadata(concluded),
+            batch_metadata=_metadata(conclusion),
             status="completed" if record.stopped is None else "failed",
         ),
         multi_evaluation_results=(),
@@ -68,7 +68,7 @@ def honeyhive_json_chunks(
         evaluation_quality=_quality(report.evaluations),
         ab_test_comparisons=tuple(ab_tests(report.comparison)) if report.comparison is not None else (),
         human_ai_comparisons=(*humans, *(found for found in cards if found.metric not in measured)),
-        temporal_evaluations=tuple(temporal_evaluations(report, record, earlier)),
+        temporal_evaluations=tuple(temporal_evaluations(report, record, earlier_lines)),
     )
     evaluations = (each for answer in _answer_results(record) for each in answer.evaluations)
     lists = {
@@ -151,8 +151,8 @@ def _summary_score(
     return summary_score(gate.method, gate.weights or {}, scores, minimized)
 
 
-def _metadata(concluded: Conclusion) -> BatchMetadata:
-    record, verdict = concluded.record, concluded.verdict
+def _metadata(conclusion: Conclusion) -> BatchMetadata:
+    record, verdict = conclusion.record, conclusion.verdict
     versions: dict[str, set[str]] = defaultdict(set)
     size = 0
     for each in record.evaluations:

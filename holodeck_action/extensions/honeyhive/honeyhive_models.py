@@ -85,8 +85,8 @@ class MultiEvaluationResult(Struct, frozen=True):
         evaluations: evaluations in the order of the suite.
         summary_score: score of the answer over its metrics, 0..1, high is good; None if `gates.summary` is not set, or
             if a score that it needs is missing.
-        summary_method: method of `gates.summary`; None if it is not set, or if it is a callable, which summarises whole
-            runs.
+        summary_method: method of `gates.summary`; None if the setting is missing, or if it is a callable, which
+            summarises whole runs.
         weights: weights by metric, for the method `weighted_average`.
         target: case, trial and turn that identify the answer.
         tool_assertions: results of the expected tool calls, which are not a metric.

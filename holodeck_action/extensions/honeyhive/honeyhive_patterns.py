@@ -105,11 +105,11 @@ def card_comparison(card: JudgeCard) -> HumanAIEvaluation:
     """Return a judge card as a comparison of the judge with human labels over the labelled answers."""
     human, judge = card.pass_rates.human.value, card.pass_rates.judge.value
     what, human_text, judge_text = "answers", "that people pass", "that the judge passes"
-    agreed = card.verdicts.agreed
+    agreed = card.verdicts.agreement_count
     if card.pairs is not None:
         human, judge = card.pairs.win_rates
         what, human_text, judge_text = "pairs of answers", "that people say are won", "that the judge says are won"
-        agreed = card.pairs.agreed
+        agreed = card.pairs.agreement_count
     return HumanAIEvaluation(
         evaluation_id=derived_id("eval", "human_ai_comparison", card.labels, card.source, card.created_at, card.metric),
         target_event_id=card.source,
@@ -185,7 +185,7 @@ def summary_comparison(card: CardSummary, record: Record, record_digest: str) ->
 
 
 def temporal_evaluations(
-    report: Report, record: Record, earlier: Sequence[HistoryLine]
+    report: Report, record: Record, earlier_lines: Sequence[HistoryLine]
 ) -> Iterator[TemporalEvaluation]:
     """Yield the trend of the pass rate and of each metric's mean: one value per run, oldest first, this run last.
 
@@ -193,20 +193,20 @@ def temporal_evaluations(
     """
     digest, now = report.provenance.record_digest, record.run.started_at
     if report.pass_rate is not None:
-        points = [(line.time, line.pass_rate.value) for line in earlier if line.pass_rate is not None]
+        points = [(line.time, line.pass_rate.value) for line in earlier_lines if line.pass_rate is not None]
         yield _temporal_evaluation(_CASES_METRIC, "maximize", [*points, (now, report.pass_rate)], _NOISE, digest)
     for metric in report.metrics:
         if metric.mean is not None:
-            points = list(_earlier_means(metric.name, record, earlier))
+            points = list(_earlier_means(metric.name, record, earlier_lines))
             yield _temporal_evaluation(
                 metric.name, metric.polarity, [*points, (now, metric.mean)], _mean_margin(metric), digest
             )
 
 
-def _earlier_means(metric: str, record: Record, earlier: Sequence[HistoryLine]) -> Iterator[tuple[str, float]]:
+def _earlier_means(metric: str, record: Record, earlier_lines: Sequence[HistoryLine]) -> Iterator[tuple[str, float]]:
     found = record.configurations.get(metric)
     judged = None if found is None else configuration_digest(found)
-    for line in earlier:
+    for line in earlier_lines:
         point = line.metrics.get(metric)
         if point is not None and point.configuration == judged:
             yield line.time, point.mean.value

@@ -41,17 +41,17 @@ def grade_result(result: CheckResult, threshold: float | None = None, *, negated
     return GraderResult(score=score, passed=passed, reason=reason, details={"score": result})
 
 
-def grade_mean(parts: list[tuple[float, GraderResult]], threshold: float) -> GraderResult:
+def grade_mean(graded_results: list[tuple[float, GraderResult]], threshold: float) -> GraderResult:
     """Return the verdict for the weighted mean score of several results, which passes if it is at least `threshold`.
 
     The scores in `details` may be outside of 0 to 1; the returned score is limited to 0 to 1.
     """
     total = summed = 0.0
-    for weight, part in parts:
+    for weight, part in graded_results:
         total += weight
         summed += weight * float((part.details or {}).get("score", part.score or 0))
     score = summed / total if total > 0 else 0.0
-    reasons = "; ".join(f"{part.score:g} (weight {weight:g}): {part.reason}" for weight, part in parts)
+    reasons = "; ".join(f"{part.score:g} (weight {weight:g}): {part.reason}" for weight, part in graded_results)
     reason = f"the mean score is {score:g}; {threshold:g} or more passes: {reasons}"
     bounded = min(1.0, max(0.0, score))
     return GraderResult(score=bounded, passed=score >= threshold, reason=reason, details={"score": score})
@@ -89,13 +89,13 @@ def equals_trimmed(ctx: GraderContext, value: str) -> bool:
     return bool(ctx.agent_response.strip() == value)
 
 
-def same_value(one: Any, other: Any) -> bool:
+def same_value(first: Any, second: Any) -> bool:
     """Return whether two JSON values are equal; `true` differs from 1."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(same_value(one[key], other[key]) for key in one)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(same_value, one, other))
-    return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
+    if isinstance(first, dict) and isinstance(second, dict):
+        return first.keys() == second.keys() and all(same_value(first[key], second[key]) for key in first)
+    if isinstance(first, list) and isinstance(second, list):
+        return len(first) == len(second) and all(map(same_value, first, second))
+    return isinstance(first, bool) == isinstance(second, bool) and bool(first == second)
 
 
 def strict_json(text: str) -> Any:
@@ -267,9 +267,9 @@ def levenshtein(ctx: GraderContext, value: str, max_distance: float = 5) -> bool
     return row[-1] <= max_distance
 
 
-def n_grams(words: list[str], size: int) -> Counter[tuple[str, ...]]:
+def n_grams(tokens: list[str], size: int) -> Counter[tuple[str, ...]]:
     """Count the sequences of `size` consecutive words."""
-    return Counter(tuple(words[at : at + size]) for at in range(len(words) - size + 1))
+    return Counter(tuple(tokens[at : at + size]) for at in range(len(tokens) - size + 1))
 
 
 def bleu(ctx: GraderContext, value: list[str]) -> float:

@@ -38,7 +38,9 @@ if TYPE_CHECKING:
 )
 @settings(
     "allow-unsafe-forks",
-    helps={"allow-unsafe-forks": "With --prove: run a fork's code although the job has secrets (docs/security.md)."},
+    help_texts={
+        "allow-unsafe-forks": "With --prove: run a fork's code although the job has secrets (docs/security.md)."
+    },
 )
 @click.pass_obj
 def import_(

@@ -165,9 +165,9 @@ def _value_text(entry: _Entry) -> str:
     return f"{{\n{rows}}}"
 
 
-def _is_same(one: Any, other: Any) -> bool:
+def _is_same(first: Any, second: Any) -> bool:
     # Equal values of different types, such as 1 and True, are not the same.
-    return bool(one == other) and json.dumps(one) == json.dumps(other)
+    return bool(first == second) and json.dumps(first) == json.dumps(second)
 
 
 @cache

@@ -166,12 +166,12 @@ def _read_result(program: str, path: Path) -> Any:
 
 
 def _run_promptfoo(
-    program: Path, folder: Path, working: Path, environ: Mapping[str, str], code: CodeAllowed
+    program: Path, config_folder: Path, cwd: Path, environ: Mapping[str, str], code: CodeAllowed
 ) -> dict[str, bool]:
-    out = folder / "theirs.json"
+    out = config_folder / "theirs.json"
     flags = ["--no-write", "--no-cache", "--no-table", "--no-progress-bar", "-o", os.fspath(out)]
-    command = [os.fspath(program), "eval", "-c", os.fspath(folder / "promptfooconfig.json"), *flags]
-    _run_program("promptfoo", command, environ, code, working)
+    command = [os.fspath(program), "eval", "-c", os.fspath(config_folder / "promptfooconfig.json"), *flags]
+    _run_program("promptfoo", command, environ, code, cwd)
     found = _read_result("promptfoo", out)
     try:
         return {str(each["testCase"]["description"]): each["success"] is True for each in found["results"]["results"]}

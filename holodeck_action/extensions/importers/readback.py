@@ -57,23 +57,25 @@ def readback_problems(suite: WrittenSuite, output_files: Mapping[str, str]) -> l
     return [*told, f"{more} more values would be read differently"] if more > 0 else told
 
 
-def _changed_places(suite: WrittenSuite, files: Mapping[str, str]) -> Iterator[str]:
+def _changed_places(suite: WrittenSuite, file_texts: Mapping[str, str]) -> Iterator[str]:
     """Yield each position at which the loaded suite differs from the converted suite.
 
     Raises:
         SuiteError: the loader rejects the suite.
     """
     # Each variable gets a placeholder with the variable's name as value.
-    environ = {name: variable(name) for text in (files[SUITE], files[POLICY]) for name in _VARIABLE.findall(text)}
+    environ = {
+        name: variable(name) for text in (file_texts[SUITE], file_texts[POLICY]) for name in _VARIABLE.findall(text)
+    }
     for name, meant in ((SUITE, suite_document(suite)), (POLICY, policy_document(suite))):
-        document = read_yaml(Foreign(files[name].encode()), file=name, environ=environ)
+        document = read_yaml(Foreign(file_texts[name].encode()), file=name, environ=environ)
         if document.problems:
             raise SuiteError(document.problems)
         yield from _differing_places(name, meant, document.root)
-    rows = [parse_json(line) for line in files.get(TRANSCRIPT, "").split("\n") if line]
+    rows = [parse_json(line) for line in file_texts.get(TRANSCRIPT, "").split("\n") if line]
     yield from _differing_places(TRANSCRIPT, [row for case in suite.cases for row in transcript_rows(case)], rows)
     with tempfile.TemporaryDirectory() as folder:
-        for name, text in files.items():
+        for name, text in file_texts.items():
             write_atomically(Path(folder, name), [text.encode()])
         try:
             loaded = load_suite(Path(folder, SUITE), environ=environ, home=None, metrics=built_in(), plain_http=True)

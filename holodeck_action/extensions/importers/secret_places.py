@@ -15,25 +15,25 @@ _LISTED = 10
 
 
 def secret_problems(
-    files: Mapping[str, str], source: Source, read: Sequence[Path], remedy: str, environ: Mapping[str, str]
+    file_texts: Mapping[str, str], source: Source, source_paths: Sequence[Path], remedy: str, environ: Mapping[str, str]
 ) -> list[str]:
     """Return an error message for each occurrence of a secret; empty if the files to write contain no secrets.
 
     Nothing is masked, since a mask would change inputs and expected values.
 
     Args:
-        files: contents of the files to write, by name.
+        file_texts: contents of the files to write, by name.
         source: the imported file.
-        read: files that were read because the imported file refers to them.
+        source_paths: files that were read because the imported file refers to them.
         remedy: advice on what to write instead of a secret; `NAME` is replaced by the variable's name.
         environ: the job's environment.
     """
     redactor = Redactor(environment_secrets(environ))
-    held = {name: text for name, text in files.items() if redactor.text(f"{name}\n{text}") != f"{name}\n{text}"}
+    held = {name: text for name, text in file_texts.items() if redactor.text(f"{name}\n{text}") != f"{name}\n{text}"}
     if not held:
         return []
     imported = {source.shown: source.content().lossy_text()}
-    for path in read:
+    for path in source_paths:
         # A file that was deleted or changed since the import read it is skipped.
         with suppress(UnfitError):
             imported[source.relative(path)] = source.text(path)

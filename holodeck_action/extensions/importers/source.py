@@ -215,7 +215,7 @@ def _place_at(file: str, value: Any, position: tuple[int, int]) -> Place:
 
 
 def json_problem(value: Any) -> str:
-    """Return a clause with the reason why a value cannot be written as JSON; empty if it can."""
+    """Return a clause with the reason why a value cannot be written as JSON; empty if the value is valid."""
     left: list[tuple[Any, int]] = [(value, 0)]
     seen: set[int] = set()
     while left:
@@ -251,6 +251,6 @@ def plain(value: Any) -> Any:
     return value
 
 
-def without_none(items: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+def without_none(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     """Return a mapping of the items whose value is not None."""
-    return {key: value for key, value in items if value is not None}
+    return {key: value for key, value in pairs if value is not None}

@@ -6,9 +6,9 @@ from __future__ import annotations
 class UniqueNames:
     """Makes names unique: appends a number to a name that is already taken."""
 
-    def __init__(self, form: str) -> None:
-        """Start with no names taken; `form` is the format of a name with a number, such as `{} ({})`."""
-        self._form = form
+    def __init__(self, name_format: str) -> None:
+        """Start with no names taken; `name_format` is the format of a name with a number, such as `{} ({})`."""
+        self._form = name_format
         self._taken: set[str] = set()
         self._numbers: dict[str, int] = {}
 

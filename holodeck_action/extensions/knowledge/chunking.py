@@ -67,13 +67,13 @@ def chunk_spans(text: str, *, size: int, overlap: int) -> list[tuple[int, int]]:
     return chunks
 
 
-def _chunk_end(text: str, spans: list[tuple[int, int]], begin: int, size: int, overlap: int) -> int:
-    """Return the index of the first token after the chunk that begins at token `begin`."""
-    last = begin + size
+def _chunk_end(text: str, spans: list[tuple[int, int]], first_token: int, size: int, overlap: int) -> int:
+    """Return the index of the first token after the chunk that begins at token `first_token`."""
+    last = first_token + size
     if last >= len(spans):
         return len(spans)
     # The end is beyond the overlap, so that the next chunk begins after the start of this one.
-    earliest = begin + max(size // 2, overlap) + 1
+    earliest = first_token + max(size // 2, overlap) + 1
     return max(range(earliest, last + 1), key=lambda end: (_boundary_strength(text, spans, end), end), default=last)
 
 

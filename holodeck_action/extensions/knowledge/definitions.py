@@ -59,8 +59,8 @@ def find_definitions(sections: Sequence[Section]) -> tuple[Definition, ...]:
     """Return the definitions in a document, in document order; if a term is defined twice, only the first definition.
 
     A definition is a "quoted" or **bold** term before `means`, `has the meaning`, `refers to`, `is defined as` or
-    `includes`. In a section whose headings are about definitions (interpretation, glossary, …), it may also be a line
-    that begins with up to five words before one of these verbs. A definition ends with its sentence.
+    `includes`. In a section about definitions (interpretation, glossary, …), a definition may also be a line that
+    begins with up to five words before one of these verbs. A definition ends with its sentence.
     """
     found: dict[str, Definition] = {}
     for index, section in enumerate(sections):

@@ -232,37 +232,37 @@ _RULES: Mapping[Domain, Callable[[str, LineContext], tuple[Heading, ...]]] = {
 }
 
 
-def _item_headings(line: str, context: LineContext, order: tuple[str, ...]) -> tuple[Heading, ...]:
+def _item_headings(line: str, context: LineContext, kinds: tuple[str, ...]) -> tuple[Heading, ...]:
     """Return the headings in a line such as `(a)(1) Text`, the last with the text; empty for other lines."""
     match = _ITEM.match(line)
     if match is None:
         return ()
     found: list[Heading] = []
     levels = {
-        heading.rank[1]: _item_value(heading.number[1:-1], order[heading.rank[1]])
+        heading.rank[1]: _item_value(heading.number[1:-1], kinds[heading.rank[1]])
         for heading in context.open
         if heading.kind == "item"
     }
     designators = _DESIGNATOR.findall(match[1])
     for at, designator in enumerate(designators):
-        level = _item_level(designator, order, levels)
+        level = _item_level(designator, kinds, levels)
         if level is None:
             return ()
         levels = {known: value for known, value in levels.items() if known < level}
-        levels[level] = _item_value(designator, order[level])
+        levels[level] = _item_value(designator, kinds[level])
         label = f"({designator})"
         text = (match[2] or "") if at == len(designators) - 1 else ""
         found.append(Heading((2, level), "item", label, f"{label} {first_words(text)}".strip(), label, text))
     return tuple(found)
 
 
-def _item_level(designator: str, order: tuple[str, ...], levels: Mapping[int, int | None]) -> int | None:
+def _item_level(designator: str, kinds: tuple[str, ...], levels: Mapping[int, int | None]) -> int | None:
     """Return the level of a designator (`i` is a letter after `h`, but a Roman numeral after `a`); None if invalid."""
-    fitting = [level for level, kind in enumerate(order) if _item_value(designator, kind) is not None]
+    fitting = [level for level, kind in enumerate(kinds) if _item_value(designator, kind) is not None]
     for level in reversed(fitting):
-        if level in levels and _item_value(designator, order[level]) == (levels[level] or 0) + 1:
+        if level in levels and _item_value(designator, kinds[level]) == (levels[level] or 0) + 1:
             return level
-    firsts = [level for level in fitting if _item_value(designator, order[level]) == 1]
+    firsts = [level for level in fitting if _item_value(designator, kinds[level]) == 1]
     known = [level for level in reversed(fitting) if level in levels]
     choices = [*(level for level in firsts if level not in levels), *firsts, *known, *fitting]
     return choices[0] if choices else None

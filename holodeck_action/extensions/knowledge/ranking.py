@@ -172,10 +172,10 @@ def numbers_in(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(number.casefold() for number in found))
 
 
-def _number_match(number: str, own: str) -> float:
-    if own == number:
+def _number_match(number: str, own_number: str) -> float:
+    if own_number == number:
         return 1.0
-    return 0.5 if own.startswith(number) and own[len(number)] in ".(-–" else 0.0
+    return 0.5 if own_number.startswith(number) and own_number[len(number)] in ".(-–" else 0.0
 
 
 _GRID = 2**24

@@ -253,9 +253,9 @@ def has_own_ids(entry: SearchEntry, suite: Suite) -> bool:
     return records and (suite.folder / entry.source).is_file()
 
 
-def prefixed_id(entry: SearchEntry, ident: str) -> str:
+def prefixed_id(entry: SearchEntry, chunk_id: str) -> str:
     """Return a chunk's id with the tool's name before it, for an id that another tool also uses."""
-    return f"{entry.name}:{ident}"
+    return f"{entry.name}:{chunk_id}"
 
 
 def _chunking_key(entry: SearchEntry) -> Hashable:
@@ -283,18 +283,18 @@ def _database_of(entry: SearchEntry, suite: Suite) -> str | None:
     return None if reported or named == "in-memory" else quoted(named)
 
 
-def tool_notices(entry: SearchEntry, suite: Suite, others: Sequence[str]) -> Iterator[str]:
+def tool_notices(entry: SearchEntry, suite: Suite, other_files: Sequence[str]) -> Iterator[str]:
     """Yield notices about a database that a tool does not use, and about files that it does not read.
 
     Args:
-        others: names of the files that the tool does not read.
+        other_files: names of the files that the tool does not read.
     """
     database = _database_of(entry, suite)
     if database is not None:
         yield f"tools.{entry.name}: the database {database} is not used: the source is embedded and searched in memory"
-    if others:
-        more = f" and {len(others) - _MOST_LISTED} more" if len(others) > _MOST_LISTED else ""
-        yield f"tools.{entry.name}: not searched: {', '.join(others[:_MOST_LISTED])}{more}"
+    if other_files:
+        more = f" and {len(other_files) - _MOST_LISTED} more" if len(other_files) > _MOST_LISTED else ""
+        yield f"tools.{entry.name}: not searched: {', '.join(other_files[:_MOST_LISTED])}{more}"
 
 
 def _file_timeout_s(suite: Suite) -> float:

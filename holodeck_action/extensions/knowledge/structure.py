@@ -108,11 +108,11 @@ def _finish_sections(sections: list[_OpenSection]) -> Iterator[Section]:
 
 
 def _lines_with_headings(
-    text: str, domain: Domain, opened: list[_OpenSection]
+    text: str, domain: Domain, open_sections: list[_OpenSection]
 ) -> Iterator[tuple[str, int, tuple[Heading, ...]]]:
     """Yield each line with its start in characters and the headings in it.
 
-    Reading a line depends on the open sections, so the caller must update `opened` after each line.
+    Reading a line depends on the open sections, so the caller must update `open_sections` after each line.
     """
     fence, start, begins, matter = "", 0, True, text.startswith("---\n")
     pending: tuple[str, int] | None = None
@@ -127,7 +127,7 @@ def _lines_with_headings(
                 yield held, held_at, (_markdown_heading(held.strip(), 1 if mark[1][0] == "=" else 2, domain),)
                 begins = True
                 continue
-            made = _plain_headings(held, domain, opened, True)
+            made = _plain_headings(held, domain, open_sections, True)
             yield held, held_at, made
             begins = bool(made)
         if matter or fence or (opening := _FENCE.match(line)):
@@ -146,11 +146,11 @@ def _lines_with_headings(
         elif begins and line.strip():
             pending = line, at
         else:
-            made = _plain_headings(line, domain, opened, begins)
+            made = _plain_headings(line, domain, open_sections, begins)
             yield line, at, made
             begins = bool(made) or not line.strip()
     if pending is not None:
-        yield pending[0], pending[1], _plain_headings(pending[0], domain, opened, True)
+        yield pending[0], pending[1], _plain_headings(pending[0], domain, open_sections, True)
 
 
 def _without_closing_marks(title: str) -> str:
@@ -160,13 +160,15 @@ def _without_closing_marks(title: str) -> str:
     return bare.rstrip() if not bare or bare[-1] in " \t" else title
 
 
-def _plain_headings(line: str, domain: Domain, opened: list[_OpenSection], begins: bool) -> tuple[Heading, ...]:
+def _plain_headings(
+    line: str, domain: Domain, open_sections: list[_OpenSection], is_section_start: bool
+) -> tuple[Heading, ...]:
     bare = line.strip()
     if not bare:
         return ()
     if bold := _EMPHASIS.match(bare):
         bare = bold[2].strip()
-    return read_headings(bare, domain, LineContext(tuple(item.heading for item in opened), begins))
+    return read_headings(bare, domain, LineContext(tuple(item.heading for item in open_sections), is_section_start))
 
 
 def _markdown_heading(title: str, level: int, domain: Domain) -> Heading:

@@ -235,8 +235,8 @@ def _check_settings(entry: VectorstoreTool, suite: Suite) -> None:
     check_name(entry, suite)
 
 
-def _setting_notices(entry: VectorstoreTool, suite: Suite, others: Sequence[str]) -> Iterator[str]:
-    yield from tool_notices(entry, suite, others)
+def _setting_notices(entry: VectorstoreTool, suite: Suite, other_files: Sequence[str]) -> Iterator[str]:
+    yield from tool_notices(entry, suite, other_files)
     unused = _RECORDS_ONLY if entry.vector_field is None else _TEXTS_ONLY
     written = [name for name in unused if name in entry.model_fields_set]
     if written:

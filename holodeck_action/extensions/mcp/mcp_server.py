@@ -161,14 +161,14 @@ class McpServer:
             raise self._connection_error(connection)
         return connection, session
 
-    async def _run_with_limit(self, work: Coroutine[Any, Any, T], limit: float, action: str) -> T:
+    async def _run_with_limit(self, coroutine: Coroutine[Any, Any, T], limit: float, action: str) -> T:
         """Run a coroutine with a time limit. At the limit it is abandoned, since its cancellation could hang.
 
         Raises:
-            ServerError: the coroutine did not finish within `limit` seconds; the message says that the server did not
-                `action`.
+            ServerError: the coroutine did not finish within `limit` seconds; according to the message, the server did
+                not `action`.
         """
-        task = asyncio.create_task(work)
+        task = asyncio.create_task(coroutine)
         self._calls.add(task)
         task.add_done_callback(self._discard_call)
         try:
@@ -197,7 +197,7 @@ class McpServer:
                 await connection.wait(_ENDED_S)
                 if connection.has_ended:
                     raise self._connection_error(connection) from None
-                raise ServerError(f"it aborted its answer: {self.words(error.message)}", "disconnected") from None
+                raise ServerError(f"it aborted its answer: {self.short_line(error.message)}", "disconnected") from None
             if error.message == _SESSION_GONE:
                 await connection.close()
                 raise ServerError(
@@ -232,13 +232,13 @@ class McpServer:
             case TimeoutError():
                 clause = f"it was not ready within {self.plan.entry.request_timeout:g} s (request_timeout)"
                 if output.stray is not None:
-                    words = output.stray.words(output.redact)
+                    words = output.stray.short_line(output.redact)
                     clause += f"; its output, which may contain only messages, contains: {words}"
                 return f"{clause}{output.stderr_clause}"
             case httpx2.HTTPStatusError():
                 return f"it answered with HTTP {error.response.status_code}"
             case httpx2.ConnectError() | httpx2.ConnectTimeout():
-                return f"it cannot be reached: {self.words(str(error)) or 'no connection in time'}"
+                return f"it cannot be reached: {self.short_line(str(error)) or 'no connection in time'}"
             case httpx2.HTTPError():
                 return f"it closed the connection early ({type(error).__name__})"
             case MCPError():
@@ -248,11 +248,11 @@ class McpServer:
             case None:
                 return "its connection was closed"
             case _:
-                return f"it does not speak the protocol: {self.words(str(error)) or type(error).__name__}"
+                return f"it does not speak the protocol: {self.short_line(str(error)) or type(error).__name__}"
 
-    def words(self, text: str, limit: int = 200) -> str:
+    def short_line(self, text: str, limit: int = 200) -> str:
         """Return the start of a server's text as one line without secrets, for a message."""
-        return Foreign.of_text(text).words(self.redact, limit)
+        return Foreign.of_text(text).short_line(self.redact, limit)
 
     def _error_text(self, error: ServerError) -> str:
         place = f" {url_without_secrets(str(self.plan.entry.url))}" if self.plan.process is None else ""
@@ -357,7 +357,7 @@ async def _negotiate_version(session: ClientSession) -> None:
 
 def _server_message(error: MCPError, output: ServerOutput) -> str:
     """Return the error message of a server, with the HTTP status if the message contains nothing else."""
-    text = Foreign.of_text(error.message).words(output.redact, 500)
+    text = Foreign.of_text(error.message).short_line(output.redact, 500)
     return f"{text} (HTTP {output.status})" if output.status is not None and error.message in _STATUS_ONLY else text
 
 

@@ -122,8 +122,8 @@ def server_secrets(tools: Iterable[ToolModel], checkout: Checkout) -> frozenset[
         checkout: reads each `env_file`; a file that cannot be read adds no secrets.
 
     Returns:
-        The values of variables in `env` and `env_file`, and of headers, whose names mark them as secret, and the values
-        of headers with credentials, both with and without the scheme.
+        The secrets are the values of variables (`env`, `env_file`) and headers with secret names, and the values of
+        headers with credentials, both with and without the scheme.
     """
     found: set[str] = set()
     for entry in tools:

@@ -95,19 +95,19 @@ async def stdio_streams(server: StdioServer, output: ServerOutput) -> AsyncItera
     output.process = process
     utf_8 = codecs.lookup(server.encoding).name == "utf-8"
 
-    async def read(received: MemoryObjectSendStream[Any]) -> None:
+    async def read(incoming: MemoryObjectSendStream[Any]) -> None:
         try:
             while True:
                 line = await process.read_line()
                 text = Foreign(line) if utf_8 else Foreign.of_text(line.decode(server.encoding, "replace"))
-                await _forward_message(text, received, output)
+                await _forward_message(text, incoming, output)
         except AgentError:
             # The process is of no more use and need not end in an orderly way.
             await process.stop()
             raise
 
-    async def write(sent: MemoryObjectReceiveStream[Any]) -> None:
-        async for message in sent:
+    async def write(outgoing: MemoryObjectReceiveStream[Any]) -> None:
+        async for message in outgoing:
             process.write_line(_message_text(message).encode("ascii"))
 
     try:
@@ -138,17 +138,17 @@ async def sse_streams(entry: MCPTool, output: ServerOutput) -> AsyncIterator[Str
         stream.raise_for_status()
         address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
-        async def read(received: MemoryObjectSendStream[Any]) -> None:
+        async def read(incoming: MemoryObjectSendStream[Any]) -> None:
             async for event in httpx2.EventSource(stream, max_event_size=MAX_MESSAGE):
                 if event.event == "endpoint" and not address.done():
                     address.set_result(_message_url(str(entry.url), event.data))
                 elif event.event == "message" and event.data:
-                    await _forward_message(Foreign.of_text(event.data), received, output)
+                    await _forward_message(Foreign.of_text(event.data), incoming, output)
             raise AgentError("it ended the stream of its messages", "disconnected")
 
-        async def write(sent: MemoryObjectReceiveStream[Any]) -> None:
+        async def write(outgoing: MemoryObjectReceiveStream[Any]) -> None:
             target = await address
-            async for message in sent:
+            async for message in outgoing:
                 response = await client.post(
                     target,
                     content=_message_text(message),
@@ -243,7 +243,7 @@ def _message_text(message: SessionMessage) -> str:
     return json.dumps(message.message.model_dump(by_alias=True, mode="json", exclude_unset=True))
 
 
-async def _forward_message(text: Foreign, received: MemoryObjectSendStream[Any], output: ServerOutput) -> None:
+async def _forward_message(text: Foreign, incoming: MemoryObjectSendStream[Any], output: ServerOutput) -> None:
     """Pass a message to the session; a line that is not a message is skipped, and the first such line is kept."""
     from mcp.shared.message import SessionMessage
     from mcp_types import jsonrpc_message_adapter
@@ -253,7 +253,7 @@ async def _forward_message(text: Foreign, received: MemoryObjectSendStream[Any],
     except ValueError:
         output.stray = output.stray or text
         return
-    await received.send(SessionMessage(message))
+    await incoming.send(SessionMessage(message))
 
 
 def _message_url(url: str, endpoint: str) -> str:

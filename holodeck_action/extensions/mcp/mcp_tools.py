@@ -151,7 +151,7 @@ class McpTool(Struct, frozen=True):
     async def call(self, args: dict[str, Any], session: str, *, max_bytes: int, timeout_s: float | None) -> ToolResult:
         """Call the tool; see `Tool.call`. The entry's `request_timeout` is a further time limit."""
         result = await self.server.call(self.name, args, timeout_s)
-        place = f"{self.server.plan.place}.{self.server.words(self.name, 80)}"
+        place = f"{self.server.plan.place}.{self.server.short_line(self.name, 80)}"
         return read_result(result, place, max_bytes, self.server.redact, is_retrieval=self.is_retrieval)
 
 
@@ -163,7 +163,7 @@ def _select_tools(server: McpServer, listing: Sequence[ListedTool]) -> list[List
     """
     place, allowed = server.plan.place, server.plan.allowed
     listed = {tool.name: tool for tool in listing}
-    shown = server.words(", ".join(listed)) or "none"
+    shown = server.short_line(", ".join(listed)) or "none"
     missing = [name for name in allowed or () if name not in listed]
     if missing:
         raise AgentError(
@@ -191,11 +191,11 @@ def _tool_definition(server: McpServer, tool: ListedTool, name: str) -> ToolDefi
         if schema.setdefault("type", "object") != "object":
             raise ValueError("it must be of type object")
         schema.setdefault("properties", {})
-        JsonSchema(schema, shorten=server.words)
+        JsonSchema(schema, shorten=server.short_line)
     except (CallError, ValueError) as error:
         reason = error.message if isinstance(error, CallError) else str(error)
         raise AgentError(
-            f"{place} has an inputSchema that is not a JSON schema (draft 2020-12): {server.words(reason)}; "
+            f"{place} has an inputSchema that is not a JSON schema (draft 2020-12): {server.short_line(reason)}; "
             "to leave the tool out, name the others in config.allowed_tools",
             "tool_unavailable",
         ) from None
@@ -261,7 +261,7 @@ def read_result(
     parts = [_block_text(block, redact) for block in result.content]
     if result.is_error:
         text = replace_surrogates("\n".join(parts)) or "the tool failed and did not say why"
-        words = Foreign.of_text(text).words(redact, _RECORD_ERROR_LIMIT)
+        words = Foreign.of_text(text).short_line(redact, _RECORD_ERROR_LIMIT)
         raise ToolError(f"{place}: {words}", "raised", for_model=cut(redact(text), _MODEL_ERROR_LIMIT))
     has_text = any(block.type == "text" for block in result.content)
     value: Any = "\n".join(parts)
@@ -284,17 +284,21 @@ def _limit_result(value: Any, place: str, max_bytes: int) -> ToolResult:
     return ToolResult(plain, whole.bytes)
 
 
-def _chunks_of_result(parts: Sequence[str], structured: Any) -> Any:
+def _chunks_of_result(texts: Sequence[str], structured_content: Any) -> Any:
     """Return the chunks in the result of a retrieval tool, in the form that `toolbox.chunks_of` reads."""
     # If the protocol requires an object, servers put their list under a single key.
-    inner = next(iter(structured.values())) if isinstance(structured, dict) and len(structured) == 1 else structured
+    inner = (
+        next(iter(structured_content.values()))
+        if isinstance(structured_content, dict) and len(structured_content) == 1
+        else structured_content
+    )
     if isinstance(inner, list):
         return inner
-    if not parts:
-        return structured
-    if len(parts) == 1:
-        return _parse_chunks(parts[0])
-    return [_parse_chunk(part) for part in parts]
+    if not texts:
+        return structured_content
+    if len(texts) == 1:
+        return _parse_chunks(texts[0])
+    return [_parse_chunk(part) for part in texts]
 
 
 def _parse_chunks(text: str) -> Any:

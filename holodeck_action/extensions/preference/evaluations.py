@@ -53,10 +53,10 @@ def _map_cases(record: Record, change: Callable[[CaseRecord], CaseRecord]) -> Re
 
 
 def _skip(trial: TrialRecord, reason: str) -> TrialRecord:
-    def skip(each: Evaluation) -> Evaluation:
-        if each.criteria.kind != PREFERENCE or each.status == "skipped":
-            return each
-        return replace(each, status="skipped", score=None, explanation=reason, error=None, metadata={})
+    def skip(evaluation: Evaluation) -> Evaluation:
+        if evaluation.criteria.kind != PREFERENCE or evaluation.status == "skipped":
+            return evaluation
+        return replace(evaluation, status="skipped", score=None, explanation=reason, error=None, metadata={})
 
     if not trial.turns:
         return trial

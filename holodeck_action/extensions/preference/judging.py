@@ -35,14 +35,14 @@ NO_BASE = "there is no base to compare with"
 _IDENTICAL = "both answers are the same"
 
 
-async def judge_pairs(ready: OpenSuite, head: Record, base: Record | None, stop: Stop) -> Record:
+async def judge_pairs(open_suite: OpenSuite, head: Record, base: Record | None, stop: Stop) -> Record:
     """Return the run's record with a verdict on each pair of answers: trial i of this run and trial i of the base.
 
     A failed evaluation, for example because the base has no answer, makes the run less complete. If the run is
     stopped, pairs that are not judged yet stay without a verdict. Trials that confirm a regression are not judged.
 
     Args:
-        ready: the open suite, which provides metrics and judges.
+        open_suite: the open suite, which provides metrics and judges.
         head: the record of the run.
         base: the record of the base; None if there is no base.
         stop: ends the judging early.
@@ -50,10 +50,10 @@ async def judge_pairs(ready: OpenSuite, head: Record, base: Record | None, stop:
     if base is None:
         return skip_pairs(head, NO_BASE)
     found: dict[tuple[str, int], Sequence[Evaluation]] = {}
-    judging = _Judging(ready, base, found)
-    work = asyncio.gather(*(judging.judge(case, specs, stop) for case, specs in _judged_cases(ready, head)))
+    judging = _Judging(open_suite, base, found)
+    work = asyncio.gather(*(judging.judge(case, specs, stop) for case, specs in _judged_cases(open_suite, head)))
     stopped = asyncio.create_task(stop.wait())
-    limit = ready.item.settings.run_timeout_s
+    limit = open_suite.item.settings.run_timeout_s
     left = None if limit is None else max(0.0, limit - head.run.duration_ms / 1000)
     try:
         await asyncio.wait((work, stopped), timeout=left, return_when=asyncio.FIRST_COMPLETED)
@@ -69,10 +69,10 @@ async def judge_pairs(ready: OpenSuite, head: Record, base: Record | None, stop:
     return judged if stop.reason is None or judged.ended_early is not None else judged.with_end(stop.reason)
 
 
-def _judged_cases(ready: OpenSuite, head: Record) -> Iterator[tuple[CaseRecord, Sequence[MetricSpec]]]:
+def _judged_cases(open_suite: OpenSuite, head: Record) -> Iterator[tuple[CaseRecord, Sequence[MetricSpec]]]:
     """Yield each case that has metrics which compare two answers, with these metrics."""
-    redactor = ready.redactor
-    known: dict[str, Case] = {redactor.case_id(case.id, case.content_hash): case for case in ready.item.own_cases}
+    redactor = open_suite.redactor
+    known: dict[str, Case] = {redactor.case_id(case.id, case.content_hash): case for case in open_suite.item.own_cases}
     for recorded in head.cases:
         case = known.get(recorded.id)
         turn = None if case is None else case.turns[-1]
@@ -89,18 +89,18 @@ class _Judging:
     """Judges a run's pairs of answers, and collects the evaluations in `found`."""
 
     def __init__(
-        self, ready: OpenSuite, base: Record, evaluations: dict[tuple[str, int], Sequence[Evaluation]]
+        self, open_suite: OpenSuite, base: Record, evaluations: dict[tuple[str, int], Sequence[Evaluation]]
     ) -> None:
-        self._ready, self._base, self.found = ready, base, evaluations
+        self._ready, self._base, self.found = open_suite, base, evaluations
         self._places = {name: place for place, name in enumerate(case_ids(base.cases))}
-        self._slots = asyncio.Semaphore(ready.item.settings.concurrency)
+        self._slots = asyncio.Semaphore(open_suite.item.settings.concurrency)
         self._scorer = TurnScorer(
-            ready.item.grading.suite,
-            pool=ready.target_pool,
+            open_suite.item.grading.suite,
+            pool=open_suite.target_pool,
             clock=SYSTEM_CLOCK.now,
             new_id=lambda: str(uuid.uuid4()),
-            judges=ready.judges,
-            reuse=ready.reuse,
+            judges=open_suite.judges,
+            reuse=open_suite.reuse,
         )
 
     async def judge(self, case: CaseRecord, specs: Sequence[MetricSpec], stop: Stop) -> None:
@@ -114,19 +114,19 @@ class _Judging:
             self.found[case.id, trial.index] = self._ready.redactor.value(made)
 
     async def _judge_trial(
-        self, spec: MetricSpec, case: CaseRecord, trial: TrialRecord, other: CaseRecord | None
+        self, spec: MetricSpec, case: CaseRecord, trial: TrialRecord, base_case: CaseRecord | None
     ) -> Evaluation:
         writer = EvaluationWriter(SYSTEM_CLOCK.now, lambda: str(uuid.uuid4()))
         planned = self._scorer.plan(spec)
-        skipped = _why_no_pair(case, other, trial, self._base)
+        skipped = _why_no_pair(case, base_case, trial, self._base)
         if skipped is not None:
             return _of_turn(writer.write_skipped(planned, skipped), trial)
-        assert other is not None
+        assert base_case is not None
         whole = compares_conversations(case, sees="conversation" if spec.config.sees_conversation else "turn")
         answer = compared_text(trial, conversation=whole)
         if answer is None:
             return _of_turn(writer.write_pending(planned, "not evaluated: there is no answer in this run"), trial)
-        against = next((each for each in other.trials if each.index == trial.index), None)
+        against = next((each for each in base_case.trials if each.index == trial.index), None)
         before = None if against is None else compared_text(against, conversation=whole)
         if before is None:
             done: JobResult[EvaluationResult] = JobResult(None, _no_answer(against), None)
@@ -142,7 +142,7 @@ class _Judging:
         return replace(written, metadata={**written.metadata, PREFERENCE: {"base_digest": digest_of_text(before)}})
 
     async def _ask_both_orders(
-        self, spec: MetricSpec, trial: TrialRecord, question: str, before: str, answer: str
+        self, spec: MetricSpec, trial: TrialRecord, question: str, earlier_answer: str, answer: str
     ) -> JobResult[EvaluationResult]:
         turn = trial.turns[-1]
         shown: dict[str, Any] = {"input": question}
@@ -154,10 +154,10 @@ class _Judging:
                 asyncio.create_task(
                     self._scorer.evaluate(spec, {**shown, "actual_output": one, "other_response": two}, trial.index)
                 )
-                for one, two in ((answer, before), (before, answer))
+                for one, two in ((answer, earlier_answer), (earlier_answer, answer))
             )
         )
-        return _combine(orders, before, answer)
+        return _combine(orders, earlier_answer, answer)
 
 
 class _Orders(Struct, frozen=True):
@@ -168,12 +168,12 @@ class _Orders(Struct, frozen=True):
 
     @property
     def value(self) -> int:
-        """1 if this run's answer is better in both orders, −1 if the base's is, else 0."""
+        """1 if this run's answer is better in both orders, −1 if the base's answer is better in both orders, else 0."""
         sides = {_sign(self.first - 0.5), _sign(self.second - 0.5)}
         return sides.pop() if len(sides) == 1 else 0
 
     @property
-    def flipped(self) -> bool:
+    def is_flipped(self) -> bool:
         """Whether the verdict depends on the order."""
         return _sign(self.first - 0.5) != _sign(self.second - 0.5)
 
@@ -182,31 +182,35 @@ def _sign(value: float) -> int:
     return (value > 0) - (value < 0)
 
 
-def _combine(orders: Sequence[JobResult[EvaluationResult]], before: str, answer: str) -> JobResult[EvaluationResult]:
+def _combine(
+    order_results: Sequence[JobResult[EvaluationResult]], earlier_answer: str, answer: str
+) -> JobResult[EvaluationResult]:
     """Combine both orders' results: their verdict if they agree, else a tie; the first error if a call failed."""
-    took = [done.duration_ms for done in orders if done.duration_ms is not None]
-    usage = sum_usages([done.usage for done in orders if done.usage is not None])
+    took = [done.duration_ms for done in order_results if done.duration_ms is not None]
+    usage = sum_usages([done.usage for done in order_results if done.usage is not None])
     whole: JobResult[EvaluationResult] = JobResult(
         None,
-        next((done.error for done in orders if done.error is not None), None),
+        next((done.error for done in order_results if done.error is not None), None),
         max(took, default=None),
         usage,
-        cached=all(done.cached for done in orders),
+        cached=all(done.cached for done in order_results),
     )
-    results = [done.result for done in orders]
+    results = [done.result for done in order_results]
     scores = [each.score for each in results if each is not None]
-    if len(scores) < len(orders):
+    if len(scores) < len(order_results):
         return whole
     numbers = [score for score in scores if isinstance(score, int | float)]
-    if len(numbers) < len(orders):
+    if len(numbers) < len(order_results):
         return replace(whole, error=EvaluationError("the judge gave no score", code="invalid_result"))
     found = _Orders(numbers[0], 1 - numbers[1])
     told, other = (each for each in results if each is not None)
     reason = told.reasoning
-    if found.flipped:
+    if found.is_flipped:
         reason = f"a tie, since the verdict depends on the order: {reason} In the other order: {other.reasoning}"
     result = with_result(told, score=(found.value + 1) / 2, reasoning=reason, metadata=dict(told.metadata))
-    return _with_facts(replace(whole, result=result, error=None), found.value, (before, answer), flipped=found.flipped)
+    return _with_facts(
+        replace(whole, result=result, error=None), found.value, (earlier_answer, answer), flipped=found.is_flipped
+    )
 
 
 def _with_facts(
@@ -231,17 +235,17 @@ def _with_facts(
     )
 
 
-def _why_no_pair(case: CaseRecord, other: CaseRecord | None, trial: TrialRecord, base: Record) -> str | None:
+def _why_no_pair(case: CaseRecord, base_case: CaseRecord | None, trial: TrialRecord, base: Record) -> str | None:
     """Return the reason why a trial has no counterpart in the base run; None if it has a counterpart."""
-    if other is None:
+    if base_case is None:
         return "the base does not have this case"
-    difference = case_difference(other, case)
+    difference = case_difference(base_case, case)
     if difference is not None:
         return difference
-    if trial.index >= other.repeat:
+    if trial.index >= base_case.repeat:
         return "the base has fewer trials"
-    there = any(each.index == trial.index for each in other.trials)
-    return "the base did not need this trial" if base.stop_when_decided and other.trials and not there else None
+    there = any(each.index == trial.index for each in base_case.trials)
+    return "the base did not need this trial" if base.stop_when_decided and base_case.trials and not there else None
 
 
 def _no_answer(trial: TrialRecord | None) -> EvaluationError:

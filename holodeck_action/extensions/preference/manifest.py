@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holodeck_action.seam.manifest import Extension, Metric, Pairs
+from holodeck_action.seam.manifest import Extension, Metric, PairFunctions
 
 _HERE = "holodeck_action.extensions.preference"
 
@@ -10,7 +10,7 @@ EXTENSION = Extension(
     name="preference",
     help="Two answers side by side: a judge says which one is better.",
     metrics=(Metric(type="preference", to=f"{_HERE}.metric:PreferenceMetric"),),
-    pairs=Pairs(
+    pairs=PairFunctions(
         judge=f"{_HERE}.judging:judge_pairs",
         skip=f"{_HERE}.evaluations:skip_pairs",
         summarise=f"{_HERE}.summary:summarise",

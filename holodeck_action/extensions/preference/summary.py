@@ -101,7 +101,7 @@ class _Tally:
             self.longer += (value > 0) == (now > before)
 
     def result(
-        self, name: str, margin: float, models: tuple[set[str], set[str]], *, gates: bool
+        self, name: str, margin: float, side_models: tuple[set[str], set[str]], *, gates: bool
     ) -> tuple[MetricComparison, Preference]:
         """Return the comparison of the runs by the metric, before p-values are adjusted, and the verdict counts."""
         change = difference(self.values, margin)
@@ -135,7 +135,7 @@ class _Tally:
             longer=self.longer,
             longer_low=wilson_lower_bound(share, self.cases_unequal) if enough else None,
             longer_high=1 - wilson_lower_bound(1 - share, self.cases_unequal) if enough else None,
-            notices=tuple(_maker_notices(self.judges, models)),
+            notices=tuple(_maker_notices(self.judges, side_models)),
         )
 
 
@@ -153,9 +153,9 @@ def _judges_of(evaluation: Evaluation) -> Iterator[str]:
     yield from (verdict["model"] for verdict in panel.get("verdicts", ()))
 
 
-def _maker_notices(judges: Iterable[str], models: tuple[set[str], set[str]]) -> Iterator[str]:
+def _maker_notices(judges: Iterable[str], side_models: tuple[set[str], set[str]]) -> Iterator[str]:
     """Yield a notice for each maker of a judge that is also the maker of a model in only one of the two runs."""
-    sides = [{maker_of(model) for model in side} - {None} for side in models]
+    sides = [{maker_of(model) for model in side} - {None} for side in side_models]
     for maker in sorted({maker for judge in judges if (maker := maker_of(judge)) is not None}):
         there = [maker in side for side in sides]
         if there[0] != there[1]:

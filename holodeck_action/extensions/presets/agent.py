@@ -101,9 +101,9 @@ class AgentMetric(PresetMetric):
 
     @property
     def judged_members(self) -> dict[str, PresetPart]:
-        """The enabled parts that need a judge, by name: those that grade the answer, and the trajectory."""
+        """The enabled parts that need a judge, by name: the parts that grade the answer, and the trajectory."""
         parts = self.metrics
-        found = parts.generation.metrics.judged if parts.generation.enabled else {}
+        found = parts.generation.metrics.judged_parts if parts.generation.enabled else {}
         return found | ({"trajectory_accuracy": parts.trajectory_accuracy} if parts.trajectory_accuracy.enabled else {})
 
     def library_parts(self) -> list[Metric]:

@@ -98,9 +98,9 @@ class GenerationParts(AnswerParts):
     """The metric that decides whether the answer is a refusal."""
 
     @property
-    def judged(self) -> dict[str, PresetPart]:
+    def judged_parts(self) -> dict[str, PresetPart]:
         """The enabled metrics that need a judge, by name, with `refusal` first."""
-        return ({"refusal": self.refusal} if self.refusal.enabled else {}) | self.counted
+        return ({"refusal": self.refusal} if self.refusal.enabled else {}) | self.counted_parts
 
     @property
     def needs(self) -> frozenset[str]:
@@ -159,8 +159,8 @@ class GenerationEvaluator(TextEvaluator):
         Args:
             name: name of the evaluator.
             members: evaluators of the metrics.
-            refusal: evaluator that detects refusals, such as the one that `RefusalMetric()` builds; None to grade
-                refusals like any other answer.
+            refusal: evaluator that detects refusals, such as the evaluator of `RefusalMetric()`; None to grade refusals
+                like any other answer.
             **kwargs: see `PresetEvaluator`.
         """
         super().__init__(name, members, **kwargs)

@@ -66,7 +66,7 @@ class LmRetrievalMetric(PresetMetric):
             found.PARAM_SPEC = spec._replace(required=spec.required - answer, optional=spec.optional | answer)
             return found
 
-        parts = {name: getattr(self.metrics, name) for name in self.metrics.counted}
+        parts = {name: getattr(self.metrics, name) for name in self.metrics.counted_parts}
         members = [
             Member(
                 name,

@@ -128,7 +128,7 @@ class CriterionPart(ScoredPart):
 
     @property
     def writes_steps(self) -> bool:
-        """Whether the judge writes its own evaluation steps: if the criteria are custom and come without steps."""
+        """Whether the judge writes its own evaluation steps, which it does for custom criteria without steps."""
         return self.criteria is not None and self.evaluation_steps is None
 
 
@@ -141,20 +141,20 @@ class PresetParts(FormatModel):
     """Whether the built-in criteria need the expected output."""
 
     @property
-    def counted(self) -> dict[str, PresetPart]:
+    def counted_parts(self) -> dict[str, PresetPart]:
         """The enabled metrics that make up the score, by name."""
         parts = {name: getattr(self, name) for name in self.COUNTED}
         return {name: part for name, part in parts.items() if part.enabled}
 
     @property
-    def judged(self) -> dict[str, PresetPart]:
+    def judged_parts(self) -> dict[str, PresetPart]:
         """The enabled metrics that need a judge, by name."""
-        return self.counted
+        return self.counted_parts
 
     @property
     def needs(self) -> frozenset[str]:
         """The inputs that the enabled metrics need besides the answer."""
-        found = [part.needs for part in self.counted.values()]
+        found = [part.needs for part in self.counted_parts.values()]
         built_in = GROUND_TRUTH if self.COMPARES and None in found else frozenset[str]()
         return built_in.union(*(needs for needs in found if needs is not None))
 
@@ -164,7 +164,7 @@ class PresetParts(FormatModel):
         Raises:
             PydanticCustomError: all of them are disabled.
         """
-        if not self.counted:
+        if not self.counted_parts:
             raise PydanticCustomError(
                 "metrics", "leaves nothing to grade: enable one of {names}", {"names": ", ".join(self.COUNTED)}
             )
@@ -306,4 +306,7 @@ class PresetMetric(QuestionMetric):
             building: see `evaluator`.
         """
         by_name = {criterion.name: criterion for criterion in built_in}
-        return [Member(name, self.geval_of_part(part, by_name[name], building)) for name, part in parts.counted.items()]
+        return [
+            Member(name, self.geval_of_part(part, by_name[name], building))
+            for name, part in parts.counted_parts.items()
+        ]

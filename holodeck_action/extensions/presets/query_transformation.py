@@ -132,7 +132,7 @@ class QueryTransformationMetric(PresetMetric):
 
     @model_validator(mode="after")
     def _check_score_weights(self) -> QueryTransformationMetric:
-        if not any(getattr(self.score_weights, name) for name in self.metrics.counted):
+        if not any(getattr(self.score_weights, name) for name in self.metrics.counted_parts):
             raise PydanticCustomError("score_weights", "gives no weight to any metric that is enabled")
         return self
 
@@ -145,6 +145,6 @@ class QueryTransformationMetric(PresetMetric):
                 self.geval_of_part(part, built_in[name], building, getattr(self.score_mapping, name)),
                 weight=getattr(self.score_weights, name),
             )
-            for name, part in self.metrics.counted.items()
+            for name, part in self.metrics.counted_parts.items()
         ]
         return TextEvaluator(self.name or self.type, members, **self.options(building))

@@ -36,7 +36,7 @@ HELPS = {
 @settings(
     *("target", "case", "limit", "repeat", "min-pass", "output-dir", "resume", "html"),
     *("concurrency", "run-timeout", "max-cost-usd", "max-tokens", *MODEL_CALLS),
-    helps=HELPS,
+    help_texts=HELPS,
 )
 @click.pass_obj
 def race(caller: Caller, /, **given: Any) -> int:

@@ -262,7 +262,7 @@ class Descent:
         remaining = None if limit is None else limit - (time.monotonic() - self._begun)
         done, journals = run_variants(race, suites, self._flags, self._caller, self._runner.run, remaining)
         self._journals += journals
-        self._spent += [each.whole for each in done.spent]
+        self._spent += [each.complete_sum for each in done.spent]
         self._record = self._record or done.records[0]
         return done, folders, write_variants(folders, done, self.host.item.shown, self._caller)
 

@@ -30,7 +30,7 @@ _HELPS = {
 @settings(
     *("target", "repeat", "output-dir", "resume", "html"),
     *("concurrency", "run-timeout", "max-cost-usd", "max-tokens", *MODEL_CALLS),
-    helps=_HELPS,
+    help_texts=_HELPS,
 )
 @click.pass_obj
 def optimize(caller: Caller, /, **given: Any) -> int:

@@ -194,7 +194,7 @@ def conclude_race(
                 cost_per_case_usd=cost,
                 dropped=None if drop is None else DroppedBy(names[drop.rival], drop.cases, drop.wealth),
                 over=over[at] if drop is None else (),
-                run=VariantRun(done.spent[at].whole, grid, times[at], done.records[at].run.model_calls),
+                run=VariantRun(done.spent[at].complete_sum, grid, times[at], done.records[at].run.model_calls),
             )
         )
     return RaceOutcome(
@@ -298,7 +298,7 @@ def _cost_per_case(record: Record, cases: int) -> float | None:
     costs = Amounts()
     for case in record.cases:
         add_case_costs(costs, case)
-    return costs.whole / cases if cases and costs.whole is not None else None
+    return costs.complete_sum / cases if cases and costs.complete_sum is not None else None
 
 
 def _p95(record: Record) -> float | None:

@@ -185,7 +185,7 @@ def _vary(
         check_python_target(equipped, target)
         context.install(agent_extras(suite, target))
     except TargetError as error:
-        wrong = target_problems(suite, head.shown, str(error), error.problems, written=found.written_target)
+        wrong = target_problems(suite, head.shown, str(error), error.problems, target_text=found.written_target)
         raise ConfigurationError(with_lines(wrong, [loaded])) from error
     return structs.replace(
         head,
@@ -193,7 +193,7 @@ def _vary(
         target=target,
         target_files=files,
         python=equipped.python,
-        written=found.written_target,
+        target_text=found.written_target,
         variant=one_line(variant.name, 200),
     )
 

@@ -9,15 +9,15 @@ from holodeck_action.run.estimates import ModelEstimate, Tally, fewest_trials, l
 from holodeck_action.run.preflight import PreparedSuite
 
 
-def estimate_users(item: PreparedSuite) -> tuple[ModelEstimate, ...]:
+def estimate_users(suite: PreparedSuite) -> tuple[ModelEstimate, ...]:
     """Estimate the calls of each model that plays a user in a suite's cases.
 
-    The minimum assumes that each conversation ends as early as possible, the maximum that each has all its turns and
-    that each message is requested twice.
+    The minimum assumes that conversations end as early as possible. The maximum assumes that conversations have all
+    their turns, and that each message is requested twice.
     """
-    answer = item.suite.agent.model.max_tokens or COMPLETION_GUESS
+    answer = suite.suite.agent.model.max_tokens or COMPLETION_GUESS
     tallies: dict[tuple[str, int], Tally] = {}
-    for case in item.own_cases:
+    for case in suite.own_cases:
         user = case.simulation
         if not isinstance(user, Simulate):
             continue
@@ -31,7 +31,7 @@ def estimate_users(item: PreparedSuite) -> tuple[ModelEstimate, ...]:
         fewest -= bool(user.lines) and fewest > 0
         said = sum(range(len(user.lines), user.max_turns)) * (longest + answer)
         tally.add_range(
-            (fewest_trials(item, case) * fewest, case.repeat * 2 * free),
-            (fewest_trials(item, case) * fewest * fixed, case.repeat * 2 * (free * fixed + said)),
+            (fewest_trials(suite, case) * fewest, case.repeat * 2 * free),
+            (fewest_trials(suite, case) * fewest * fixed, case.repeat * 2 * (free * fixed + said)),
         )
     return tuple(tallies[key].estimate() for key in sorted(tallies))

@@ -97,7 +97,7 @@ class Simulate(Simulation):
         return self
 
     @property
-    def wants(self) -> str:
+    def goal_text(self) -> str:
         """The goal of the user."""
         return self.goal or self.scenario or ""
 
@@ -107,7 +107,7 @@ class Simulate(Simulation):
         return self.persona or self.user_description or ""
 
     @property
-    def known(self) -> str:
+    def known_facts(self) -> str:
         """The facts that the user can tell the agent, one per line; empty if none are given."""
         return "\n".join(self.knows) if isinstance(self.knows, list) else self.knows or ""
 
@@ -149,9 +149,9 @@ class Simulate(Simulation):
         """Return the settings that determine the user, as JSON values, except the API key and URL of the model."""
         model = self.player.model_dump(mode="json", include={"provider", "name", "temperature", "top_p", "max_tokens"})
         return {
-            "goal": self.wants,
+            "goal": self.goal_text,
             "persona": self.character,
-            "knows": self.known,
+            "knows": self.known_facts,
             "opening": self.opening,
             "script": list(self.user_script or ()),
             "stop": [
@@ -167,10 +167,10 @@ class Simulate(Simulation):
 
     def facts(self) -> Mapping[str, str]:
         """Return the texts about the user for the prompt, by title."""
-        given = {"goal": self.wants, "persona": self.character, "knows": self.known}
+        given = {"goal": self.goal_text, "persona": self.character, "knows": self.known_facts}
         return {title: text for title, text in given.items() if text}
 
-    def described(self) -> Mapping[str, Any]:
+    def record_fields(self) -> Mapping[str, Any]:
         """Return the values for the fields of `record.record.SimulatedUser`."""
         player = self.player
         return {

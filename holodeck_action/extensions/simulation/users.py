@@ -63,13 +63,13 @@ def open_users(
     return ModelUsers(environ, wire, agent, message_s)
 
 
-def _simulate(case: Case) -> Simulate:
+def _simulate_settings(case: Case) -> Simulate:
     assert isinstance(case.simulation, Simulate)
     return case.simulation
 
 
 def _plan_of(case: Case, environ: Mapping[str, str]) -> ModelPlan:
-    return resolve_model(_simulate(case).player, environ, path="simulate.model")
+    return resolve_model(_simulate_settings(case).player, environ, path="simulate.model")
 
 
 async def _score(scorer: Scorer, answer: Answer) -> tuple[Evaluation, ...]:
@@ -123,7 +123,7 @@ class UserTurns:
             seed: the seed of the model's requests; None to send no seed.
         """
         self._case, self._trial, self._scorer = case, trial, scorer
-        self._settings = _simulate(case)
+        self._settings = _simulate_settings(case)
         self._model, self._wire = model, wire
         self._agent, self._message_s, self._seed = agent, message_s, seed
         self._instructions = instructions(case.simulation.facts() if case.simulation is not None else {})
@@ -163,7 +163,8 @@ class UserTurns:
         return said_turn(self._case, place, answer.message, "model")
 
     async def _stop_reason(self, answer: Answer) -> str:
-        """Return a clause that names the check which ends the conversation after an answer; empty if no check does."""
+        """Return a clause that names the check which ends the conversation after an answer; empty if the conversation
+        goes on."""
         for check in self._case.stop:
             holds, problem = await self._check(check, answer)
             if problem:
@@ -223,7 +224,7 @@ class UserTurns:
             return "" if exchanges else "it ends the conversation before the first message"
         return message_problem(
             answer.message,
-            instructions=(self._settings.wants, self._settings.character),
+            instructions=(self._settings.goal_text, self._settings.character),
             messages=[user for user, _ in exchanges],
             answers=[agent for _, agent in exchanges],
             agent=self._agent,

@@ -58,7 +58,7 @@ def _rows(path: str, sheet: str | None) -> Iterator[dict[str, Any]]:
 
 
 def _problem(cell: Any, formula: Any) -> str:
-    """Return the reason why a cell's value cannot be used; empty if it can, or if the cell is empty."""
+    """Return the reason why a cell's value cannot be used; empty if the value is valid, or if the cell is empty."""
     if lacks_value(cell, formula):
         return "the formula has no stored value: open the file in a spreadsheet program and save it"
     if cell.data_type == "e":

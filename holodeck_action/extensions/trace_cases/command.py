@@ -51,7 +51,7 @@ def cases() -> None:
 @click.option("--accept", is_flag=True, help="Take the answers as expected answers.")
 @settings(
     *("max-tokens", "env-file", *ACCESS),
-    helps={"max-tokens": "Maximum number of tokens that --embed uses [default: no limit]."},
+    help_texts={"max-tokens": "Maximum number of tokens that --embed uses [default: no limit]."},
 )
 @click.pass_obj
 def from_traces(caller: Caller, /, **given: Any) -> int:

@@ -35,7 +35,7 @@ class Score(Struct, frozen=True):
 def exported_spans(value: Any) -> Iterator[Span | Score | str | None]:
     """Yield the spans and scores in JSON of Phoenix or Langfuse: an object, a list, or a page of their interfaces.
 
-    An unreadable span is yielded as the id of its trace, or as None if that is unknown, too.
+    For an unreadable span, the id of its trace is yielded, or None if the id is unknown.
     """
     if isinstance(value, list):
         for each in value:

@@ -100,7 +100,7 @@ def _rest_of_line(file: BinaryIO) -> Iterator[bytes]:
 
 def _json_part(line: bytes, place: str) -> Part:
     try:
-        found = read_export(Foreign(line), JSON, "", whole=True)
+        found = read_export(Foreign(line), JSON, "", keep_all=True)
     except ForeignError as error:
         return _read_span_by_span(line, place, str(error))
     return _part(found, place) if found.spans or found.unread else _exported_part(line, place)
@@ -141,7 +141,7 @@ def _read_span_by_span(line: bytes, place: str, problem: str) -> Part:
                 alone = {"resource": resource.get("resource"), "scopeSpans": [{**scope, "spans": [span]}]}
                 body = json.dumps({"resourceSpans": [alone]}).encode("utf-8", "replace")
                 try:
-                    found = read_export(Foreign(body), JSON, "", whole=True)
+                    found = read_export(Foreign(body), JSON, "", keep_all=True)
                 except ForeignError:
                     unread |= _named_traces(body)
                 else:
@@ -167,7 +167,7 @@ def _protobuf_parts(file: BinaryIO, read_next: Callable[[BinaryIO], bytes | None
             data = read_next(file)
             if data is None:
                 return
-            found = read_export(Foreign(data), PROTOBUF, "", whole=True)
+            found = read_export(Foreign(data), PROTOBUF, "", keep_all=True)
         except _CutError as error:
             yield Part((), str(error), place)
             return

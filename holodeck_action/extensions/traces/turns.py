@@ -240,7 +240,8 @@ class _Tree:
             self._depths[each] = depth
 
     def outermost(self, is_wanted: Any) -> list[Observation]:
-        """Return the spans that satisfy `is_wanted` and have no ancestor that does, sorted by depth and start."""
+        """Return the spans that satisfy `is_wanted` and whose ancestors do not satisfy it, sorted by depth and
+        start."""
         inside: dict[str, bool] = {}
         found = []
         for each in self.ordered:

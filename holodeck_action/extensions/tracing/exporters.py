@@ -46,10 +46,10 @@ class SendingMonitor:
         """Record a successful request."""
         self._last_error, self._unreachable = None, False
 
-    def note_end(self, spans: int, *, sent: bool) -> None:
+    def note_end(self, span_count: int, *, is_sent: bool) -> None:
         """Record the end of sending a batch of spans, and whether the batch was sent."""
-        if sent and self._last_error is None:
-            self.arrived += spans
+        if is_sent and self._last_error is None:
+            self.arrived += span_count
         else:
             self.loss_reason = self._last_error or self.loss_reason or "the collector rejected them"
 
@@ -120,7 +120,7 @@ class MonitoredExporter(SpanExporter):
         sent = result is SpanExportResult.SUCCESS
         if sent and self._silent:
             self._monitor.note_success()
-        self._monitor.note_end(len(spans), sent=sent)
+        self._monitor.note_end(len(spans), is_sent=sent)
         return result
 
     def shutdown(self) -> None:

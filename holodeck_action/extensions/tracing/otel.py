@@ -55,7 +55,7 @@ class Content:
         self._redactor = redactor
         self._patterns = _compile(patterns)
         self.slow_pattern: str | None = None
-        """The pattern that exceeded its time limit; None if none did."""
+        """The pattern that exceeded its time limit; None if no pattern exceeded it."""
 
     def text(self, value: Any) -> str:
         """Return JSON data as the string value of an attribute, without secrets: a string as it is, any other value as
@@ -123,10 +123,10 @@ def _shorten(value: Any) -> Any:
     return value
 
 
-def _last_items(items: list[Any]) -> str:
+def _last_items(values: list[Any]) -> str:
     kept: list[str] = []
     left = VALUE_CHARS
-    for item in reversed(items):
+    for item in reversed(values):
         text = _json(item)
         left -= len(text)
         if left < 0:
@@ -145,7 +145,7 @@ SCHEMA_URL = "https://opentelemetry.io/schemas/1.41.0"
 _KINDS = {"internal": SpanKind.INTERNAL, "client": SpanKind.CLIENT}
 
 
-class Shared(Struct, frozen=True):
+class RunTracing(Struct, frozen=True):
     """The objects that all spans of a run share.
 
     Attributes:
@@ -168,11 +168,11 @@ class OtelSpan(Span):
 
     __slots__ = ("_content", "_graded", "_shared", "_span")
 
-    def __init__(self, span: trace.Span, shared: Shared, *, graded: bool) -> None:
+    def __init__(self, span: trace.Span, trace_state: RunTracing, *, graded: bool) -> None:
         self._span = span
-        self._shared = shared
+        self._shared = trace_state
         self._graded = graded
-        self._content = shared.graded if graded else shared.content
+        self._content = trace_state.graded if graded else trace_state.content
 
     @property
     def content(self) -> bool:
@@ -274,7 +274,7 @@ class OtelTraces:
             raise
         tracer = self._provider.get_tracer("holodeck_action", __version__, schema_url=SCHEMA_URL)
         content = self._content if traces.capture_content else None
-        self._shared = Shared(tracer, redactor, content, self._content, lambda: rate >= 1.0 or uniform() < rate)
+        self._shared = RunTracing(tracer, redactor, content, self._content, lambda: rate >= 1.0 or uniform() < rate)
 
     def root(self, name: str, attributes: Attributes) -> Span:
         """Start the root span of a run."""
@@ -301,7 +301,7 @@ class OtelTraces:
         self._listener.close()
         return tuple(self._notices(late))
 
-    def _notices(self, late: bool) -> list[str]:
+    def _notices(self, after_run: bool) -> list[str]:
         notices: list[str] = []
         if self._content is not None and self._content.slow_pattern is not None:
             notices.append(
@@ -311,7 +311,9 @@ class OtelTraces:
         lost = self._counter.ended - self._monitor.arrived
         if self._plan.otlp is not None and lost > 0:
             why = self._monitor.loss_reason or (
-                "the collector did not accept them in time" if late else "more spans waited than max_queue_size allows"
+                "the collector did not accept them in time"
+                if after_run
+                else "more spans waited than max_queue_size allows"
             )
             notices.append(
                 f"traces: {lost} of {self._counter.ended} spans did not reach {self._plan.otlp.address}: {why}; "
@@ -321,7 +323,7 @@ class OtelTraces:
 
 
 def start_span(
-    shared: Shared,
+    trace_state: RunTracing,
     name: str,
     kind: Kind,
     attributes: Attributes,
@@ -332,14 +334,14 @@ def start_span(
 ) -> OtelSpan:
     """Start a span; see `Span.child`. If `parent` is None, the span is the root of a trace."""
     context = trace.set_span_in_context(trace.INVALID_SPAN if parent is None else parent)
-    span = shared.tracer.start_span(
-        shared.redactor.text(name),
+    span = trace_state.tracer.start_span(
+        trace_state.redactor.text(name),
         context,
         kind=_KINDS[kind],
-        attributes=_without_secrets(attributes, shared.redactor),
+        attributes=_without_secrets(attributes, trace_state.redactor),
         start_time=started_ns,
     )
-    return OtelSpan(span, shared, graded=graded)
+    return OtelSpan(span, trace_state, graded=graded)
 
 
 def _without_secrets(attributes: Attributes, redactor: Redactor) -> dict[str, Any]:
@@ -361,5 +363,5 @@ def program_span(name: str, attributes: Attributes, *, rate: float, content: boo
     redactor = Redactor(environment_secrets(os.environ))
     kept = Content(redactor, patterns) if content else None
     tracer = trace.get_tracer("holodeck_action", __version__, schema_url=SCHEMA_URL)
-    shared = Shared(tracer, redactor, kept, kept, lambda: True)
+    shared = RunTracing(tracer, redactor, kept, kept, lambda: True)
     return start_span(shared, name, "internal", attributes, trace.get_current_span(), None)

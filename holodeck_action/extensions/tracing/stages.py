@@ -39,18 +39,18 @@ class TracingStages(Stages):
         return () if planned.plan is None else ((_EXTRA, "observability"),)
 
     @contextmanager
-    def run_context(self, ready: OpenSuite, user_output: UserOutput) -> Iterator[None]:
+    def run_context(self, open_suite: OpenSuite, user_output: UserOutput) -> Iterator[None]:
         """Trace the run of a suite inside the context, if the suite enables tracing."""
-        suite = ready.item.suite
+        suite = open_suite.item.suite
         # The SDK reads the variables of the process, which an env file does not change.
-        environ = {name: value for name, value in ready.item.environ.items() if name in os.environ}
+        environ = {name: value for name, value in open_suite.item.environ.items() if name in os.environ}
         planned = plan_traces(suite.agent.observability, suite.name, environ)
-        unread = [name for name in ready.item.environ.keys() - environ if name.startswith("OTEL_")]
+        unread = [name for name in open_suite.item.environ.keys() - environ if name.startswith("OTEL_")]
         if unread and planned.plan is not None:
             user_output.note(f"{', '.join(sorted(unread))}: not read from an env file; set it for the whole process")
         for notice in planned.notices:
-            user_output.note(ready.redactor.text(notice))
-        traces = None if planned.plan is None else _open_traces(planned.plan, ready, user_output)
+            user_output.note(open_suite.redactor.text(notice))
+        traces = None if planned.plan is None else _open_traces(planned.plan, open_suite, user_output)
         try:
             attributes = {"holodeck_action.suite.name": suite.name}
             with SpanScope(NO_SPAN if traces is None else traces.root(f"run {suite.name}", attributes)):
@@ -60,17 +60,17 @@ class TracingStages(Stages):
                 user_output.note(notice)
 
 
-def _open_traces(plan: TracePlan, ready: OpenSuite, user_output: UserOutput) -> OtelTraces | None:
+def _open_traces(plan: TracePlan, open_suite: OpenSuite, user_output: UserOutput) -> OtelTraces | None:
     """Return the traces of a run; if they cannot be sent, print a notice and return None, so that no suite fails."""
-    suite = ready.item.suite
+    suite = open_suite.item.suite
     # These attributes may contain values of variables, except those that their name or the policy file makes secret.
-    hidden = {*environment_secrets(ready.item.environ), *suite.policy.secrets, *secrets(suite.agent.observability)}
+    hidden = {*environment_secrets(open_suite.item.environ), *suite.policy.secrets, *secrets(suite.agent.observability)}
     try:
         from holodeck_action.extensions.tracing.otel import OtelTraces
 
         return OtelTraces(
             plan,
-            redactor=ready.redactor,
+            redactor=open_suite.redactor,
             resource_redactor=Redactor(hidden),
             stderr=user_output.stderr,
             uniform=random.random,
@@ -82,5 +82,5 @@ def _open_traces(plan: TracePlan, ready: OpenSuite, user_output: UserOutput) -> 
         )
     except Exception as error:  # noqa: BLE001 - no suite fails because of its traces
         said = f"observability: traces cannot be sent: {type(error).__name__}: {error}"
-        user_output.note(cut(ready.redactor.text(said), 500))
+        user_output.note(cut(open_suite.redactor.text(said), 500))
     return None

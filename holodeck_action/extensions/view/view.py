@@ -133,8 +133,8 @@ class _Site(Struct, frozen=True):
         """Return one line that describes an internal error."""
         return one_line(" ".join(map(str, explain_error(error, self.caller.environ).problems)), 1000)
 
-    def _route(self, parts: Sequence[str], query: str) -> _Answer:
-        match parts:
+    def _route(self, path_parts: Sequence[str], query: str) -> _Answer:
+        match path_parts:
             case [""]:
                 return self._list_page()
             case ["runs", ""]:
@@ -173,13 +173,13 @@ class _Site(Struct, frozen=True):
         if run is None:
             return _NOT_FOUND
         view = replace(run.view(), live=f"/{self.token}/run/{key}/live")
-        return _Answer(HTTPStatus.OK, _HTML, render_page(view), page_policy(live=True))
+        return _Answer(HTTPStatus.OK, _HTML, render_page(view), page_policy(is_live=True))
 
     def _columns_page(self, keys: Sequence[str]) -> _Answer:
         runs = [run for run in list_runs(self.given, self.caller) if run.key in keys]
         if len(runs) < 2:
             raise ConfigurationError(["choose at least two runs in the list"])
-        return _Answer(HTTPStatus.OK, _HTML, render_page(side_by_side(runs)), page_policy(live=False))
+        return _Answer(HTTPStatus.OK, _HTML, render_page(side_by_side(runs)), page_policy(is_live=False))
 
     def _progress_answer(self, run: ListedRun) -> _Answer:
         return _Answer(HTTPStatus.OK, _JSON, [encode(progress_of(run))])

@@ -143,12 +143,14 @@ class ArtifactResults:
             return f"a run by `{short_text(run.event)}`, which anyone may start"
         return "" if run.status == "completed" else "a run that has not ended"
 
-    def _candidates(self, listed: str | None, ancestry: Ancestry) -> list[Artifact]:
-        """Return the base branch's artifacts named `NAME` (if `listed` is None: `NAME-…`), sorted by their commit's
+    def _candidates(self, list_name: str | None, ancestry: Ancestry) -> list[Artifact]:
+        """Return the base branch's artifacts named `NAME` (if `list_name` is None: `NAME-…`), sorted by their commit's
         distance, then newest first."""
-        if listed not in self._lists:
-            self._lists[listed] = tuple(self._list_artifacts(listed))
-        found = [item for item in self._lists[listed] if self._matches(item, ancestry, exact=listed is not None)]
+        if list_name not in self._lists:
+            self._lists[list_name] = tuple(self._list_artifacts(list_name))
+        found = [
+            item for item in self._lists[list_name] if self._matches(item, ancestry, exact_commit=list_name is not None)
+        ]
         return sorted(found, key=lambda artifact: (ancestry.distances[artifact.sha], -artifact.id))
 
     def _list_artifacts(self, name: str | None) -> Iterator[Artifact]:
@@ -160,8 +162,8 @@ class ArtifactResults:
                 return
         self._truncated[name] = True
 
-    def _matches(self, artifact: Artifact, ancestry: Ancestry, *, exact: bool) -> bool:
-        named = artifact.name == self._name if exact else artifact.name.startswith(f"{self._name}-")
+    def _matches(self, artifact: Artifact, ancestry: Ancestry, *, exact_commit: bool) -> bool:
+        named = artifact.name == self._name if exact_commit else artifact.name.startswith(f"{self._name}-")
         return named and artifact.branch == ancestry.wanted.branch and artifact.sha in ancestry.distances
 
     def _results_in(self, artifact: Artifact, suite: WantedSuite, problems: list[str]) -> BaseResults | None:

@@ -44,13 +44,13 @@ class ObjectsError(Exception):
     """A commit's objects cannot be used; the message is one sentence."""
 
 
-def fetch_objects(api: Api, commit: str, known: Set[str], store: Path, limits: ObjectLimits = LIMITS) -> str:
+def fetch_objects(api: Api, commit: str, known_hashes: Set[str], store: Path, limits: ObjectLimits = LIMITS) -> str:
     """Write the missing objects of a commit's tree to a folder of Git objects; return the hash of the tree.
 
     Args:
         api: API of the commit's repository.
         commit: hash of the commit.
-        known: hashes of the objects that the checkout has.
+        known_hashes: hashes of the objects that the checkout has.
         store: the folder `objects` of the checkout's repository.
         limits: limits of the download.
 
@@ -61,9 +61,9 @@ def fetch_objects(api: Api, commit: str, known: Set[str], store: Path, limits: O
     """
     tree = api.tree_of(commit)
     entries = api.tree(tree)
-    lacking = _missing_files(entries, commit, known, limits)
+    lacking = _missing_files(entries, commit, known_hashes, limits)
     for name, content in _tree_objects(entries, tree, commit):
-        if name not in known:
+        if name not in known_hashes:
             _write_object(store, name, "tree", content)
     size = 0
     for name in lacking:
@@ -77,12 +77,14 @@ def fetch_objects(api: Api, commit: str, known: Set[str], store: Path, limits: O
     return tree
 
 
-def _missing_files(entries: Sequence[TreeEntry], commit: str, known: Set[str], limits: ObjectLimits) -> tuple[str, ...]:
+def _missing_files(
+    entries: Sequence[TreeEntry], commit: str, known_hashes: Set[str], limits: ObjectLimits
+) -> tuple[str, ...]:
     """Return the hashes of the missing files. Raises: `ObjectsError` if they exceed a limit."""
     files = [entry for entry in entries if entry.mode not in (_FOLDER, _SUBMODULE)]
     if sum(entry.size for entry in files) > limits.written:
         raise ObjectsError(f"the files of commit {commit[:12]} are larger than {limits.written:,} bytes")
-    sizes = {entry.sha: entry.size for entry in files if entry.sha not in known}
+    sizes = {entry.sha: entry.size for entry in files if entry.sha not in known_hashes}
     if len(sizes) > limits.files:
         raise ObjectsError(
             f"the checkout lacks {len(sizes):,} files of commit {commit[:12]}, of at most {limits.files:,}"
@@ -96,14 +98,14 @@ def _too_large(commit: str, max_bytes: int) -> str:
     return f"the files of commit {commit[:12]} that the checkout lacks are larger than {max_bytes:,} bytes"
 
 
-def _tree_objects(entries: Sequence[TreeEntry], root: str, commit: str) -> Iterator[tuple[str, bytes]]:
+def _tree_objects(entries: Sequence[TreeEntry], tree_hash: str, commit: str) -> Iterator[tuple[str, bytes]]:
     """Yield (hash, content) of each folder's tree object; matching hashes prove that `entries` is complete and correct.
 
     Raises:
         ObjectsError: an object does not match its hash.
     """
     inside: defaultdict[str, list[tuple[bytes, bytes]]] = defaultdict(list)
-    folders = {"": root}
+    folders = {"": tree_hash}
     for entry in entries:
         above, _, name = entry.path.rpartition("/")
         if entry.mode not in _MODES:

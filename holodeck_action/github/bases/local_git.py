@@ -34,7 +34,7 @@ _SETTINGS = {
 
 
 def run_git(
-    folder: Path, environ: Mapping[str, str], *arguments: str, more: Mapping[str, str] | None = None
+    folder: Path, environ: Mapping[str, str], *arguments: str, extra_variables: Mapping[str, str] | None = None
 ) -> str | None:
     """Run a Git command in a folder; return its output without trailing line ends.
 
@@ -42,7 +42,7 @@ def run_git(
         folder: a folder in the checkout.
         environ: environment variables; Git gets only PATH and HOME.
         arguments: the command; names of commits and branches must not look like options.
-        more: further variables for Git, such as `GIT_INDEX_FILE`.
+        extra_variables: further variables for Git, such as `GIT_INDEX_FILE`.
 
     Returns:
         The output; None if Git is not installed (a program inside the workflow's workspace does not count), or if it
@@ -53,7 +53,7 @@ def run_git(
     git = program_outside("git", known.get("PATH", os.defpath), Path(workspace)) if workspace else "git"
     if git is None:
         return None
-    command, variables = (git, *_OPTIONS, *arguments), {**known, **_SETTINGS, **(more or {})}
+    command, variables = (git, *_OPTIONS, *arguments), {**known, **_SETTINGS, **(extra_variables or {})}
     try:
         ended = run_program(
             command, variables, code=NO_CODE, timeout_s=TIMEOUT_S, max_bytes=_MOST_OUTPUT, folder=folder

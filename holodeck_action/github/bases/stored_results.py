@@ -51,7 +51,7 @@ class WantedSuite(Struct, frozen=True):
         """Return whether a record belongs to this suite."""
         return record.provenance.folder == self.folder and record.suite.file == self.file
 
-    def fit(self, record: Record, workflow: str = "") -> Fit:
+    def fit(self, record: Record, workflow: str = "") -> RunDifference:
         """Return how similar another run of the same suite is to this one.
 
         Args:
@@ -63,10 +63,10 @@ class WantedSuite(Struct, frozen=True):
         workflows = _difference(self.own_job.workflow, workflow or run.workflow)
         # Ids of jobs in different workflows are unrelated.
         job_difference = 3 if workflows == _DIFFERENT else max(workflows, jobs)
-        return Fit(job_difference, record.provenance.target != self.target)
+        return RunDifference(job_difference, record.provenance.target != self.target)
 
 
-class Fit(Struct, frozen=True, order=True):
+class RunDifference(Struct, frozen=True, order=True):
     """How much a stored run differs from this one. Instances are ordered: the smallest is the best match.
 
     Attributes:
@@ -81,7 +81,7 @@ class Fit(Struct, frozen=True, order=True):
     @property
     def is_exact(self) -> bool:
         """Whether the stored run has the same workflow, job and target."""
-        return self <= Fit(0, other_target=False)
+        return self <= RunDifference(0, other_target=False)
 
     def __str__(self) -> str:
         """Return the differences as part of a sentence, such as `another job and another target`."""
@@ -92,18 +92,19 @@ class Fit(Struct, frozen=True, order=True):
 _DIFFERENT = 2
 
 
-def _difference(own: str, other: str) -> int:
-    if not own or own == other:
+def _difference(own_time: str, other: str) -> int:
+    if not own_time or own_time == other:
         return 0
     return _DIFFERENT if other else 1
 
 
 class Candidate(Struct, frozen=True):
-    """Results of the suite that may become the base, the commit of their run, and how well the run fits (`Fit`)."""
+    """Results of the suite that may become the base, the commit of their run, and how well the run fits
+    (`RunDifference`)."""
 
     results: BaseResults
     commit: str
-    fit: Fit
+    fit: RunDifference
 
 
 class Search:

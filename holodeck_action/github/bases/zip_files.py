@@ -70,8 +70,8 @@ def _check_directory(archive: bytes) -> None:
         raise ZipError(f"has a list of files of more than {_MOST_DIRECTORY:,} bytes")
 
 
-def _read_results_files(opened: zipfile.ZipFile) -> Iterator[tuple[str, bytes]]:
-    entries = opened.infolist()
+def _read_results_files(archive: zipfile.ZipFile) -> Iterator[tuple[str, bytes]]:
+    entries = archive.infolist()
     if len(entries) > MOST_FILES:
         raise ZipError(f"has more than {MOST_FILES:,} files")
     names: set[str] = set()
@@ -84,7 +84,7 @@ def _read_results_files(opened: zipfile.ZipFile) -> Iterator[tuple[str, bytes]]:
     for entry in entries:
         path = PurePosixPath(entry.filename)
         if path.name == RESULTS_FILE and not {PREVIOUS_FOLDER, BASE_FOLDER} & set(path.parts):
-            content = _read_entry(opened, entry, left)
+            content = _read_entry(archive, entry, left)
             left -= len(content)
             yield entry.filename, content
 
@@ -104,9 +104,9 @@ def _check_entry(entry: zipfile.ZipInfo) -> None:
         raise ZipError("has a file that is compressed in an unsupported way")
 
 
-def _read_entry(opened: zipfile.ZipFile, entry: zipfile.ZipInfo, max_bytes: int) -> bytes:
+def _read_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, max_bytes: int) -> bytes:
     content = bytearray()
-    with opened.open(entry) as file:
+    with archive.open(entry) as file:
         while piece := file.read(_BLOCK_BYTES):
             content += piece
             if len(content) > max_bytes:

@@ -89,7 +89,7 @@ class Api:
 
     Requests that can safely be repeated (reads, edits of a comment) are repeated before an error is raised. Requests
     that create or append are only repeated if GitHub refused them because of a rate limit; otherwise
-    `ApiError.accepted` tells whether GitHub may have carried them out.
+    `ApiError.accepted` is whether GitHub may have carried them out.
     """
 
     def __init__(self, client: Client, repository: str) -> None:
@@ -113,23 +113,23 @@ class Api:
 
         The token itself may have fewer rights.
         """
-        return self._one("GET", "", objects.user_permissions)
+        return self._call_one("GET", "", objects.user_permissions)
 
     def pull(self, number: int) -> Pull:
         """Return a pull request."""
-        return self._one("GET", f"/pulls/{number:d}", objects.pull)
+        return self._call_one("GET", f"/pulls/{number:d}", objects.pull)
 
     def pulls_of_commit(self, sha: str) -> Sequence[Pull]:
         """Return the pull requests, of any state, that contain a commit."""
-        return self._all(f"/commits/{_part(sha)}/pulls", objects.pull)
+        return self._call_all(f"/commits/{_part(sha)}/pulls", objects.pull)
 
     def pulls_of_head(self, owner: str, branch: str) -> Sequence[Pull]:
         """Return the open pull requests from a branch of `owner`'s repository, perhaps a fork."""
-        return self._all("/pulls", objects.pull, {"head": f"{owner}:{branch}", "state": "open"})
+        return self._call_all("/pulls", objects.pull, {"head": f"{owner}:{branch}", "state": "open"})
 
     def comments(self, number: int) -> Sequence[Comment]:
         """Return the comments on a pull request, oldest first."""
-        return self._all(f"/issues/{number:d}/comments", objects.comment)
+        return self._call_all(f"/issues/{number:d}/comments", objects.comment)
 
     def ownership(self, node_ids: Sequence[str]) -> Mapping[str, Ownership]:
         """Return, by node id, whether a comment or review is ours and whether it is hidden; unknown ids are omitted.
@@ -145,80 +145,80 @@ class Api:
 
     def create_comment(self, number: int, body: str) -> Comment:
         """Create a comment on a pull request."""
-        return self._one("POST", f"/issues/{number:d}/comments", objects.comment, {"body": body})
+        return self._call_one("POST", f"/issues/{number:d}/comments", objects.comment, {"body": body})
 
     def update_comment(self, comment_id: int, body: str) -> Comment:
         """Replace the body of a comment."""
-        return self._one("PATCH", f"/issues/comments/{comment_id:d}", objects.comment, {"body": body})
+        return self._call_one("PATCH", f"/issues/comments/{comment_id:d}", objects.comment, {"body": body})
 
     def create_check(self, sha: str, name: str, external_id: str, state: CheckState) -> CheckRun:
         """Create a check run on a commit."""
         body = {"name": name, "head_sha": sha, "external_id": external_id, **objects.check_body(state, name=name)}
-        return self._one("POST", "/check-runs", objects.check_run, body)
+        return self._call_one("POST", "/check-runs", objects.check_run, body)
 
     def update_check(self, check_id: int, state: CheckState) -> CheckRun:
         """Update a check run; the annotations in `state` are added to its existing ones."""
-        return self._one("PATCH", f"/check-runs/{check_id:d}", objects.check_run, objects.check_body(state))
+        return self._call_one("PATCH", f"/check-runs/{check_id:d}", objects.check_run, objects.check_body(state))
 
     def check(self, check_id: int) -> CheckRun:
         """Return a check run."""
-        return self._one("GET", f"/check-runs/{check_id:d}", objects.check_run)
+        return self._call_one("GET", f"/check-runs/{check_id:d}", objects.check_run)
 
     def checks(self, sha: str, name: str) -> Sequence[CheckRun]:
         """Return the check runs with a name on a commit, including those that newer runs replaced."""
         parameters = {"check_name": name, "filter": "all"}
-        return self._all(f"/commits/{_part(sha)}/check-runs", objects.check_run, parameters, key="check_runs")
+        return self._call_all(f"/commits/{_part(sha)}/check-runs", objects.check_run, parameters, key="check_runs")
 
     def files(self, number: int) -> Sequence[ChangedFile]:
         """Return the changed files of a pull request; GitHub lists at most 3,000."""
-        return self._all(f"/pulls/{number:d}/files", objects.changed_file)
+        return self._call_all(f"/pulls/{number:d}/files", objects.changed_file)
 
     def reviews(self, number: int) -> Sequence[Comment]:
         """Return the reviews of a pull request, oldest first."""
-        return self._all(f"/pulls/{number:d}/reviews", objects.comment)
+        return self._call_all(f"/pulls/{number:d}/reviews", objects.comment)
 
     def review_comments(self, number: int) -> Sequence[Comment]:
         """Return the inline comments of a pull request's reviews."""
-        return self._all(f"/pulls/{number:d}/comments", objects.comment)
+        return self._call_all(f"/pulls/{number:d}/comments", objects.comment)
 
     def create_review(self, number: int, sha: str, body: str, comments: Sequence[InlineComment]) -> Comment:
         """Create a review with the event COMMENT."""
-        return self._one(
+        return self._call_one(
             "POST", f"/pulls/{number:d}/reviews", objects.comment, objects.review_body(sha, body, comments)
         )
 
     def update_review(self, number: int, review_id: int, body: str) -> Comment:
         """Replace the body of a review."""
-        return self._one("PUT", f"/pulls/{number:d}/reviews/{review_id:d}", objects.comment, {"body": body})
+        return self._call_one("PUT", f"/pulls/{number:d}/reviews/{review_id:d}", objects.comment, {"body": body})
 
     def update_review_comment(self, comment_id: int, body: str) -> Comment:
         """Replace the body of an inline comment."""
-        return self._one("PATCH", f"/pulls/comments/{comment_id:d}", objects.comment, {"body": body})
+        return self._call_one("PATCH", f"/pulls/comments/{comment_id:d}", objects.comment, {"body": body})
 
     def default_branch(self) -> str:
         """Return the name of the default branch."""
-        return self._one("GET", "", stored_objects.default_branch)
+        return self._call_one("GET", "", stored_objects.default_branch)
 
     def merge_base(self, base: str, head: str) -> str:
         """Return the hash of the merge base of two commits, each given as a hash or a branch."""
         # The commits between them are of no interest.
-        return self._one("GET", f"/compare/{_part(base)}...{_part(head)}?per_page=1", _MERGE_BASE)
+        return self._call_one("GET", f"/compare/{_part(base)}...{_part(head)}?per_page=1", _MERGE_BASE)
 
     def commits(self, start: str, page: int) -> Sequence[Commit]:
         """Return page `page` of a commit and its ancestors, 100 per page, newest first; empty after the last page."""
         path = f"/commits?sha={_part(start)}&per_page={PER_PAGE}&page={page:d}"
-        return self._one("GET", path, lambda data: objects.read_list(data, stored_objects.commit))
+        return self._call_one("GET", path, lambda data: objects.read_list(data, stored_objects.commit))
 
     def commit(self, sha: str) -> Commit:
         """Return a commit with its parents."""
-        return self._one("GET", f"/git/commits/{_part(sha)}", stored_objects.commit)
+        return self._call_one("GET", f"/git/commits/{_part(sha)}", stored_objects.commit)
 
     def artifacts(self, name: str | None, page: int) -> Sequence[Artifact | None]:
         """Return page `page` of the artifacts with a name (None: all), newest first; None for an artifact without a
         workflow run."""
         named = "" if name is None else f"&name={_part(name)}"
         path = f"/actions/artifacts?per_page={PER_PAGE}&page={page:d}{named}"
-        return self._one("GET", path, lambda data: objects.read_list(data, stored_objects.artifact, "artifacts"))
+        return self._call_one("GET", path, lambda data: objects.read_list(data, stored_objects.artifact, "artifacts"))
 
     def download_artifact(self, artifact_id: int, max_bytes: int, output: BinaryIO) -> None:
         """Write the zip file of an artifact, at most `max_bytes` bytes, to `output`."""
@@ -226,28 +226,28 @@ class Api:
 
     def workflow_run(self, run_id: int) -> WorkflowRun:
         """Return a workflow run."""
-        return self._one("GET", f"/actions/runs/{run_id:d}", stored_objects.workflow_run)
+        return self._call_one("GET", f"/actions/runs/{run_id:d}", stored_objects.workflow_run)
 
     def branch(self, name: str) -> str:
         """Return the hash of a branch's newest commit."""
-        return self._one("GET", f"/git/ref/{_part(f'heads/{name}')}", _REFERENCE)
+        return self._call_one("GET", f"/git/ref/{_part(f'heads/{name}')}", _REFERENCE)
 
     def tree_of(self, commit: str) -> str:
         """Return the hash of a commit's tree."""
-        return self._one("GET", f"/git/commits/{_part(commit)}", _TREE)
+        return self._call_one("GET", f"/git/commits/{_part(commit)}", _TREE)
 
     def tree(self, sha: str) -> Sequence[TreeEntry]:
         """Return all entries of a tree, including those of its subfolders."""
-        return self._one("GET", f"/git/trees/{_part(sha)}?recursive=1", stored_objects.tree)
+        return self._call_one("GET", f"/git/trees/{_part(sha)}?recursive=1", stored_objects.tree)
 
     def blob(self, sha: str) -> bytes:
         """Return the content of a file."""
-        return self._one("GET", f"/git/blobs/{_part(sha)}", stored_objects.blob)
+        return self._call_one("GET", f"/git/blobs/{_part(sha)}", stored_objects.blob)
 
     def create_blob(self, content: bytes) -> str:
         """Create a blob with a file's content; return its hash."""
         body = {"content": base64.b64encode(content).decode(), "encoding": "base64"}
-        return self._one("POST", "/git/blobs", stored_objects.created_hash, body)
+        return self._call_one("POST", "/git/blobs", stored_objects.created_hash, body)
 
     def create_tree(self, base: str | None, changes: Mapping[str, str | None]) -> str:
         """Create a tree from another one with changed files; return its hash.
@@ -258,26 +258,28 @@ class Api:
         """
         entries = [{"path": path, "mode": "100644", "type": "blob", "sha": sha} for path, sha in changes.items()]
         body = {"tree": entries, **({} if base is None else {"base_tree": base})}
-        return self._one("POST", "/git/trees", stored_objects.created_hash, body)
+        return self._call_one("POST", "/git/trees", stored_objects.created_hash, body)
 
     def create_commit(self, tree: str, parents: Sequence[str], message: str) -> str:
         """Create a commit that no branch contains yet; return its hash."""
         body = {"tree": tree, "parents": list(parents), "message": message}
-        return self._one("POST", "/git/commits", stored_objects.created_hash, body)
+        return self._call_one("POST", "/git/commits", stored_objects.created_hash, body)
 
     def create_branch(self, name: str, commit: str) -> None:
         """Create a branch. If it exists, the error's kind is `invalid`."""
-        self._one("POST", "/git/refs", _REFERENCE, {"ref": f"refs/heads/{name}", "sha": commit})
+        self._call_one("POST", "/git/refs", _REFERENCE, {"ref": f"refs/heads/{name}", "sha": commit})
 
     def advance_branch(self, name: str, commit: str) -> None:
         """Fast-forward a branch to a commit. If the commit is not a descendant, the error's kind is `invalid`."""
         path = f"/git/refs/{_part(f'heads/{name}')}"
-        self._one("PATCH", path, _REFERENCE, {"sha": commit, "force": False})
+        self._call_one("PATCH", path, _REFERENCE, {"sha": commit, "force": False})
 
-    def _one(self, method: str, path: str, parse: Callable[[Any], _T], body: Mapping[str, Any] | None = None) -> _T:
+    def _call_one(
+        self, method: str, path: str, parse: Callable[[Any], _T], body: Mapping[str, Any] | None = None
+    ) -> _T:
         return self._client.call(method, self._root + path, parse, body=body)
 
-    def _all(
+    def _call_all(
         self, path: str, parse: Callable[[Any], _T], parameters: Mapping[str, Any] | None = None, key: str | None = None
     ) -> tuple[_T, ...]:
         return self._client.pages(self._root + path, parameters or {}, lambda data: objects.read_list(data, parse, key))

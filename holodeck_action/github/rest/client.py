@@ -87,10 +87,10 @@ class _FailedError(Exception):
         wait: seconds to wait before the next attempt; None if the request must not be repeated.
     """
 
-    def __init__(self, error: ApiError, wait: float | None) -> None:
+    def __init__(self, error: ApiError, wait_s: float | None) -> None:
         super().__init__(str(error))
         self.error = error
-        self.wait = wait
+        self.wait = wait_s
 
 
 class _Attempts(Struct):
@@ -353,11 +353,11 @@ class Client:
             raise self._unusable_error(request.method, request.path, redirected.status, problem)
         return location
 
-    def _retry_clause(self, wait: float) -> str:
-        if wait > 24 * 3600:
+    def _retry_clause(self, wait_s: float) -> str:
+        if wait_s > 24 * 3600:
             return "it takes requests again in more than a day"
-        moment = datetime.fromtimestamp(self._clock() + wait, UTC)
-        return f"it takes requests again at {moment:%H:%M:%S} UTC, in {max(1, round(wait)):,} seconds"
+        moment = datetime.fromtimestamp(self._clock() + wait_s, UTC)
+        return f"it takes requests again at {moment:%H:%M:%S} UTC, in {max(1, round(wait_s)):,} seconds"
 
     def _request_label(self, method: str, path: str) -> str:
         return f"{method} {self._masked_line(path)}"

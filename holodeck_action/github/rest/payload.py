@@ -57,7 +57,8 @@ def read_event(environ: Mapping[str, str]) -> tuple[str, Mapping[str, Any]]:
 
 
 def is_hash(value: object) -> bool:
-    """Return whether a value is a full commit hash; zeros only, which GitHub sends if there is no commit, are not."""
+    """Return whether a value is a full commit hash. A hash of zeros, which GitHub sends if there is no commit, is not
+    accepted."""
     return isinstance(value, str) and _HASH.fullmatch(value) is not None and value.strip("0") != ""
 
 
@@ -126,8 +127,8 @@ class Payload(Struct, frozen=True):
         found = "missing" if self.get(path) is None else f"not {expected}"
         return EventError(f"the payload of the event {one_line(self.event, 60)}: {path} is {found}: {_REMEDY}")
 
-    def _text(self, path: str, fits: bool, expected: str) -> str:
-        if not fits:
+    def _text(self, path: str, is_expected_type: bool, expected: str) -> str:
+        if not is_expected_type:
             raise self.field_error(path, expected)
         value = self.get(path)
         assert isinstance(value, str)

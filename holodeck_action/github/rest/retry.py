@@ -37,21 +37,24 @@ _NO_PERMISSION = "resource not accessible"
 
 
 def is_read(method: str, path: str) -> bool:
-    """Return whether a request only reads; a POST to GraphQL does, since it is never a mutation here."""
+    """Return whether a request only reads. A POST to GraphQL only reads, since this program sends no mutations."""
     return path.endswith("/graphql") if method == "POST" else method in ("GET", "HEAD")
 
 
 def is_repeatable(method: str, path: str) -> bool:
     """Return whether a request can safely be carried out twice.
 
-    A PATCH of a check run cannot, since it appends annotations. Creating a Git object can: a duplicate does no harm.
+    A PATCH of a check run is not repeatable, since it appends annotations. The creation of a Git object is repeatable,
+    since a duplicate does no harm.
     """
     if method == "POST":
         return is_read(method, path) or _GIT_OBJECTS.search(path) is not None
     return method != "PATCH" or not _CHECK_RUN_PATH.search(path)
 
 
-def rate_limit_wait(status: int, headers: Mapping[str, str], message: str, now: float, refusals: int) -> float | None:
+def rate_limit_wait(
+    status: int, headers: Mapping[str, str], message: str, now: float, refusal_count: int
+) -> float | None:
     """Return the seconds to wait because of a rate limit; None if the response is not about a rate limit.
 
     Args:
@@ -59,7 +62,7 @@ def rate_limit_wait(status: int, headers: Mapping[str, str], message: str, now: 
         headers: headers of the response, with names in any case.
         message: message in the response.
         now: current time in seconds since the epoch.
-        refusals: number of earlier refusals of this request because of a rate limit.
+        refusal_count: number of earlier refusals of this request because of a rate limit.
     """
     text = message.lower()
     if text.startswith(_NO_PERMISSION):
@@ -69,12 +72,12 @@ def rate_limit_wait(status: int, headers: Mapping[str, str], message: str, now: 
     if status != 429 and given is None and not exhausted and not Requester.isRateLimitError(text):
         return None
     if given is not None:
-        return max(given, 2.0**refusals)
+        return max(given, 2.0**refusal_count)
     reset = _number(headers.get("X-RateLimit-Reset"))
     if exhausted and reset is not None:
         # One more second: when within its second the limit is lifted is unknown.
-        return max(reset - now + 1.0, 2.0**refusals)
-    return float(SECONDARY_WAIT_S * 2.0**refusals)
+        return max(reset - now + 1.0, 2.0**refusal_count)
+    return float(SECONDARY_WAIT_S * 2.0**refusal_count)
 
 
 def retry_after(value: str | None, now: float) -> float | None:

@@ -102,9 +102,9 @@ def _describe_change(before: Any, after: Any) -> str:
     return f"{_excerpt(before, start, end)} → {_excerpt(after, start, end)}{where}"
 
 
-def _first_difference(one: str, other: str) -> int:
-    shorter = min(len(one), len(other))
-    return next((index for index in range(shorter) if one[index] != other[index]), shorter)
+def _first_difference(first: str, second: str) -> int:
+    shorter = min(len(first), len(second))
+    return next((index for index in range(shorter) if first[index] != second[index]), shorter)
 
 
 def _excerpt(text: str, start: int, end: int) -> str:
@@ -186,9 +186,9 @@ def key_parts(call: Call, redactor: Redactor) -> dict[str, Any]:
     return parts
 
 
-def make_key(parts: dict[str, Any]) -> str:
+def make_key(key_parts: dict[str, Any]) -> str:
     """Return the cache key: 40 hexadecimal digits of the SHA-256 of the parts."""
-    text = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    text = json.dumps(key_parts, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     if "pyd_ai_" in text:
         numbers: dict[str, int] = {}
         text = _GENERATED_ID.sub(lambda match: f"pyd_ai_{numbers.setdefault(match[0], len(numbers))}", text)
@@ -244,7 +244,7 @@ class LiveCalls:
         self._now = now
         self.trouble: str | None = None
 
-    async def __call__(self, call: Call, parts: dict[str, Any]) -> Answer:
+    async def __call__(self, call: Call, key_parts: dict[str, Any]) -> Answer:
         """Answer from the cache; otherwise call the model and store the answer."""
         if self._cache is None:
             return await self.next_link(call)
@@ -258,7 +258,7 @@ class LiveCalls:
         answer = await self.next_link(call)
         if is_storable(answer) and not is_refusal(answer) and not answer.cached:
             try:
-                self._cache.write(call.key, parts, answer, self._now())
+                self._cache.write(call.key, key_parts, answer, self._now())
             except WireError as error:
                 self.trouble = error.message
         return answer
@@ -277,7 +277,7 @@ class Recorder:
         self._now = now
         self._recorded: set[str] = set()
 
-    async def __call__(self, call: Call, parts: dict[str, Any]) -> Answer:
+    async def __call__(self, call: Call, key_parts: dict[str, Any]) -> Answer:
         """Call the model and store the answer.
 
         Raises:
@@ -287,10 +287,10 @@ class Recorder:
             entry = self._entries.read(call.key)
             if entry is not None:
                 return entry.answer
-        answer = await self._source(call, parts)
+        answer = await self._source(call, key_parts)
         # If several calls shared one answer, the first one stores it.
         if is_storable(answer) and call.key not in self._recorded:
-            self._entries.write(call.key, parts, answer, self._now())
+            self._entries.write(call.key, key_parts, answer, self._now())
             self._recorded.add(call.key)
         return answer
 
@@ -302,7 +302,7 @@ class Replay:
         self._entries = entries
         self._misses = MissExplainer(entries)
 
-    async def __call__(self, call: Call, parts: dict[str, Any]) -> Answer:
+    async def __call__(self, call: Call, key_parts: dict[str, Any]) -> Answer:
         """Return the recorded answer.
 
         Raises:
@@ -310,5 +310,5 @@ class Replay:
         """
         entry = self._entries.read(call.key)
         if entry is None:
-            raise WireError(self._misses.explain(parts), "cassette_miss")
+            raise WireError(self._misses.explain(key_parts), "cassette_miss")
         return entry.answer

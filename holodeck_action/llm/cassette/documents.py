@@ -130,15 +130,15 @@ class JsonLinesFile:
     as files of a folder are read too.
     """
 
-    def __init__(self, path: Path, earlier: Path) -> None:
+    def __init__(self, path: Path, earlier_path: Path) -> None:
         """Create the instance; no file is read or created yet.
 
         Args:
             path: path of the file.
-            earlier: folder with one file per document, which is searched for keys that have no line in the file.
+            earlier_path: folder with one file per document, which is searched for keys that have no line in the file.
         """
         self._path = path
-        self._earlier = JsonFiles(earlier)
+        self._earlier = JsonFiles(earlier_path)
         self._file: BinaryIO | None = None
         self._index: dict[str, tuple[int, int, int]] = {}
         self._end = 0

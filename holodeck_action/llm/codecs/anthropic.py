@@ -58,14 +58,14 @@ _HIDDEN = "redacted_thinking"
 class AnthropicMessages:
     """The codec of one Anthropic model."""
 
-    def __init__(self, name: str, known: KnownModel) -> None:
+    def __init__(self, name: str, known_model: KnownModel) -> None:
         """Create the codec.
 
         Args:
             name: the model's name in requests.
-            known: features of the model.
+            known_model: features of the model.
         """
-        self.known = known
+        self.known_model = known_model
         self._name = name
 
     def offer(self, tools: Sequence[ToolDefinition], answer: AnswerSchema | None) -> Mapping[str, Any]:
@@ -103,7 +103,7 @@ class AnthropicMessages:
             body["thinking"] = settings["thinking"]
         body["stream"] = streams
         for name in ("temperature", "top_p"):
-            if self.known.sampling and settings.get(name) is not None:
+            if self.known_model.sampling and settings.get(name) is not None:
                 body[name] = settings[name]
         body |= settings.get("extra_body", {})
         betas = settings.get("betas", ())
@@ -152,7 +152,7 @@ class AnthropicMessages:
         """
         thinking: Mapping[str, Any] = request.body.get("thinking", {})
         adaptive = "block_binding" not in thinking and thinking.get("type", "adaptive") == "adaptive"
-        if not self.known.binds_thoughts or not adaptive:
+        if not self.known_model.binds_thoughts or not adaptive:
             return None
         betas = {*filter(None, request.headers.get("anthropic-beta", "").split(",")), _DROPPING_BETA}
         body = {**request.body, "thinking": {"type": "adaptive", **thinking, "block_binding": _DROPPING_FIELDS}}
@@ -161,9 +161,9 @@ class AnthropicMessages:
     def _token_limit(self, settings: Mapping[str, Any]) -> tuple[int, bool]:
         """Return the maximum tokens of the answer, and whether it must be streamed."""
         if (asked := settings.get("max_tokens")) is not None:
-            return min(asked, self.known.most_tokens or asked), False
+            return min(asked, self.known_model.most_tokens or asked), False
         budget = settings.get("thinking", {}).get("budget_tokens", 0)
-        limit = max(self.known.default_tokens, budget + _ANSWER_TOKENS)
+        limit = max(self.known_model.default_tokens, budget + _ANSWER_TOKENS)
         return limit, limit > _MAX_UNSTREAMED
 
 
@@ -185,14 +185,14 @@ def _format_messages(messages: Sequence[Message]) -> Iterator[dict[str, Any]]:
             yield {"role": "assistant", "content": content}
 
 
-def _user_blocks(part: Question | ToolResult) -> Iterator[dict[str, Any]]:
-    if isinstance(part, ToolResult):
-        content = [{"text": part.text, "type": "text"}]
-        yield {"tool_use_id": part.id, "type": "tool_result", "content": content, "is_error": False}
+def _user_blocks(message_part: Question | ToolResult) -> Iterator[dict[str, Any]]:
+    if isinstance(message_part, ToolResult):
+        content = [{"text": message_part.text, "type": "text"}]
+        yield {"tool_use_id": message_part.id, "type": "tool_result", "content": content, "is_error": False}
         return
-    if part.text:
-        yield {"text": part.text, "type": "text"}
-    yield from map(_image_block, part.images)
+    if message_part.text:
+        yield {"text": message_part.text, "type": "text"}
+    yield from map(_image_block, message_part.images)
 
 
 def _image_block(image: Image) -> dict[str, Any]:
@@ -200,17 +200,22 @@ def _image_block(image: Image) -> dict[str, Any]:
     return {"source": {"data": data, "media_type": image.media_type, "type": "base64"}, "type": "image"}
 
 
-def _assistant_blocks(part: Text | Thought | ToolCall) -> Iterator[dict[str, Any]]:
-    match part:
+def _assistant_blocks(message_part: Text | Thought | ToolCall) -> Iterator[dict[str, Any]]:
+    match message_part:
         case Text():
-            if part.content:
-                yield {"text": part.content, "type": "text"}
+            if message_part.content:
+                yield {"text": message_part.content, "type": "text"}
         case ToolCall():
-            yield {"id": part.id, "type": "tool_use", "name": part.name, "input": parse_arguments(part)}
-        case Thought() if part.signature and part.field == _HIDDEN:
-            yield {"data": part.signature, "type": _HIDDEN}
-        case Thought() if part.signature:
-            yield {"thinking": part.content, "signature": part.signature, "type": "thinking"}
+            yield {
+                "id": message_part.id,
+                "type": "tool_use",
+                "name": message_part.name,
+                "input": parse_arguments(message_part),
+            }
+        case Thought() if message_part.signature and message_part.field == _HIDDEN:
+            yield {"data": message_part.signature, "type": _HIDDEN}
+        case Thought() if message_part.signature:
+            yield {"thinking": message_part.content, "signature": message_part.signature, "type": "thinking"}
 
 
 def _parse_block(value: Any, path: str) -> Text | Thought | ToolCall:

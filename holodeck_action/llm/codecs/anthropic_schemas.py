@@ -65,11 +65,11 @@ def _is_single(value: object) -> bool:
     return value is None or isinstance(value, str | int | float | bool)
 
 
-def _convert(given: Any) -> Schema:
+def _convert(schema: Any) -> Schema:
     """Return a schema with supported keywords only; all other keywords are added to the description."""
-    if not isinstance(given, dict):
+    if not isinstance(schema, dict):
         raise SchemaError("this service does not accept true and false as schemas")
-    rest = dict(given)
+    rest = dict(schema)
     converted: Schema = {}
     if (definitions := rest.pop("$defs", None)) is not None:
         converted["$defs"] = {name: _convert(each) for name, each in definitions.items()}
@@ -102,18 +102,18 @@ def _convert(given: Any) -> Schema:
     return converted
 
 
-def _convert_contents(kind: Any, schema: Schema, converted: Schema) -> None:
-    """Convert the keywords that apply to the type `kind`, moving them from `schema` to `converted`."""
+def _convert_contents(kind: Any, schema: Schema, output_schema: Schema) -> None:
+    """Convert the keywords that apply to the type `kind`, moving them from `schema` to `output_schema`."""
     match kind:
         case "object":
-            converted["properties"] = {name: _convert(each) for name, each in schema.pop("properties", {}).items()}
+            output_schema["properties"] = {name: _convert(each) for name, each in schema.pop("properties", {}).items()}
             schema.pop("additionalProperties", None)
-            converted["additionalProperties"] = False
+            output_schema["additionalProperties"] = False
             if (required := schema.pop("required", None)) is not None:
-                converted["required"] = required
+                output_schema["required"] = required
         case "string":
             if schema.get("format") in _FORMATS:
-                converted["format"] = schema.pop("format")
+                output_schema["format"] = schema.pop("format")
             elif not schema.get("format"):
                 schema.pop("format", None)
             else:
@@ -121,9 +121,9 @@ def _convert_contents(kind: Any, schema: Schema, converted: Schema) -> None:
                 schema["format"] = schema.pop("format")
         case "array":
             if (items := schema.pop("items", None)) is not None:
-                converted["items"] = _convert(items)
+                output_schema["items"] = _convert(items)
             if (least := schema.pop("minItems", None)) in (0, 1) and least is not None:
-                converted["minItems"] = least
+                output_schema["minItems"] = least
             elif least is not None:
                 schema["minItems"] = least
         case "boolean" | "integer" | "number" | "null" | None:

@@ -29,7 +29,7 @@ class ProviderRequest(Struct, frozen=True):
 class Codec(Protocol):
     """Translates conversations to and from the API format of one model."""
 
-    known: KnownModel
+    known_model: KnownModel
 
     def offer(self, tools: Sequence[ToolDefinition], answer: AnswerSchema | None) -> Mapping[str, Any]:
         """Return the request fields that offer the tools and set the schema of the answer.
@@ -99,13 +99,13 @@ def arguments_text(call: ToolCall) -> str:
         return json.dumps(value, separators=(",", ":"))
 
 
-def require_text(holder: Mapping[str, Any], key: str, path: str) -> str:
+def require_text(fields: Mapping[str, Any], key: str, path: str) -> str:
     """Return a field of an answer that must be a string.
 
     Raises:
         BrokenAnswerError: the field is missing or not a string.
     """
-    value = holder.get(key)
+    value = fields.get(key)
     if not isinstance(value, str):
         raise BrokenAnswerError(f"{path}.{key} is missing or invalid" if path else f"{key} is missing or invalid")
     return value

@@ -49,16 +49,16 @@ _FINISH: Mapping[str, Finish] = {
 class OpenAIChat:
     """The codec of one model with the chat completions API."""
 
-    def __init__(self, name: str, known: KnownModel, *, completion_tokens: bool) -> None:
+    def __init__(self, name: str, known_model: KnownModel, *, completion_tokens: bool) -> None:
         """Create the codec.
 
         Args:
             name: the model's name in requests.
-            known: features of the model.
+            known_model: features of the model.
             completion_tokens: whether the token limit of the answer is sent as `max_completion_tokens`, otherwise as
                 `max_tokens`.
         """
-        self.known = known
+        self.known_model = known_model
         self._name = name
         self._limit = "max_completion_tokens" if completion_tokens else "max_tokens"
 
@@ -69,9 +69,11 @@ class OpenAIChat:
             fields["tools"] = [{"type": "function", "function": self._tool_fields(tool)} for tool in tools]
             fields["tool_choice"] = "auto"
         if answer is not None:
-            schema, strict = convert_schema(answer.schema, self.known.schemas, answer.strict, of_answer=True)
+            schema, strict = convert_schema(
+                answer.schema, self.known_model.schemas, answer.strict, is_answer_schema=True
+            )
             form: dict[str, Any] = {"name": answer.name, "schema": schema}
-            if self.known.strict:
+            if self.known_model.strict:
                 form["strict"] = strict
             fields["response_format"] = {"type": "json_schema", "json_schema": form}
         return fields
@@ -127,15 +129,15 @@ class OpenAIChat:
 
     def _thinks_first(self, settings: Mapping[str, Any]) -> bool:
         """Return whether the model thinks before it answers, and therefore takes no sampling settings."""
-        known = self.known
+        known = self.known_model
         if not known.reasons:
             return False
         return not known.no_effort or "effort" in settings or known.reasons_unasked
 
     def _tool_fields(self, tool: ToolDefinition) -> dict[str, Any]:
-        schema, strict = convert_schema(tool.parameters, self.known.schemas, None, of_answer=False)
+        schema, strict = convert_schema(tool.parameters, self.known_model.schemas, None, is_answer_schema=False)
         written_tool = {"name": tool.name, "description": tool.description or "", "parameters": schema}
-        return {**written_tool, "strict": True} if strict and self.known.strict else written_tool
+        return {**written_tool, "strict": True} if strict and self.known_model.strict else written_tool
 
     def _messages(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = []
@@ -147,7 +149,7 @@ class OpenAIChat:
         self._add_empty_thoughts(found)
         instructions = instructions_of(messages)
         if instructions is not None:
-            role = self.known.system_role
+            role = self.known_model.system_role
             # Instructions with the role `user` follow the user's first message, as in existing recordings.
             place = next((place for place, message in enumerate(found) if message["role"] != role), len(found))
             found.insert(place, {"role": role, "content": instructions})
@@ -164,7 +166,9 @@ class OpenAIChat:
             match part:
                 case Text():
                     texts.append(part.content)
-                case Thought() if part.field is not None and part.field == (self.known.thought_field or part.field):
+                case Thought() if part.field is not None and part.field == (
+                    self.known_model.thought_field or part.field
+                ):
                     thoughts.setdefault(part.field, []).append(part.content)
                 case Thought():
                     texts.append(f"{_THINK}\n{part.content}\n{_THOUGHT}")
@@ -183,7 +187,7 @@ class OpenAIChat:
         """If some messages have thoughts, add an empty thought to each message of the current turn that calls tools
         and has no thought; some services require this.
         """
-        names = {*_THOUGHT_FIELDS, *filter(None, [self.known.thought_field])}
+        names = {*_THOUGHT_FIELDS, *filter(None, [self.known_model.thought_field])}
         told = {name for message in messages if message["role"] == "assistant" for name in names & message.keys()}
         if len(told) != 1:
             return
@@ -195,19 +199,22 @@ class OpenAIChat:
                 message.setdefault(name, "")
 
     def _thoughts(self, message: Mapping[str, Any]) -> Iterator[Thought]:
-        for name in dict.fromkeys((self.known.thought_field, *_THOUGHT_FIELDS)):
+        for name in dict.fromkeys((self.known_model.thought_field, *_THOUGHT_FIELDS)):
             told = message.get(name) if name else None
             if isinstance(told, str) and told:
                 yield Thought(told, name)
                 return
 
 
-def _user_message(part: Question | ToolResult) -> dict[str, Any]:
-    if isinstance(part, ToolResult):
-        return {"role": "tool", "tool_call_id": part.id, "content": part.text}
-    if not part.images:
-        return {"role": "user", "content": part.text}
-    return {"role": "user", "content": [{"text": part.text, "type": "text"}, *map(_image_part, part.images)]}
+def _user_message(message_part: Question | ToolResult) -> dict[str, Any]:
+    if isinstance(message_part, ToolResult):
+        return {"role": "tool", "tool_call_id": message_part.id, "content": message_part.text}
+    if not message_part.images:
+        return {"role": "user", "content": message_part.text}
+    return {
+        "role": "user",
+        "content": [{"text": message_part.text, "type": "text"}, *map(_image_part, message_part.images)],
+    }
 
 
 def _image_part(image: Image) -> dict[str, Any]:
@@ -235,8 +242,8 @@ def _message_text(message: Mapping[str, Any]) -> str:
     return content or ""
 
 
-def _is_text(piece: Any) -> bool:
-    return isinstance(piece, Mapping) and piece.get("type") == "text"
+def _is_text(content: Any) -> bool:
+    return isinstance(content, Mapping) and content.get("type") == "text"
 
 
 def _split_thoughts(content: str) -> Iterator[Text | Thought]:

@@ -66,7 +66,7 @@ class Walk:
         """Convert a schema whose inner schemas were already converted."""
         return node
 
-    def visits_inner(self, inner: Any) -> bool:
+    def visits_inner(self, schema: Any) -> bool:
         """Return whether the walk visits a schema given as `propertyNames` or `contains`."""
         return self.inlines
 
@@ -109,15 +109,15 @@ class Walk:
         if node.get("propertyNames") is not None and self.visits_inner(node["propertyNames"]):
             node["propertyNames"] = self.walk(node["propertyNames"])
 
-    def _walk_union(self, node: Schema, union: str) -> Schema:
-        if union not in node:
+    def _walk_union(self, node: Schema, keyword: str) -> Schema:
+        if keyword not in node:
             return node
-        members = [self.walk(member) for member in node[union]]
-        others = {key: value for key, value in node.items() if key != union}
+        members = [self.walk(member) for member in node[keyword]]
+        others = {key: value for key, value in node.items() if key != keyword}
         # A member that matches nothing is kept: merged, its `not` could be overwritten.
         if len(members) == 1 and isinstance(members[0], dict) and members[0].get("not") != {}:
             return {**members[0], **others}
-        return {**others, union: members}
+        return {**others, keyword: members}
 
     def _inline(self, node: Schema, reference: str) -> Schema | None:
         """Return the target of a reference, merged with the keywords next to the reference; None if the reference is

@@ -20,7 +20,7 @@ from holodeck_action.llm.model_facts import Schemas
 
 
 def convert_schema(
-    schema: Mapping[str, Any], style: Schemas, strict: bool | None, *, of_answer: bool
+    schema: Mapping[str, Any], style: Schemas, strict: bool | None, *, is_answer_schema: bool
 ) -> tuple[Schema, bool]:
     """Return a schema in a model's dialect, and whether it can be enforced strictly.
 
@@ -28,7 +28,7 @@ def convert_schema(
         schema: the schema of the suite or tool; it is not changed.
         style: the dialect of the model.
         strict: whether to convert the schema for strict mode; None to do so only if no constraint is lost.
-        of_answer: whether `schema` describes the answer; otherwise it describes a tool's arguments.
+        is_answer_schema: whether `schema` describes the answer; otherwise it describes a tool's arguments.
 
     Raises:
         SchemaError: the schema cannot be written in this dialect.
@@ -42,7 +42,7 @@ def convert_schema(
             dangling = any(resolve_pointer(inlined, reference) is None for reference in references(inlined))
             walk = _OpenAI(given if dangling else inlined, strict)
         case "grok":
-            walk = _OpenAI(given, strict) if of_answer else _InlinedOpenAI(given, strict)
+            walk = _OpenAI(given, strict) if is_answer_schema else _InlinedOpenAI(given, strict)
         case "gemma":
             walk = _Gemma(given, strict)
         case "openai":

@@ -67,12 +67,12 @@ class Budget:
         self._on_refusal: Callable[[str], None] | None = None
 
     @property
-    def spent(self) -> Amount:
+    def spent_amount(self) -> Amount:
         """The usage of completed calls."""
         return Amount(self._spent_tokens, self._spent_usd)
 
     @property
-    def reserved(self) -> Amount:
+    def reserved_amount(self) -> Amount:
         """The usage reserved for calls in progress."""
         held = self._reserved.values()
         return Amount(sum(amount.tokens for amount in held), math.fsum(amount.cost_usd for amount in held))
@@ -126,31 +126,31 @@ class Budget:
             raise WireError(self._refusal or "the budget is used up", EXHAUSTED)
         return ticket
 
-    def replace_reservation(self, ticket: int, spent: Amount | None) -> None:
-        """Replace a reservation by the actual usage `spent`, which is None if the call was not made.
+    def replace_reservation(self, reservation_id: int, usage: Amount | None) -> None:
+        """Replace a reservation by the actual usage `usage`, which is None if the call was not made.
 
         Raises:
             KeyError: the reservation was already replaced.
         """
-        del self._reserved[ticket]
-        if spent is not None:
+        del self._reserved[reservation_id]
+        if usage is not None:
             self._calls += 1
-            self._spent_tokens += spent.tokens
-            self._spent_usd += spent.cost_usd
+            self._spent_tokens += usage.tokens
+            self._spent_usd += usage.cost_usd
         self._wake()
 
-    def charge(self, spent: Amount) -> None:
+    def charge(self, usage: Amount) -> None:
         """Count usage without a reservation; once it exceeds the budget, further calls are refused."""
         self._calls += 1
-        self._spent_tokens += spent.tokens
-        self._spent_usd += spent.cost_usd
+        self._spent_tokens += usage.tokens
+        self._spent_usd += usage.cost_usd
         beyond = self._exceeds_usd(0.0) or (self.max_tokens is not None and self._spent_tokens > self.max_tokens)
         if beyond and self._refusal is None:
             self._refuse(None)
         self._wake()
 
     def _fits(self, amount: Amount) -> bool:
-        reserved = self.reserved
+        reserved = self.reserved_amount
         return not self._exceeds_usd(reserved.cost_usd + amount.cost_usd) and (
             self.max_tokens is None or self._spent_tokens + reserved.tokens + amount.tokens <= self.max_tokens
         )
@@ -175,8 +175,8 @@ class Budget:
             self._queue.popleft()
 
     def _refuse(self, amount: Amount | None) -> None:
-        """Refuse all further calls, because `amount` exceeds the remaining budget or, if it is None, because the budget
-        is used up.
+        """Refuse all further calls. The reason is that `amount` exceeds the remaining budget; if `amount` is None, that
+        the budget is used up.
         """
         calls = f"{self._calls:,} {'call' if self._calls == 1 else 'calls'}"
         in_usd = self.max_cost_usd is not None and self._exceeds_usd(0.0 if amount is None else amount.cost_usd)
@@ -215,8 +215,8 @@ class BudgetLink:
     async def __call__(self, call: Call) -> Answer:
         """Reserve the estimate, make the call, and count its usage.
 
-        An answer without token counts counts as its estimate, and so does every sent request whose answer was lost
-        (`LossCounter`), since it may have been charged. An error of the provider costs nothing.
+        The estimate is used for answers without token counts, and for sent requests whose answer was lost
+        (`LossCounter`), since the provider may have charged for them. An error of the provider costs nothing.
 
         Raises:
             WireError: `budget_exhausted`, `price_unknown`, or an error of the call.
@@ -346,5 +346,5 @@ def _total_tokens(tokens: Tokens) -> int:
     return (tokens.prompt or 0) + (tokens.completion or 0)
 
 
-def _add_times(amount: Amount, further: Amount, times: int) -> Amount:
-    return Amount(amount.tokens + times * further.tokens, amount.cost_usd + times * further.cost_usd)
+def _add_times(amount: Amount, added: Amount, factor: int) -> Amount:
+    return Amount(amount.tokens + factor * added.tokens, amount.cost_usd + factor * added.cost_usd)

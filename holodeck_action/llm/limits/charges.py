@@ -9,7 +9,7 @@ from holodeck_action.record.record import Usage
 
 
 class Charges:
-    """Deducts usage from budgets after the answers of an agent, because only the answers tell the usage."""
+    """Deducts usage from budgets after the answers of an agent, because only the answers report the usage."""
 
     def __init__(self, budgets: Sequence[Budget]) -> None:
         """Create the instance; usage is deducted from each of the budgets."""

@@ -23,9 +23,9 @@ MIN_REFUSALS = 3
 """Minimum number of refusals in a row before the account is given up."""
 
 
-def backoff_s(times: int) -> float:
+def backoff_s(failure_count: int) -> float:
     """Return the maximum wait in seconds after a number of failures; it doubles each time (exponential backoff)."""
-    return min(MAX_BACKOFF_S, FIRST_BACKOFF_S * 2.0 ** min(times - 1, 16))
+    return min(MAX_BACKOFF_S, FIRST_BACKOFF_S * 2.0 ** min(failure_count - 1, 16))
 
 
 class CircuitBreaker:

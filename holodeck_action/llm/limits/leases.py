@@ -51,9 +51,9 @@ class Lease:
         """Number of slots that the worker has now."""
         return self.granted - self.returned
 
-    def give_back(self, idle: int) -> None:
-        """Return recalled slots, at most `idle` of them."""
-        self.returned += max(0, min(idle, self.recalled - self.returned))
+    def give_back(self, idle_slots: int) -> None:
+        """Return recalled slots, at most `idle_slots` of them."""
+        self.returned += max(0, min(idle_slots, self.recalled - self.returned))
 
     def report(self) -> dict[str, Any]:
         """Return the lease's state for the coordinator as JSON values, and clear the outcomes."""
@@ -61,7 +61,7 @@ class Lease:
         return {
             "seen": self.granted,
             "returned": self.returned,
-            "waiting": sum(limit.waiting for limit in self.limits),
+            "waiting": sum(limit.waiting_count for limit in self.limits),
             "idle": max(0, self.held_count - sum(limit.taken_count for limit in self.limits)),
             "hanging": sum(limit.hanging_count for limit in self.limits),
             "ages": [age for limit in self.limits for age in limit.ages()],
@@ -95,7 +95,7 @@ class Leases:
         self._valid_until = float("-inf")
 
     @property
-    def valid(self) -> bool:
+    def are_valid(self) -> bool:
         """Whether the coordinator still considers the leases valid."""
         return self._monotonic() < self._valid_until
 
@@ -148,7 +148,7 @@ class LeasedLimit(AccountLimit):
         return [round(now - begun, 3) for begun in self._begun]
 
     @property
-    def waiting(self) -> int:
+    def waiting_count(self) -> int:
         """Number of requests that wait for a slot."""
         return sum(not turn.done() for _, _, turn in self._queue)
 
@@ -170,7 +170,7 @@ class LeasedLimit(AccountLimit):
         return answer
 
     def _has_free_slot(self) -> bool:
-        return self._taken < self._lease.held_count and self._lease.owner.valid
+        return self._taken < self._lease.held_count and self._lease.owner.are_valid
 
     def _occupy(self) -> None:
         self._taken += 1
@@ -180,13 +180,13 @@ class LeasedLimit(AccountLimit):
         super()._wake()
         self._lease.owner.changed()
 
-    def _note_outcome(self, answer: Answer, started: float, concurrent: int, in_flight: int, first: bool) -> None:
-        took, waiting = self._monotonic() - started, self.waiting > 0
+    def _note_outcome(self, answer: Answer, started: float, concurrent: int, in_flight: int, is_first: bool) -> None:
+        took, waiting = self._monotonic() - started, self.waiting_count > 0
         if is_throttled(answer) or self._lease.paced:
             # The coordinator decides whether the worker keeps this slot; the slot is not reused before.
             self._lease.recalled = max(self._lease.recalled, self._lease.returned + 1)
         if is_throttled(answer):
-            self._lease.outcomes.append((took, True, retry_after(answer, self._now()), waiting, first))
+            self._lease.outcomes.append((took, True, retry_after(answer, self._now()), waiting, is_first))
         elif answer.status < 400:
             self._update_usual_time(took)
-            self._lease.outcomes.append((took, False, None, waiting, first))
+            self._lease.outcomes.append((took, False, None, waiting, is_first))

@@ -34,8 +34,8 @@ HOLD_FACTOR = 8.0
 MAX_HOLD_S = 120.0
 """Maximum seconds for which a ceiling is kept."""
 MIN_WINDOW = 4
-"""Refusals do not shrink the window below this number, or below the number of requests that were just answered
-concurrently if that is smaller.
+"""Refusals do not shrink the window below this number; or, if smaller, below the number of requests that were just
+answered concurrently.
 """
 DECAY = 0.98
 """Factor by which the stored maximum of concurrently answered requests is multiplied with every answer."""
@@ -46,8 +46,8 @@ MIN_OUTCOMES = 5
 HIGH_REFUSAL_RATE = 0.15
 """If the refusal rate with one request in progress is above this value, concurrency is not the cause of refusals."""
 USEFUL_REDUCTION = 0.5
-"""A smaller window is considered useful if half as many concurrent requests multiply the refusal rate by this factor or
-less."""
+"""A smaller window is useful if the refusal rate with half as many concurrent requests is at most this fraction of the
+previous rate."""
 
 
 class _RefusalRate:
@@ -66,11 +66,11 @@ class Window:
     """The number of requests that an account may have in progress, found by probing as in TCP congestion control.
 
     Until the first refusal all requests are sent at once, or the window grows by `GROWTH` per answer (slow start). The
-    ceiling is then the number of requests in progress without the refused ones, at least half of that number. From the
-    ceiling on the window grows by one request each time that as many answers as the ceiling have arrived (additive
-    increase), and shrinks by one request per refusal. If smaller windows are refused as often, concurrency is not the
-    cause, and the window grows again. The window does not shrink below the number of requests that were just answered
-    concurrently, up to a few, so that a rate limit delays calls without stopping them. Times are monotonic seconds.
+    ceiling is then the number of requests in progress without the refused ones, at least half of that number. Above the
+    ceiling, the window grows by one request after each round of as many answers as the ceiling (additive increase), and
+    shrinks by one request per refusal. If smaller windows are refused as often, concurrency is not the cause, and the
+    window grows again. The window does not shrink below the number of requests that were just answered concurrently, at
+    most `MIN_WINDOW`, so that a rate limit delays calls without stopping them. Times are monotonic seconds.
     """
 
     def __init__(self, limit: int, start: int | None = None) -> None:
@@ -331,7 +331,7 @@ class AccountLimit:
                 self._occupy()
                 turn.set_result(None)
 
-    def _note_outcome(self, answer: Answer, started: float, concurrent: int, in_flight: int, first: bool) -> None:
+    def _note_outcome(self, answer: Answer, started: float, concurrent: int, in_flight: int, is_first: bool) -> None:
         now = self._monotonic()
         if is_throttled(answer):
             requested_s = retry_after(answer, self._now())
@@ -353,7 +353,7 @@ class AccountLimit:
             self._update_usual_time(now - started)
             full = bool(self._queue) or self._taken >= self.window
             self._window.note_answer(started, now, concurrent, full=full)
-            self._pace.note_answer(started, now, self._begun, first=first, full=bool(self._queue))
+            self._pace.note_answer(started, now, self._begun, first=is_first, full=bool(self._queue))
             self._wake()
 
     def _note_refusal(

@@ -199,8 +199,8 @@ class Pace:
         """Limit the rate: to the number of requests accepted within `COUNTED_S`, or to `stated_rate` with even spacing.
 
         The next request is sent when `COUNTED_S` have passed since the first accepted one, which is safe for sliding
-        windows and token buckets. The account may have counted requests after they were sent, later by at most the
-        duration of its refusals.
+        windows and token buckets. The account may count a request some time after it was sent, at most the duration of
+        a refusal later.
         """
         self._untested = False
         self._even = stated_rate is not None

@@ -59,7 +59,7 @@ class Deadline:
         self._stopped_at = 0.0
         self._stops = 0
 
-    def left(self) -> float:
+    def seconds_left(self) -> float:
         """Return the remaining seconds; negative after the deadline."""
         return self._until - (self._stopped_at if self._stops else self._monotonic())
 
@@ -108,7 +108,7 @@ class TimeLimit:
         _CLOCKS.reset(self._token)
         await self._timeout.__aexit__(kind, error, trace)
 
-    def expired(self) -> bool:
+    def has_expired(self) -> bool:
         """Return whether the limit was exceeded."""
         return self._timeout.expired()
 
@@ -191,8 +191,9 @@ def stop_during_calls(clock: Stoppable | None) -> Iterator[None]:
 
 
 def is_late() -> bool:
-    """Return whether a deadline around the current code has passed. If so, a failure must be reported as a timeout."""
-    return any(isinstance(clock, Deadline) and clock.left() <= 0 for clock in _CLOCKS.get())
+    """Return whether a deadline around the current code has passed. A failure after the deadline must be reported as a
+    timeout."""
+    return any(isinstance(clock, Deadline) and clock.seconds_left() <= 0 for clock in _CLOCKS.get())
 
 
 @contextmanager

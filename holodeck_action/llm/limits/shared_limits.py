@@ -71,15 +71,15 @@ class _WorkerSlots(Struct):
 class SharedLimit:
     """The slots of one account; times are monotonic seconds."""
 
-    def __init__(self, slots: int, longest_wait_s: float) -> None:
+    def __init__(self, max_slots: int, longest_wait_s: float) -> None:
         """Create the limit without workers.
 
         Args:
-            slots: maximum number of slots, at least 1.
+            max_slots: maximum number of slots, at least 1.
             longest_wait_s: seconds without a successful answer after which calls no longer wait for the account.
         """
-        self._most = slots
-        self._window = Window(slots)
+        self._most = max_slots
+        self._window = Window(max_slots)
         self._breaker = CircuitBreaker(longest_wait_s)
         self._pace = Pace()
         self._holders: dict[str, _WorkerSlots] = {}
@@ -118,18 +118,18 @@ class SharedLimit:
                 self._pace.note_answer(now - took, now, begun, first=first, full=waiting or others)
 
     def _note_refusal(
-        self, started: float, now: float, concurrent: int, starts: list[float], requested_s: float | None
+        self, started: float, now: float, concurrent: int, start_times: list[float], requested_s: float | None
     ) -> None:
         paced = self._pace.rate is not None
         if self._breaker.has_recent_answers:
             if not paced:
                 self._window.note_refusal(started, now, concurrent, requested_s)
-            if self._pace.note_refusal(started, now, starts, concurrent):
+            if self._pace.note_refusal(started, now, start_times, concurrent):
                 # The refusal was about the rate, not about concurrency.
                 self._window.limit_to(self._most)
         elif self._breaker.has_no_answers:
             # The requests still in progress are those that the account accepted.
-            self._window.limit_to(len(starts) or self._most)
+            self._window.limit_to(len(start_times) or self._most)
             self._pace.note_early_refusal(started, now)
         self._breaker.note_refusal(now, requested_s)
         if self._breaker.is_open:
@@ -220,9 +220,9 @@ class _Worker(Struct):
 class SharedLimits:
     """The shared limits of all accounts that the workers of a run use."""
 
-    def __init__(self, slots: int, longest_wait_s: float) -> None:
+    def __init__(self, max_slots: int, longest_wait_s: float) -> None:
         """Create the limits; see `SharedLimit` for the arguments."""
-        self._most, self._longest_wait_s = slots, longest_wait_s
+        self._most, self._longest_wait_s = max_slots, longest_wait_s
         self._accounts: dict[str, SharedLimit] = {}
         self._workers: dict[str, _Worker] = {}
 

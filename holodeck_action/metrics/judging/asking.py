@@ -53,9 +53,10 @@ class GradingMetric(JudgedMetric, ScoringMetric):
         """
         raise NotImplementedError
 
-    def evaluator(self, building: BuildContext, by: Metric | None = None) -> BaseEvaluator:
-        """Return the evaluator that calls `grade`; `by` is the metric whose judges grade, None for this metric."""
-        return building.judged_evaluator(by or self, partial(AskingEvaluator, self))
+    def evaluator(self, building: BuildContext, judge_metric: Metric | None = None) -> BaseEvaluator:
+        """Return the evaluator that calls `grade`; `judge_metric` is the metric whose judges grade, None for this
+        metric."""
+        return building.judged_evaluator(judge_metric or self, partial(AskingEvaluator, self))
 
 
 class AskingMetric(QuestionMetric, GradingMetric):

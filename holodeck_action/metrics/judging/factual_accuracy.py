@@ -145,8 +145,8 @@ class FactualAccuracyMetric(DimensionMetric):
 
     type: Annotated[Literal["factual_accuracy"], Role.KIND] = "factual_accuracy"
     reference_sources: Annotated[list[NonBlank], Field(min_length=1)] | None = None
-    """Works that claims are checked against, as far as the judge knows them, when the case has no reference texts.
-    Example: `[Wikipedia]`."""
+    """Works with which the judge compares claims, from its own knowledge, if the case has no reference texts. Example:
+    `[Wikipedia]`."""
     min_confidence: UnitInterval | None = None
     """A claim does not hold if the confidence of the judge is lower or unknown. Example: `0.8`."""
 

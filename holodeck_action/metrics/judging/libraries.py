@@ -133,7 +133,7 @@ class _LibraryProcess:
     @property
     def is_usable(self) -> bool:
         """Whether the process runs, and this process was not forked after its start."""
-        return self._owner == os.getpid() and self._process.alive
+        return self._owner == os.getpid() and self._process.is_alive
 
     def connect(self) -> socket.socket:
         """Open a connection for one evaluation.
@@ -386,4 +386,4 @@ def _result_value(message: Mapping[str, Any], failed: Mapping[int, Exception], j
         raise EvaluationError(error["message"], code=error["code"], context=error["context"])
     if judge is None:
         raise LibraryError(line_or_length(error["message"], MAX_SENT_CHARS - 1))
-    raise LibraryError(Foreign.of_text(error["message"], MAX_SENT_CHARS).words(judge.redact, _LONGEST_ERROR))
+    raise LibraryError(Foreign.of_text(error["message"], MAX_SENT_CHARS).short_line(judge.redact, _LONGEST_ERROR))

@@ -16,7 +16,7 @@ TRANSIENT = frozenset(("rate_limited", "overloaded", "server_error", "timeout", 
 
 @asynccontextmanager
 async def provide_judge(
-    judge: JudgeModel | None, make_plan: Callable[[Mapping[str, str]], ModelPlan]
+    judge: JudgeModel | None, build_plan: Callable[[Mapping[str, str]], ModelPlan]
 ) -> AsyncIterator[JudgeModel]:
     """Provide the judge of an evaluation: the given one, or a new one with its own wire.
 
@@ -24,7 +24,7 @@ async def provide_judge(
 
     Args:
         judge: a judge whose wire the caller closes; None to create a judge.
-        make_plan: called with the environment; returns the resolved model for a new judge.
+        build_plan: called with the environment; returns the resolved model for a new judge.
 
     Raises:
         EvaluationError: the model's configuration is invalid (code `no_judge`).
@@ -36,7 +36,7 @@ async def provide_judge(
     from holodeck_action.llm.wire import Wire, WireSettings
 
     try:
-        plan = make_plan(os.environ)
+        plan = build_plan(os.environ)
     except ModelConfigError as error:
         raise EvaluationError(str(error), code="no_judge") from error
     wire = Wire(WireSettings(max_retries=0))

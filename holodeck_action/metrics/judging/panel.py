@@ -127,13 +127,18 @@ class PanelEvaluator(BaseEvaluator):
         return self._result([outcome for outcome in found if isinstance(outcome, _JudgeResult)])
 
     async def _ask_judge(
-        self, candidates: Candidates, rounds: int, gate: asyncio.Semaphore, end: Deadline | None, inputs: dict[str, Any]
+        self,
+        candidates: Candidates,
+        max_rounds: int,
+        gate: asyncio.Semaphore,
+        deadline: Deadline | None,
+        inputs: dict[str, Any],
     ) -> _JudgeResult | EvaluationError:
         """Ask a judge, then its fallbacks, until one gives a verdict; return an error that every judge would get."""
         async with gate:
             failures: list[tuple[PanelJudge, Exception]] = []
             for at, judge in enumerate(candidates):
-                limit = None if end is None else end.left() / (rounds * (len(candidates) - at))
+                limit = None if deadline is None else deadline.seconds_left() / (max_rounds * (len(candidates) - at))
                 with judge_span(judge.label, self.name, fallback=at > 0) as trace_span:
                     try:
                         found = _read_verdict(judge, await _evaluate_by(judge, limit, inputs), failures)
@@ -175,12 +180,12 @@ class PanelEvaluator(BaseEvaluator):
             result, reasoning=explain_vote(self._aggregation, result.passed, verdicts), metadata={"panel": panel}
         )
 
-    def _too_few_error(self, verdicts: Sequence[JudgeVerdict], inputs: int) -> EvaluationError:
+    def _too_few_error(self, verdicts: Sequence[JudgeVerdict], verdict_count: int) -> EvaluationError:
         silent = "; ".join(
             verdict.error["message"] for verdict in verdicts if verdict.error and not verdict.has_verdict
         )
         return EvaluationError(
-            f"{inputs} of {len(verdicts)} judges gave a verdict; {self._min_successful} are needed: {silent}",
+            f"{verdict_count} of {len(verdicts)} judges gave a verdict; {self._min_successful} are needed: {silent}",
             code="too_few_judges",
             context={"verdicts": [verdict.data() for verdict in verdicts]},
         )
@@ -289,7 +294,7 @@ def affects_all_judges(error: EvaluationError) -> bool:
 
 
 def _causing_call(error: BaseException | None) -> ModelCallError | None:
-    """Return the error of the model call that caused an error; None if no model call did."""
+    """Return the error of the model call that caused an error; None if the error has another cause."""
     # Some libraries raise an error from itself, which would be an endless chain.
     seen: set[int] = set()
     while error is not None and id(error) not in seen:

@@ -121,7 +121,7 @@ def _parse_object(text: str) -> Any:
     part = text[start:end]
     for candidate in (part, _TRAILING_COMMA.sub(r"\1", part)):
         try:
-            return parse_json(candidate, constants=True, unique=True)
+            return parse_json(candidate, constants=True, unique_keys=True)
         except DuplicateKeyError:
             raise VerdictError("it holds a key twice") from None
         except ValueError:

@@ -16,26 +16,26 @@ from holodeck_action.metrics.text.porter import stems
 from holodeck_action.metrics.text.tokens import tokens_13a
 
 
-def _ngrams(tokens: list[str], order: int) -> Iterable[Hashable]:
-    return tokens if order == 1 else zip(*(tokens[start:] for start in range(order)), strict=False)
+def _ngrams(tokens: list[str], n: int) -> Iterable[Hashable]:
+    return tokens if n == 1 else zip(*(tokens[start:] for start in range(n)), strict=False)
 
 
-def overlap(candidate: list[str], reference: list[str], order: int = 1) -> int:
-    """Return the size of the multiset intersection of the n-grams of length `order` of two token lists."""
-    distinct = set(_ngrams(candidate, order))
-    shared = distinct.intersection(_ngrams(reference, order))
-    if not shared or len(distinct) == len(candidate) - order + 1:
+def overlap(candidate: list[str], reference: list[str], n: int = 1) -> int:
+    """Return the size of the multiset intersection of the n-grams of length `n` of two token lists."""
+    distinct = set(_ngrams(candidate, n))
+    shared = distinct.intersection(_ngrams(reference, n))
+    if not shared or len(distinct) == len(candidate) - n + 1:
         return len(shared)
-    counts, limits = Counter(_ngrams(candidate, order)), Counter(_ngrams(reference, order))
+    counts, limits = Counter(_ngrams(candidate, n)), Counter(_ngrams(reference, n))
     return sum([min(counts[ngram], limits[ngram]) for ngram in shared])
 
 
-def f_measure(common: int, candidate: int, reference: int) -> float:
-    """Return the harmonic mean of precision, `common / candidate`, and recall, `common / reference`; 0.0 if `common` is
-    0."""
-    if not common:
+def f_measure(matches: int, candidate: int, reference: int) -> float:
+    """Return the harmonic mean of precision, `common / candidate`, and recall, `common / reference`; 0.0 if `matches`
+    is 0."""
+    if not matches:
         return 0.0
-    precision, recall = common / candidate, common / reference
+    precision, recall = matches / candidate, matches / reference
     return 2 * precision * recall / (precision + recall)
 
 

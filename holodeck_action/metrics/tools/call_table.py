@@ -124,10 +124,10 @@ class CallTable:
             if tool != call.name:
                 _set_bit(self._unprefixed, tool, index)
 
-    def calls_containing(self, part: str) -> CallSet:
-        """Return the calls whose name contains `part`, case-sensitively."""
+    def calls_containing(self, text: str) -> CallSet:
+        """Return the calls whose name contains `text`, case-sensitively."""
         # The masks of different names are disjoint, so their sum is their union.
-        return sum(mask for name, mask in self._names.items() if part in name)
+        return sum(mask for name, mask in self._names.items() if text in name)
 
     def calls_named(self, name: str) -> CallSet:
         """Return the calls with exactly this name."""

@@ -59,14 +59,14 @@ def quote_name(name: str) -> str:
     return excerpt(name, EXCERPT)
 
 
-def format_entry(entry: ExpectedTool, *, single: bool = False) -> str:
+def format_entry(entry: ExpectedTool, *, is_single: bool = False) -> str:
     """Return an entry as text: `subtract(a=60.94)`, `search(q="x" (fuzzy)) at least 2 times`.
 
-    `single` omits the counts.
+    `is_single` omits the counts.
     """
     arguments = [f"{format_text(name)}={format_matcher(matcher)}" for name, matcher in (entry.args or {}).items()]
     call = format_text(entry.name) + (f"({join_first(arguments)})" if arguments else "")
-    if single or (entry.count == 1 and entry.max_count is None):
+    if is_single or (entry.count == 1 and entry.max_count is None):
         return call
     if entry.max_count is None:
         return f"{call} at least {entry.count} times"

@@ -185,7 +185,7 @@ def _check_subset_order(matches: Sequence[_EntryMatches], calls: Sequence[ToolIn
         following = step.matching >> position
         if not following:
             after = f"after call {position} of {len(calls)}, " if position else ""
-            return -1, f"{after}no call matches {format_entry(step.entry, single=True)} ({format_calls(calls)})"
+            return -1, f"{after}no call matches {format_entry(step.entry, is_single=True)} ({format_calls(calls)})"
         taken = position + lowest_bit(following)
         first = taken if first < 0 else first
         position = taken + 1
@@ -196,14 +196,14 @@ def _check_strict_order(matches: Sequence[_EntryMatches], calls: Sequence[ToolIn
     expected = sum(item.entry.count for item in matches)
     for index, (step, call) in enumerate(zip(_expected_steps(matches), calls, strict=False)):
         if not step.matching >> index & 1:
-            wanted = format_entry(step.entry, single=True)
+            wanted = format_entry(step.entry, is_single=True)
             named = step.named >> index & 1
             detail = f": {_describe_mismatches(step, index, call)}" if named and step.problem is None else ""
             return -1, f"call {index + 1} of {len(calls)} is {quote_name(call.name)}, expected {wanted}{detail}"
     if len(calls) < expected:
         missing = next(islice(_expected_steps(matches), len(calls), None))
         got = f"expected {format_count(expected, 'calls')}, got {len(calls)}"
-        return -1, f"{got}: {format_entry(missing.entry, single=True)} is missing ({format_calls(calls)})"
+        return -1, f"{got}: {format_entry(missing.entry, is_single=True)} is missing ({format_calls(calls)})"
     if len(calls) > expected:
         surplus = f"call {expected + 1}, {quote_name(calls[expected].name)}, is one too many"
         return -1, f"expected {format_count(expected, 'calls')}, got {len(calls)}: {surplus}"

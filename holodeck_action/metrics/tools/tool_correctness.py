@@ -123,10 +123,10 @@ class Pairing(Struct, frozen=True):
         """Harmonic mean of precision and recall."""
         return self._share(2 * self.matched, self.expected + self.made)
 
-    def _share(self, part: int, whole: int) -> float:
+    def _share(self, numerator: int, denominator: int) -> float:
         if not self.expected and not self.made:
             return 1.0
-        return part / whole if whole else 0.0
+        return numerator / denominator if denominator else 0.0
 
     def facts(self) -> dict[str, Any]:
         """Return the numbers and lists as JSON values."""
@@ -169,7 +169,7 @@ def pair_calls(expected: Sequence[ExpectedTool], calls: Sequence[ToolInvocation]
         expected=sum(entry.count for entry in expected),
         made=len(calls),
         matched=found.total(),
-        missing=tuple(_repeat_text(format_entry(entry, single=True), number) for entry, number in lacking[:_LISTED]),
+        missing=tuple(_repeat_text(format_entry(entry, is_single=True), number) for entry, number in lacking[:_LISTED]),
         unexpected=tuple(format_call(calls[index]) for index in islice(bit_positions(free), _LISTED)),
         wrong_arguments=tuple(islice(wrong, _LISTED)),
     )
@@ -180,11 +180,14 @@ def _repeat_text(text: str, number: int) -> str:
 
 
 def _wrong_arguments(
-    lacking: Sequence[tuple[ExpectedTool, int]], free: CallSet, table: CallTable, args: ArgumentMatching
+    missing_calls: Sequence[tuple[ExpectedTool, int]],
+    unexpected_calls: CallSet,
+    table: CallTable,
+    args: ArgumentMatching,
 ) -> Iterator[str]:
     """Pair missing expected calls with unexpected calls of the same tool, and yield how each pair differs."""
-    owners = [entry for entry, number in lacking for _ in range(min(number, len(table.calls)))]
-    partners = maximum_matching([table.calls_of_tool(entry.name) & free for entry in owners])
+    owners = [entry for entry, number in missing_calls for _ in range(min(number, len(table.calls)))]
+    partners = maximum_matching([table.calls_of_tool(entry.name) & unexpected_calls for entry in owners])
     for entry, partner in zip(owners, partners, strict=True):
         if partner is not None:
             # An entry without args agrees with every call of its tool, so it would have a partner.

@@ -89,7 +89,7 @@ class TrajectoryMetric(ComputedMetric):
                 return self.result(
                     0.0,
                     f"call {index + 1} of {len(calls)} is {format_call(call)}, expected "
-                    f"{format_entry(entry, single=True)}",
+                    f"{format_entry(entry, is_single=True)}",
                     facts,
                 )
         compared = f"{format_count(facts['expected_calls'], 'calls')} expected, {len(calls)} made"
@@ -103,7 +103,7 @@ class TrajectoryMetric(ComputedMetric):
         entries = (entry for entry in expected for _ in range(entry.count))
         missing = next(islice(entries, len(calls), None), None)
         if missing is not None:
-            return f"missing: {format_entry(missing, single=True)}"
+            return f"missing: {format_entry(missing, is_single=True)}"
         return f"one too many: {format_call(calls[sum(entry.count for entry in expected)])}"
 
     def _score_lcs(self, expected: Sequence[ExpectedTool], calls: Sequence[ToolInvocation]) -> EvaluationResult:

@@ -120,7 +120,7 @@ class State(Struct, frozen=True, forbid_unknown_fields=True):
         except ValueError:
             return None
 
-    def compared_with(self, previous: State | None) -> State:
+    def compared_with(self, earlier_state: State | None) -> State:
         """Return this state with `before` set to the results of the previous commit.
 
         A second run of the same commit is compared with the same results as the first, so that equal results give equal
@@ -128,9 +128,9 @@ class State(Struct, frozen=True, forbid_unknown_fields=True):
         omitted.
         """
         before = None
-        if previous is not None:
-            earlier = previous.suites and (previous.sha is None or previous.sha != self.sha)
-            before = CommitState(previous.sha, previous.suites) if earlier else previous.before
+        if earlier_state is not None:
+            earlier = earlier_state.suites and (earlier_state.sha is None or earlier_state.sha != self.sha)
+            before = CommitState(earlier_state.sha, earlier_state.suites) if earlier else earlier_state.before
         return _shrink_to_fit(replace(self, before=before))
 
 
@@ -174,10 +174,12 @@ def state_of(
     )
 
 
-def compare(report: Report, key: str, before: CommitState | None) -> Change | None:
+def compare(report: Report, key: str, earlier_state: CommitState | None) -> Change | None:
     """Return the changes of a suite, given by its report and key; None if its earlier state is unknown."""
-    old = next((suite for suite in before.suites if suite.key == key), None) if before is not None else None
-    if old is None or before is None:
+    old = (
+        next((suite for suite in earlier_state.suites if suite.key == key), None) if earlier_state is not None else None
+    )
+    if old is None or earlier_state is None:
         return None
     new: frozenset[int] | None = None
     fixed: int | None = None
@@ -188,7 +190,7 @@ def compare(report: Report, key: str, before: CommitState | None) -> Change | No
         fixed = sum(_hash(case.id) in failing for case in report.passing)
     rates = report.pass_rate, old.pass_rate
     return Change(
-        sha=before.sha,
+        sha=earlier_state.sha,
         outcome=old.outcome,
         pass_rate=None if rates[0] is None or rates[1] is None else 100 * (rates[0] - rates[1]),
         new=new,
@@ -209,20 +211,20 @@ def suite_keys(reports: Sequence[Report]) -> tuple[str, ...]:
     return tuple(made)
 
 
-def is_same_result(previous: State | None, now: State) -> bool:
+def is_same_result(earlier_state: State | None, now: State) -> bool:
     """Return whether two runs have the same result; False if there is no previous run."""
-    return previous is not None and previous.result == now.result
+    return earlier_state is not None and earlier_state.result == now.result
 
 
-def is_same_run(previous: State | None, now: State) -> bool:
+def is_same_run(earlier_state: State | None, now: State) -> bool:
     """Return whether both states are from the same run and attempt of a workflow; False if a state is from outside a
     workflow."""
-    return previous is not None and previous.run != "" and previous.run == now.run
+    return earlier_state is not None and earlier_state.run != "" and earlier_state.run == now.run
 
 
-def is_worse(previous: State | None, now: State) -> bool:
+def is_worse(earlier_state: State | None, now: State) -> bool:
     """Return whether the previous state is worse: by exit code, then by failed cases, then by unknown cases."""
-    return previous is not None and _severity_of(previous) > _severity_of(now)
+    return earlier_state is not None and _severity_of(earlier_state) > _severity_of(now)
 
 
 def _severity_of(state: State) -> tuple[int, int, int]:
@@ -262,9 +264,9 @@ def _result_facts(report: Report, key: str) -> list[object]:
     ]
 
 
-def _difference_texts(metrics: Sequence[MetricView], before: dict[str, float]) -> Iterator[str]:
+def _difference_texts(metrics: Sequence[MetricView], base_scores: dict[str, float]) -> Iterator[str]:
     for metric in metrics:
-        old = before.get(_hash(metric.name))
+        old = base_scores.get(_hash(metric.name))
         if metric.mean is None:
             yield "–"
         elif old is None:

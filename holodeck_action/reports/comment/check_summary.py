@@ -49,7 +49,7 @@ def render_check(
     template: CustomTemplate | None,
     note: Callable[[str], None],
     marks: Sequence[AnnotatedLine] = (),
-    hidden: int = 0,
+    hidden_count: int = 0,
     *,
     exit_code: int | None = None,
     first: str = "",
@@ -63,7 +63,7 @@ def render_check(
         template: the user's template for the summary of each suite; None to use the built-in one.
         note: called with the reason if the user's template was not used.
         marks: the annotations of the check run, in their order.
-        hidden: number of annotations that are omitted.
+        hidden_count: number of annotations that are omitted.
         exit_code: exit code of the run; None to use the worst one of the suites.
         first: trusted Markdown to put first.
     """
@@ -79,7 +79,7 @@ def render_check(
         own = [text for report in reports if (text := _custom_summary(report, template, note, context))]
         notices = [f"{line}\n" for line in first_notices(reports)]
         parts = own or [*notices, *parts]
-    parts.append(_annotations_overview(marks, hidden, context))
+    parts.append(_annotations_overview(marks, hidden_count, context))
     summary = first + "\n".join(part for part in parts if part)
     if not CHECK.holds(len(summary), len(summary.encode())):
         summary = cut(summary, CHECK, rest_text(context))
@@ -120,7 +120,7 @@ def differing_exit_code_text(exit_code: int) -> str:
     return f"{verdict}: some suites did not run, or results could not be written."
 
 
-def _annotations_overview(marks: Sequence[AnnotatedLine], hidden: int, context: LinkContext) -> str:
+def _annotations_overview(marks: Sequence[AnnotatedLine], hidden_count: int, context: LinkContext) -> str:
     """Return Markdown with the number of annotations by level and the annotated lines of each file."""
     if not marks:
         return ""
@@ -135,10 +135,10 @@ def _annotations_overview(marks: Sequence[AnnotatedLine], hidden: int, context: 
         lines.append(f"- {inline_code(path, 200)}: {'line' if len(rows) == 1 else 'lines'} {links}{more}")
     if len(files) > _FILES_SHOWN:
         lines.append(f"- … and {count_phrase(len(files) - _FILES_SHOWN, 'more file')}")
-    if hidden > 0:
+    if hidden_count > 0:
         lines += [
             "",
-            f"{hidden:,} more annotations are not shown: there is room only for the worst. See {context.run}.",
+            f"{hidden_count:,} more annotations are not shown: there is room only for the worst. See {context.run}.",
         ]
     return "\n".join(lines) + "\n"
 

@@ -102,9 +102,9 @@ def _example_variables(report: Report, cause: Cause, case: CaseView, *, alone: b
     }
 
 
-def _answer_lines(turn: TurnView, before: str | None) -> Iterator[str]:
+def _answer_lines(turn: TurnView, base_answer: str | None) -> Iterator[str]:
     """Yield Markdown lines with a turn's expected answer (the base's answer if none is expected) and its answer."""
-    wanted, name = (turn.ground_truth, "expected") if turn.ground_truth is not None else (before, "before")
+    wanted, name = (turn.ground_truth, "expected") if turn.ground_truth is not None else (base_answer, "before")
     got = turn.response
     if wanted is not None and got is not None:
         if wanted.strip() == got.strip():

@@ -44,27 +44,27 @@ def render_comment(
     marker: str,
     context: LinkContext,
     now: State,
-    previous: State | None,
+    earlier_state: State | None,
     template: CustomTemplate | None,
     note: Callable[[str], None],
 ) -> str:
     """Return the comment about suites that ran, within `size_limit.COMMENT`.
 
-    `now` is the state to store in the comment. `previous` is the state in the existing comment; None if there is none.
-    Links lead to the commit of `now`.
+    `now` is the state to store in the comment. `earlier_state` is the state in the existing comment; None if there is
+    none. Links lead to the commit of `now`.
     """
-    now = now.compared_with(previous)
+    now = now.compared_with(earlier_state)
     text = _CommentText(_at_commit(context, now), now.exit_code, template, note)
     found = [compare(report, key, now.before) for report, key in zip(reports, suite_keys(reports), strict=True)]
     return _assemble(f"{marker}\n{now.encode()}\n", lambda room: text.render(reports, found, room), rest_text(context))
 
 
 def render_problem(
-    problems: Sequence[str], marker: str, context: LinkContext, now: State, previous: State | None = None
+    problems: Sequence[str], marker: str, context: LinkContext, now: State, earlier_state: State | None = None
 ) -> str:
     """Return the comment for a run that evaluated nothing, with the reasons; it replaces a comment with an older
     verdict."""
-    now = now.compared_with(previous)
+    now = now.compared_with(earlier_state)
     context = _at_commit(context, now)
     text = problem_text(problems, now.exit_code, context, commit=True)
     return _assemble(f"{marker}\n{now.encode()}\n", lambda _: text, rest_text(context))
@@ -118,11 +118,11 @@ def _at_commit(context: LinkContext, now: State) -> LinkContext:
     return replace(context, sha=now.sha)
 
 
-def _assemble(head: str, body: Callable[[int], str], end: str) -> str:
+def _assemble(head: str, body: Callable[[int], str], footer: str) -> str:
     """Return the head followed by the body, cut to the size of a comment; the head is never cut. `body` is called with
     its limit in bytes."""
     text = head + body(COMMENT.bytes - len(head.encode()))
-    return text if COMMENT.holds(len(text), len(text.encode())) else cut(text, COMMENT, end)
+    return text if COMMENT.holds(len(text), len(text.encode())) else cut(text, COMMENT, footer)
 
 
 class _CommentText(Struct, frozen=True):
@@ -247,7 +247,7 @@ class _CommentText(Struct, frozen=True):
         return "\n".join([*lines, *_footer_lines(self.context, self.context.commit(self.context.sha))]) + "\n"
 
     def _linked_place(self, report: Report, source: Fields, text: str | None) -> str:
-        """Return a position as a link to its line, or as plain text if no link is possible."""
+        """Return a link to the line of a position, or plain text if no link is possible."""
         return self.context.source(
             report.provenance.folder, mark_of(source), text_of(place(source, report.folder)), text
         )

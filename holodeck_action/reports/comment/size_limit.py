@@ -20,9 +20,9 @@ class SizeLimit(Struct, frozen=True):
     characters: int
     bytes: int
 
-    def holds(self, characters: int, size: int) -> bool:
-        """Return whether a text of `characters` characters and `size` bytes is within the limits."""
-        return characters <= self.characters and size <= self.bytes
+    def holds(self, character_count: int, size: int) -> bool:
+        """Return whether a text of `character_count` characters and `size` bytes is within the limits."""
+        return character_count <= self.characters and size <= self.bytes
 
     def without(self, text: str) -> SizeLimit:
         """Return the limits that remain after a text."""
@@ -52,18 +52,18 @@ _HTML_BLOCK = re.compile(
 _DETAILS = re.compile(r"<(/?)details\b", re.IGNORECASE)
 
 
-def fit(render: Callable[[Detail], Iterable[str]], limit: SizeLimit, footer: str, listed: int = 0) -> str:
+def fit(render: Callable[[Detail], Iterable[str]], limit: SizeLimit, footer: str, listed_count: int = 0) -> str:
     """Return the most detailed rendering that fits; if none fits, the least detailed one, cut.
 
     Args:
         render: yields the text in pieces for a level of detail; iteration stops once the limit is exceeded.
         limit: size limits of the text.
         footer: trusted Markdown about the location of the whole report; appended to a cut text.
-        listed: number of rows that only the most detailed level has; used to skip that level if it cannot fit.
+        listed_count: number of rows that only the most detailed level has; used to skip that level if it cannot fit.
     """
     text = ""
     # Skip a level whose rows cannot fit.
-    for detail in DETAILS[listed * _SHORTEST_ROW > limit.characters :]:
+    for detail in DETAILS[listed_count * _SHORTEST_ROW > limit.characters :]:
         text, whole = gather(render(detail), limit)
         if whole:
             return text

@@ -78,15 +78,15 @@ class OtherCases:
 
 
 def case_difference(
-    case: CaseRecord | None, verdict: CaseVerdict | None, others: Sequence[CaseInRun | None]
+    case: CaseRecord | None, verdict: CaseVerdict | None, other_runs: Sequence[CaseInRun | None]
 ) -> Difference | None:
     """Return the difference of a case between the page's run and the other runs; None if verdicts and answers are
     equal."""
     outcomes = {None if verdict is None else verdict.outcome}
-    outcomes.update(None if other is None else other.verdict.outcome for other in others)
+    outcomes.update(None if other is None else other.verdict.outcome for other in other_runs)
     if len(outcomes) > 1:
         return "verdict"
-    answers = {_answers(one) for one in (case, *(None if other is None else other.case for other in others))}
+    answers = {_answers(one) for one in (case, *(None if other is None else other.case for other in other_runs))}
     return "answer" if len(answers) > 1 else None
 
 

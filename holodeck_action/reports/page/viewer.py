@@ -86,7 +86,7 @@ def render_page(view: PageView, most_details: int = MOST_DETAILS) -> Iterator[by
         "head": wrap(without_volatile(head) if view.canonical else head),
         "cases": wrap(packed.columns.first[:attention]),
         "attention": attention,
-        "policy": Markup(page_policy(live=view.live is not None)),  # noqa: S704
+        "policy": Markup(page_policy(is_live=view.live is not None)),  # noqa: S704
         "style": style,
         "script": script,
         "data": _data_elements(view, packed, head),
@@ -186,11 +186,11 @@ def _pack_rows(view: PageView, max_bytes: int) -> _PackedRows:
     return _PackedRows(columns, texts, chunks.chunks, omitted)
 
 
-def page_policy(*, live: bool) -> str:
+def page_policy(*, is_live: bool) -> str:
     """Return the content security policy of the viewer's page; a live page's script may also call its own server."""
     script, style = asset("viewer.js"), asset("viewer.css")
     parts = ["default-src 'none'", f"script-src '{_hash(script)}'", f"style-src '{_hash(style)}'", "img-src data:"]
-    parts += ["connect-src 'self'"] if live else []
+    parts += ["connect-src 'self'"] if is_live else []
     return "; ".join([*parts, "base-uri 'none'", "form-action 'none'"])
 
 

@@ -37,17 +37,17 @@ def case_detail(
     verdict: CaseVerdict | None,
     base: CaseRecord | None,
     base_verdict: CaseVerdict | None,
-    remarks: Iterable[str],
-    others: Sequence[CaseInRun | None] = (),
+    notes: Iterable[str],
+    other_runs: Sequence[CaseInRun | None] = (),
 ) -> dict[str, Any]:
     """Return the details of a case, of the same case on the base, and of the same case in other runs.
 
     `case`, `base` and their verdicts are None if the run does not have the case.
     """
     about = [] if case is None or case.user is None else [*user_lines(case.user, None)]
-    beside = [None if other is None else _trials(other.case, other.verdict) for other in others]
+    beside = [None if other is None else _trials(other.case, other.verdict) for other in other_runs]
     return {
-        "remarks": [*remarks, *about],
+        "remarks": [*notes, *about],
         "trials": [] if case is None else _trials(case, verdict),
         "base": None if base is None else _trials(base, base_verdict),
         **_pair(case, base),
@@ -107,22 +107,22 @@ def _trial(trial: TrialRecord, verdict: TrialVerdict | None) -> dict[str, Any]:
     return shown
 
 
-def _add_verdict(turn: TurnRecord, verdict: TurnVerdict, plain: dict[str, Any]) -> None:
+def _add_verdict(turn: TurnRecord, verdict: TurnVerdict, page_turn: dict[str, Any]) -> None:
     """Add the verdict to a turn's data, and remove data that the page does not show."""
-    del plain["index"], plain["source"], plain["timing"]
-    plain["outcome"], plain["problems"] = verdict.outcome, turn_problems(turn, verdict)
-    plain["latency_ms"] = _round_ms(value_or_none(turn.took_ms))
-    plain["first_token_ms"] = _round_ms(value_or_none(turn.began_ms))
-    for call in plain["tool_invocations"] or ():
+    del page_turn["index"], page_turn["source"], page_turn["timing"]
+    page_turn["outcome"], page_turn["problems"] = verdict.outcome, turn_problems(turn, verdict)
+    page_turn["latency_ms"] = _round_ms(value_or_none(turn.took_ms))
+    page_turn["first_token_ms"] = _round_ms(value_or_none(turn.began_ms))
+    for call in page_turn["tool_invocations"] or ():
         call["args"], call["result"] = _json(call["args"]), _as_text(call["result"])
         call["duration_ms"] = _round_ms(call["duration_ms"])
     for name in ("messages", "metadata"):
-        plain[name] = _as_text(plain.get(name))
+        page_turn[name] = _as_text(page_turn.get(name))
     own = {chunk.text for chunk in turn.retrieved_chunks or ()}
-    plain["retrieval_context"] = [text for text in turn.retrieval_context or () if text not in own]
-    if plain["error"] is not None:
-        plain["error"]["context"] = _as_text(plain["error"]["context"] or None)
-    plain["evaluations"] = _evaluations(plain["evaluations"], verdict)
+    page_turn["retrieval_context"] = [text for text in turn.retrieval_context or () if text not in own]
+    if page_turn["error"] is not None:
+        page_turn["error"]["context"] = _as_text(page_turn["error"]["context"] or None)
+    page_turn["evaluations"] = _evaluations(page_turn["evaluations"], verdict)
 
 
 def _evaluations(evaluations: Iterable[dict[str, Any]], verdict: TurnVerdict) -> list[dict[str, Any]]:

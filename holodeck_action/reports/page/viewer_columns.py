@@ -127,7 +127,7 @@ class ColumnBuilder:
             "metric_outcomes": "".join(letters),
             "latency_ms": None if took is None else round(took, 1),
             "tokens": known_tokens(turns),
-            "cost_usd": (Amounts() if row.case is None else case_costs(row.case)).whole,
+            "cost_usd": (Amounts() if row.case is None else case_costs(row.case)).complete_sum,
             "trials": 0 if row.verdict is None else len(row.verdict.trials),
             "passed_trials": 0 if row.verdict is None else row.verdict.passes,
         }

@@ -88,11 +88,11 @@ def _run_column(run: RunColumn) -> dict[str, Any]:
     return {"name": run.name, "outcome": report.outcome, "sentence": sentence, "pass_rate": report.pass_rate}
 
 
-def _verdict_sentence(heads: Sequence[Mapping[str, Any]]) -> str:
-    if len(heads) == 1:
-        return str(heads[0]["sentence"])
-    passed = sum(head["outcome"] == "passed" for head in heads)
-    return f"{passed} of {len(heads)} suites passed"
+def _verdict_sentence(suite_heads: Sequence[Mapping[str, Any]]) -> str:
+    if len(suite_heads) == 1:
+        return str(suite_heads[0]["sentence"])
+    passed = sum(head["outcome"] == "passed" for head in suite_heads)
+    return f"{passed} of {len(suite_heads)} suites passed"
 
 
 def _suite_head(report: Report) -> dict[str, Any]:

@@ -96,16 +96,16 @@ class Row(Struct, frozen=True):
             )
 
 
-def page_rows(suites: Sequence[ViewedSuite], others: Sequence[RunColumn] = ()) -> Iterator[Row]:
+def page_rows(suites: Sequence[ViewedSuite], other_runs: Sequence[RunColumn] = ()) -> Iterator[Row]:
     """Yield the rows of a page one by one.
 
-    Cases that need attention come first, then other cases in the order of the suites, then cases that only a base has,
-    then cases that only `others` have. A page with other runs has one suite.
+    Cases that need attention come first, then other cases in the order of the suites, then cases of bases only, then
+    cases of `other_runs` only. A page with other runs has one suite.
     """
-    if not others:
+    if not other_runs:
         yield from _suite_rows(suites)
         return
-    cases = OtherCases(others)
+    cases = OtherCases(other_runs)
     for row in _suite_rows(suites):
         yield replace(row, others=cases.take(row.latest_case.id))
     report = suites[0].concluded.report

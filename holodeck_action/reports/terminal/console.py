@@ -153,7 +153,7 @@ def _card_lines(report: Report) -> Iterator[str]:
 
 
 def _calls_lines(report: Report) -> Iterator[str]:
-    """Yield the line about the run's model calls, if there were any, and one for each model that played users."""
+    """Yield a line about the run's model calls, if there were any, and a line for each model that played users."""
     yield from (one_line(user_summary_text(user), 300) for user in report.users)
     if report.run is not None and report.run.model_calls is not None:
         yield calls_text(report.run.model_calls, report.spend)
@@ -254,7 +254,7 @@ def _case_lines(case: CaseView, folder: str, base: _BaseAnswer | None = None) ->
     if not shown and case.turn_at_fault is not None:
         shown = [case.turn_at_fault]
     for turn in shown:
-        yield from _turn_lines(turn, folder, numbered=len(case.turns) > 1)
+        yield from _turn_lines(turn, folder, with_number=len(case.turns) > 1)
     if base is not None:
         answers = [turn.ground_truth for turn in case.turns if turn.ground_truth is not None]
         before = one_line(base.answer or "") or "(none)"
@@ -262,8 +262,8 @@ def _case_lines(case: CaseView, folder: str, base: _BaseAnswer | None = None) ->
         yield f"    passed on {base.name}, with {said}"
 
 
-def _turn_lines(turn: TurnView, folder: str, *, numbered: bool) -> Iterator[str]:
-    if numbered:
+def _turn_lines(turn: TurnView, folder: str, *, with_number: bool) -> Iterator[str]:
+    if with_number:
         yield f"    turn {turn.index}  {one_line(place(turn.source, folder))}"
     for problem in turn.problems:
         yield f"    {one_line(problem, 1000)}"

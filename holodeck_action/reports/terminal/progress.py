@@ -38,11 +38,11 @@ Group = Callable[[str, str], str]
 class CaseDisplay(Protocol):
     """Shows the progress of the cases of a run and, if the base runs at the same time, of the base's cases."""
 
-    def done(self, case: CaseRecord, *, of_base: bool = False) -> None:
-        """Show a finished case; `of_base` is true for a case of the base run."""
+    def show_finished(self, case: CaseRecord, *, is_base: bool = False) -> None:
+        """Show a finished case; `is_base` is true for a case of the base run."""
         ...
 
-    def waiting(self) -> None:
+    def show_waiting(self) -> None:
         """Show that the run is still in progress; called every second."""
         ...
 
@@ -91,10 +91,10 @@ class _Tally:
         self._stop_when_decided = stop_when_decided
         self._monotonic, self._started = monotonic, monotonic()
 
-    def add(self, case: CaseRecord, *, of_base: bool) -> CaseVerdict:
+    def add(self, case: CaseRecord, *, is_base: bool) -> CaseVerdict:
         verdict = judge_case(case, stop_when_decided=self._stop_when_decided)
         self.done += 1
-        if not of_base:
+        if not is_base:
             self._outcomes[verdict.outcome] += 1
         add_case_costs(self._costs, case)
         return verdict
@@ -126,7 +126,7 @@ class _Tally:
     @property
     def spend(self) -> str:
         """The list price so far, a lower bound if some prices are unknown; an empty string if no price is known."""
-        return "" if self._costs.known is None else price_text(self._costs.total)
+        return "" if self._costs.known_sum is None else price_text(self._costs.total)
 
 
 def _reason_text(verdict: CaseVerdict) -> str:
@@ -166,15 +166,15 @@ class _LoggedCases:
         self._stream, self._tally, self._monotonic = stream, tally, monotonic
         self._part, self._written_at = 0, monotonic()
 
-    def done(self, case: CaseRecord, *, of_base: bool = False) -> None:
+    def show_finished(self, case: CaseRecord, *, is_base: bool = False) -> None:
         tally = self._tally
-        verdict = tally.add(case, of_base=of_base)
+        verdict = tally.add(case, is_base=is_base)
         time = value_or_none(case.took_ms)
         took = "" if time is None else f" ({duration_text(time)})"
         name = one_line(case.name or case.id, 100)
-        base = "base: " if of_base else ""
+        base = "base: " if is_base else ""
         line = f"[{tally.done}/{tally.total}] {base}{verdict.outcome:<13} {name}{took}\n"
-        wrong = verdict.outcome not in _NOT_REPORTED and not of_base
+        wrong = verdict.outcome not in _NOT_REPORTED and not is_base
         # The report at the end of the log has the reasons.
         if wrong or tally.total <= _PARTS:
             self._write(line)
@@ -185,7 +185,7 @@ class _LoggedCases:
             self._write_state()
             self._part = part
 
-    def waiting(self) -> None:
+    def show_waiting(self) -> None:
         if self._monotonic() - self._written_at >= _LONGEST_SILENCE_S:
             self._write_state()
 
@@ -226,7 +226,7 @@ class _Bars:
             columns.append(TimeElapsedColumn())
         tally = _Tally(totals, stop_when_decided, self._monotonic)
         with Progress(*columns, **self._options) as bar:
-            yield _CaseBars(bar, self._console, totals, tally, wide=self._wide)
+            yield _CaseBars(bar, self._console, totals, tally, is_wide=self._wide)
 
     @property
     def _options(self) -> dict[str, Any]:
@@ -235,27 +235,27 @@ class _Bars:
 
 
 class _CaseBars:
-    def __init__(self, bar: Progress, console: Console, totals: Sequence[int], tally: _Tally, *, wide: bool) -> None:
-        self._bar, self._console, self._tally, self._wide = bar, console, tally, wide
+    def __init__(self, bar: Progress, console: Console, totals: Sequence[int], tally: _Tally, *, is_wide: bool) -> None:
+        self._bar, self._console, self._tally, self._wide = bar, console, tally, is_wide
         names = ("running",) if len(totals) == 1 else ("head", "base")
         self._bar_ids = [bar.add_task(name, total=total, said="") for name, total in zip(names, totals, strict=True)]
 
-    def done(self, case: CaseRecord, *, of_base: bool = False) -> None:
+    def show_finished(self, case: CaseRecord, *, is_base: bool = False) -> None:
         from rich.text import Text
 
         tally = self._tally
-        verdict = tally.add(case, of_base=of_base)
-        if verdict.outcome not in _NOT_REPORTED and not of_base:
+        verdict = tally.add(case, is_base=is_base)
+        if verdict.outcome not in _NOT_REPORTED and not is_base:
             name = one_line(case.name or case.id, 100)
             head = f"{WORDS[verdict.outcome]}: {name}"
             text = Text(wrap_line(f"{head}: {_reason_text(verdict)}", self._console.width))
             text.stylize("red" if verdict.outcome == "failed" else "yellow", 0, len(head))
             self._console.print(text, soft_wrap=True)
-        self._bar.advance(self._bar_ids[-1] if of_base else self._bar_ids[0])
+        self._bar.advance(self._bar_ids[-1] if is_base else self._bar_ids[0])
         parts = (tally.reported_counts, tally.rate if self._wide else "", tally.spend)
         self._bar.update(self._bar_ids[0], said=", ".join(part for part in parts if part))
 
-    def waiting(self) -> None:
+    def show_waiting(self) -> None:
         """Do nothing: bars are updated by rich."""
 
 

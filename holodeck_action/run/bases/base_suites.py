@@ -58,12 +58,12 @@ class BaseSuite(Struct, frozen=True):
 
 
 def load_base_suites(
-    prepared: Sequence[PreparedSuite], flags: Flags, context: SuiteContext
+    suites: Sequence[PreparedSuite], flags: Flags, context: SuiteContext
 ) -> tuple[BaseSuite | None, ...]:
     """Return the base suite of each suite; None for each if the command line requests no base.
 
     Args:
-        prepared: the suites.
+        suites: the suites.
         flags: the command line.
         context: environment, folders and permissions of suites.
 
@@ -71,21 +71,25 @@ def load_base_suites(
         ConfigurationError: the base cannot be run.
     """
     if flags.compared_with is None:
-        return tuple(None for _ in prepared)
-    if flags.against is not None and len(prepared) > 1:
+        return tuple(None for _ in suites)
+    if flags.against is not None and len(suites) > 1:
         raise ConfigurationError(
-            [f"--against {flags.against}: {len(prepared)} suites are run, but only one can be compared; name one"]
+            [f"--against {flags.against}: {len(suites)} suites are run, but only one can be compared; name one"]
         )
-    return tuple(_load_base_suite(item, flags, context) for item in prepared)
+    return tuple(_load_base_suite(item, flags, context) for item in suites)
 
 
-def _load_base_suite(item: PreparedSuite, flags: Flags, context: SuiteContext) -> BaseSuite:
+def _load_base_suite(prepared_suite: PreparedSuite, flags: Flags, context: SuiteContext) -> BaseSuite:
     other = flags.against
-    loaded = item if other is None else load_one_suite(other, context, "--against needs a single suite; give one path")
+    loaded = (
+        prepared_suite
+        if other is None
+        else load_one_suite(other, context, "--against needs a single suite; give one path")
+    )
     shown = display_folder(loaded.suite.folder, context.cwd)
     found = flags if flags.against_target is None else structs.replace(flags, target=flags.against_target)
     try:
-        suite = _vary_agent(item, flags, context) if other is None else loaded.suite
+        suite = _vary_agent(prepared_suite, flags, context) if other is None else loaded.suite
         target, files = target_of(suite, found, context)
         equipped = with_python(structs.replace(loaded, suite=suite), context, target)
         check_python_target(equipped, target)
@@ -93,10 +97,12 @@ def _load_base_suite(item: PreparedSuite, flags: Flags, context: SuiteContext) -
     except TargetError as error:
         flag = "--target" if flags.against_target is None else "--against-target"
         message = str(error).replace("--target", flag, 1) if str(error).startswith("--target") else str(error)
-        wrong = target_problems(loaded.suite, shown, message, error.problems, written=found.written_target)
+        wrong = target_problems(loaded.suite, shown, message, error.problems, target_text=found.written_target)
         raise ConfigurationError(with_lines(wrong, [loaded])) from error
     source, name = _describe_source(flags, target)
-    changed = structs.replace(item, suite=suite, environ=loaded.environ, shown=shown, target=target, target_files=files)
+    changed = structs.replace(
+        prepared_suite, suite=suite, environ=loaded.environ, shown=shown, target=target, target_files=files
+    )
     changed = structs.replace(
         changed,
         python=equipped.python,
@@ -105,31 +111,34 @@ def _load_base_suite(item: PreparedSuite, flags: Flags, context: SuiteContext) -
     )
     folder = locate_folder(suite.folder, context.environ).folder
     base = pair_suites(
-        item, changed, flags, BaseRun(source, head_commit(suite.folder), name=name), folder, required=True
+        prepared_suite, changed, flags, BaseRun(source, head_commit(suite.folder), name=name), folder, is_required=True
     )
     if not base.item.cases:
         raise ConfigurationError(
-            [f"{changed.place}: this suite has no case with the same name and content as a case of {item.place}"]
+            [
+                f"{changed.place}: this suite has no case with the same name and content "
+                f"as a case of {prepared_suite.place}"
+            ]
         )
     return base
 
 
 def pair_suites(
-    item: PreparedSuite, changed: PreparedSuite, flags: Flags, run: BaseRun, folder: str | None, *, required: bool
+    suite: PreparedSuite, changed: PreparedSuite, flags: Flags, run: BaseRun, folder: str | None, *, is_required: bool
 ) -> BaseSuite:
     """Return a base suite with the cases that both suites have with the same id and content.
 
     Args:
-        item: the suite to compare with the base (the head).
+        suite: the suite to compare with the base (the head).
         changed: the base suite, ready to run, but with the head's cases.
         flags: the command line.
         run: the base's description for the record.
         folder: the base suite's folder in the repository; None if it is not known.
-        required: whether the run is refused if the base cannot run.
+        is_required: whether the run is refused if the base cannot run.
     """
-    head_cases = {case.id: case for case in item.cases}
+    head_cases = {case.id: case for case in suite.cases}
     contents = {case.id: case.content_hash for case in changed.suite.cases}
-    paired = tuple(case for case in item.cases if contents.get(case.id) == case.content_hash)
+    paired = tuple(case for case in suite.cases if contents.get(case.id) == case.content_hash)
     taken = {case.id for case in paired}
     unpaired = tuple(
         case
@@ -143,7 +152,7 @@ def pair_suites(
         flags.override("gates", policy.gates),
         merge_baseline(policy.baseline, flags),
     )
-    return BaseSuite(structs.replace(changed, cases=paired, graded_by=item), unpaired, run, folder, required, own)
+    return BaseSuite(structs.replace(changed, cases=paired, graded_by=suite), unpaired, run, folder, is_required, own)
 
 
 def _with_own_trials(case: Case, flags: Flags) -> Case:
@@ -154,7 +163,7 @@ def _with_own_trials(case: Case, flags: Flags) -> Case:
         return case
 
 
-def _vary_agent(item: PreparedSuite, flags: Flags, context: SuiteContext) -> Suite:
+def _vary_agent(suite: PreparedSuite, flags: Flags, context: SuiteContext) -> Suite:
     """Return the suite with the model's name or instructions of the command line; unchanged with `--against-target`.
 
     Raises:
@@ -162,17 +171,17 @@ def _vary_agent(item: PreparedSuite, flags: Flags, context: SuiteContext) -> Sui
         ConfigurationError: the instructions cannot be read.
     """
     if flags.against_target is not None:
-        return item.suite
+        return suite.suite
     flag = "--against-model" if flags.against_prompt is None else "--against-prompt"
-    if not isinstance(item.target, ModelTarget):
-        answers = describe_target(item.target)
+    if not isinstance(suite.target, ModelTarget):
+        answers = describe_target(suite.target)
         raise TargetError(f"{flag} applies to the suite's own model, but {answers} answers; give --target {OWN_MODEL}")
-    agent = item.suite.agent
+    agent = suite.suite.agent
     if flags.against_prompt is None:
         model = agent.model.model_copy(update={"name": flags.against_model})
-        return replace(item.suite, agent=agent.model_copy(update={"model": model}))
+        return replace(suite.suite, agent=agent.model_copy(update={"model": model}))
     instructions = Instructions(inline=_read_instructions(flags.against_prompt, context))
-    return replace(item.suite, agent=agent.model_copy(update={"instructions": instructions}))
+    return replace(suite.suite, agent=agent.model_copy(update={"instructions": instructions}))
 
 
 def _read_instructions(prompt: GivenPath, context: SuiteContext) -> str:

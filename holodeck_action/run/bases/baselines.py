@@ -50,11 +50,11 @@ Base = FoundBase | MissingBase | None
 """The base of a suite; None if no base is requested."""
 
 
-def find_bases(prepared: Sequence[PreparedSuite], job: Job) -> tuple[Base, ...]:
+def find_bases(suites: Sequence[PreparedSuite], job: Job) -> tuple[Base, ...]:
     """Return the stored results to compare each suite with; None for a suite that is not compared with stored results.
 
     Args:
-        prepared: the suites.
+        suites: the suites.
         job: the CI job, which gives access to GitHub and to the event.
 
     Raises:
@@ -63,44 +63,44 @@ def find_bases(prepared: Sequence[PreparedSuite], job: Job) -> tuple[Base, ...]:
     problems: list[str | LocatedProblem] = []
     found: list[Base] = []
     stores: dict[tuple[Api, str], ResultsSource] = {}
-    for item in prepared:
+    for item in suites:
         try:
             found.append(_find_base(item, job, stores))
         except RecordError as error:
             problems.append(_source_problem(item, str(error)))
     if problems:
-        raise ConfigurationError(with_lines(problems, prepared))
+        raise ConfigurationError(with_lines(problems, suites))
     return tuple(found)
 
 
-def _source_problem(item: PreparedSuite, message: str) -> str | LocatedProblem:
+def _source_problem(prepared_suite: PreparedSuite, message: str) -> str | LocatedProblem:
     """Return a problem with the base's source, at its line in the policy file or for the option `--baseline`."""
-    suite, given = item.suite, item.base_files is not item.suite.checkout
+    suite, given = prepared_suite.suite, prepared_suite.base_files is not prepared_suite.suite.checkout
     mark = None if given else suite.gate_marks.get("baseline.source")
     if mark is None:
-        return suite_problem(suite, item.shown, None, "", f"--baseline: {message}")
-    return locate_problem(Problem(mark, "baseline.source", message), suite.folder, item.shown)
+        return suite_problem(suite, prepared_suite.shown, None, "", f"--baseline: {message}")
+    return locate_problem(Problem(mark, "baseline.source", message), suite.folder, prepared_suite.shown)
 
 
-def _find_base(item: PreparedSuite, job: Job, stores: dict[tuple[Api, str], ResultsSource]) -> Base:
-    source = item.settings.baseline.source
+def _find_base(suite: PreparedSuite, job: Job, stores: dict[tuple[Api, str], ResultsSource]) -> Base:
+    source = suite.settings.baseline.source
     if source is None or source == MERGE_BASE:
         return None
     kind, name = parse_source(source)
     if kind == "file":
-        return _read_base_file(item, name)
+        return _read_base_file(suite, name)
     from holodeck_action.github.bases.stored_results import NoResultsError
     from holodeck_action.github.rest.objects import ApiError
 
     try:
-        return _find_on_github(item, job, stores)
+        return _find_on_github(suite, job, stores)
     except NoResultsError as error:
         return MissingBase(str(error))
     except ApiError as error:
         return MissingBase(error.with_remedy("contents: read"))
 
 
-def _find_on_github(item: PreparedSuite, job: Job, stores: dict[tuple[Api, str], ResultsSource]) -> Base:
+def _find_on_github(suite: PreparedSuite, job: Job, stores: dict[tuple[Api, str], ResultsSource]) -> Base:
     """Return the results of the commit to compare with, or of an earlier commit; a `MissingBase` if there is no commit.
 
     Raises:
@@ -110,9 +110,9 @@ def _find_on_github(item: PreparedSuite, job: Job, stores: dict[tuple[Api, str],
     from holodeck_action.github.bases.artifacts import ArtifactResults
     from holodeck_action.github.bases.merge_base import NoCommit
 
-    folder, source = item.suite.folder, item.settings.baseline.source or ""
+    folder, source = suite.suite.folder, suite.settings.baseline.source or ""
     api = job.api(folder)
-    wanted = job.commit_to_compare(evaluated_commit(item), folder)
+    wanted = job.commit_to_compare(evaluated_commit(suite), folder)
     if isinstance(wanted, NoCommit):
         return MissingBase(wanted.sentence)
     if (api, source) not in stores:
@@ -120,7 +120,7 @@ def _find_on_github(item: PreparedSuite, job: Job, stores: dict[tuple[Api, str],
         stores[api, source] = (
             ArtifactResults(api, name, job.now) if kind == "artifact" else _branch_results(api, name, job)
         )
-    found = stores[api, source].find(wanted_suite(item), job.ancestry(api, wanted))
+    found = stores[api, source].find(wanted_suite(suite), job.ancestry(api, wanted))
     run = BaseRun(source, found.commit, wanted.commit, found.distance, found.notices, wanted.branch)
     return FoundBase(found.results, run)
 
@@ -133,31 +133,31 @@ def _branch_results(api: Api, name: str, job: Job) -> ResultsSource:
     return found
 
 
-def evaluated_commit(item: PreparedSuite) -> str | None:
+def evaluated_commit(suite: PreparedSuite) -> str | None:
     """Return the commit that is evaluated; if stored answers are graded, the commit in their record."""
-    return head_commit(item.suite.folder) if item.stored is None else item.stored.record.provenance.commit
+    return head_commit(suite.suite.folder) if suite.stored is None else suite.stored.record.provenance.commit
 
 
-def folder_of(item: PreparedSuite) -> str | None:
+def folder_of(suite: PreparedSuite) -> str | None:
     """Return the path of a suite's folder in its repository; None if it is in no repository."""
-    return locate_folder(item.suite.folder, item.environ).folder
+    return locate_folder(suite.suite.folder, suite.environ).folder
 
 
-def wanted_suite(item: PreparedSuite) -> WantedSuite:
+def wanted_suite(suite: PreparedSuite) -> WantedSuite:
     """Return the properties of a suite by which its stored results are found."""
     from holodeck_action.github.bases.stored_results import WantedSuite
 
-    target = describe_target(item.target) if item.stored is None else item.stored.record.provenance.target
-    return WantedSuite(folder_of(item), item.suite.file, item.redactor.text(target), workflow_job(item.environ))
+    target = describe_target(suite.target) if suite.stored is None else suite.stored.record.provenance.target
+    return WantedSuite(folder_of(suite), suite.suite.file, suite.redactor.text(target), workflow_job(suite.environ))
 
 
-def _read_base_file(item: PreparedSuite, name: str) -> FoundBase:
+def _read_base_file(suite: PreparedSuite, name: str) -> FoundBase:
     """Read a results file, or the one in a folder, as a base.
 
     Raises:
         RecordError: the file cannot be used.
     """
-    files = item.base_files
+    files = suite.base_files
     try:
         results = results_path(GivenPath(Path(name), files.folder))
         if files.resolve(results.path).is_dir():
@@ -172,11 +172,11 @@ def _read_base_file(item: PreparedSuite, name: str) -> FoundBase:
     return FoundBase(found, BaseRun(f"file:{name}", found.results.record.provenance.commit))
 
 
-def attach_base(record: Record, item: PreparedSuite, base: Base) -> tuple[Record, BaseResults | None]:
+def attach_base(record: Record, suite: PreparedSuite, base: Base) -> tuple[Record, BaseResults | None]:
     """Return a suite's record with the base's description, and the base's results (None if there are none)."""
     if base is None:
         return record, None
-    settings = item.settings.baseline
+    settings = suite.settings.baseline
     if isinstance(base, MissingBase):
         return replace(record, baseline=RecordedBaseline(settings, None, base.reason)), None
     run = replace(record.run, base_digest=base.results.results.digest)

@@ -56,7 +56,9 @@ class CommitTrees:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
         self._scope.close()
 
     def tree(self, root: Path, commit: str) -> CommitTree:
@@ -108,16 +110,16 @@ class CommitTrees:
 class _Repository:
     """A temporary repository that reads the objects of a checkout (Git alternates)."""
 
-    def __init__(self, outer: Path, root: Path, commit: str, environ: Mapping[str, str]) -> None:
+    def __init__(self, checkout_root: Path, root: Path, commit: str, environ: Mapping[str, str]) -> None:
         """Create the repository.
 
         Raises:
             TreeError: Git cannot be run.
         """
-        self._outer, self._environ, self._git = outer, environ, outer / "git"
+        self._outer, self._environ, self._git = checkout_root, environ, checkout_root / "git"
         kind = "sha256" if len(commit) == _SHA256_DIGITS else "sha1"
         options = ("--quiet", "--bare", "--template=", f"--object-format={kind}")
-        if run_git(outer, environ, "init", *options, str(self._git)) is None:
+        if run_git(checkout_root, environ, "init", *options, str(self._git)) is None:
             raise TreeError(f"the files of commit {commit[:12]} cannot be written: no Git can be run here")
         self.objects = self._git / "objects"
         borrowed = run_git(root, environ, "rev-parse", "--git-path", "objects")
@@ -147,7 +149,7 @@ class _Repository:
             "GIT_CONFIG_GLOBAL": os.devnull,
             "GIT_CONFIG_NOSYSTEM": "1",
         }
-        return run_git(folder, self._environ, *arguments, more=own)
+        return run_git(folder, self._environ, *arguments, extra_variables=own)
 
 
 def _notices(tree: Path, commit: str) -> Iterator[str]:
@@ -175,7 +177,7 @@ def _notices(tree: Path, commit: str) -> Iterator[str]:
 
 def _is_pointer(path: Path) -> bool:
     try:
-        with open_file(path, _LONGEST_POINTER, follow=False) as file:
+        with open_file(path, _LONGEST_POINTER, follow_links=False) as file:
             return file.read(len(_POINTER)) == _POINTER
     except RefusedFileError:
         return False

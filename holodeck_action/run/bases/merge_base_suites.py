@@ -27,14 +27,14 @@ from holodeck_action.targets.factory import describe_target
 
 
 def suites_at_merge_base(
-    prepared: Sequence[PreparedSuite], flags: Flags, context: SuiteContext, job: Job, trees: CommitTrees
+    suites: Sequence[PreparedSuite], flags: Flags, context: SuiteContext, job: Job, trees: CommitTrees
 ) -> tuple[BaseSuite | MissingBase | None, ...]:
     """Return the base of each suite that is to be compared with its merge base; None for each other suite.
 
     For a base that cannot run, a `MissingBase` has the reason.
 
     Args:
-        prepared: the suites.
+        suites: the suites.
         flags: the command line.
         context: environment, folders and permissions of suites.
         job: the CI job, used to find the merge base.
@@ -42,15 +42,15 @@ def suites_at_merge_base(
     """
     return tuple(
         _prepare_base_suite(item, flags, context, job, trees) if item.settings.baseline.source == MERGE_BASE else None
-        for item in prepared
+        for item in suites
     )
 
 
 def _prepare_base_suite(
-    item: PreparedSuite, flags: Flags, context: SuiteContext, job: Job, trees: CommitTrees
+    suite: PreparedSuite, flags: Flags, context: SuiteContext, job: Job, trees: CommitTrees
 ) -> BaseSuite | MissingBase:
-    folder, commit = item.suite.folder, evaluated_commit(item)
-    if item.stored is not None:
+    folder, commit = suite.suite.folder, evaluated_commit(suite)
+    if suite.stored is not None:
         return MissingBase("stored answers that are graded again can only be compared with a file")
     wanted = job.commit_to_compare(commit, folder)
     root = repository_root(folder)
@@ -63,8 +63,8 @@ def _prepare_base_suite(
         return MissingBase(f"commit {short} would be compared with itself")
     try:
         tree = trees.tree(root, wanted.commit)
-        base_context = _context_at(tree.folder, root, item, context)
-        loaded = _load_base(item, tree.folder, root, base_context)
+        base_context = _context_at(tree.folder, root, suite, context)
+        loaded = _load_base(suite, tree.folder, root, base_context)
         target, files = target_of(loaded.suite, flags, base_context)
         loaded = with_python(loaded, base_context, target)
         check_python_target(loaded, target)
@@ -78,7 +78,7 @@ def _prepare_base_suite(
         more = f" (and {len(lines) - 1} more)" if len(lines) > 1 else ""
         return MissingBase(f"the suite of commit {short} cannot be run: {lines[0]}{more}")
     changed = replace(
-        item,
+        suite,
         suite=loaded.suite,
         environ=loaded.environ,
         python=loaded.python,
@@ -88,10 +88,10 @@ def _prepare_base_suite(
     )
     notices = (*_notices(tree, target), *_own_base_notice(short, is_own_base=wanted.commit == commit))
     run = BaseRun(MERGE_BASE, wanted.commit, wanted.commit, 0, notices, wanted.branch)
-    return pair_suites(item, changed, flags, run, folder_of(item), required=False)
+    return pair_suites(suite, changed, flags, run, folder_of(suite), is_required=False)
 
 
-def _context_at(tree: Path, root: Path, item: PreparedSuite, context: SuiteContext) -> SuiteContext:
+def _context_at(tree: Path, root: Path, suite: PreparedSuite, context: SuiteContext) -> SuiteContext:
     """Return the environment, folders and permissions of a suite in the folder of another commit.
 
     The environment is that of the checked-out suite, with the variables of its env file.
@@ -99,17 +99,17 @@ def _context_at(tree: Path, root: Path, item: PreparedSuite, context: SuiteConte
     here = Path(os.path.realpath(context.cwd))
     inner = tree / here.relative_to(root) if here.is_relative_to(root) else tree
     cwd = inner if inner.is_dir() else tree
-    return replace(context, environ=item.environ, cwd=cwd, env_file=None, copy_of=(tree, root))
+    return replace(context, environ=suite.environ, cwd=cwd, env_file=None, copy_of=(tree, root))
 
 
-def _load_base(item: PreparedSuite, tree: Path, root: Path, base_context: SuiteContext) -> LoadedSuite:
+def _load_base(suite: PreparedSuite, tree: Path, root: Path, base_context: SuiteContext) -> LoadedSuite:
     """Load the suite at the same path in another commit.
 
     Raises:
         FileNotFoundError: the commit has no such file.
         ConfigurationError: the suite is invalid.
     """
-    place = item.suite.folder.relative_to(root) / item.suite.file
+    place = suite.suite.folder.relative_to(root) / suite.suite.file
     path = tree / place
     if not path.is_file():
         raise FileNotFoundError(2, os.strerror(2), place.as_posix())

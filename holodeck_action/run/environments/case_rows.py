@@ -105,7 +105,7 @@ class CaseRows:
             raise RowsError(message if with_names else message.removeprefix(f"{reference}: ")) from None
         try:
             # Code of the suite could have replaced the file by a link.
-            with open_file(path, None, follow=False) as file:
+            with open_file(path, None, follow_links=False) as file:
                 yield from bounded_lines(file, MOST_YAML)
         except OSError as error:
             raise RowsError(f"{reference}: its rows cannot be read: {error.strerror}") from None

@@ -167,12 +167,12 @@ def _requested_environment(
     return environment, checkout
 
 
-def _recipe(environment: Environment, files: Checkout) -> Recipe:
+def _recipe(environment: Environment, checkout: Checkout) -> Recipe:
     if environment.requirements is not None:
-        return requirements_recipe(environment.requirements, files)
+        return requirements_recipe(environment.requirements, checkout)
     if environment.project is not None:
-        return project_recipe(environment.project, files)
-    return packages_recipe(environment.packages or (), files.folder)
+        return project_recipe(environment.project, checkout)
+    return packages_recipe(environment.packages or (), checkout.folder)
 
 
 def _find_or_install(recipe: Recipe, environ: Mapping[str, str], setup: PackageSetup) -> ProjectPython:

@@ -49,10 +49,10 @@ def agent_extras(suite: Suite, target: AnyTarget) -> tuple[NeededExtra, ...]:
     return tuple(dict.fromkeys(_tool_needs(suite))) if isinstance(target, ModelTarget) else ()
 
 
-def describe_needs(needs: Iterable[NeededExtra]) -> str:
+def describe_needs(needed_extras: Iterable[NeededExtra]) -> str:
     """Return a clause with extras and reasons: `needs the extras: agents (tool shop), judges (metrics geval, rag)`."""
     by_extra: dict[str, dict[str, None]] = {}
-    for need in needs:
+    for need in needed_extras:
         by_extra.setdefault(need.extra, {})[need.reason] = None
     texts = []
     for extra, reasons in sorted(by_extra.items()):

@@ -64,7 +64,7 @@ class Recipe(Struct, frozen=True):
         folder: absolute path of uv's working folder, from which relative paths in requirements start.
         arguments: arguments of `uv pip install`, or of `uv sync` if `locked`.
         locked: whether a project is installed from its uv.lock.
-        content: strings that determine, with the interpreter, which packages are installed, such as texts of files.
+        content: strings that, together with the interpreter, determine the installed packages, such as texts of files.
         in_place: whether local packages are used from their own folders.
     """
 
@@ -88,7 +88,7 @@ def packages_recipe(packages: Sequence[str], folder: Path) -> Recipe:
     return Recipe(", ".join(packages), folder, ("--", *packages), False, ())
 
 
-def requirements_recipe(name: str, files: Checkout) -> Recipe:
+def requirements_recipe(name: str, checkout: Checkout) -> Recipe:
     """Return the recipe for a requirements file and the files that it includes.
 
     Raises:
@@ -96,25 +96,25 @@ def requirements_recipe(name: str, files: Checkout) -> Recipe:
     """
     content: list[str] = []
     folders: list[Path] = []
-    texts = _read_texts(name, files, content, folders)
-    path = Path(os.path.normpath(files.folder / name))
+    texts = _read_texts(name, checkout, content, folders)
+    path = Path(os.path.normpath(checkout.folder / name))
     # Like pip: if one requirement has a hash, all need one.
     hashes = ("--require-hashes",) if any("--hash" in text for text in texts) else ()
     return Recipe(name, path.parent, (*hashes, "-r", path.name), False, tuple(content), bool(folders))
 
 
-def project_recipe(name: str, files: Checkout) -> Recipe:
+def project_recipe(name: str, checkout: Checkout) -> Recipe:
     """Return the recipe for a project with a pyproject.toml.
 
     Raises:
         PackagesError: the pyproject.toml cannot be read.
     """
-    text = _read_text(name, files)
-    folder = Path(os.path.normpath(files.folder / name)).parent
-    lock = _find_uv_lock(folder, files)
+    text = _read_text(name, checkout)
+    folder = Path(os.path.normpath(checkout.folder / name)).parent
+    lock = _find_uv_lock(folder, checkout)
     content = [_hash(text)]
     if lock is not None:
-        locked = _read_text(lock, files)
+        locked = _read_text(lock, checkout)
         content += [_hash(locked), *_local_package_digests(folder / ".python-version")]
         in_place = re.search(r"source = \{ (editable|directory) =", locked) is not None
         return Recipe(name, folder, ("--locked", "--no-default-groups"), True, tuple(content), in_place)
@@ -123,13 +123,13 @@ def project_recipe(name: str, files: Checkout) -> Recipe:
     return Recipe(name, folder, arguments, False, tuple(content), is_package)
 
 
-def _find_uv_lock(folder: Path, files: Checkout) -> Path | None:
+def _find_uv_lock(folder: Path, checkout: Checkout) -> Path | None:
     """Return the path of the uv.lock in a project's folder or in its workspace's; None if there is none."""
     for parent in (folder, *folder.parents):
         lock = parent / "uv.lock"
         if lock.is_file():
             return lock
-        if files.roots is None or parent in files.roots:
+        if checkout.roots is None or parent in checkout.roots:
             return None
     return None
 
@@ -140,15 +140,15 @@ _LOCAL = re.compile(r"(?:-e|--editable)[\s=]+(\S.*)|.*@\s*file://(/\S*).*|([^\s;
 
 
 def _read_texts(
-    name: str, files: Checkout, content: list[str], folders: list[Path], including: tuple[str, ...] = ()
+    name: str, checkout: Checkout, content: list[str], folders: list[Path], enclosing_files: tuple[str, ...] = ()
 ) -> list[str]:
     """Return the texts of a requirements file and of the files that it includes.
 
     Appends texts and digests that determine the installation to `content`, and folders of local packages to `folders`.
     """
-    if name in including:
+    if name in enclosing_files:
         return []
-    text = _read_text(name, files)
+    text = _read_text(name, checkout)
     content.append(text)
     found = [text]
     folder = os.path.dirname(name)
@@ -156,12 +156,14 @@ def _read_texts(
         line = re.sub(r"(^|\s)#.*", "", line).strip()
         included, local = _INCLUDED.fullmatch(line), _LOCAL.fullmatch(line)
         if included is not None and "://" not in included[1]:
-            found += _read_texts(os.path.join(folder, included[1]), files, content, folders, (*including, name))
+            found += _read_texts(
+                os.path.join(folder, included[1]), checkout, content, folders, (*enclosing_files, name)
+            )
         elif (links := _LINKS.fullmatch(line)) is not None:
-            content += _list_archives(Path(os.path.normpath(files.folder / folder / links[1])))
+            content += _list_archives(Path(os.path.normpath(checkout.folder / folder / links[1])))
         elif local is not None and not line.startswith("--"):
             path = next(filter(None, local.groups()))
-            place = Path(os.path.normpath(files.folder / folder / path.partition("[")[0]))
+            place = Path(os.path.normpath(checkout.folder / folder / path.partition("[")[0]))
             content += _local_package_digests(place)
             folders += [place] if place.is_dir() else []
     return found
@@ -182,9 +184,9 @@ def _list_archives(folder: Path) -> Iterator[str]:
         yield f"{entry.name} {entry.stat().st_size}"
 
 
-def _read_text(name: str | Path, files: Checkout) -> str:
+def _read_text(name: str | Path, checkout: Checkout) -> str:
     try:
-        return files.read(name, MOST_TEXT).text()
+        return checkout.read(name, MOST_TEXT).text()
     except FileNotFoundError:
         raise PackagesError(f"{name}: there is no such file") from None
     except OSError as error:

@@ -111,14 +111,14 @@ class Input(NamedTuple):
         return environ.get(self.variable, "").strip()
 
 
-def policy_values(given: Mapping[str, Any]) -> dict[str, Any]:
+def policy_values(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the given values that override keys of the policy file, by key, such as `gates.max_errors`."""
-    return {item.policy_key: value for item in INPUTS if item.key and (value := given.get(item.setting)) is not None}
+    return {item.policy_key: value for item in INPUTS if item.key and (value := values.get(item.setting)) is not None}
 
 
-def _switch(name: str, help: str = "", *, on: bool = False) -> Input:
-    """Return a boolean setting with the default `on`."""
-    return Input(name, FLAG, help, default="true" if on else "false")
+def _switch(name: str, help: str = "", *, default: bool = False) -> Input:
+    """Return a boolean setting with the default `default`."""
+    return Input(name, FLAG, help, default="true" if default else "false")
 
 
 def _in_group(group: Group, *items: Input, everyday: tuple[str, ...] = ()) -> tuple[Input, ...]:
@@ -345,7 +345,9 @@ RUN_INPUTS: tuple[Input, ...] = (
         ),
         Input("template", FILE, "Render report.md with this Jinja template."),
         _switch(
-            "html", "Also write report.html, a page with everything that results.json holds [default: yes].", on=True
+            "html",
+            "Also write report.html, a page with everything that results.json holds [default: yes].",
+            default=True,
         ),
         _switch("verbose", "Print every case with each metric and its tool calls.")._replace(short="v"),
         everyday=("output-dir", "verbose"),
@@ -355,7 +357,7 @@ RUN_INPUTS: tuple[Input, ...] = (
 
 PUBLISH_INPUTS: tuple[Input, ...] = _in_group(
     "Publishing",
-    _switch("summary", on=True),
+    _switch("summary", default=True),
     Input(
         "comment",
         one_of("always", "changes", "failures", "off"),
@@ -364,7 +366,7 @@ PUBLISH_INPUTS: tuple[Input, ...] = _in_group(
         action=True,
     ),
     Input("comment-id", TEXT, "Distinguishes this comment from others on the same pull request.", action=True),
-    _switch("check", "Write a check run [default: yes]; a personal token cannot.", on=True)._replace(action=True),
+    _switch("check", "Write a check run [default: yes]; a personal token cannot.", default=True)._replace(action=True),
     Input("check-name", TEXT, "Name of the check run."),
     Input(
         "check-fail-on",

@@ -153,29 +153,29 @@ JUDGES_ONLY = {
 """Help texts, by option, for commands that call only judges."""
 
 
-def settings(*names: str, helps: Mapping[str, str] = MappingProxyType({})) -> Callable[[Command], Command]:
+def settings(*names: str, help_texts: Mapping[str, str] = MappingProxyType({})) -> Callable[[Command], Command]:
     """Return a decorator that adds options to a command; the help lists them in this order.
 
     Args:
         names: names of inputs in `INPUTS`.
-        helps: help texts that replace the usual ones, by name of the input.
+        help_texts: help texts that replace the usual ones, by name of the input.
     """
 
     def add_options(command: Command) -> Command:
         for name in reversed(names):
-            command = _option(_SETTINGS[name], helps.get(name))(command)
+            command = _option(_SETTINGS[name], help_texts.get(name))(command)
         return command
 
     return add_options
 
 
-def _option(item: Input, text: str | None) -> Callable[[Command], Command]:
-    kind = item.kind
-    names = (f"-{item.short}", f"--{item.name}") if item.short else (f"--{item.name}",)
+def _option(option: Input, text: str | None) -> Callable[[Command], Command]:
+    kind = option.kind
+    names = (f"-{option.short}", f"--{option.name}") if option.short else (f"--{option.name}",)
     more: dict[str, Any] = {"multiple": True} if kind.many else {}
-    if kind is FLAG and item.default == "true":
+    if kind is FLAG and option.default == "true":
         # None if neither side is given.
-        names, more = (f"--{item.name}/--no-{item.name}",), {"default": None}
+        names, more = (f"--{option.name}/--no-{option.name}",), {"default": None}
     elif kind is FLAG:
         more = {"is_flag": True}
     elif kind is RESULTS:
@@ -183,9 +183,9 @@ def _option(item: Input, text: str | None) -> Callable[[Command], Command]:
         more = {"is_flag": False, "flag_value": str(LAST_RESULTS)}
     return click.option(
         *names,
-        item.setting,
+        option.setting,
         type=type_of(kind),
-        metavar=item.metavar or kind.metavar or None,
-        help=text or item.help,
+        metavar=option.metavar or kind.metavar or None,
+        help=text or option.help,
         **more,
     )

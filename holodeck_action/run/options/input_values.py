@@ -65,13 +65,13 @@ def misplaced_options(environ: Mapping[str, str], remedy: Callable[[Input, str],
             yield f"input {item.name}: there is no such input, since it is an option: {instead}"
 
 
-def option_lines(item: Input, text: str) -> str:
+def option_lines(option: Input, text: str) -> str:
     """Return an option with the value `text` as written on a command line or in `args`."""
-    if item.kind is FLAG:
-        return f"`--no-{item.name}`" if item.default == "true" else f"`--{item.name}`"
-    values = text.splitlines() if item.kind.many else [text]
+    if option.kind is FLAG:
+        return f"`--no-{option.name}`" if option.default == "true" else f"`--{option.name}`"
+    values = text.splitlines() if option.kind.many else [text]
     shown = (one_line(value.strip(), _SHOWN) for value in values if value.strip())
-    return " and ".join(f"`--{item.name} {value}`" for value in shown)
+    return " and ".join(f"`--{option.name} {value}`" for value in shown)
 
 
 def anchor_paths(settings: Mapping[str, Any], start: Path) -> dict[str, Any]:

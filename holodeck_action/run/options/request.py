@@ -50,12 +50,12 @@ class Permissions(Struct, frozen=True):
 NO_PERMISSIONS = Permissions()
 
 
-def permissions_from(given: Mapping[str, Any]) -> Permissions:
+def permissions_from(values: Mapping[str, Any]) -> Permissions:
     """Return the permissions in settings, which are given by name."""
     return Permissions(
-        tuple(given.get("allow_paths") or ()),
-        bool(given.get("allow_plain_http")),
-        bool(given.get("allow_unsafe_forks")),
+        tuple(values.get("allow_paths") or ()),
+        bool(values.get("allow_plain_http")),
+        bool(values.get("allow_unsafe_forks")),
     )
 
 
@@ -64,7 +64,7 @@ class Request(Struct, frozen=True):
 
     Paths and suites are as the user gave them; a path is None if it is not given. `html` tells whether the viewer's
     page is written. `fail_on` is `violation` if every verdict except `passed` fails the process, `never` if only a
-    configuration error does. `dry_run` requests only the plan. `history` is the folder of the history, or
+    configuration error fails the process. `dry_run` requests only the plan. `history` is the folder of the history, or
     `branch:NAME`. `bless` is the file for the results of the better of two agents. `verbose` tells whether every case
     is printed with its metrics and tool calls.
     """
@@ -139,9 +139,9 @@ def request_from(*layers: Mapping[str, Any]) -> Request:
     return request
 
 
-def _settings_of(kind: type[Struct], given: Mapping[str, Any]) -> dict[str, Any]:
+def _settings_of(kind: type[Struct], values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the given settings that are fields of a struct, by name."""
-    return {item.name: given[item.name] for item in fields(kind) if item.name in given}
+    return {item.name: values[item.name] for item in fields(kind) if item.name in values}
 
 
 def _failed_cases(path: GivenPath) -> frozenset[str]:

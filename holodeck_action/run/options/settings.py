@@ -83,9 +83,9 @@ class Flags(Struct, frozen=True):
     cache: GivenPath | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
 
-    def override(self, section: str, written: M) -> M:
+    def override(self, section: str, policy_section: M) -> M:
         """Return a section of the policy file in which the command line's values replace those of the file."""
-        return written.model_copy(update=self.section_values(section))
+        return policy_section.model_copy(update=self.section_values(section))
 
     def section_values(self, section: str) -> dict[str, Any]:
         """Return the command line's values for a section of the policy file, by key within the section."""
@@ -139,10 +139,10 @@ class FileSettings(Struct, frozen=True):
 class Settings(Struct, frozen=True):
     """The settings of one suite's run: times in seconds, sizes in bytes, and counts.
 
-    `run_timeout_s`, `max_cost_usd` (US dollars) and `max_tokens` are the suite's own limits; None if it has no limit,
-    or if the command line sets one, which applies to all suites together. `workers` is the maximum number of processes
-    for the suite's own Python; `compared` tells whether the run is to be compared with a base, and `stop_when_certain`
-    whether it ends when its exit code can no longer change.
+    `run_timeout_s`, `max_cost_usd` (US dollars) and `max_tokens` are the suite's own limits; None if there is no limit
+    for this suite. A limit of the command line applies to all suites together and is not stored here. `workers` is the
+    maximum number of processes for the suite's own Python; `compared` is whether the run is to be compared with a base.
+    `stop_when_certain` is whether it ends when its exit code can no longer change.
     """
 
     concurrency: int

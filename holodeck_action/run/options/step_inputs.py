@@ -106,9 +106,9 @@ def _arguments(command: str, inputs: Mapping[Input, str], lines: Sequence[Option
     return (*options, "--", *(suite.strip() for suite in suites if suite.strip()))
 
 
-def _args_remedy(item: Input, text: str) -> str:
-    key = f", or {item.policy_key} in holodeck-action.yaml" if item.key else ""
-    return f"write {option_lines(item, text)} in args{key}"
+def _args_remedy(option: Input, text: str) -> str:
+    key = f", or {option.policy_key} in holodeck-action.yaml" if option.key else ""
+    return f"write {option_lines(option, text)} in args{key}"
 
 
 def _misspelt_inputs(environ: Mapping[str, str]) -> Iterator[str]:

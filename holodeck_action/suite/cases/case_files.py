@@ -51,7 +51,7 @@ def _is_binary(data: bytes) -> bool:
 
 
 class RowsError(Exception):
-    """Rows cannot be read; the message is one clause with the reason and what to do."""
+    """Rows cannot be read; the message is one clause with the reason and a remedy."""
 
 
 class RowSource(Protocol):
@@ -85,7 +85,7 @@ class Conversations(Protocol):
         """Notices for the reader, one sentence each."""
 
     @property
-    def missing(self) -> str:
+    def missing_input_message(self) -> str:
         """Message for a metric whose inputs these conversations lack; `{}` stands for their names."""
 
     def rows(self) -> Iterator[bytes]:
@@ -130,8 +130,8 @@ def find_cases(sources: Sources, policy: Policy | None, rows: RowSource | None) 
 
 
 def _check_columns(sources: Sources, columns: Mapping[str, str | None]) -> None:
-    """Check the policy file's `columns`: add a problem if the suite has no table, or for each name that no table has as
-    a column."""
+    """Check the policy file's `columns`: add a problem if the suite has no table, or for each name that is not a column
+    of any table."""
     if not columns or sources.policy is None or not sources.case_files:
         return
     tables = [file.columns for file in sources.case_files if file.columns is not None]
@@ -160,9 +160,9 @@ class _Finder:
     def _add_problem(self, message: str) -> None:
         self._sources.problems.append(Problem(self._mark, "test_cases_file", message))
 
-    def find(self, written: Any, file: Any) -> None:
+    def find(self, entry: Any, file: Any) -> None:
         sources = self._sources
-        if written is not None:
+        if entry is not None:
             self._add_problem("cannot be combined with test_cases: keep one of them")
         elif not isinstance(file, str) or not file.strip() or sources.agent.root.is_unset("test_cases_file"):
             # Text that is not a path is refused when the fields are validated.
@@ -238,9 +238,9 @@ class _Finder:
         elif kind in (".jsonl", ".ndjson"):
             self._add_table(relative, lambda columns: json_line_cases(data.parse(io.BytesIO), columns))
         else:
-            self._read_document(read_yaml(data, file=relative, environ=sources.environ), of_json=kind == ".json")
+            self._read_document(read_yaml(data, file=relative, environ=sources.environ), is_json=kind == ".json")
 
-    def _read_document(self, document: Document, *, of_json: bool) -> None:
+    def _read_document(self, document: Document, *, is_json: bool) -> None:
         root = document.root
         path: tuple[str, ...] = ()
         if isinstance(root, MarkedMap) and "test_cases" in root:
@@ -249,13 +249,13 @@ class _Finder:
             message = "must be a list of cases, or a mapping with the list under test_cases"
             self._sources.problems.append(document.problem((), message))
             return
-        if of_json and self._columns and isinstance(root, MarkedList) and all(isinstance(r, MarkedMap) for r in root):
+        if is_json and self._columns and isinstance(root, MarkedList) and all(isinstance(r, MarkedMap) for r in root):
             cases = root
             self._add_table(document.file, lambda columns: (columns.case_from_row(row) for row in cases), document)
             return
         _add_cases(self._sources, document, root, path)
 
-    def _read_rows(self, kind: Table, name: str, relative: str) -> None:
+    def _read_rows(self, kind: Table, name: str, relative_path: str) -> None:
         try:
             with self._sources.checkout.open(name, MOST_YAML) as file:
                 digest = hashlib.sha256()
@@ -267,7 +267,7 @@ class _Finder:
                 if kind.sheets:
                     # Saving a spreadsheet changes its bytes, but not its cells.
                     rows = _hash_lines(rows, digest)
-                self._add_table(relative, lambda columns: cases_of(rows, columns))
+                self._add_table(relative_path, lambda columns: cases_of(rows, columns))
                 self._sources.parts.append(("cases", digest.digest()))
         except RowsError as error:
             self._add_problem(f"{self._display_name(name)}: {error}")
@@ -295,7 +295,7 @@ class _Finder:
         return self._rows
 
     def _add_table(
-        self, name: str, cases_of: Callable[[ColumnMap], Iterator[MarkedMap]], document: Document | None = None
+        self, name: str, read_cases: Callable[[ColumnMap], Iterator[MarkedMap]], document: Document | None = None
     ) -> None:
         """Add the cases of a table; `document` is the table if it is already parsed."""
         if self._columns is None:
@@ -303,7 +303,7 @@ class _Finder:
         columns = ColumnMap(self._columns, name)
         cases: list[Any] = []
         try:
-            cases += cases_of(columns)
+            cases += read_cases(columns)
         except TableError as error:
             columns.problems.append(error.problem)
         if columns.broken:

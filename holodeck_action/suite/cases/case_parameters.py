@@ -77,8 +77,8 @@ def _expand_case(sources: Sources, key: str, rows: list[dict[str, Any]]) -> list
     return list(made)
 
 
-def _find_by_name(files: list[CaseFile], name: str) -> Iterator[tuple[CaseFile, int]]:
-    for file in files:
+def _find_by_name(case_files: list[CaseFile], name: str) -> Iterator[tuple[CaseFile, int]]:
+    for file in case_files:
         for index, raw in enumerate(file.cases):
             if isinstance(raw, MarkedMap) and raw.get("name") == name:
                 yield file, index

@@ -45,17 +45,17 @@ class ColumnMap:
         broken: whether a column cannot be used.
     """
 
-    def __init__(self, given: Mapping[str, str | None], file: str) -> None:
+    def __init__(self, column_paths: Mapping[str, str | None], file: str) -> None:
         """Set the field of each column; nested keys are joined by dots, and a column whose field is None is ignored."""
         self.file = file
         self.sheet = ""
         self.problems: list[Problem] = []
         self.seen: set[str] = set()
         self.broken = False
-        self._given = given
+        self._given = column_paths
         self._places: dict[str, FieldPath | None] = {}
         self._names: dict[FieldPath, str] = {}
-        self._nested = {name[:at] for name in given for at, char in enumerate(name) if char == "."}
+        self._nested = {name[:at] for name in column_paths for at, char in enumerate(name) if char == "."}
 
     def field_of(self, column: str, mark: SourceMark) -> FieldPath | None:
         """Return the field that a column fills; None if the column is ignored, or unusable, which adds a problem."""

@@ -31,14 +31,14 @@ def normalize_checks(entries: Iterable[Any]) -> None:
                 part[EXPECT] = _list_of_checks(written)
 
 
-def _list_of_checks(written: MarkedMap) -> MarkedList:
+def _list_of_checks(checks_map: MarkedMap) -> MarkedList:
     checks = MarkedList()
-    checks.line, checks.column = written.line, written.column
+    checks.line, checks.column = checks_map.line, checks_map.column
     marks: list[int] = []
-    for kind, value in written.items():
+    for kind, value in checks_map.items():
         check = MarkedMap({kind: value})
-        place = written.packed_positions(kind)
-        check.line, check.column = written.key_position(kind)
+        place = checks_map.packed_positions(kind)
+        check.line, check.column = checks_map.key_position(kind)
         check.marks = array(PACKED, place).tobytes()
         checks.append(check)
         marks += place[:2]
@@ -46,7 +46,7 @@ def _list_of_checks(written: MarkedMap) -> MarkedList:
     return checks
 
 
-def raw_overlays(root: Any) -> Iterable[Any]:
+def raw_overlays(document: Any) -> Iterable[Any]:
     """Return the unvalidated entries of `cases` in a policy file; empty if it has none."""
-    cases = root.get("cases") if isinstance(root, Mapping) else None
+    cases = document.get("cases") if isinstance(document, Mapping) else None
     return cases.values() if isinstance(cases, Mapping) else ()

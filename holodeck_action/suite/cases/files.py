@@ -42,7 +42,7 @@ def unreadable_files(agent: AgentConfig, checkout: Checkout, document: Document)
         else:
             sources.append((("tools", index, "source"), tool.source))
     found = [
-        (place, _file_problem(checkout, name, MOST_TEXT, missing=_MISSING.format(beside="agent.yaml")))
+        (place, _file_problem(checkout, name, MOST_TEXT, missing_reason=_MISSING.format(beside="agent.yaml")))
         for place, name in needed
         if name is not None and not _is_unset(document, place)
     ]
@@ -107,7 +107,7 @@ def unreadable_case_files(
             if file.path is None or holder.is_unset("path"):
                 continue
             name = str(beside / file.path)
-            message = _file_problem(checkout, name, MOST_FILE, missing=_MISSING.format(beside=document.file))
+            message = _file_problem(checkout, name, MOST_FILE, missing_reason=_MISSING.format(beside=document.file))
             if message is not None:
                 field = field_path((*place, "files", index, "path"))
                 problems.append(Problem(document.mark(*holder.value_position("path")), field, message))
@@ -134,16 +134,16 @@ def response_format_problems(agent: AgentConfig, checkout: Checkout, document: D
     return [] if wrong is None else [document.problem(place, f"{what} ({wrong})")]
 
 
-def _schema_problem(written: Any) -> str | None:
-    """Return why a value is not a JSON Schema for an answer; None if it is one."""
+def _schema_problem(schema: Any) -> str | None:
+    """Return why a value is not a JSON Schema for an answer; None if the value is valid."""
     # Imported only for suites with such a schema.
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import SchemaError
 
-    if not isinstance(written, dict):
+    if not isinstance(schema, dict):
         return "it must be an object"
     try:
-        Draft202012Validator.check_schema(written)
+        Draft202012Validator.check_schema(schema)
     except SchemaError as error:
         where = field_path([*error.path])
         return cut(f"{where}: {error.message}" if where else error.message, 300)
@@ -160,16 +160,17 @@ def source_path(source: str) -> str | None:
     return None if "://" in source and urlsplit(source).scheme else source
 
 
-def _file_problem(checkout: Checkout, name: str, max_bytes: int, *, missing: str | None = None) -> str | None:
-    """Return why a file cannot be read; None if it can. `missing` is the reason for a file that does not exist."""
+def _file_problem(checkout: Checkout, name: str, max_bytes: int, *, missing_reason: str | None = None) -> str | None:
+    """Return why a file cannot be read; None if it is readable. `missing_reason` is the reason for a file that does not
+    exist."""
     try:
         checkout.check(name, max_bytes)
     except FileNotFoundError:
-        return missing
+        return missing_reason
     except RefusedFileError as error:
         return f"the file {error.clause}"
     except OSError as error:
-        return None if missing is None else f"the file cannot be read: {error.strerror}"
+        return None if missing_reason is None else f"the file cannot be read: {error.strerror}"
     return None
 
 

@@ -207,9 +207,9 @@ def merge_project(sources: Sources) -> dict[str, Any]:
     return merged
 
 
-def _merge(base: Mapping[str, Any], top: Mapping[str, Any]) -> dict[str, Any]:
+def _merge(base: Mapping[str, Any], override: Mapping[str, Any]) -> dict[str, Any]:
     merged = dict(base)
-    for key, value in top.items():
+    for key, value in override.items():
         old = merged.get(key)
         merged[key] = _merge(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
     return merged

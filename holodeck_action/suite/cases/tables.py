@@ -191,7 +191,7 @@ def json_line_cases(lines: Iterable[bytes], columns: ColumnMap) -> Iterator[Mark
 
 def _parse_line(text: str) -> tuple[Any, str]:
     try:
-        value = parse_json(text.rstrip("\r\n"), unique=True)
+        value = parse_json(text.rstrip("\r\n"), unique_keys=True)
     except DuplicateKeyError as error:
         return None, f"the key {quoted(str(error))} occurs twice in one object"
     except ValueError as error:

@@ -15,7 +15,7 @@ from holodeck_action.suite.model.base import (
     Flag,
     FormatModel,
     Integer,
-    Lazy,
+    LazySection,
     LazyType,
     MaybeText,
     NonBlank,
@@ -80,16 +80,16 @@ class VectorstoreConfig(FormatModel):
 class ProjectConfig(FormatModel):
     """config.yaml of the project, and of the user."""
 
-    providers: Lazy[dict[str, LLMProvider]] | None = None
+    providers: LazySection[dict[str, LLMProvider]] | None = None
     """Settings of models by name. They complete `model` and `evaluations.model`. Example: `{openai: {provider: openai,
     name: gpt-4o}}`."""
     vectorstores: dict[str, VectorstoreConfig] | None = None
     """Databases by name. A notice says that they are not used. Example: `{docs: {provider: qdrant}}`."""
-    execution: Lazy[ExecutionConfig] | None = None
+    execution: LazySection[ExecutionConfig] | None = None
     """As in agent.yaml, with lower precedence."""
     deployment: dict[str, Any] | None = None
     """Checked, not used. Example: `{}`."""
-    mcp_servers: Lazy[MCPTools] | None = None
+    mcp_servers: LazySection[MCPTools] | None = None
     """Tools that are appended to those of the suite."""
 
 
@@ -180,7 +180,7 @@ class EvaluationConfig(FormatModel):
     """The judge of metrics without their own `model`; the agent's `model` when absent."""
     metrics: Annotated[list[SuiteMetric], Field(min_length=1)]
     """Metrics of every case without its own list."""
-    optimizer: Lazy[Optimizer] | None = None
+    optimizer: LazySection[Optimizer] | None = None
     """The settings that `optimize` may change."""
 
 
@@ -210,26 +210,26 @@ class AgentConfig(FormatModel):
     ] = None
     """JSON schema of the answer, or the path of a JSON file with it. Example: `{type: object, properties: {city:
     {type: string}}}`."""
-    tools: Lazy[Tools] | None = None
+    tools: LazySection[Tools] | None = None
     """Tools that the suite's own model may call, at most 50, with different names."""
     evaluations: EvaluationConfig | None = None
     """The metrics, and the judge."""
-    test_cases: Lazy[list[CaseEntry]] | None = None
+    test_cases: LazySection[list[CaseEntry]] | None = None
     """The cases."""
     test_cases_file: NonBlank | None = None
     """The file of the cases, relative to agent.yaml, instead of `test_cases`: `.yaml`, `.json`, `.csv`, `.tsv`,
     `.xlsx`, `.jsonl`, `.ndjson`, `.parquet`, a pattern such as `cases/*.csv`, or `python:MODULE:FUNCTION`. Example:
     `cases.yaml`."""
-    execution: Lazy[ExecutionConfig] | None = None
+    execution: LazySection[ExecutionConfig] | None = None
     """Time limits, concurrency and downloads."""
-    observability: Lazy[Observability] | None = None
+    observability: LazySection[Observability] | None = None
     """The run as an OpenTelemetry trace."""
-    embedding_provider: Lazy[LLMProvider] | None = None
+    embedding_provider: LazySection[LLMProvider] | None = None
     """The embedding model of tools that search documents, and the provider of the embedding models of `similar`; not
     `anthropic`."""
-    claude: Lazy[ClaudeConfig] | None = None
+    claude: LazySection[ClaudeConfig] | None = None
     """Settings for models of `anthropic` and `ollama`."""
-    openai: Lazy[OpenAIConfig] | None = None
+    openai: LazySection[OpenAIConfig] | None = None
     """Settings for models of `openai` and `azure_openai`."""
     deployment: FreeMapping | None = None
     """Checked, not used. Example: `{}`."""

@@ -121,8 +121,8 @@ class NoneAs:
     """Annotation of a value: null is read as the empty value `empty`, because a section with only comments is null in
     YAML."""
 
-    def __init__(self, empty: Any) -> None:
-        self._empty = empty
+    def __init__(self, empty_value: Any) -> None:
+        self._empty = empty_value
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return no_info_before_validator_function(
@@ -164,10 +164,10 @@ class LazyType:
 class ExtensionType(LazyType):
     """The type of a section that an extension reads, or `fallback` if the extension is not installed."""
 
-    def __init__(self, find: Callable[[], str | None], fallback: Any) -> None:
-        """Set `find`, which returns the reference to the extension's type (None if the extension is not installed), and
-        `fallback`, the type that is then used."""
-        self._find, self._fallback = find, fallback
+    def __init__(self, find_reference: Callable[[], str | None], fallback: Any) -> None:
+        """Set `find_reference`, which returns the reference to the extension's type, or None if the extension is not
+        installed. In that case the type `fallback` is used."""
+        self._find, self._fallback = find_reference, fallback
 
     def load(self) -> Any:
         """Return the type."""
@@ -207,11 +207,11 @@ class Section:
 
 
 if TYPE_CHECKING:
-    Lazy = Annotated[T, ...]
+    LazySection = Annotated[T, ...]
     """Annotation of a section that most files omit; building all such validators takes as long as a small suite."""
 else:
 
-    class Lazy:
+    class LazySection:
         """Annotation of a section that most files omit; building all such validators takes as long as a small suite."""
 
         def __class_getitem__(cls, kind: Any) -> Any:

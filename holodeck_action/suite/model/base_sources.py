@@ -25,10 +25,10 @@ class BaseSource(NamedTuple):
     name: str
 
 
-def parse_source(written: str) -> BaseSource:
+def parse_source(source: str) -> BaseSource:
     """Parse a string that matches `SOURCE_PATTERN`. Raises: ValueError: the kind of source is unknown."""
-    kind, _, name = written.partition(":")
+    kind, _, name = source.partition(":")
     match kind:
         case "file" | "artifact" | "branch" | "merge-base":
             return BaseSource(kind, name)
-    raise ValueError(f"{written!r} is not a source of results to compare with")
+    raise ValueError(f"{source!r} is not a source of results to compare with")

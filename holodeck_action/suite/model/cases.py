@@ -14,7 +14,7 @@ from holodeck_action.suite.model.base import (
     Flag,
     FormatModel,
     Integer,
-    Lazy,
+    LazySection,
     MaybeText,
     NonBlank,
     Number,
@@ -252,7 +252,7 @@ class CaseEntry(FormatModel):
     of values by type is accepted, too. Example: `[{contains: Thursday}, {not_regex: sorry|cannot}]`."""
     turns: Annotated[list[TurnEntry], Field(min_length=1)] | None = None
     """The inputs of a conversation, instead of `input`."""
-    simulate: Lazy[SimulatedUser] | None = None
+    simulate: LazySection[SimulatedUser] | None = None
     """A user that a model plays, instead of `input`."""
 
     @model_validator(mode="after")

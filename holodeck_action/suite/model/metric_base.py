@@ -238,7 +238,8 @@ class Metric(FormatModel):
         return (None,)
 
     def criteria_settings(self) -> dict[str, Any]:
-        """Return the settings that records store: those that differ from their defaults and have no separate field."""
+        """Return the settings that records store: all settings that differ from their defaults and have no separate
+        field."""
         elsewhere = self.settings_for(Role.KIND, Role.NAME, Role.PASS_MARK, Role.HANDLING, Role.JUDGES)
         return self.model_dump(mode="json", exclude=set(elsewhere), exclude_defaults=True)
 
@@ -258,7 +259,7 @@ class Metric(FormatModel):
         return ()
 
     @property
-    def class_callables(self) -> tuple[str, ...]:
+    def suite_class_paths(self) -> tuple[str, ...]:
         """The suite's own metric classes, as `module.path:Class`; unlike graders, they are imported for a run only."""
         return ()
 
@@ -330,7 +331,7 @@ class Metric(FormatModel):
 
     @property
     def library(self) -> str | None:
-        """Name of the library that computes the metric or calls the judge; None if our own code does."""
+        """Name of the library that computes the metric or calls the judge; None if this package does so itself."""
         return None
 
     def library_parts(self) -> list[Metric]:
@@ -343,12 +344,13 @@ class Metric(FormatModel):
         return False
 
     def settings_problem(self) -> str | None:
-        """Return why the metric cannot be evaluated; None if it can. Validators omit these slow checks."""
+        """Return why the metric cannot be evaluated; None if its settings are valid. Validators omit these slow
+        checks."""
         return None
 
     @property
     def supported_providers(self) -> tuple[str, ...] | None:
-        """The providers whose models can grade the metric; None if all can."""
+        """The providers whose models can grade the metric; None if there is no restriction."""
         return None
 
     def unsupported_judge(self, model_name: str) -> str:
@@ -357,7 +359,7 @@ class Metric(FormatModel):
         return f"is graded only by models of {providers}, and {model_name} is not one of them"
 
     def expected_value_problem(self, ground_truth: str) -> str | None:
-        """Return why no answer can pass with this expected answer; None if an answer can."""
+        """Return why no answer can pass with this expected answer; None if an answer can pass."""
         return None
 
     def notices(self, place: str) -> Iterator[str]:
@@ -419,7 +421,8 @@ class QuestionMetric(ScopedMetric, JudgedMetric):
     """The base of every metric whose judge sees the question."""
 
     ONLY_A_TURN: ClassVar[str | None] = None
-    """A clause with the reason why the metric cannot grade a whole conversation, and the way out; None if it can."""
+    """A clause with the reason why the metric cannot grade a whole conversation, and a remedy; None if it can grade
+    one."""
 
     sees: Literal["turn", "conversation"] = "turn"
     """`conversation`: of a later turn, the judge sees all questions and answers up to the question, not only the
@@ -456,7 +459,7 @@ class QuestionMetric(ScopedMetric, JudgedMetric):
 class GradedPart(JudgedMetric):
     """A part of a metric that a judge grades separately; entries cannot have this type.
 
-    `scored`: whether DeepEval calls the judge; for refusals and trajectories, our own code does.
+    `scored` is whether DeepEval calls the judge. For refusals and trajectories, this package calls it.
     """
 
     type: Literal["part"] = "part"

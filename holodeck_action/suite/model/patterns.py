@@ -17,7 +17,7 @@ _PLAIN_TOKEN = re.compile(r"\\.|\{(\d+)(?:,\d*)?\}|[()*+?]|.", re.DOTALL)
 
 
 def pattern_problem(pattern: str) -> str | None:
-    """Return a clause about why a pattern cannot be used; None if it can."""
+    """Return a clause about why a pattern cannot be used; None if the pattern is valid."""
     if max(_count_parts(pattern, _TOKEN), _count_parts(pattern, _PLAIN_TOKEN)) > MOST_PARTS:
         return f"its nested repetitions expand to more than {MOST_PARTS:,} parts"
     # Imported only for suites with patterns.

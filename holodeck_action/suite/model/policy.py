@@ -15,7 +15,7 @@ from holodeck_action.suite.model.base import (
     Flag,
     FormatModel,
     Integer,
-    Lazy,
+    LazySection,
     NonBlank,
     NoneAs,
     Number,
@@ -243,7 +243,7 @@ class Confirmation(FormatModel):
 
 
 class Baseline(FormatModel):
-    """`baseline`: what results are compared with, and what a loss does."""
+    """`baseline`: the base of the comparison, and the consequence of a loss."""
 
     source: Annotated[str, Field(pattern=SOURCE_PATTERN)] | None = None
     """Where the results to compare with come from: `file:PATH`, `artifact` (or `artifact:NAME`), `branch:NAME`, or
@@ -358,7 +358,7 @@ class Policy(FormatModel):
 
     target: Target | None = None
     """What answers the cases; null is the suite's own model. Example: `recorded:answers.jsonl`."""
-    environment: Lazy[Environment] | None = None
+    environment: LazySection[Environment] | None = None
     """The Python in which targets, graders and function tools of the suite run; null is that of holodeck-action itself.
     """
     warm_up: NonBlank | None = None
@@ -375,27 +375,27 @@ class Policy(FormatModel):
     columns: Annotated[dict[str, CaseField | None], NoneAs({})] = Field(default_factory=dict)
     """Field of a case that a column of `test_cases_file` fills, by column; nested keys are joined by dots. Null leaves
     a column out. Example: `{question: input, answer: ground_truth, row: null}`."""
-    cases: Annotated[Lazy[dict[str, CaseOverlay]], NoneAs({})] = Field(default_factory=dict)
+    cases: Annotated[LazySection[dict[str, CaseOverlay]], NoneAs({})] = Field(default_factory=dict)
     """Additions to single cases, by name or id."""
-    judges: Annotated[Lazy[SuiteJudges], NoneAs({})] = Field(default_factory=SuiteJudges.model_construct)
+    judges: Annotated[LazySection[SuiteJudges], NoneAs({})] = Field(default_factory=SuiteJudges.model_construct)
     """The panel of all judged metrics, and the judge cards."""
-    trials: Annotated[Lazy[Trials], NoneAs({})] = Field(default_factory=Trials.model_construct)
+    trials: Annotated[LazySection[Trials], NoneAs({})] = Field(default_factory=Trials.model_construct)
     """How often each case runs, and how often it must pass."""
-    gates: Annotated[Lazy[Gates], NoneAs({})] = Field(default_factory=Gates.model_construct)
+    gates: Annotated[LazySection[Gates], NoneAs({})] = Field(default_factory=Gates.model_construct)
     """Requirements on the whole run."""
-    baseline: Annotated[Lazy[Baseline], NoneAs({})] = Field(default_factory=Baseline.model_construct)
+    baseline: Annotated[LazySection[Baseline], NoneAs({})] = Field(default_factory=Baseline.model_construct)
     """What results are compared with, and what a loss does."""
-    quarantine: Annotated[Lazy[tuple[QuarantineEntry, ...]], NoneAs([])] = ()
+    quarantine: Annotated[LazySection[tuple[QuarantineEntry, ...]], NoneAs([])] = ()
     """Cases that run but count in no gate until a date."""
     stop: Literal["never", "certain"] = "never"
     """Whether a run ends early. `certain`: when its exit code can no longer change. Example: `certain`."""
-    budget: Annotated[Lazy[Budget], NoneAs({})] = Field(default_factory=Budget.model_construct)
+    budget: Annotated[LazySection[Budget], NoneAs({})] = Field(default_factory=Budget.model_construct)
     """What a run may spend."""
-    limits: Annotated[Lazy[Limits], NoneAs({})] = Field(default_factory=Limits.model_construct)
+    limits: Annotated[LazySection[Limits], NoneAs({})] = Field(default_factory=Limits.model_construct)
     """Time limits, concurrency and sizes."""
-    cache: Annotated[Lazy[CacheSettings], NoneAs({})] = Field(default_factory=CacheSettings.model_construct)
+    cache: Annotated[LazySection[CacheSettings], NoneAs({})] = Field(default_factory=CacheSettings.model_construct)
     """How model calls are kept."""
-    vectorstores: Annotated[Lazy[VectorstoreSettings], NoneAs({})] = Field(
+    vectorstores: Annotated[LazySection[VectorstoreSettings], NoneAs({})] = Field(
         default_factory=VectorstoreSettings.model_construct
     )
     """Whether the databases of agent.yaml are used."""

@@ -50,7 +50,7 @@ class Simulation(FormatModel):
         """Return the texts that the user knows, by title, for metrics that grade the user."""
         raise NotImplementedError
 
-    def described(self) -> Mapping[str, Any]:
+    def record_fields(self) -> Mapping[str, Any]:
         """Return the fields of `record.record.SimulatedUser`."""
         raise NotImplementedError
 

@@ -72,7 +72,7 @@ class PythonTarget(FormatModel):
     """The framework of the agent; null if the reference names a callable. Example: `langgraph`."""
 
     @property
-    def called(self) -> str:
+    def worker_reference(self) -> str:
         """The reference that a worker process imports."""
         return self.reference if self.framework is None else f"{self.framework}:{self.reference}"
 
@@ -103,19 +103,19 @@ def _check_templates(value: Any) -> Any:
 
     environment = ImmutableSandboxedEnvironment()
 
-    def check(item: Any) -> None:
-        if isinstance(item, str):
+    def check(value: Any) -> None:
+        if isinstance(value, str):
             try:
-                environment.parse(item)
+                environment.parse(value)
             except TemplateSyntaxError as error:
                 raise PydanticCustomError(
                     "target_template", "the template does not parse: {reason}", {"reason": error.message or "syntax"}
                 ) from None
-        elif isinstance(item, dict):
-            for child in item.values():
+        elif isinstance(value, dict):
+            for child in value.values():
                 check(child)
-        elif isinstance(item, list):
-            for child in item:
+        elif isinstance(value, list):
+            for child in value:
                 check(child)
 
     check(value)

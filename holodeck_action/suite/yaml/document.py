@@ -103,12 +103,12 @@ def last_position(marked: MarkedMap | MarkedList) -> tuple[int, int]:
     return last
 
 
-def position_of(root: Any, path: Path, *, key: bool = False) -> tuple[int, int]:
+def position_of(document: Any, path: Path, *, key: bool = False) -> tuple[int, int]:
     """Return line and column of the value at a path, or of its key. If the path does not exist, the position is that of
     the innermost enclosing value.
     """
-    place = (getattr(root, "line", 1), getattr(root, "column", 1))
-    current = root
+    place = (getattr(document, "line", 1), getattr(document, "column", 1))
+    current = document
     for index, part in enumerate(path):
         if isinstance(current, MarkedMap) and part in current:
             last = index == len(path) - 1

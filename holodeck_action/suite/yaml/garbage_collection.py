@@ -12,8 +12,8 @@ def pause_garbage_collection(*, freeze: bool = False) -> Iterator[None]:
     """Suspend garbage collection inside the context.
 
     Args:
-        freeze: whether all objects that exist at the end of the context, such as imported packages, stay until the
-            process ends, so that later collections skip them.
+        freeze: whether later collections skip all objects that exist at the end of the context, such as imported
+            packages.
     """
     collecting = gc.isenabled()
     gc.disable()

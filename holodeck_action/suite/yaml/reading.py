@@ -149,10 +149,10 @@ class _Reader:
     """Builds the data of one document; `_flags` are the flags of the node that was just read."""
 
     def __init__(
-        self, data: bytes, file: str, environ: Mapping[str, str] | None, joined: JoinedSurrogates | None = None
+        self, data: bytes, file: str, environ: Mapping[str, str] | None, surrogates: JoinedSurrogates | None = None
     ) -> None:
         # `environ` is None for a file of another program.
-        self._joined = joined
+        self._joined = surrogates
         self.problems: list[Problem] = []
         self.secrets: set[str] = set()
         self._data = data
@@ -378,17 +378,18 @@ def _start(event: Any) -> tuple[int, int]:
     return mark.line + 1, mark.column + 1
 
 
-def _position(before: str) -> tuple[int, int]:
-    lines = _BREAK.split(before)
+def _position(text: str) -> tuple[int, int]:
+    lines = _BREAK.split(text)
     return len(lines), len(lines[-1]) + 1
 
 
-def _merge(own: MarkedMap, sources: list[MarkedMap]) -> MarkedMap:
-    """Return the entries of `own` and of the sources; `own` takes precedence, then earlier sources over later ones."""
+def _merge(entries: MarkedMap, sources: list[MarkedMap]) -> MarkedMap:
+    """Return the entries of `entries` and of the sources; `entries` takes precedence, then earlier sources over later
+    ones."""
     result = MarkedMap()
-    result.line, result.column = own.line, own.column
+    result.line, result.column = entries.line, entries.column
     places: dict[Any, array[int]] = {}
-    for source in (*reversed(sources), own):
+    for source in (*reversed(sources), entries):
         packed = array(PACKED, source.marks)
         for index, (key, value) in enumerate(source.items()):
             result[key] = value

@@ -27,7 +27,7 @@ def resolve(text: str) -> Any:
     """Read an unquoted scalar as bool, int, float, None or string.
 
     Raises:
-        ValueError: it looks like a number that Python cannot hold, such as one of 5,000 digits.
+        ValueError: it looks like a number that Python cannot represent, such as a number of 5,000 digits.
     """
     candidates = _TABLE.get(text[:1])
     if candidates is None:
@@ -112,11 +112,11 @@ def _float(text: str) -> float:
     return sign * float(digits)
 
 
-def _sexagesimal(parts: list[Any]) -> Any:
+def _sexagesimal(numbers: list[Any]) -> Any:
     # As the safe loader computes it, term by term from the right, so that floats agree to the last bit.
     base = 1
     value: Any = 0
-    for part in reversed(parts):
+    for part in reversed(numbers):
         value += part * base
         base *= 60
     return value
@@ -162,7 +162,8 @@ def join_surrogates(text: str) -> JoinedSurrogates | None:
     """Join the escaped surrogate pairs (UTF-16) of a YAML text.
 
     Returns:
-        The text; None if it has no pair, too many different pairs, or characters that this function uses as marks.
+        The text; None if the text has no pair, has too many different pairs, or contains the characters that this
+        function uses as marks.
     """
     if _WRITTEN_MARK.search(text) is not None:
         return None

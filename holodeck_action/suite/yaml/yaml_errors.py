@@ -35,22 +35,22 @@ class _ErrorContext(Struct, frozen=True):
         return self.lines[index] if 0 <= index < len(self.lines) else ""
 
     @property
-    def before(self) -> str:
+    def text_before(self) -> str:
         return self.line(self.at[0])[: self.at[1]]
 
     @property
-    def rest(self) -> str:
+    def text_after(self) -> str:
         return self.line(self.at[0])[self.at[1] :]
 
     @property
-    def opening(self) -> str:
+    def opening_text(self) -> str:
         """The text from the start of the part with the defect."""
         return self.line(self.began[0])[self.began[1] :]
 
     @property
     def is_at_end(self) -> bool:
         """Whether only comments and blank lines follow the defect."""
-        following = (self.rest, *self.lines[self.at[0] + 1 :])
+        following = (self.text_after, *self.lines[self.at[0] + 1 :])
         return all(not line.strip() or line.lstrip().startswith("#") for line in following)
 
 
@@ -68,7 +68,7 @@ def defect_of(error: MarkedYAMLError, lines: Sequence[str]) -> YamlDefect:
     at = _place(mark)
     found = _ErrorContext(lines, at, _place(error.context_mark) if error.context_mark else at, error.context or "")
     problem = error.problem or ""
-    if "tab character" in problem or found.rest.startswith("\t"):
+    if "tab character" in problem or found.text_after.startswith("\t"):
         where, message = at, "a tab cannot indent YAML: use spaces"
         return YamlDefect(where[0] + 1, where[1] + 1, message)
     if "directive" in problem or "directive" in found.context or "version" in problem:
@@ -88,20 +88,22 @@ def _place(mark: Mark | None) -> tuple[int, int]:
     return (mark.line, mark.column) if mark is not None else (0, 0)
 
 
-def _cannot_start(sign: str) -> str:
-    return f"a value cannot start with {sign}: put it in quotes"
+def _cannot_start(character: str) -> str:
+    return f"a value cannot start with {character}: put it in quotes"
 
 
 def _explain_colon(context: _ErrorContext) -> _Explanation:
     """Explain a colon where no key is allowed."""
     line, _ = context.at
-    if _KEY_BEFORE.match(context.before) or (context.before.strip() and _KEY_BEFORE.match(context.before + "x")):
+    if _KEY_BEFORE.match(context.text_before) or (
+        context.text_before.strip() and _KEY_BEFORE.match(context.text_before + "x")
+    ):
         return context.at, "the value holds a colon: put the value in quotes"
-    if len(context.before.strip()) > _LONGEST_KEY:
+    if len(context.text_before.strip()) > _LONGEST_KEY:
         return context.at, f"a key is longer than {_LONGEST_KEY:,} characters: shorten it"
     above = next((index for index in range(line - 1, -1, -1) if context.line(index).strip()), None)
     text = "" if above is None else context.line(above)
-    here = (line, len(context.before) - len(context.before.lstrip()))
+    here = (line, len(context.text_before) - len(context.text_before.lstrip()))
     if above is None:
         return context.at, "unexpected colon, no key is allowed here: put the text in quotes"
     if _DASHED_WORD.match(text):
@@ -121,9 +123,9 @@ def _explain_missing_colon(context: _ErrorContext) -> _Explanation:
 
 def _explain_missing_key(context: _ErrorContext) -> _Explanation:
     """Explain text where the next key of a mapping is expected."""
-    before = context.before.rstrip()
+    before = context.text_before.rstrip()
     first = context.line(context.began[0])
-    if "\ufeff" in before + context.rest[:1]:
+    if "\ufeff" in before + context.text_after[:1]:
         return context.at, "unexpected byte order mark inside the file: delete it"
     if before.endswith("'"):
         return context.at, "text follows the closing quote: write '' for ' inside single quotes, or use double quotes"
@@ -135,7 +137,7 @@ def _explain_missing_key(context: _ErrorContext) -> _Explanation:
         return context.at, "text follows the end of a value: put the whole value in quotes"
     if _DASHED_WORD.match(first):
         return (context.began[0], first.index("-")), "an item of a list needs a space after its dash"
-    if context.rest.startswith("-") and context.at[1] <= context.began[1]:
+    if context.text_after.startswith("-") and context.at[1] <= context.began[1]:
         return context.at, "found an item of a list instead of a key: indent it below its key"
     return context.at, (
         "the indentation of this line matches no line above it: indent it like the lines that it belongs to"
@@ -147,7 +149,7 @@ def _flow_explainer(closing: str, other: str) -> Callable[[_ErrorContext], _Expl
     what = {"]": "list", "}": "mapping"}[closing]
 
     def explain(context: _ErrorContext) -> _Explanation:
-        if context.rest.startswith(other):
+        if context.text_after.startswith(other):
             return context.at, f"{other} cannot close {opening}: write {closing}"
         if context.is_at_end or context.at[0] > context.began[0]:
             return (
@@ -163,23 +165,23 @@ def _explain_missing_value(context: _ErrorContext) -> _Explanation:
     if context.is_at_end:
         return context.at, "the text ends inside brackets: close [ with ], and { with }"
     if "block" in context.context:
-        return context.at, _cannot_start(context.rest[:1])
+        return context.at, _cannot_start(context.text_after[:1])
     return context.at, "an item is missing before this sign, or the value needs quotes"
 
 
 def _explain_open_quote(context: _ErrorContext) -> _Explanation:
-    return context.began, f"the quotation that begins here is not closed: add {context.opening[:1]} at its end"
+    return context.began, f"the quotation that begins here is not closed: add {context.opening_text[:1]} at its end"
 
 
 def _explain_escape(context: _ErrorContext) -> _Explanation:
-    sign = context.rest[1:2]
+    sign = context.text_after[1:2]
     return context.at, (
         f"\\{sign} is not an escape in double quotes: write \\\\{sign} for a backslash, or use single quotes"
     )
 
 
 def _explain_missing_digits(context: _ErrorContext) -> _Explanation:
-    sign = context.before[-1:]
+    sign = context.text_before[-1:]
     needed = f"\\{sign} needs {_HEX_DIGITS.get(sign, 2)} hexadecimal digits"
     place = (context.at[0], max(0, context.at[1] - 2))
     return place, f"{needed}: write \\\\{sign} for a backslash, or use single quotes"
@@ -187,7 +189,7 @@ def _explain_missing_digits(context: _ErrorContext) -> _Explanation:
 
 def _explain_text_after_end(context: _ErrorContext) -> _Explanation:
     above = [line for line in context.lines[: context.at[0]] if line.strip()]
-    if context.before.startswith("...") or any(line.startswith("...") for line in above):
+    if context.text_before.startswith("...") or any(line.startswith("...") for line in above):
         return context.at, "text follows the end of the document, which ... marks: remove the line with ..."
     if any(line.startswith("%") for line in above):
         return context.at, "--- is missing below a directive, which starts with %: add it, or remove the directive"
@@ -205,15 +207,15 @@ _EXPLAINERS: Mapping[str, Callable[[_ErrorContext], _Explanation]] = {
     "did not find expected ',' or ']'": _flow_explainer("]", "}"),
     "did not find expected ',' or '}'": _flow_explainer("}", "]"),
     "did not find expected node content": _explain_missing_value,
-    "found character that cannot start any token": lambda found: (found.at, _cannot_start(found.rest[:1])),
+    "found character that cannot start any token": lambda found: (found.at, _cannot_start(found.text_after[:1])),
     "did not find expected alphabetic or numeric character": lambda found: (
         found.began,
-        _cannot_start(found.opening[:1]),
+        _cannot_start(found.opening_text[:1]),
     ),
     "found unexpected end of stream": _explain_open_quote,
     "found unexpected document indicator": lambda found: (
         found.at,
-        f"{found.rest[:3]} is inside a quotation: close the quotation before it, or indent the line",
+        f"{found.text_after[:3]} is inside a quotation: close the quotation before it, or indent the line",
     ),
     "found unknown escape character": _explain_escape,
     "did not find expected hexdecimal number": _explain_missing_digits,
@@ -228,7 +230,8 @@ _EXPLAINERS: Mapping[str, Callable[[_ErrorContext], _Explanation]] = {
     ),
     "did not find expected comment or line break": lambda found: (
         found.began,
-        f"a value cannot start with {found.opening[:1]}, unless its text begins on the next line: put it in quotes",
+        f"a value cannot start with {found.opening_text[:1]}, unless its text begins on the next line: "
+        "put it in quotes",
     ),
     "found an indentation indicator equal to 0": lambda found: (
         found.at,

@@ -217,14 +217,14 @@ def media_type(data: bytes) -> str | None:
     return None
 
 
-def message_with_files(files: Sequence[Attachment], text: str) -> Question:
+def message_with_files(attachments: Sequence[Attachment], text: str) -> Question:
     """Return the user's message with the files of a turn and its input `text`.
 
     The message has a block for each file, then `text`, separated by blank lines, and the images. A block has the line
     `File: <path or URL>`, the description if there is one, and the file's text.
     """
-    blocks = "\n\n".join([*map(_text_block, files), text])
-    return Question(blocks, tuple(file.content for file in files if not isinstance(file.content, str)))
+    blocks = "\n\n".join([*map(_text_block, attachments), text])
+    return Question(blocks, tuple(file.content for file in attachments if not isinstance(file.content, str)))
 
 
 def _text_block(file: Attachment) -> str:

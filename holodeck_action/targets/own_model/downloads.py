@@ -148,15 +148,17 @@ class Fetcher:
                 raise DownloadError(f"nothing is downloaded from {host}: {reason}")
         return found[:_MOST_ADDRESSES]
 
-    async def _request(self, parts: SplitResult, host: str, port: int, address: str) -> tuple[int, str | None, bytes]:
+    async def _request(
+        self, split_url: SplitResult, host: str, port: int, address: str
+    ) -> tuple[int, str | None, bytes]:
         import httpx2
 
         client = self._open_client()
         # The URL has the checked address, because resolving the name again could give another address.
         literal = f"[{address}]" if ":" in address else address
-        url = urlunsplit((parts.scheme, f"{literal}:{port}", parts.path or "/", parts.query, ""))
+        url = urlunsplit((split_url.scheme, f"{literal}:{port}", split_url.path or "/", split_url.query, ""))
         shown = f"[{host}]" if ":" in host else host
-        header = shown if port == _PORTS[parts.scheme] else f"{shown}:{port}"
+        header = shown if port == _PORTS[split_url.scheme] else f"{shown}:{port}"
         try:
             request = client.build_request("GET", url, headers={"host": header}, extensions=_tls_extensions(host))
             response = await client.send(request, stream=True)

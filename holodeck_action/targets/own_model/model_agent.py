@@ -75,7 +75,7 @@ class AnswerFormat:
         said = Foreign.of_text(answer.text)
         context: dict[str, object] = {"answer": cut(said.without_secrets(redact), _MAX_ANSWER_SHOWN)}
         if answer.refused:
-            raise AgentError(f"the model refused to answer: {said.words(redact)}", "refused", context)
+            raise AgentError(f"the model refused to answer: {said.short_line(redact)}", "refused", context)
         if answer.truncated:
             limit = "its limit" if max_tokens is None else f"max_tokens {max_tokens}"
             raise AgentError(
@@ -87,7 +87,7 @@ class AnswerFormat:
         try:
             value = parse_json(text)
         except ValueError as error:
-            message = f"the answer is not JSON, which response_format requires ({error}): {said.words(redact)}"
+            message = f"the answer is not JSON, which response_format requires ({error}): {said.short_line(redact)}"
             raise AgentError(message, "bad_output", context) from None
         violations = self._schema.violations(value, label="the answer", max_violations=_MOST_PROBLEMS)
         if violations:
@@ -174,7 +174,7 @@ class ModelAgent(Agent):
         settings: RunnerSettings | None = None,
         answer_format: AnswerFormat | None = None,
         fallback: ModelPlan | None = None,
-        files: CaseFiles | None = None,
+        case_files: CaseFiles | None = None,
     ) -> None:
         """Create the instance; nothing is opened yet.
 
@@ -190,7 +190,7 @@ class ModelAgent(Agent):
             settings: further settings of the model; None for the defaults.
             answer_format: the required format of answers; None if there is none.
             fallback: the model that is called if the suite's model fails; None if there is none.
-            files: reads the files of turns; None if no turn has files.
+            case_files: reads the files of turns; None if no turn has files.
 
         Raises:
             TargetError: the model does not support the schema of a tool.
@@ -217,7 +217,7 @@ class ModelAgent(Agent):
         self._monotonic = monotonic
         self._tools = tools
         self.on_session_end = on_session_end
-        self._files = files
+        self._files = case_files
         self._opened = count(1)
 
     async def open(self, case: Case, trial: int) -> ModelSession:

@@ -191,8 +191,8 @@ def build_own_agent(
     turn_s: float,
     max_bytes: int,
     code: CodeAllowed,
-    files: CaseFiles | None = None,
-    on_import: OnImport = lambda files: None,
+    case_files: CaseFiles | None = None,
+    on_import: OnImport = lambda case_files: None,
     interpreter: Path | None = None,
 ) -> OwnAgent:
     """Return the suite's own agent. Its functions are imported, but no model is called and no server is started.
@@ -206,7 +206,7 @@ def build_own_agent(
         turn_s: time limit of a turn in seconds.
         max_bytes: maximum bytes of UTF-8 in one reply (`limits.max_response_bytes`).
         code: the permission to start functions and servers.
-        files: reads the files of cases; the caller closes it. None if no case has files.
+        case_files: reads the files of cases; the caller closes it. None if no case has files.
         on_import: called with the files of the checkout that the functions imported.
         interpreter: the Python interpreter of the functions; None to use the current one.
 
@@ -239,7 +239,7 @@ def build_own_agent(
         settings=settings,
         answer_format=answer_format,
         fallback=fallback,
-        files=files,
+        case_files=case_files,
     )
     return OwnAgent(build, toolkits, settings, redactor.text)
 
@@ -395,7 +395,7 @@ async def _open_toolkit(toolkit: Toolkit, redact: Redact) -> Sequence[Tool]:
     except AgentError:
         raise
     except Exception as error:
-        words = Foreign.of_text(str(error)).words(redact, 1000)
+        words = Foreign.of_text(str(error)).short_line(redact, 1000)
         raise AgentError(f"the tools cannot be used: {type(error).__name__}: {words}", "tool_unavailable") from error
 
 

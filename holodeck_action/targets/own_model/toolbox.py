@@ -191,10 +191,10 @@ def chunks_of(value: Any) -> tuple[RetrievedChunk, ...]:
     return tuple(_make_chunk(item) for item in (value if isinstance(value, list) else [value]))
 
 
-def _make_chunk(item: Any) -> RetrievedChunk:
-    text, identity, score = item, None, None
-    if isinstance(item, dict) and isinstance(item.get("text"), str):
-        text, identity, score = item["text"], item.get("id"), item.get("score")
+def _make_chunk(chunk: Any) -> RetrievedChunk:
+    text, identity, score = chunk, None, None
+    if isinstance(chunk, dict) and isinstance(chunk.get("text"), str):
+        text, identity, score = chunk["text"], chunk.get("id"), chunk.get("score")
     if not isinstance(text, str):
         text = json.dumps(text, ensure_ascii=False)
     if isinstance(identity, bool) or not isinstance(identity, str | int) or identity == "":
@@ -290,7 +290,7 @@ def read_arguments(arguments: str | Mapping[str, Any], max_bytes: int, redact: R
         try:
             value = parse_json(arguments) if arguments.strip() else {}
         except ValueError as error:
-            words = Foreign.of_text(arguments).words(redact)
+            words = Foreign.of_text(arguments).short_line(redact)
             raise ToolError(f"the arguments are not JSON ({error}): {words}", "bad_arguments") from None
     if not isinstance(value, Mapping):
         raise ToolError(f"the arguments must be a JSON object, not {kind_of(value)}", "bad_arguments")
@@ -404,22 +404,22 @@ class ConversationTools:
         with span(f"execute_tool {shown_name}", attributes) as trace_span:
             return await self._call(name, shown_name, args, trace_span)
 
-    async def _call(self, name: str, shown_name: str, args: str | Mapping[str, Any], trace_span: Span) -> str:
+    async def _call(self, name: str, visible_name: str, args: str | Mapping[str, Any], trace_span: Span) -> str:
         # The slot is reserved before the first await, so that concurrent calls keep their order.
         invocations, chunks, slot = self._invocations, self._chunks, len(self._invocations)
-        invocations.append(ToolInvocation(shown_name, error=_INTERRUPTED))
+        invocations.append(ToolInvocation(visible_name, error=_INTERRUPTED))
         chunks.append(())
         started = self._clock()
         read: dict[str, Any] = {}
         try:
             read = read_arguments(args, self._max_bytes, self._redact)
             trace_span.set_content("gen_ai.tool.call.arguments", read)
-            invocations[slot] = ToolInvocation(shown_name, read, error=_INTERRUPTED)
+            invocations[slot] = ToolInvocation(visible_name, read, error=_INTERRUPTED)
             tool = self._find_tool(name, read)
             result = await tool.call(read, self._session, max_bytes=self._max_bytes, timeout_s=self._timeout_s)
         except ToolError as error:
             invocations[slot] = ToolInvocation(
-                shown_name, read, duration_ms=self._duration(error.duration_ms, started), error=error.message
+                visible_name, read, duration_ms=self._duration(error.duration_ms, started), error=error.message
             )
             trace_span.fail(error.code)
             return f"Error: {error.for_model}"
@@ -427,7 +427,7 @@ class ConversationTools:
         value = f"{result.value}{MARK}" if result.cut else result.value
         trace_span.set_content("gen_ai.tool.call.result", value)
         invocations[slot] = ToolInvocation(
-            shown_name, read, value, result.bytes, self._duration(result.duration_ms, started)
+            visible_name, read, value, result.bytes, self._duration(result.duration_ms, started)
         )
         if tool.is_retrieval:
             chunks[slot] = chunks_of(result.value)

@@ -38,7 +38,7 @@ class ComputationPool:
             environ: the job's environment.
             redact: removes secrets from error messages.
             seconds: maximum seconds of one computation.
-            module: name of the module with the functions, which return JSON as those of `computations` do.
+            module: name of the module with the functions, which return JSON like the functions of `computations`.
         """
         self._seconds = seconds
         self._redact = redact
@@ -83,7 +83,7 @@ class ComputationPool:
             raise AgentError(f"{label} produces more than {MOST_BYTES:,} bytes; make it smaller", code)
         found = parse_json(outcome.value["value"])
         if "error" in found:
-            words = Foreign.of_text(found["error"], MAX_SENT_CHARS).words(self._redact, _MAX_ERROR_CHARS)
+            words = Foreign.of_text(found["error"], MAX_SENT_CHARS).short_line(self._redact, _MAX_ERROR_CHARS)
             raise AgentError(words, found["code"] or code)
         return found["value"]
 

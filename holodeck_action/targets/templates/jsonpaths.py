@@ -41,9 +41,9 @@ class ReplyPaths:
         """Return the reply object that the paths extract from a body.
 
         `text` must match exactly once, unless `error` matches. Other single values may match at most once, except
-        `usage`, whose matches become a list. An entry that is a list contains all matches of its path, or the items of
-        the only match if that is a list. An entry without a match is omitted. But it is an empty list if a wildcard,
-        slice or filter selects nothing from an existing list, such as `$.calls[*]` if `calls` is empty.
+        `usage`, whose matches become a list. A list entry contains all matches of its path; if the only match is a
+        list, the entry is this list. An entry without a match is omitted. Exception: if a wildcard, slice or filter
+        selects nothing from an existing list, the entry is an empty list, such as for `$.calls[*]` with empty `calls`.
 
         Raises:
             AgentError: `bad_reply`.
@@ -202,10 +202,10 @@ def _environment() -> JSONPathEnvironment:
             self.function_extensions["match"] = TimedMatch()
             self.function_extensions["search"] = TimedSearch()
 
-        def compare(self, first: object, operator: str, right: object) -> bool:
-            if operator == "=~" and isinstance(first, str) and isinstance(right, re.Pattern):
-                return _is_match(regex.compile(right.pattern, right.flags & _SHARED_FLAGS).fullmatch, first)
-            return super().compare(first, operator, right)
+        def compare(self, left: object, operator: str, right: object) -> bool:
+            if operator == "=~" and isinstance(left, str) and isinstance(right, re.Pattern):
+                return _is_match(regex.compile(right.pattern, right.flags & _SHARED_FLAGS).fullmatch, left)
+            return super().compare(left, operator, right)
 
     return TimedEnvironment()
 

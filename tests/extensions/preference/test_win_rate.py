@@ -111,7 +111,7 @@ class Made:
         head = replace(
             self.head, cases=tuple(self._case(self.head, at, row, lengths) for at, row in enumerate(verdicts))
         )
-        return compare(base, head, Baseline(), against=BaseRun("base"), judged=judge_cases(head))
+        return compare(base, head, Baseline(), base_run=BaseRun("base"), judged=judge_cases(head))
 
     def _case(self, record: Record, at: int, row: list[int | None], lengths: tuple[int, int] | None) -> CaseRecord:
         case = record.cases[0]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.decide.survey import Survey
+from holodeck_action.decide.survey import RecordTotals
 from holodeck_action.record.canonical import canonical_json
 from holodeck_action.record.evaluation import Evaluation
 from holodeck_action.record.record import Record
@@ -396,7 +396,7 @@ def test_an_answer_that_needs_no_judge_costs_nothing(presets: Presets) -> None:
     assert finished.code == 1, finished.stderr
     assert presets.models.requests == []
     # The one that is not known is what the recorded answer took.
-    assert Survey(record).consumption.tokens.unknown == 1
+    assert RecordTotals(record).consumption.tokens.unknown == 1
 
 
 def test_whether_texts_were_retrieved_must_be_known(presets: Presets) -> None:

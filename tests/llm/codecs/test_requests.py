@@ -132,7 +132,7 @@ def test_answers_of_a_schema(name: str, schema: dict[str, Any], strict: bool | N
 
 @pytest.mark.parametrize("name", ["azure llama", "azure mistral", "claude 3", "claude unknown"])
 def test_models_without_structured_output(name: str) -> None:
-    assert not codec_of(plan_of(MODELS[name][0], MODELS[name][1], **MODELS[name][2])).known.structured
+    assert not codec_of(plan_of(MODELS[name][0], MODELS[name][1], **MODELS[name][2])).known_model.structured
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -139,7 +139,7 @@ def ours(make: Callable[[], Any]) -> Any:
 @given(schema=WHOLE, strict=st.sampled_from([None, True, False]))
 def test_any_schema(style: Any, transformer: Any, of_answer: bool, schema: Any, strict: bool | None) -> None:
     before = copy.deepcopy(schema)
-    made = ours(lambda: convert_schema(schema, style, strict, of_answer=of_answer))
+    made = ours(lambda: convert_schema(schema, style, strict, is_answer_schema=of_answer))
     assert schema == before
     assert made == theirs(transformer, schema, strict)
 
@@ -167,7 +167,7 @@ TREE: dict[str, Any] = {
 @pytest.mark.parametrize(("style", "transformer", "of_answer"), STYLES)
 def test_what_contains_itself(style: Any, transformer: Any, of_answer: bool, root: dict[str, Any]) -> None:
     schema = {**root, "$defs": {"Tree": TREE}}
-    assert convert_schema(schema, style, None, of_answer=of_answer) == theirs(transformer, schema, None)
+    assert convert_schema(schema, style, None, is_answer_schema=of_answer) == theirs(transformer, schema, None)
     assert ours(lambda: answer_schema(schema)) is None
 
 
@@ -179,7 +179,7 @@ def test_a_schema_that_grows_without_end_is_refused() -> None:
         definitions[f"D{number}"] = {"type": "object", "properties": {"a": same, "b": same, "c": same}}
     schema = {"type": "object", "properties": {"all": {"$ref": "#/$defs/D19"}}, "$defs": definitions}
     with pytest.raises(SchemaError, match="more than 250,000 values"):
-        convert_schema(schema, "inlined", None, of_answer=False)
+        convert_schema(schema, "inlined", None, is_answer_schema=False)
 
 
 @pytest.mark.parametrize(("deep", "wide", "strict"), [(10, 1, True), (11, 1, False), (1, 5000, True), (1, 5001, False)])
@@ -188,4 +188,4 @@ def test_what_is_too_large_for_strict_mode_is_not_strict(deep: int, wide: int, s
     schema: dict[str, Any] = {"type": "object", "properties": {n: {"type": "null"} for n in names}, "required": names}
     for _ in range(deep - 1):
         schema = {"type": "object", "properties": {"p": schema}, "required": ["p"]}
-    assert convert_schema(schema, "openai", None, of_answer=False)[1] is strict
+    assert convert_schema(schema, "openai", None, is_answer_schema=False)[1] is strict

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.decide.survey import Survey
+from holodeck_action.decide.survey import RecordTotals
 from holodeck_action.metrics.base import BaseEvaluator, EvaluationResult, RetryConfig
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.judging.asking import AskingEvaluator
@@ -365,8 +365,8 @@ def test_a_run_records_scores_fields_and_confidence_and_a_replay_repeats_it(runs
     asked = len(runs.models.requests)
     assert asked == 4
     # The one that is not known is what the recorded answer took.
-    assert Survey(record).consumption.tokens.unknown == 1
-    assert Survey(record).consumption.tokens.known > 0
+    assert RecordTotals(record).consumption.tokens.unknown == 1
+    assert RecordTotals(record).consumption.tokens.known > 0
     replayed, again = runs.project.evaluate("--replay", "tape")
     assert replayed.code == 0, replayed.stderr
     assert len(runs.models.requests) == asked

@@ -23,9 +23,9 @@ def _is_model(value: Any) -> bool:
     return hasattr(type(value), "model_dump")
 
 
-def parse_arguments(given: Any) -> dict[str, Any]:
+def parse_arguments(arguments: Any) -> dict[str, Any]:
     """Return a tool call's arguments, given as JSON string or value, as a dict; a non-object is under `arguments`."""
-    if isinstance(given, str):
+    if isinstance(arguments, str):
         with suppress(ValueError):
-            given = parse_json(given, constants=True) if given else {}
-    return dict(to_json_value(given)) if isinstance(given, Mapping) else {"arguments": to_json_value(given)}
+            arguments = parse_json(arguments, constants=True) if arguments else {}
+    return dict(to_json_value(arguments)) if isinstance(arguments, Mapping) else {"arguments": to_json_value(arguments)}

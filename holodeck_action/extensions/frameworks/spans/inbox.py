@@ -53,8 +53,8 @@ class Inbox:
         self._wait_state = wait_state
         self._reset("", "")
 
-    def _reset(self, trace: str, root: str) -> None:
-        self._trace, self._root = trace, root
+    def _reset(self, trace: str, root_span: str) -> None:
+        self._trace, self._root = trace, root_span
         self.since = time.time_ns()
         self.traces = {trace}
         self._spans: dict[str, Span] = {}

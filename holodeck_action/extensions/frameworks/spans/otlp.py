@@ -62,13 +62,13 @@ class _Allowance:
     def __init__(self) -> None:
         self._spans, self._values = MOST_SPANS, MOST_VALUES
 
-    def spend(self, *, spans: int = 0) -> None:
-        """Count one value, and `spans` spans.
+    def spend(self, *, span_count: int = 0) -> None:
+        """Count one value, and `span_count` spans.
 
         Raises:
             ValueError: a limit is exceeded.
         """
-        self._spans -= spans
+        self._spans -= span_count
         self._values -= 1
         if self._spans < 0 or self._values < 0:
             raise ValueError(f"more than {MOST_SPANS:,} spans or {MOST_VALUES:,} values; export fewer at once")
@@ -129,7 +129,7 @@ class _Span(_Part):
     status: _Status | None = None
 
     def __post_init__(self) -> None:
-        _allowance.get().spend(spans=1)
+        _allowance.get().spend(span_count=1)
 
 
 class _Scope(_Part):
@@ -200,15 +200,15 @@ _RESOURCE_SPANS = Message(
 _REQUEST = Message(_Request, {1: MessageField("resource_spans", lambda: _RESOURCE_SPANS, several=True)})
 
 
-def read_export(body: Foreign, content_type: str, encoding: str, *, whole: bool = False) -> Export:
+def read_export(body: Foreign, content_type: str, encoding: str, *, keep_all: bool = False) -> Export:
     """Return the spans of a request.
 
     Args:
         body: the body as received.
         content_type: `PROTOBUF` or `JSON`.
         encoding: value of the header `content-encoding`.
-        whole: whether to keep all attributes and events of a span, and to add the attributes of its resource under
-            `resource.` and their names; otherwise only the attributes and events that a reply needs are kept.
+        keep_all: whether to keep all attributes and events of a span, and to add the attributes of its resource
+            under `resource.` and their names; otherwise only the attributes and events that a reply needs are kept.
 
     Raises:
         ForeignError: the request is invalid or too large. Unreadable spans in a valid request are only counted.
@@ -220,7 +220,7 @@ def read_export(body: Foreign, content_type: str, encoding: str, *, whole: bool 
         request = unpacked.parse(_JSON.decode)
     else:
         request = unpacked.parse(partial(_decode_protobuf, spend=allowance.spend))
-    return _collect_spans(request, whole=whole)
+    return _collect_spans(request, keep_all=keep_all)
 
 
 def _decode_protobuf(data: bytes, spend: Callable[[], None]) -> _Request:
@@ -244,12 +244,12 @@ def _decompress(body: bytes, encoding: str) -> bytes:
         raise ValueError(f"the compressed body {error}") from None
 
 
-def _collect_spans(request: _Request, *, whole: bool) -> Export:
+def _collect_spans(request: _Request, *, keep_all: bool) -> Export:
     found: list[tuple[Span, int]] = []
     unread = 0
     unread_traces: set[str] = set()
     for resource in _drain(request.resource_spans):
-        shared = _resource_attributes(resource.resource) if whole else None
+        shared = _resource_attributes(resource.resource) if keep_all else None
         for scope in _drain(resource.scope_spans):
             for span in _drain(scope.spans):
                 try:
@@ -277,23 +277,24 @@ def _drain(parts: list[T] | None) -> Iterator[T]:
             yield parts.pop()
 
 
-def _convert_span(span: _Span, scope: str, shared: Mapping[str, Any] | None) -> tuple[Span, int]:
+def _convert_span(span: _Span, scope: str, resource_attributes: Mapping[str, Any] | None) -> tuple[Span, int]:
     """Convert a decoded span to a `Span`, and estimate its size in bytes.
 
     Args:
         span: the decoded span.
         scope: name of the library that created the span.
-        shared: attributes to add to all attributes of the span; None to keep only those that a reply needs.
+        resource_attributes: attributes to add to all attributes of the span; None to keep only the attributes that a
+            reply needs.
 
     Raises:
         ValueError: an id or a time is missing or invalid, or values are nested too deeply.
     """
     read = _attributes(span.attributes, 0)
-    attributes = filter_attributes(read) if shared is None else {**shared, **read}
+    attributes = filter_attributes(read) if resource_attributes is None else {**resource_attributes, **read}
     events = tuple(
         (event.name, _attributes(event.attributes, 0))
         for event in span.events or ()
-        if shared is not None or is_relevant_event(event.name)
+        if resource_attributes is not None or is_relevant_event(event.name)
     )
     status = span.status or _Status()
     made = Span(

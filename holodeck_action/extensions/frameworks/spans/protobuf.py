@@ -31,8 +31,8 @@ class Field(Struct, frozen=True):
 class Message:
     """A message to read: the constructor of its value, and its fields by number."""
 
-    def __init__(self, make: Callable[..., Any], fields: Mapping[int, Field | MessageField]) -> None:
-        self.make = make
+    def __init__(self, make_value: Callable[..., Any], fields: Mapping[int, Field | MessageField]) -> None:
+        self.make = make_value
         self.fields = dict(fields)
 
 

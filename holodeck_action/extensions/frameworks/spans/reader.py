@@ -69,7 +69,7 @@ class SpanReader:
         self._turns += 1
         self._unread += turn.unread
         for message in turn.failed:
-            self._failed[Foreign.of_text(message, MAX_SENT_CHARS).words(self._redact, _LONGEST_FAILURE)] = None
+            self._failed[Foreign.of_text(message, MAX_SENT_CHARS).short_line(self._redact, _LONGEST_FAILURE)] = None
         found = await asyncio.to_thread(_fill, reply, turn, self._max_bytes)
         self._silent += found.no_data
         return self._unwrap_reply(found)

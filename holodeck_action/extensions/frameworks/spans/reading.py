@@ -34,18 +34,18 @@ from holodeck_action.targets.protocol import Reply
 from holodeck_action.targets.reply import reply_from_mapping
 
 
-def fill_reply(reply: Reply, parts: Mapping[str, Any], max_bytes: int) -> Reply:
+def fill_reply(reply: Reply, reply_fields: Mapping[str, Any], max_bytes: int) -> Reply:
     """Return a reply with missing fields filled in from the spans of its turn.
 
     Args:
         reply: the target's reply.
-        parts: fields of a reply that were read from the spans; see `reply_parts`.
+        reply_fields: fields of a reply that were read from the spans; see `reply_parts`.
         max_bytes: maximum bytes that these fields may add (`limits.max_response_bytes`).
 
     Raises:
         AgentError: the fields are too large (code `too_large`), or not valid in a reply (`bad_reply`).
     """
-    facts = reply_from_mapping({"response": "", **parts}, max_bytes=max_bytes)
+    facts = reply_from_mapping({"response": "", **reply_fields}, max_bytes=max_bytes)
     silent = reply.retrieved_chunks is None and reply.retrieval_context is None
     return replace(
         reply,
@@ -82,15 +82,15 @@ def reply_parts(spans: Sequence[Span]) -> dict[str, Any]:
     return found
 
 
-def _merge_usage(reported: Usage | None, traced: Usage | None) -> Usage | None:
-    if reported is None or traced is None:
-        return traced if reported is None else reported
-    if reported.prompt_tokens is not None or reported.completion_tokens is not None:
-        return reported
+def _merge_usage(reported_usage: Usage | None, traced_usage: Usage | None) -> Usage | None:
+    if reported_usage is None or traced_usage is None:
+        return traced_usage if reported_usage is None else reported_usage
+    if reported_usage.prompt_tokens is not None or reported_usage.completion_tokens is not None:
+        return reported_usage
     return (
-        traced
-        if reported.cost_usd is None
-        else replace(traced, cost_usd=reported.cost_usd, models=(), estimated=reported.estimated)
+        traced_usage
+        if reported_usage.cost_usd is None
+        else replace(traced_usage, cost_usd=reported_usage.cost_usd, models=(), estimated=reported_usage.estimated)
     )
 
 
@@ -102,9 +102,9 @@ class _Turn:
         named = (span for span in self._by_id.values() if follows_convention(span))
         self.ordered = sorted(named, key=lambda span: (span.start_ns, span.end_ns, span.id))
 
-    def spans_of(self, work: Work) -> list[Span]:
+    def spans_of(self, kind: Work) -> list[Span]:
         """Return the spans of a kind of work, ordered by start."""
-        return [span for span in self.ordered if work_kind(span) == work]
+        return [span for span in self.ordered if work_kind(span) == kind]
 
     def tool_calls(self) -> list[dict[str, Any]] | None:
         """Return the tool calls; None if they are unknown.
@@ -149,17 +149,17 @@ class _Turn:
                 sums[model_of(span)] = {"model": model_of(span)}
         return list(sums.values())
 
-    def outermost_spans(self, work: Work) -> list[Span]:
+    def outermost_spans(self, kind: Work) -> list[Span]:
         """Return the spans of a kind of work, without duplicates that a second library creates inside them."""
-        spans = self.spans_of(work)
-        named = {span.id: tool_name(span) if work == "tool" else work for span in spans}
+        spans = self.spans_of(kind)
+        named = {span.id: tool_name(span) if kind == "tool" else kind for span in spans}
         repeated = self._nested_span_ids(named, named) | _time_duplicate_ids(spans, named)
         return [span for span in spans if span.id not in repeated]
 
-    def _ancestors(self, inner: Iterable[str]) -> set[str]:
+    def _ancestors(self, span_ids: Iterable[str]) -> set[str]:
         """Return the ids of all ancestors of the given spans."""
         found: set[str] = set()
-        for start in inner:
+        for start in span_ids:
             parent = self._by_id[start].parent
             while parent in self._by_id and parent not in found:
                 found.add(parent)
@@ -237,13 +237,13 @@ def _token_counts(usage: Mapping[str, Any]) -> tuple[Any, Any]:
     return usage["prompt_tokens"], usage["completion_tokens"]
 
 
-def _add_usage(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+def _add_usage(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
     """Return the sum of the usage of two calls."""
-    found: dict[str, Any] = {"model": one["model"]}
+    found: dict[str, Any] = {"model": first["model"]}
     for key in ("prompt_tokens", "completion_tokens", "cost_usd"):
-        found[key] = None if None in (one[key], other[key]) else one[key] + other[key]
+        found[key] = None if None in (first[key], second[key]) else first[key] + second[key]
     for key in ("cached_tokens", "reasoning_tokens"):
         # Libraries often omit a zero.
-        known = [each[key] for each in (one, other) if each[key] is not None]
+        known = [each[key] for each in (first, second) if each[key] is not None]
         found[key] = sum(known) if known else None
     return found

@@ -66,27 +66,27 @@ def read_turn_spans(data: Any) -> TurnSpans:
     return TurnSpans(found, unread, tuple(map(str, failed)) if isinstance(failed, list) else ())
 
 
-def _read_spans(items: Iterable[Any]) -> Iterable[Span]:
-    for item in items:
+def _read_spans(spans: Iterable[Any]) -> Iterable[Span]:
+    for item in spans:
         try:
             yield _read_span(item)
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
             continue
 
 
-def _read_span(item: Mapping[str, Any]) -> Span:
-    parent = item["parent"]
+def _read_span(span: Mapping[str, Any]) -> Span:
+    parent = span["parent"]
     return Span(
-        trace=_require_text(item["trace"])[:LONGEST_ID],
-        id=_require_text(item["id"])[:LONGEST_ID],
+        trace=_require_text(span["trace"])[:LONGEST_ID],
+        id=_require_text(span["id"])[:LONGEST_ID],
         parent=None if parent is None else _require_text(parent)[:LONGEST_ID],
-        scope=_require_text(item["scope"]),
-        name=_require_text(item["name"]),
-        start_ns=int(item["start"]),
-        end_ns=int(item["end"]),
-        attributes=dict(item["attributes"]),
-        events=tuple((_require_text(event["name"]), dict(event["attributes"])) for event in item["events"]),
-        error=(_require_text(item["message"]) if item["message"] else "") if item["failed"] is True else None,
+        scope=_require_text(span["scope"]),
+        name=_require_text(span["name"]),
+        start_ns=int(span["start"]),
+        end_ns=int(span["end"]),
+        attributes=dict(span["attributes"]),
+        events=tuple((_require_text(event["name"]), dict(event["attributes"])) for event in span["events"]),
+        error=(_require_text(span["message"]) if span["message"] else "") if span["failed"] is True else None,
     )
 
 

@@ -134,7 +134,7 @@ class _Builder:
             place = self._place_of(call)
             if (place.line, place.column) not in seen:
                 note = "no assert_test, evaluate or measure uses it; add it to the cases that need it"
-                self._add_row(place, called_name(call), "", Outcome.MISSING, note, asserts=True)
+                self._add_row(place, called_name(call), "", Outcome.MISSING, note, is_assertion=True)
 
     def add_golden(self, place: Place, golden: Mapping[str, Any], number: int) -> None:
         """Add a case without metrics for a golden, an entry of a dataset."""
@@ -317,13 +317,13 @@ class _Builder:
                 raise UnfitError("its list of metrics is empty")
         except UnfitError as error:
             self._add_missing(
-                case, self._place_of(site.call), f"metrics of {called_name(site.call)}", str(error), asserts=True
+                case, self._place_of(site.call), f"metrics of {called_name(site.call)}", str(error), is_assertion=True
             )
             return
         for value in found:
             if site.fails:
                 note = "the file expects this case to fail; write what the answer must be"
-                self._add_missing(case, self._place_of(value.node), _metric_name(value), note, asserts=True)
+                self._add_missing(case, self._place_of(value.node), _metric_name(value), note, is_assertion=True)
             else:
                 self._add_metric(file, value, case, expected)
 
@@ -335,7 +335,7 @@ class _Builder:
         if "expected_tools" in became.needs and (reason := self._expect_tools(case)):
             became = MetricCounterpart(Outcome.MISSING, note=reason)
         if became.outcome is Outcome.MISSING:
-            self._add_missing(case, place, name, became.note, asserts=True)
+            self._add_missing(case, place, name, became.note, is_assertion=True)
             return
         becomes = became.name
         if became.check is not None:
@@ -349,11 +349,11 @@ class _Builder:
                     metric["name"] = f"{metric['name']} (line {place.line})"
             if metric not in case.metrics:
                 case.metrics.append(metric)
-        self._add_row(place, name, becomes, became.outcome, became.note, asserts=True)
+        self._add_row(place, name, becomes, became.outcome, became.note, is_assertion=True)
 
-    def _add_missing(self, case: _Case, place: Place, source: str, reason: str, *, asserts: bool = False) -> None:
+    def _add_missing(self, case: _Case, place: Place, source: str, reason: str, *, is_assertion: bool = False) -> None:
         """Add a comment for a metric without a counterpart, and, unless `allow_missing`, a grader that raises."""
-        self._add_row(place, source, "", Outcome.MISSING, reason, asserts=asserts)
+        self._add_row(place, source, "", Outcome.MISSING, reason, is_assertion=is_assertion)
         case.comments.append(f"Not imported: {source} ({place}): {reason}")
         if self._allow_missing:
             return
@@ -363,9 +363,9 @@ class _Builder:
         case.metrics.append({"type": "code", "grader": grader, "fail_on_error": True})
 
     def _add_row(
-        self, place: Place, source: str, becomes: str, outcome: Outcome, note: str, *, asserts: bool = False
+        self, place: Place, source: str, counterpart: str, outcome: Outcome, note: str, *, is_assertion: bool = False
     ) -> None:
-        self.rows.append(Row(place.file, place.line, source, becomes, outcome, note, 1, asserts, place.column))
+        self.rows.append(Row(place.file, place.line, source, counterpart, outcome, note, 1, is_assertion, place.column))
 
     def _place_of(self, node: ast.AST) -> Place:
         return Place(self._source.name, getattr(node, "lineno", 1), getattr(node, "col_offset", 0) + 1)

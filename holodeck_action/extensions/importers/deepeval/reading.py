@@ -315,7 +315,7 @@ class PythonFile:
         if not assignments and isinstance(scope, FUNCTIONS):
             for names_of_row, values in parameters_of(scope):
                 if name in names_of_row:
-                    for row in self._rounds(ScopedExpression(values, self.tree), names_of_row, depth):
+                    for row in self._loop_iterations(ScopedExpression(values, self.tree), names_of_row, depth):
                         yield row[name].node, row[name].names
 
     def _loop_rounds(
@@ -332,7 +332,7 @@ class PythonFile:
             for parameters, values in parameters_of(scope):
                 if not bound.names.keys() & set(parameters):
                     rounds = _nested_rounds(
-                        rounds, self._rounds(ScopedExpression(values, self.tree), parameters, depth)
+                        rounds, self._loop_iterations(ScopedExpression(values, self.tree), parameters, depth)
                     )
         return rounds
 
@@ -342,9 +342,11 @@ class PythonFile:
         names = loop_names(target)
         if not names:
             raise UnfitError("its loop assigns to something other than variables")
-        return self._rounds(bound.with_node(values), names, depth)
+        return self._loop_iterations(bound.with_node(values), names, depth)
 
-    def _rounds(self, bound: ScopedExpression, names: Sequence[str], depth: int) -> list[dict[str, ScopedExpression]]:
+    def _loop_iterations(
+        self, bound: ScopedExpression, names: Sequence[str], depth: int
+    ) -> list[dict[str, ScopedExpression]]:
         """Return the values of loop variables or test parameters, one mapping for each element of an expression."""
         if len(names) == 1:
             found = self.values(bound, depth + 1)
@@ -414,13 +416,13 @@ class PythonFile:
             raise UnfitError(f"line {node.lineno}: the expression {problem}")
         return value
 
-    def _formatted_part(self, bound: ScopedExpression, part: ast.expr, depth: int) -> str:
+    def _formatted_part(self, bound: ScopedExpression, node: ast.expr, depth: int) -> str:
         """Return the text of a part of an f-string."""
-        if not isinstance(part, ast.FormattedValue):
-            return str(self.literal(bound.with_node(part), depth + 1))
-        value = self.literal(bound.with_node(part.value), depth + 1)
-        if part.format_spec is not None or part.conversion != -1 or not isinstance(value, str | int):
-            raise UnfitError(f"line {part.lineno}: a format whose value is known only at run time")
+        if not isinstance(node, ast.FormattedValue):
+            return str(self.literal(bound.with_node(node), depth + 1))
+        value = self.literal(bound.with_node(node.value), depth + 1)
+        if node.format_spec is not None or node.conversion != -1 or not isinstance(value, str | int):
+            raise UnfitError(f"line {node.lineno}: a format whose value is known only at run time")
         return str(value)
 
 
@@ -437,13 +439,13 @@ def _new_call(
 
 
 def _nested_rounds(
-    rounds: Sequence[Mapping[str, ScopedExpression]], values: Sequence[Mapping[str, ScopedExpression]]
+    iterations: Sequence[Mapping[str, ScopedExpression]], values: Sequence[Mapping[str, ScopedExpression]]
 ) -> list[Mapping[str, ScopedExpression]]:
     """Return the iterations of nested loops: each outer iteration combined with each inner one."""
-    if len(rounds) * len(values) > MOST_CASES:
+    if len(iterations) * len(values) > MOST_CASES:
         raise UnfitError(f"its loops have more than {MOST_CASES:,} iterations")
-    return [{**names, **each} for names in rounds for each in values]
+    return [{**names, **each} for names in iterations for each in values]
 
 
-def _only_item(items: Sequence[ast.expr], fallback: ast.expr) -> ast.expr:
-    return items[0] if len(items) == 1 else fallback
+def _only_item(nodes: Sequence[ast.expr], fallback: ast.expr) -> ast.expr:
+    return nodes[0] if len(nodes) == 1 else fallback

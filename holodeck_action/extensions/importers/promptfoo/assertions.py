@@ -125,7 +125,7 @@ class Assertion(Struct, frozen=True):
 
 
 def convert_assertion(
-    source: Source, templates: Templates, test: Test, written: WrittenAssertion, prompt: str, *, only_check: bool
+    source: Source, templates: Templates, test: Test, entry: WrittenAssertion, prompt: str, *, is_only_check: bool
 ) -> AssertionCounterpart:
     """Convert an assertion of a case to a metric or grader.
 
@@ -133,26 +133,26 @@ def convert_assertion(
         source: the imported file.
         templates: renders the assertion's templates.
         test: case that contains the assertion.
-        written: the assertion as in the configuration.
+        entry: the assertion as in the configuration.
         prompt: prompt of the case.
-        only_check: whether the counterpart must be a grader, because its score is part of a weighted mean.
+        is_only_check: whether the counterpart must be a grader, because its score is part of a weighted mean.
     """
     assertion = None
     try:
-        assertion = _read_assertion(source, templates, test, written, prompt)
+        assertion = _read_assertion(source, templates, test, entry, prompt)
         is_equality = assertion.kind == "equals" and not assertion.negated and _is_ground_truth(assertion.value)
-        if is_equality and not only_check:
+        if is_equality and not is_only_check:
             metric = {"type": "standard", "metric": "equality"}
             return AssertionCounterpart(Outcome.METRIC, "equality", metric, turn={"ground_truth": assertion.value})
-        if not only_check and (made := _text_metric(assertion)) is not None:
+        if not is_only_check and (made := _text_metric(assertion)) is not None:
             return made
         if assertion.kind in CONVERTERS:
             return CONVERTERS[assertion.kind](assertion)
         if assertion.kind in judged.TYPES:
-            if only_check:
+            if is_only_check:
                 raise UnfitError("a judged assertion in a weighted mean; give it its own threshold")
             return _convert_graded(assertion)
-        if assertion.kind == "latency" and not assertion.negated and assertion.threshold and not only_check:
+        if assertion.kind == "latency" and not assertion.negated and assertion.threshold and not is_only_check:
             return AssertionCounterpart(Outcome.METRIC, "limits.turn_timeout_s", latency_ms=assertion.threshold)
         raise UnfitError(HINTS.get(assertion.kind, "an unknown type of assertion; write a code grader"))
     except NeverPassesError as error:
@@ -222,9 +222,9 @@ def _convert_graded(assertion: Assertion) -> AssertionCounterpart:
 
 
 def _read_assertion(
-    source: Source, templates: Templates, test: Test, written: WrittenAssertion, prompt: str
+    source: Source, templates: Templates, test: Test, assertion: WrittenAssertion, prompt: str
 ) -> Assertion:
-    data = written.data
+    data = assertion.data
     if data.get("problem"):
         raise UnfitError(str(data["problem"]))
     kind = str(data.get("type") or "")
@@ -245,7 +245,7 @@ def _read_assertion(
     value = plain(data.get("value"))
     if kind not in ("javascript", "python"):
         value = _read_value(source, templates, value, test.variables)
-    return Assertion(source, templates, test, written, value, threshold, negated, kind, prompt)
+    return Assertion(source, templates, test, assertion, value, threshold, negated, kind, prompt)
 
 
 def _read_value(source: Source, templates: Templates, value: Any, variables: Mapping[str, Any]) -> Any:

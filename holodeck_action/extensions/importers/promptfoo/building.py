@@ -45,7 +45,7 @@ class SuiteBuilder:
         self,
         source: Source,
         templates: Templates,
-        root: Mapping[str, Any],
+        configuration: Mapping[str, Any],
         provider: Provider,
         folder: Path,
         *,
@@ -53,7 +53,7 @@ class SuiteBuilder:
     ) -> None:
         self._source = source
         self._templates = templates
-        self._root = root
+        self._root = configuration
         self._provider = provider
         self._folder = folder
         self._allow_missing = allow_missing
@@ -91,7 +91,7 @@ class SuiteBuilder:
         if not cases:
             raise ConfigurationError([f"{self._source.shown}: no test is for the provider {provider.name}"])
         recorded = all(reply is not None for reply in replies)
-        policy = self._build_policy(cases, timed=not recorded)
+        policy = self._build_policy(cases, is_timed=not recorded)
         if recorded:
             policy["target"] = f"recorded:{TRANSCRIPT}"
         else:
@@ -169,8 +169,8 @@ class SuiteBuilder:
                 return judge
         return None
 
-    def _build_policy(self, cases: Sequence[BuiltCase], *, timed: bool) -> dict[str, Any]:
-        """Return the policy file's data; `timed` is False if answers come from a transcript, so that latencies are
+    def _build_policy(self, cases: Sequence[BuiltCase], *, is_timed: bool) -> dict[str, Any]:
+        """Return the policy file's data; `is_timed` is False if answers come from a transcript, so that latencies are
         unknown.
         """
         policy: dict[str, Any] = {}
@@ -184,7 +184,7 @@ class SuiteBuilder:
         if isinstance(options.get("maxConcurrency"), int) and options["maxConcurrency"] > 0:
             limits["concurrency"] = options["maxConcurrency"]
         found = {limit for case in cases for _, limit in case.latencies}
-        shared = timed and len(found) == 1 and all(case.latencies for case in cases)
+        shared = is_timed and len(found) == 1 and all(case.latencies for case in cases)
         for case in cases:
             for written, limit in case.latencies:
                 if shared:

@@ -123,52 +123,54 @@ class CaseBuilder:
             else:
                 self._add_assertion(case, item)
 
-    def _add_set(self, case: BuiltCase, written: WrittenAssertion) -> None:
-        members = self._set_members(written)
+    def _add_set(self, case: BuiltCase, assertion: WrittenAssertion) -> None:
+        members = self._set_members(assertion)
         if members is None:
             reason = "it has no list of assertions: promptfoo ends the case with an error"
-            self.add_counterpart(case, written, AssertionCounterpart(Outcome.MISSING, note=reason))
+            self.add_counterpart(case, assertion, AssertionCounterpart(Outcome.MISSING, note=reason))
             return
-        threshold = written.data.get("threshold")
+        threshold = assertion.data.get("threshold")
         if isinstance(threshold, int | float) and not isinstance(threshold, bool):
             # The weight of a set counts only in a mean, so a set with weight 0 can still fail its case.
-            self._add_weighted(case, written.place, "assert-set", float(threshold), members)
+            self._add_weighted(case, assertion.place, "assert-set", float(threshold), members)
             return
         if not members:
-            self.add_counterpart(case, written, AssertionCounterpart(Outcome.MISSING, note="it is empty"))
+            self.add_counterpart(case, assertion, AssertionCounterpart(Outcome.MISSING, note="it is empty"))
         for item in members:
             self._add_assertion(case, item)
 
-    def _set_members(self, written: WrittenAssertion) -> list[WrittenAssertion] | None:
-        listed = written.data.get("assert")
+    def _set_members(self, assertion: WrittenAssertion) -> list[WrittenAssertion] | None:
+        listed = assertion.data.get("assert")
         if not isinstance(listed, list) or not all(isinstance(item, dict) for item in listed):
             return None
         return [
-            WrittenAssertion(place_of(written.place.file, listed, index), item) for index, item in enumerate(listed)
+            WrittenAssertion(place_of(assertion.place.file, listed, index), item) for index, item in enumerate(listed)
         ]
 
-    def _add_assertion(self, case: BuiltCase, written: WrittenAssertion) -> None:
-        reported = _weight_of(written) == 0
-        match = self._convert(case, written, only_check=False)
+    def _add_assertion(self, case: BuiltCase, assertion: WrittenAssertion) -> None:
+        reported = _weight_of(assertion) == 0
+        match = self._convert(case, assertion, is_only_check=False)
         if (
             match.outcome is Outcome.METRIC
             and match.metric is not None
             and (reported or not self._fits_turn(case, match))
         ):
-            match = self._convert(case, written, only_check=True)
+            match = self._convert(case, assertion, is_only_check=True)
         if match.latency_ms is not None and not reported:
-            case.latencies.append((written, match.latency_ms))
+            case.latencies.append((assertion, match.latency_ms))
             return
         if not self._fits_turn(case, match):
             note = "the case has another ground_truth or retrieval_context already; write a separate case"
             match = AssertionCounterpart(Outcome.MISSING, note=note)
         if reported:
             match = _as_reported(match)
-        self.add_counterpart(case, written, match)
+        self.add_counterpart(case, assertion, match)
 
-    def _convert(self, case: BuiltCase, written: WrittenAssertion, *, only_check: bool) -> AssertionCounterpart:
-        match = convert_assertion(self._source, self._templates, case.test, written, case.prompt, only_check=only_check)
-        is_code = str(written.data.get("type")).removeprefix("not-") in ("javascript", "python")
+    def _convert(self, case: BuiltCase, assertion: WrittenAssertion, *, is_only_check: bool) -> AssertionCounterpart:
+        match = convert_assertion(
+            self._source, self._templates, case.test, assertion, case.prompt, is_only_check=is_only_check
+        )
+        is_code = str(assertion.data.get("type")).removeprefix("not-") in ("javascript", "python")
         if is_code and match.check is not None and self._provider.response_format:
             # If the answers have a schema, code gets the parsed answer.
             return replace(match, check=replace(match.check, value={**match.check.value, "json": True}))
@@ -177,15 +179,15 @@ class CaseBuilder:
     def _fits_turn(self, case: BuiltCase, match: AssertionCounterpart) -> bool:
         return all(case.turn.get(key, value) == value for key, value in match.turn.items())
 
-    def add_counterpart(self, case: BuiltCase, written: WrittenAssertion, match: AssertionCounterpart) -> None:
+    def add_counterpart(self, case: BuiltCase, assertion: WrittenAssertion, match: AssertionCounterpart) -> None:
         """Add the counterpart of an assertion to a case, and its row to the import report."""
-        kind, place = str(written.data.get("type")), written.place
+        kind, place = str(assertion.data.get("type")), assertion.place
         name = match.name
         case.turn.update(match.turn)
         if match.outcome is Outcome.MISSING:
             self._add_missing_grader(case, place, kind, match.note)
         elif match.metric is not None:
-            label = self._metric_label(case, written)
+            label = self._metric_label(case, assertion)
             if match.expect is not None and not label:
                 listed = case.turn.setdefault("expect", [])
                 if match.expect not in listed:
@@ -196,12 +198,12 @@ class CaseBuilder:
                 if metric not in case.metrics:
                     case.metrics.append(metric)
         elif match.check is not None:
-            name = self._add_check(case, match.check, self._metric_label(case, written))
+            name = self._add_check(case, match.check, self._metric_label(case, assertion))
         row = Row(place.file, place.line, kind, name, match.outcome, match.note, 1, True, place.column)
         self.rows.append(row)
 
-    def _metric_label(self, case: BuiltCase, written: WrittenAssertion) -> dict[str, Any]:
-        label = written.data.get("metric")
+    def _metric_label(self, case: BuiltCase, assertion: WrittenAssertion) -> dict[str, Any]:
+        label = assertion.data.get("metric")
         if not label:
             return {}
         try:
@@ -230,33 +232,33 @@ class CaseBuilder:
         return metric
 
     def _add_weighted(
-        self, case: BuiltCase, place: Place, source: str, threshold: float, members: Sequence[WrittenAssertion]
+        self, case: BuiltCase, place: Place, source: str, threshold: float, assertions: Sequence[WrittenAssertion]
     ) -> None:
         """Add one grader for several assertions whose weighted mean score is compared with a threshold.
 
         If one assertion cannot become a check, all assertions are added separately.
         """
         try:
-            check = self._mean_check(case, place, source, threshold, members)
+            check = self._mean_check(case, place, source, threshold, assertions)
         except UnfitError as error:
             self.rows.append(setting_row(place, source, "", Outcome.MISSING, str(error), 1))
             self._add_missing_grader(case, place, source, str(error))
-            for item in members:
+            for item in assertions:
                 if item.data.get("type") == "assert-set":
                     self._add_set(case, item)
                 else:
                     self._add_assertion(case, item)
             return
         grader = self._add_check(case, check, {})
-        note = f"the weighted mean of {len(members)} assertions"
+        note = f"the weighted mean of {len(assertions)} assertions"
         self.rows.append(setting_row(place, source, grader, Outcome.GRADER, note, 1))
 
     def _mean_check(
-        self, case: BuiltCase, place: Place, source: str, threshold: float, members: Sequence[WrittenAssertion]
+        self, case: BuiltCase, place: Place, source: str, threshold: float, assertions: Sequence[WrittenAssertion]
     ) -> Check:
         parts: list[tuple[float, Check]] = []
         rows: list[Row] = []
-        for item in members:
+        for item in assertions:
             kind = str(item.data.get("type"))
             if kind == "assert-set":
                 inner = self._set_members(item)
@@ -266,7 +268,7 @@ class CaseBuilder:
                     )
                 parts.append((_weight_of(item), self._mean_check(case, item.place, kind, 0.0, inner)))
                 continue
-            match = self._convert(case, item, only_check=True)
+            match = self._convert(case, item, is_only_check=True)
             if match.check is None or match.outcome is Outcome.MISSING:
                 raise UnfitError(f"a weighted mean with {kind} (line {item.place.line}): {match.note}")
             if match.check.negated and match.check.function in ("bleu", "gleu"):
@@ -281,9 +283,11 @@ class CaseBuilder:
         return Check(stem, f"{place}: {source}", threshold=threshold, parts=tuple(parts))
 
 
-def setting_row(place: Place, source: str, becomes: str, outcome: Outcome, note: str, cases: int = 0) -> Row:
+def setting_row(place: Place, source: str, counterpart: str, outcome: Outcome, note: str, case_count: int = 0) -> Row:
     """Return the report's row for a setting, which is not counted as an assertion."""
-    return Row(place.file, place.line, source, becomes, outcome, note, cases, asserts=False, column=place.column)
+    return Row(
+        place.file, place.line, source, counterpart, outcome, note, case_count, asserts=False, column=place.column
+    )
 
 
 def _with_relative_file(check: Check, folder: Path) -> Check:
@@ -306,6 +310,6 @@ def _as_reported(match: AssertionCounterpart) -> AssertionCounterpart:
     return match
 
 
-def _weight_of(written: WrittenAssertion) -> float:
-    weight = written.data.get("weight")
+def _weight_of(assertion: WrittenAssertion) -> float:
+    weight = assertion.data.get("weight")
     return 1.0 if isinstance(weight, bool) or not isinstance(weight, int | float) else float(weight)

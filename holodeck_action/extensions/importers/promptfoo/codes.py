@@ -29,21 +29,21 @@ class Code(Struct, frozen=True):
 
 
 def code_check(
-    source: Source, templates: Templates, kind: str, written: Any, variables: Mapping[str, Any], config: Any
+    source: Source, templates: Templates, kind: str, value: Any, variables: Mapping[str, Any], config: Any
 ) -> Code:
     """Return the check that runs an assertion's code.
 
     Raises:
         UnfitError: the value is not valid code, or the code reads something that graders do not get.
     """
-    if not isinstance(written, str) or not written.strip():
+    if not isinstance(value, str) or not value.strip():
         raise UnfitError("its value is not code")
     context: dict[str, Any] = {"vars": dict(variables)}
     if config is not None:
         context["config"] = config
-    if written.startswith("file://"):
-        return _file_code(source, kind, written.removeprefix("file://"), context)
-    text = templates.render(written, variables).rstrip()
+    if value.startswith("file://"):
+        return _file_code(source, kind, value.removeprefix("file://"), context)
+    text = templates.render(value, variables).rstrip()
     _check_context(text)
     if kind == "javascript":
         return Code("javascript", {"code": text, **context}, note=_NODE_NOTE)

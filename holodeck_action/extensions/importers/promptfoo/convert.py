@@ -76,10 +76,10 @@ def convert(source: Source, folder: Path, *, allow_missing: bool) -> ImportResul
     return ImportResult(suites, rows)
 
 
-def _setting_rows(source: Source, root: Mapping[str, Any]) -> Iterable[Row]:
+def _setting_rows(source: Source, configuration: Mapping[str, Any]) -> Iterable[Row]:
     for key, note in _SETTINGS.items():
-        if root.get(key):
-            place = place_of(source.name, root, key)
+        if configuration.get(key):
+            place = place_of(source.name, configuration, key)
             outcome = Outcome.SIMILAR if key in ("env", "derivedMetrics") else Outcome.MISSING
             yield Row(place.file, place.line, key, "set by hand", outcome, note, asserts=False)
 

@@ -29,13 +29,13 @@ def case_name(test: Test, number: int, templates: Templates) -> str:
     return values if values.strip() and len(values) <= NAME_LIMIT - 20 else f"test {number}"
 
 
-def names_any(chosen: Any, names: Iterable[str]) -> bool:
-    """Return whether one of the patterns `chosen`, with the wildcard `*`, matches a name; True if `chosen` is not a
-    list.
+def names_any(name_patterns: Any, names: Iterable[str]) -> bool:
+    """Return whether one of the patterns `name_patterns`, with the wildcard `*`, matches a name; True if
+    `name_patterns` is not a list.
     """
-    if not isinstance(chosen, list):
+    if not isinstance(name_patterns, list):
         return True
-    patterns = [re.sub(r"([?\[])", r"[\1]", str(item)) for item in chosen]
+    patterns = [re.sub(r"([?\[])", r"[\1]", str(item)) for item in name_patterns]
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns for name in names if name)
 
 

@@ -47,8 +47,8 @@ def python_pattern(pattern: str, *, unicode: bool = False) -> str:
 
     Args:
         pattern: the pattern of JavaScript.
-        unicode: whether the pattern has the flag `u`. It then matches strings as they are, otherwise their
-            `utf16_units`.
+        unicode: whether the pattern has the flag `u`. With the flag, the pattern matches strings unchanged; without the
+            flag, it matches their `utf16_units`.
 
     Returns:
         The pattern for Python's `re.search` with `re.ASCII`.
@@ -223,13 +223,13 @@ class _Parser:
         self._closed.add(number)
         return made, True
 
-    def _parse_group_body(self, taken: str, enclosing: tuple[int, ...], start: str = "") -> str:
-        self._at += len(taken)
+    def _parse_group_body(self, parsed_text: str, enclosing: tuple[int, ...], start: str = "") -> str:
+        self._at += len(parsed_text)
         made = self._parse_pattern(enclosing)
         if self._peek(1) != ")":
             raise _unfit_error("a group that is not closed")
         self._at += 1
-        return f"{start or taken}{made})"
+        return f"{start or parsed_text}{made})"
 
     def _parse_escape(self) -> tuple[str, bool]:
         kind = self._text[self._at + 1 : self._at + 2]

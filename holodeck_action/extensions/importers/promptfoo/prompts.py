@@ -39,7 +39,7 @@ class Prompt(Struct, frozen=True):
         place: position of the prompt in the file.
         label: label of the prompt; empty if it has no label.
         template: the template: a text, or the messages of a chat.
-        problem: reason why the prompt cannot be imported; empty if it can.
+        problem: reason why the prompt cannot be imported; empty if there is none.
         config: model settings that the prompt defines.
         names: names by which providers and cases refer to the prompt: its label and its id in promptfoo.
     """
@@ -87,21 +87,21 @@ class FilledPrompt(Struct, frozen=True):
     whole: str
 
 
-def prompts_of(source: Source, root: Mapping[str, Any]) -> list[Prompt]:
+def prompts_of(source: Source, configuration: Mapping[str, Any]) -> list[Prompt]:
     """Return the prompts of the configuration; without prompts, one prompt that consists of the variable `prompt`."""
-    written = root.get("prompts")
+    written = configuration.get("prompts")
     if written is None:
-        return [Prompt(place_of(source.name, root), "", "{{prompt}}")]
-    place = place_of(source.name, root, "prompts")
+        return [Prompt(place_of(source.name, configuration), "", "{{prompt}}")]
+    place = place_of(source.name, configuration, "prompts")
     if isinstance(written, dict):
         # An old form: a mapping of files to labels.
         return list(_read_prompts(source, [{"id": key, "label": value} for key, value in written.items()], place))
     return list(_read_prompts(source, written if isinstance(written, list) else [written], place))
 
 
-def _read_prompts(source: Source, written: Sequence[Any], entry_place: Place) -> Iterator[Prompt]:
-    for index, item in enumerate(written):
-        place = place_of(source.name, written, index) if isinstance(written, MarkedList) else entry_place
+def _read_prompts(source: Source, entries: Sequence[Any], entry_place: Place) -> Iterator[Prompt]:
+    for index, item in enumerate(entries):
+        place = place_of(source.name, entries, index) if isinstance(entries, MarkedList) else entry_place
         label = str(item.get("label") or "") if isinstance(item, dict) else ""
         try:
             text = item.get("raw") or item.get("id") if isinstance(item, dict) else item
@@ -219,10 +219,10 @@ def fill_prompt(
     if prompt.problem:
         raise UnfitError(prompt.problem)
     if not prompt.repeats_cases:
-        return _filled(*_render(prompt, variables, options, templates))
+        return _fill_prompt(*_render(prompt, variables, options, templates))
     if options.get("disableConversationVar"):
         raise UnfitError("the case does not see the earlier ones (disableConversationVar), which a turn does")
-    filled = _filled(*_render(prompt, {**variables, HISTORY: []}, options, templates))
+    filled = _fill_prompt(*_render(prompt, {**variables, HISTORY: []}, options, templates))
     _, messages = _render(prompt, {**variables, HISTORY: [_EARLIER]}, options, templates)
     said = [(each["role"], each["content"]) for each in messages or () if each["role"] not in _SYSTEM]
     if said != [("user", _EARLIER["input"]), ("assistant", _EARLIER["output"]), ("user", filled.input)]:
@@ -249,7 +249,7 @@ def _render(
     return whole, messages
 
 
-def _filled(text: str, messages: list[dict[str, Any]] | None) -> FilledPrompt:
+def _fill_prompt(text: str, messages: list[dict[str, Any]] | None) -> FilledPrompt:
     if messages is None:
         return FilledPrompt(None, text, text)
     system = [message["content"] for message in messages if message["role"] in _SYSTEM]
@@ -259,5 +259,5 @@ def _filled(text: str, messages: list[dict[str, Any]] | None) -> FilledPrompt:
     return FilledPrompt("\n\n".join(system) or None, rest[0]["content"], text)
 
 
-def _is_message(item: Any) -> bool:
-    return isinstance(item, dict) and isinstance(item.get("role"), str) and "content" in item
+def _is_message(message: Any) -> bool:
+    return isinstance(message, dict) and isinstance(message.get("role"), str) and "content" in message

@@ -63,7 +63,7 @@ class Provider(Struct, frozen=True):
         response_format: JSON schema of the answers; None if they are free text.
         prompts: labels of the prompts that the provider receives; None if it receives all prompts.
         notes: how the import differs from promptfoo.
-        problem: reason why the provider cannot be imported; empty if it can.
+        problem: reason why the provider cannot be imported; empty if there is none.
     """
 
     place: Place
@@ -78,27 +78,27 @@ class Provider(Struct, frozen=True):
     problem: str = ""
 
 
-def providers_of(source: Source, root: Mapping[str, Any]) -> list[Provider]:
+def providers_of(source: Source, configuration: Mapping[str, Any]) -> list[Provider]:
     """Return all providers; a provider that cannot be imported has a `problem` and an agent that raises."""
-    key = "providers" if root.get("providers") is not None else "targets"
-    written = root.get(key)
+    key = "providers" if configuration.get("providers") is not None else "targets"
+    written = configuration.get(key)
     if written is None:
         return [
             _placeholder_provider(
-                place_of(source.name, root), "provider", "the configuration names no provider; set target"
+                place_of(source.name, configuration), "provider", "the configuration names no provider; set target"
             )
         ]
     listed = written if isinstance(written, list) else [written]
-    whole = place_of(source.name, root, key)
+    whole = place_of(source.name, configuration, key)
     return [
         _read_provider(source, item, place_of(source.name, listed, index) if isinstance(listed, MarkedList) else whole)
         for index, item in enumerate(listed)
     ]
 
 
-def model_of(written: Any) -> dict[str, Any] | None:
+def model_of(entry: Any) -> dict[str, Any] | None:
     """Return the model reference for a provider; None if the provider is not a model that can be called here."""
-    id_, config = _id_and_config(written)
+    id_, config = _id_and_config(entry)
     service, _, rest = id_.partition(":")
     kind, colon, name = rest.partition(":")
     if kind in _OTHER_KINDS or service not in _SERVICES:
@@ -120,28 +120,28 @@ def model_of(written: Any) -> dict[str, Any] | None:
     return made
 
 
-def _id_and_config(written: Any) -> tuple[str, dict[str, Any]]:
+def _id_and_config(entry: Any) -> tuple[str, dict[str, Any]]:
     """Return the id and configuration of a provider.
 
-    A provider is written as a string, as a mapping with `id`, or as a mapping whose only key is the id.
+    A provider is a string, a mapping with `id`, or a mapping whose only key is the id.
     """
-    if isinstance(written, str):
-        return written, {}
-    if not isinstance(written, dict):
+    if isinstance(entry, str):
+        return entry, {}
+    if not isinstance(entry, dict):
         return "", {}
-    if isinstance(written.get("id"), str):
-        config = written.get("config")
-        return written["id"], plain(config) if isinstance(config, dict) else {}
-    if len(written) == 1:
-        [(key, value)] = written.items()
+    if isinstance(entry.get("id"), str):
+        config = entry.get("config")
+        return entry["id"], plain(config) if isinstance(config, dict) else {}
+    if len(entry) == 1:
+        [(key, value)] = entry.items()
         config = value.get("config") if isinstance(value, dict) else None
         return str(key), plain(config) if isinstance(config, dict) else {}
     return "", {}
 
 
-def _read_provider(source: Source, written: Any, place: Place) -> Provider:
-    id_, config = _id_and_config(written)
-    body = written if isinstance(written, dict) else {}
+def _read_provider(source: Source, entry: Any, place: Place) -> Provider:
+    id_, config = _id_and_config(entry)
+    body = entry if isinstance(entry, dict) else {}
     inner = body.get(id_) if id_ in body else body
     label = str(inner.get("label") or "") if isinstance(inner, dict) else ""
     prompts = inner.get("prompts") if isinstance(inner, dict) else None
@@ -210,11 +210,11 @@ def _model_fields(model: Mapping[str, Any], config: Mapping[str, Any]) -> dict[s
     return {**made, "notes": tuple(notes)}
 
 
-def _response_schema(form: Any) -> Any:
-    if not isinstance(form, dict) or form.get("type") != "json_schema":
+def _response_schema(response_format: Any) -> Any:
+    if not isinstance(response_format, dict) or response_format.get("type") != "json_schema":
         return None
-    named = form.get("json_schema")
-    schema = named.get("schema") if isinstance(named, dict) else form.get("schema")
+    named = response_format.get("json_schema")
+    schema = named.get("schema") if isinstance(named, dict) else response_format.get("schema")
     return schema if isinstance(schema, dict) else None
 
 

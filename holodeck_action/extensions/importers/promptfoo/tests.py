@@ -38,7 +38,7 @@ class Test(Struct, frozen=True):
         variables: values of the variables in prompts.
         assertions: assertions of the defaults, then those of the case.
         options: options of the case, merged with the default options.
-        problem: reason why the case cannot be imported; empty if it can.
+        problem: reason why the case cannot be imported; empty if there is none.
     """
 
     place: Place
@@ -72,11 +72,13 @@ class TestReader:
 
     __test__ = False
 
-    def __init__(self, source: Source, templates: Templates, root: Mapping[str, Any], types: frozenset[str]) -> None:
+    def __init__(
+        self, source: Source, templates: Templates, configuration: Mapping[str, Any], types: frozenset[str]
+    ) -> None:
         """Store the configuration's data; `types` are the names of all assertion types."""
         self._source = source
         self._templates = templates
-        self._root = root
+        self._root = configuration
         self._types = types
         self.rows: list[Row] = []
         self._named = 0
@@ -133,34 +135,32 @@ class TestReader:
             raise ConfigurationError([f"{self._source.shown}: {text}"])
         return (*chain, path)
 
-    def _read_tests(self, written: Any, place: Place, chain: Sequence[Path] = ()) -> Iterator[Test]:
+    def _read_tests(self, entry: Any, place: Place, chain: Sequence[Path] = ()) -> Iterator[Test]:
         """Yield the cases of `tests`; an entry that is not a case, a list or a file name becomes a case with a
         problem."""
-        if written is None:
+        if entry is None:
             return
-        if isinstance(written, list):
-            for index, item in enumerate(written):
-                marked = isinstance(written, MarkedList)
-                yield from self._read_tests(item, place_of(place.file, written, index) if marked else place, chain)
+        if isinstance(entry, list):
+            for index, item in enumerate(entry):
+                marked = isinstance(entry, MarkedList)
+                yield from self._read_tests(item, place_of(place.file, entry, index) if marked else place, chain)
             return
-        if isinstance(written, dict) and not ("path" in written and "vars" not in written and "assert" not in written):
-            yield self._read_test(self._resolve_reference(written), place)
+        if isinstance(entry, dict) and not ("path" in entry and "vars" not in entry and "assert" not in entry):
+            yield self._read_test(self._resolve_reference(entry), place)
             return
         try:
-            if not isinstance(written, str):
+            if not isinstance(entry, str):
                 raise UnfitError("a program generates the cases; write them to a file and name that file")
-            yield from self._read_files(written, chain)
+            yield from self._read_files(entry, chain)
         except UnfitError as error:
             self._add_missing(place, "tests", str(error))
             yield Test(place, {}, {}, (), {}, f"tests: {error}")
 
-    def _read_files(self, written: str, chain: Sequence[Path]) -> Iterator[Test]:
-        name = written.removeprefix("file://")
+    def _read_files(self, entry: str, chain: Sequence[Path]) -> Iterator[Test]:
+        name = entry.removeprefix("file://")
         kind = name.rpartition(".")[2].lower()
         if "://" in name or kind not in ("csv", "yaml", "yml", "json", "jsonl"):
-            raise UnfitError(
-                f"cases of {written}: only CSV, YAML, JSON and JSONL are read; convert them to one of these"
-            )
+            raise UnfitError(f"cases of {entry}: only CSV, YAML, JSON and JSONL are read; convert them to one of these")
         for path in self._source.files_matching(name):
             file = self._source.relative(path)
             through = self._extend_chain(path, chain)
@@ -190,29 +190,29 @@ class TestReader:
             raise UnfitError(f"{place} is not a JSON object")
         return data
 
-    def _read_test(self, written: Mapping[str, Any], place: Place, *, one_line: bool = False) -> Test:
+    def _read_test(self, entry: Mapping[str, Any], place: Place, *, one_line: bool = False) -> Test:
         """Return a case; `one_line` is whether the whole case is on one line of its file."""
         problem, variables = "", {}
         try:
-            variables = self._read_variables(written.get("vars"))
+            variables = self._read_variables(entry.get("vars"))
         except UnfitError as error:
             problem = f"vars: {error}"
             self._add_missing(place, "vars", str(error))
-        options = written.get("options")
-        data = {key: value for key, value in written.items() if key not in ("vars", "assert", "options")}
-        assertions = tuple(self._read_assertions(written.get("assert"), place.file, place.line if one_line else None))
+        options = entry.get("options")
+        data = {key: value for key, value in entry.items() if key not in ("vars", "assert", "options")}
+        assertions = tuple(self._read_assertions(entry.get("assert"), place.file, place.line if one_line else None))
         return Test(place, data, variables, assertions, plain(options) if isinstance(options, dict) else {}, problem)
 
     def _read_assertions(
-        self, written: Any, file: str, line: int | None, chain: Sequence[Path] = ()
+        self, entry: Any, file: str, line: int | None, chain: Sequence[Path] = ()
     ) -> Iterator[WrittenAssertion]:
-        if isinstance(written, str):
-            written = [written]
-        if written is not None and not isinstance(written, list):
+        if isinstance(entry, str):
+            entry = [entry]
+        if entry is not None and not isinstance(entry, list):
             yield WrittenAssertion(Place(file, line or 1), {"type": "assert", "problem": "it is not a list"})
             return
-        for index, item in enumerate(written or ()):
-            place = place_of(file, written, index)
+        for index, item in enumerate(entry or ()):
+            place = place_of(file, entry, index)
             place = replace(place, line=line) if line else place
             if isinstance(item, str) and item.startswith("file://"):
                 try:
@@ -228,10 +228,10 @@ class TestReader:
             else:
                 yield WrittenAssertion(place, {"type": str(item), "problem": "it must be a mapping with a type"})
 
-    def _resolve_reference(self, written: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _resolve_reference(self, entry: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return a mapping with the keys to which its `$ref` refers added; with the key `problem` if `$ref` is
         invalid."""
-        found: Any = written
+        found: Any = entry
         for _ in range(_MAX_CHAIN):
             if not isinstance(found, dict) or "$ref" not in found:
                 break
@@ -244,22 +244,22 @@ class TestReader:
             merged = MarkedMap({**target, **{key: value for key, value in found.items() if key != "$ref"}})
             merged.line, merged.column, merged.marks = *_position(found), b""
             found = merged
-        return found if isinstance(found, dict) else written
+        return found if isinstance(found, dict) else entry
 
-    def _read_variables(self, written: Any) -> dict[str, Any]:
+    def _read_variables(self, entry: Any) -> dict[str, Any]:
         """Return the values of variables, including values that are in files."""
-        if isinstance(written, str) or (isinstance(written, list) and all(isinstance(item, str) for item in written)):
+        if isinstance(entry, str) or (isinstance(entry, list) and all(isinstance(item, str) for item in entry)):
             made: dict[str, Any] = {}
-            for name in [written] if isinstance(written, str) else written:
+            for name in [entry] if isinstance(entry, str) else entry:
                 for path in self._source.files_matching(name.removeprefix("file://")):
                     data = self._source.data(path)
                     if not isinstance(data, dict):
                         raise UnfitError(f"{name} does not contain a mapping")
                     made.update(plain(data))
             return made
-        if written is not None and not isinstance(written, dict):
+        if entry is not None and not isinstance(entry, dict):
             raise UnfitError("not a mapping")
-        return {key: self._read_value(value) for key, value in plain(written or {}).items()}
+        return {key: self._read_value(value) for key, value in plain(entry or {}).items()}
 
     def _read_value(self, value: Any) -> Any:
         if isinstance(value, str) and value.startswith("file://"):
