@@ -23,6 +23,10 @@ _MOST_VALUES = 31
 """Maximum number of new values of an axis, so that they fit into a race with the present value."""
 _BLOCK = ("evaluations", "optimizer")
 _SELECTED_TOOL = re.compile(r"tools\[name=([^\]]+)\]\.")
+_TEXTUAL = (
+    "is a textual axis, which is not optimized; choose numeric axes with --axis PATH, or compare texts with "
+    "holodeck-action race --vary instructions=FILE"
+)
 _STEPS = (Decimal(1), Decimal(2), Decimal("2.5"), Decimal(5), Decimal(10))
 
 
@@ -75,7 +79,7 @@ def read_axes(
         missing = f"--axis {one_line(unknown[0], 100)}: no such axis" if unknown else "there is no axis to optimize"
         raise ConfigurationError([f"{missing} in evaluations.optimizer.axes of {document.file} (axes: {listed})"])
     problems = [
-        document.problem((*_BLOCK, "axes", "textual", at, "path"), _textual_message(axis.path))
+        document.problem((*_BLOCK, "axes", "textual", at, "path"), f"{one_line(axis.path, 100)} {_TEXTUAL}")
         for at, axis in enumerate(textual)
         if not chosen or axis.path in chosen
     ]
@@ -98,23 +102,18 @@ def read_axes(
     return tuple(found)
 
 
-def _textual_message(path: str) -> str:
-    return (
-        f"{one_line(path, 100)} is a textual axis, which is not optimized; choose numeric axes with --axis PATH, or "
-        "compare texts with holodeck-action race --vary instructions=FILE"
-    )
-
-
 def _read_axis(axis: NumericAxis, loaded: LoadedSuite, document: Document, most: int) -> Axis | str:
     """Return an axis, or a message if its values cannot be used."""
     key = _SELECTED_TOOL.sub(r"tools.\1.", axis.path)
+    if "." not in key:
+        return f"{one_line(axis.path, 100)} is not a path in agent.yaml, such as model.temperature"
     present = read_setting(loaded.suite.agent, key)
     values = _values(axis, most)
     if isinstance(values, str):
         return values
     others = tuple(value for value in values if not same_value(value, present))
     if not others:
-        return f"{axis.path}: no value differs from the present one, {present}; add another value"
+        return "no value differs from the present one; add another value"
     return Axis(axis.path, key, _place(key, document), present, others)
 
 

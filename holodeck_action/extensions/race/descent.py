@@ -86,14 +86,11 @@ class Plan(Struct, frozen=True):
         """
         present = base.get(axis.key, axis.present)
         kept = {key: value for key, value in base.items() if key != axis.key}
-        others = [value for value in (axis.present, *axis.values) if value is not None]
+        values = (axis.present, *axis.values)
+        others = [value for value in values if value is not None and not same_value(value, present)]
         variants = [
             Variant(f"{axis.path}={'not set' if present is None else present}", dict(base)),
-            *(
-                Variant(f"{axis.path}={value}", {**kept, axis.key: value})
-                for value in others
-                if not same_value(value, present)
-            ),
+            *(Variant(f"{axis.path}={value}", {**kept, axis.key: value}) for value in others),
         ]
         return self.suite.race(variants, self.raced)
 
@@ -107,23 +104,9 @@ class Descent:
     """Runs the races of a plan over one wire, with one budget. `host` is open until the caller closes it."""
 
     def __init__(
-        self,
-        plan: Plan,
-        request: Request,
-        folder: GivenPath,
-        claims: Claims,
-        caller: Caller,
-        runner: asyncio.Runner,
+        self, plan: Plan, request: Request, folder: GivenPath, claims: Claims, caller: Caller, runner: asyncio.Runner
     ) -> None:
-        """Open the host.
-
-        Args:
-            plan: the settings to optimize.
-            request: the command's request.
-            folder: the folder of all results.
-            claims: locks on folders.
-            caller: the command.
-            runner: runs all races in one event loop.
+        """Open the host; the runner's event loop is that of all races.
 
         Raises:
             ConfigurationError: the suite's model or judges cannot be called.
@@ -176,11 +159,12 @@ class Descent:
         if calls_models([self.host]):
             self._caller.stderr.writelines(f"{line}\n" for line in self.plan_lines())
             self._caller.stderr.flush()
-        result = self._race_all() or self._measure()
-        if result.outcome != "undecided":
-            for journal in self._journals:
-                journal.remove()
-        return self._outcome(result), self._base
+        return self._outcome(self._race_all() or self._measure()), self._base
+
+    def remove_journals(self) -> None:
+        """Remove the journals, since nothing is to be resumed."""
+        for journal in self._journals:
+            journal.remove()
 
     def _race_all(self) -> Result | None:
         """Race all axes until nothing changes; return a result if it is known without a measurement."""

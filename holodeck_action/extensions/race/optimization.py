@@ -1,8 +1,8 @@
-"""The outcome of an optimization, as in optimize.json, and its texts."""
+"""The outcome of an optimization, as in optimize.json."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Literal
 
 from msgspec import Struct
@@ -11,19 +11,15 @@ from holodeck_action.decide.compare import paired_statistics
 from holodeck_action.decide.number_texts import count_phrase
 from holodeck_action.decide.statistics import weighted_mean
 from holodeck_action.extensions.race.contest import Finished
-from holodeck_action.extensions.race.leaderboard import markdown_text
 from holodeck_action.extensions.race.objective import RATE
 from holodeck_action.extensions.race.outcome import RaceOutcome
 from holodeck_action.extensions.race.preparing import PreparedRace
 from holodeck_action.extensions.race.variants import Value
 from holodeck_action.llm.limits.budget import format_dollars
 from holodeck_action.record.record import SuiteIdentity
-from holodeck_action.text.code_spans import inline_code
 from holodeck_action.text.plain import one_line
-from holodeck_action.text.prose import prose
 
 OPTIMIZATION_VERSION = 1
-_ICONS = {"improved": "✅", "not_shown": "➖", "unchanged": "➖", "undecided": "⏹️"}
 
 
 class AxisRace(Struct, frozen=True):
@@ -189,46 +185,14 @@ def gain_phrase(gain: Gain, objective: str) -> str:
     return f"{sides} ({scale * gain.difference:+{digits}}{unit}, 95 % interval {ends})"
 
 
-def change_phrases(changes: Sequence[Change]) -> list[str]:
-    """Return each change, such as `model.temperature: 0.7 → 0.2`."""
-    return [
-        f"{one_line(each.axis)}: {'not set' if each.before is None else one_line(str(each.before))} → "
-        f"{one_line(str(each.after))}"
-        for each in changes
-    ]
-
-
 def console_lines(found: Optimization) -> Iterator[str]:
     """Yield the lines of the outcome as plain text, without the leaderboards of the races."""
-    yield f"optimization of {one_line(found.suite.name, 100)}: {_cases_phrase(found)}"
-    for each in found.races:
-        yield f"  {one_line(each.axis)} (cycle {each.cycle}): {one_line(each.reason, 1000)}"
-    yield from (f"  {each}" for each in change_phrases(found.changes))
+    cases = count_phrase(found.raced, "case")
+    yield f"optimization of {one_line(found.suite.name, 100)}: {cases} raced, {found.held_out} held out"
+    for race in found.races:
+        yield f"  {one_line(race.axis)} (cycle {race.cycle}): {one_line(race.reason, 1000)}"
+    for change in found.changes:
+        before = "not set" if change.before is None else one_line(str(change.before))
+        yield f"  {one_line(change.axis)}: {before} → {one_line(str(change.after))}"
     yield f"{found.outcome}: {one_line(found.reason, 1000)}"
-    yield f"spent: {_dollars(found.run.spent_usd)}"
-
-
-def markdown(found: Optimization) -> str:
-    """Return the outcome with the leaderboards of its races as Markdown."""
-    lines = [
-        f"## {_ICONS[found.outcome]} Optimization of {inline_code(found.suite.name, 100)}",
-        "",
-        f"**{found.outcome}**: {prose(found.reason, 1000)}",
-        "",
-        *(f"* {inline_code(each, 300)}" for each in change_phrases(found.changes)),
-        *([""] if found.changes else []),
-        f"{_cases_phrase(found)}; spent: {_dollars(found.run.spent_usd)}",
-        "",
-    ]
-    for each in found.races:
-        lines += [f"{inline_code(each.axis, 100)}, cycle {each.cycle}: {prose(each.reason, 1000)}", ""]
-        lines += [markdown_text(each.race)]
-    return "\n".join(lines).rstrip() + "\n"
-
-
-def _cases_phrase(found: Optimization) -> str:
-    return f"{count_phrase(found.raced, 'case')} raced, {found.held_out} held out (seed {found.seed})"
-
-
-def _dollars(amount: float | None) -> str:
-    return "unknown" if amount is None else format_dollars(amount)
+    yield f"spent: {'unknown' if found.run.spent_usd is None else format_dollars(found.run.spent_usd)}"

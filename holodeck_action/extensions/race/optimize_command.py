@@ -6,15 +6,16 @@ from typing import Any
 
 import click
 
+from holodeck_action.extensions.race.command import HELPS
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.options.command_help import HelpfulCommand
 from holodeck_action.run.options.flags import EPILOG, MODEL_CALLS, settings
 
 _HELPS = {
+    **HELPS,
     "output-dir": "Write the results here [default: holodeck-optimize].",
     "max-cost-usd": "Maximum cost of all races together in US dollars [default: no limit].",
     "max-tokens": "Maximum number of tokens of all races together [default: no limit].",
-    "concurrency": "Maximum number of conversations at the same time, of all variants together [default: 10].",
     "dry-run": "Only print the planned calls of all races.",
 }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from holodeck_action.decide.number_texts import count_phrase
 from holodeck_action.extensions.race.axes import read_axes
 from holodeck_action.extensions.race.descent import Descent, Plan
 from holodeck_action.extensions.race.edits import EditError, diff_lines, edit_scalars, replace_file
-from holodeck_action.extensions.race.optimization import Optimization, console_lines, markdown
+from holodeck_action.extensions.race.optimization import Optimization, console_lines
 from holodeck_action.extensions.race.preparing import raced_suite
 from holodeck_action.extensions.race.variants import Value
 from holodeck_action.record.disk import DISK
@@ -34,7 +34,7 @@ from holodeck_action.suite.yaml.variables import is_ci
 from holodeck_action.text.foreign import Foreign
 from holodeck_action.text.given_paths import GivenPath
 
-OPTIMIZATION_FILE, SUMMARY_FILE = "optimize.json", "optimize.md"
+OPTIMIZATION_FILE = "optimize.json"
 DEFAULT_FOLDER = Path("holodeck-optimize")
 LEAST_CASES = 60
 HELD_OUT_SHARE = 0.3
@@ -66,7 +66,8 @@ def optimize_suite(given: Mapping[str, Any], caller: Caller) -> int:
     folder = given["output_dir"] or GivenPath(DEFAULT_FOLDER, caller.cwd)
     request = request_from({**given, "output_dir": folder, "suites": (given["suite"] or "agent.yaml",)})
     context = caller.suite_context(request.env_file, request.allowed, request.requirements)
-    with Claims(caller.disk or DISK) as claims, asyncio.Runner() as runner:
+    disk = caller.disk or DISK
+    with Claims(disk) as claims, asyncio.Runner() as runner:
         with progress.phase("loading the suite"):
             loaded = load_one_suite(request.suites[0], context, "an optimization needs a single suite; give one path")
             content = Checkout.unbounded(loaded.suite.folder).read(loaded.suite.file, MOST_YAML)
@@ -79,10 +80,14 @@ def optimize_suite(given: Mapping[str, Any], caller: Caller) -> int:
                 caller.stdout.writelines(f"{line}\n" for line in descent.plan_lines())
                 caller.stdout.flush()
                 return ExitCode.PASSED
-            _clear(folder, claims, caller)
+            ensure_writable(folder)
+            claims.clear(folder)
+            disk.remove((folder / OPTIMIZATION_FILE).path)
             with progress.phase(f"optimizing {count_phrase(len(plan.axes), 'setting')}"):
                 found, values = descent.run()
-                _write(found, folder, caller)
+                write_reports(folder, {OPTIMIZATION_FILE: lambda: [to_json(found, 1), b"\n"]}, caller.note, disk)
+                if found.outcome != "undecided":
+                    descent.remove_journals()
         except OSError as error:
             caller.stderr.write(
                 f"error: {folder}: results could not be written: {error.strerror}; --resume repeats no call\n"
@@ -164,22 +169,6 @@ def _check_edits(plan: Plan, content: Foreign) -> None:
         edit_scalars(content, {axis.place: axis.values[0] for axis in plan.axes})
     except EditError as error:
         raise ConfigurationError([f"--apply: {plan.suite.head.place} {error}"]) from error
-
-
-def _clear(folder: GivenPath, claims: Claims, caller: Caller) -> None:
-    ensure_writable(folder)
-    claims.clear(folder)
-    for name in (OPTIMIZATION_FILE, SUMMARY_FILE):
-        # Those of an earlier optimization are of no use without its results.
-        (caller.disk or DISK).remove((folder / name).path)
-
-
-def _write(found: Optimization, folder: GivenPath, caller: Caller) -> None:
-    def summary() -> Iterable[bytes]:
-        return [markdown(found).encode("utf-8", "replace")]
-
-    files = {OPTIMIZATION_FILE: lambda: [to_json(found, 1), b"\n"], SUMMARY_FILE: summary}
-    write_reports(folder, files, caller.note, caller.disk or DISK)
 
 
 def _apply(found: Optimization, values: Mapping[str, Value], plan: Plan, content: Foreign, caller: Caller) -> int:

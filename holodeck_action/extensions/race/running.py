@@ -34,12 +34,7 @@ def claim_folders(
 ) -> list[GivenPath]:
     """Return the folder of each variant's results, below `root`, ready for writing.
 
-    Args:
-        race: the race.
-        root: the folder of the race.
-        stale: names of files in `root` to delete, since those of an earlier race are of no use without its results.
-        claims: locks on folders.
-        caller: the command.
+    The files `stale` in `root` are deleted: those of an earlier race are of no use without its results.
 
     Raises:
         ConfigurationError: a folder cannot be used.
@@ -150,16 +145,9 @@ def _start_journals(suites: Sequence[OpenSuite], caller: Caller, note: Callable[
 def write_variants(
     folders: Sequence[GivenPath], done: Finished, shown: str, caller: Caller
 ) -> Mapping[str, Conclusion]:
-    """Write the results of each variant into its folder.
+    """Write the results of each variant into its folder, and return the conclusions by name of the folder.
 
-    Args:
-        folders: the folder of each variant.
-        done: results of the finished race.
-        shown: path of the suite's folder relative to the working folder.
-        caller: the command.
-
-    Returns:
-        The conclusion of each variant, by name of its folder.
+    `shown` is the path of the suite's folder relative to the working folder.
 
     Raises:
         OSError: results cannot be written.
