@@ -7,17 +7,16 @@ FROM python:3.12-slim AS watched
 
 # Tools, and all packages that the project needs.
 FROM ${BASE} AS packages
-# Bytecode holds whatever later happens to the times of files (UNCHECKED_HASH); nothing is built from source (no-build)
-# but rouge-score, plain Python that has no wheel: with the setuptools that uv.lock pins.
-ENV PYC_INVALIDATION_MODE=UNCHECKED_HASH \
-    UV_LINK_MODE=copy \
+# Nothing is built from source (no-build) but rouge-score, plain Python that has no wheel: with the setuptools that
+# uv.lock pins.
+ENV UV_LINK_MODE=copy \
     UV_NO_BUILD=1 \
     UV_PROJECT_ENVIRONMENT=/opt/holodeck-action \
     UV_PYTHON_DOWNLOADS=never
 WORKDIR /build
 COPY requirements/image.txt requirements/
 RUN --mount=type=cache,target=/root/.cache/pip \
-    pip install --disable-pip-version-check --root-user-action=ignore --require-hashes --only-binary :all: \
+    pip install --disable-pip-version-check --root-user-action=ignore --no-compile --require-hashes --only-binary :all: \
         -r requirements/image.txt
 # Node.js as its own image lays it out, without symbols for debuggers and npm's manuals.
 # hadolint ignore=DL3008
@@ -33,7 +32,7 @@ RUN apt-get update && apt-get install -y --no-install-recommends binutils && rm 
 COPY pyproject.toml uv.lock ./
 RUN --mount=type=cache,target=/root/.cache/uv \
     uv sync --frozen --no-dev --all-extras --no-install-project --no-install-package rouge-score \
-    && UV_NO_BUILD=0 uv sync --frozen --no-dev --all-extras --no-install-project --compile-bytecode \
+    && UV_NO_BUILD=0 uv sync --frozen --no-dev --all-extras --no-install-project \
         --no-build-isolation-package rouge-score \
     && uv pip check --python /opt/holodeck-action
 # Never used: tests, fonts of a banner, a command of 33 MB, what makes models for ONNX Runtime and its second copy for
@@ -52,13 +51,16 @@ RUN find /opt/holodeck-action -depth \( \
     && find /opt/holodeck-action \( -name '*.so' -o -name '*.so.*' \) -type f ! -path '*.libs/*' \
         -exec strip --strip-unneeded {} +
 
-# The wheel, and bytecode of what it imports.
+# The wheel, and bytecode of what it imports. A build with the same base gives the same files (make release-test): pip
+# installs the wheel without a note about when it was built, which uv makes, and sets have one order.
 FROM packages AS builder
 COPY . .
+# hadolint ignore=DL3013
 RUN --mount=type=cache,target=/root/.cache/uv \
     hatchling build -t wheel \
-    && uv pip install --no-deps --compile-bytecode --python /opt/holodeck-action dist/*.whl \
-    && /opt/holodeck-action/bin/python -I scripts/image_bytecode.py
+    && pip --python /opt/holodeck-action install --disable-pip-version-check --root-user-action=ignore --no-cache-dir \
+        --no-compile --no-deps --no-index --find-links dist holodeck-action \
+    && PYTHONHASHSEED=0 /opt/holodeck-action/bin/python -sP scripts/image_bytecode.py
 
 # The same without the packages that only few suites need, and with a mark by which the program knows it.
 FROM packages AS slim-builder
@@ -67,15 +69,16 @@ RUN --mount=type=cache,target=/root/.cache/uv \
     && touch /opt/holodeck-action/slim
 COPY --from=builder /build/dist dist/
 COPY scripts/image_bytecode.py scripts/
-RUN --mount=type=cache,target=/root/.cache/uv \
-    uv pip install --no-deps --compile-bytecode --python /opt/holodeck-action dist/*.whl \
-    && /opt/holodeck-action/bin/python -I scripts/image_bytecode.py
+# hadolint ignore=DL3013
+RUN pip --python /opt/holodeck-action install --disable-pip-version-check --root-user-action=ignore --no-cache-dir \
+        --no-compile --no-deps --no-index --find-links dist holodeck-action \
+    && PYTHONHASHSEED=0 /opt/holodeck-action/bin/python -sP scripts/image_bytecode.py
 
 # What both images have.
 FROM ${BASE} AS runtime
 # git: bases of comparisons, MCP servers that read repositories, `uvx --from git+…`. Not its servers, not its second copy,
 # and not the modules of Perl, which only commands such as `git svn` and `git send-email` need. The checkout belongs to
-# whoever the runner is. The base has no bytecode of the standard library.
+# whoever the runner is. The base has no bytecode of the standard library. Logs have times in them.
 # hadolint ignore=DL3008
 RUN apt-get update \
     && apt-get install -y --no-install-recommends \
@@ -92,7 +95,7 @@ RUN apt-get update \
         -o DPkg::Options::=--path-exclude=/usr/lib/git-core/git-shell \
         git \
     && ln -sf ../../bin/git /usr/lib/git-core/git \
-    && rm -rf /var/lib/apt/lists/* \
+    && rm -rf /var/lib/apt/lists/* /var/log/apt/* /var/log/*.log /var/cache/ldconfig/aux-cache \
     && git config --system --add safe.directory '*' \
     && python -m compileall -qq --invalidation-mode unchecked-hash \
         -x '/(ensurepip|idlelib|lib2to3|pydoc_data|site-packages|turtledemo)/' /usr/local/lib/python3*

@@ -70,9 +70,10 @@ frameworks-test: setup
 	$(BIN)/pytest -m frameworks
 
 # Rehearses a release: builds and checks the package, and installs it from an index on loopback on all versions of
-# Python. With EVERY_PYTHON=1 a version that is not there is a failure.
-release-test: $(VENV)/.release
-	$(BIN)/pytest -m release -n 2 -rs tests/release
+# Python; builds the images twice to the same digests, and pushes them to a registry on loopback; reads the workflows as
+# GitHub does. With COMPLETE=1 what this machine cannot try is a failure.
+release-test: workflows-test $(VENV)/.release
+	$(BIN)/pytest -m release -n 2 --dist loadgroup -rs tests/release
 
 $(VENV)/.release: $(VENV)/.synced
 	@$(UV) --all-extras --group release

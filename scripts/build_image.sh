@@ -5,6 +5,11 @@
 #
 # usage: scripts/build_image.sh [TAG]       build TAG and TAG-slim; the builders print to a log, shown when they fail
 #        scripts/build_image.sh --check     only say whether this machine can (exit code 0), or why not (77)
+#        scripts/build_image.sh --layout FOLDER
+#                                           build both from nothing but downloads and the base, with the times of
+#                                           SOURCE_DATE_EPOCH, and write them to FOLDER/complete and FOLDER/slim, which
+#                                           are OCI layouts. A Docker engine needs a builder of its own for it
+#                                           (docker buildx create --use)
 #
 # With a Docker engine that is `docker build`. Without one, root on Debian builds with buildah and runs with podman
 # (installed when missing), on a stand-in for the base image: a minimal Debian and this machine's own CPython of the same
@@ -57,6 +62,15 @@ build_with_docker() {
   command -v docker
 }
 
+write_layouts_with_docker() {
+  local -a options=(--build-arg "SOURCE_DATE_EPOCH=$epoch" --provenance=false --sbom=false)
+  local output=tar=false,rewrite-timestamp=true
+  {
+    docker buildx build --no-cache "${options[@]}" --output "type=oci,dest=$1/complete,$output" .
+    docker buildx build "${options[@]}" --target slim --output "type=oci,dest=$1/slim,$output" .
+  } >"$log" 2>&1
+}
+
 install_builders() {
   if has buildah && has podman && has runc && has debootstrap; then return; fi
   echo "build_image.sh: installing buildah, podman and debootstrap" >&2
@@ -65,13 +79,13 @@ install_builders() {
     buildah podman runc debootstrap netavark uidmap fuse-overlayfs
 }
 
-# Write a `docker` of our own: podman with its storage in the work folder.
+# Write a `docker` of our own into a folder, podman with its storage there.
 write_engine() {
-  cat >"$work/storage.conf" <<CONF
+  cat >"$1/storage.conf" <<CONF
 [storage]
 driver = "overlay"
-graphroot = "$work/storage"
-runroot = "$work/run"
+graphroot = "$1/storage"
+runroot = "$1/run"
 CONF
   cat >"$work/containers.conf" <<CONF
 [containers]
@@ -79,12 +93,12 @@ default_ulimits = ["nofile=1024:1024", "nproc=1000:1000"]
 [engine]
 runtime = "runc"
 CONF
-  cat >"$work/engine" <<ENGINE
+  cat >"$1/engine" <<ENGINE
 #!/bin/sh
-export CONTAINERS_STORAGE_CONF="$work/storage.conf" CONTAINERS_CONF="$work/containers.conf" TMPDIR="$work/tmp"
+export CONTAINERS_STORAGE_CONF="$1/storage.conf" CONTAINERS_CONF="$work/containers.conf" TMPDIR="$work/tmp"
 exec "\${ENGINE_PROGRAM:-podman}" "\$@"
 ENGINE
-  chmod +x "$work/engine"
+  chmod +x "$1/engine"
   # Installers that bring their own certificates must use the machine's while building.
   printf '[global]\ncert = %s\n' "$certificates" >"$work/pip.conf"
   echo 'system-certs = true' >"$work/uv.toml"
@@ -123,22 +137,57 @@ BASE
     --tag "localhost/$base" --file "$work/base.Dockerfile" "$python"
 }
 
+# Build a stage with an engine, "" for the last one: an image named after it. Further arguments are options of the build.
+build_stage() {
+  local engine=$1 tag=$2 stage=$3
+  shift 3
+  ENGINE_PROGRAM=buildah "$engine" bud --isolation chroot --layers --pull-never \
+    --volume "$certificates:$certificates:ro" --volume "$work/pip.conf:/etc/pip.conf:ro" \
+    --volume "$work/uv.toml:/etc/uv/uv.toml:ro" "$@" ${stage:+--target "$stage"} --tag "$tag${stage:+-$stage}" .
+}
+
+prepare() {
+  install_builders
+  exec 9>"$work/lock"
+  flock 9 # one build at a time
+  write_engine "$work"
+  make_base
+  ENGINE_PROGRAM=buildah "$work/engine" rm --all # what a build that was interrupted left
+}
+
 build_without_docker() {
   {
-    install_builders
-    exec 9>"$work/lock"
-    flock 9 # one build at a time
-    write_engine
-    make_base
-    ENGINE_PROGRAM=buildah "$work/engine" rm --all # what a build that was interrupted left
+    prepare
     for stage in builder slim-builder slim ""; do # the builders have names of their own so that the clean-up keeps them
-      ENGINE_PROGRAM=buildah "$work/engine" bud --isolation chroot --layers --pull-never --format docker \
-        --volume "$certificates:$certificates:ro" --volume "$work/pip.conf:/etc/pip.conf:ro" \
-        --volume "$work/uv.toml:/etc/uv/uv.toml:ro" ${stage:+--target "$stage"} --tag "$1${stage:+-$stage}" .
+      build_stage "$work/engine" "$1" "$stage" --format docker
     done
     "$work/engine" image prune --force
   } >"$log" 2>&1
   echo "$work/engine"
+}
+
+# Remove a folder of an engine, with what is mounted there.
+remove_storage() {
+  sed -n "s#^[^ ]* \($1/[^ ]*\) .*#\1#p" /proc/mounts | sort -r | xargs -r umount
+  rm -rf "$1"
+}
+
+# In a storage of its own, where nothing is but the base.
+write_layouts_without_docker() {
+  local fresh=$work/fresh
+  {
+    prepare
+    remove_storage "$fresh" # of a build that was interrupted
+    mkdir "$fresh"
+    write_engine "$fresh"
+    "$work/engine" save "localhost/$base" | "$fresh/engine" load
+    for stage in slim ""; do
+      build_stage "$fresh/engine" fresh "$stage" --format oci --timestamp "$epoch"
+    done
+    "$fresh/engine" push localhost/fresh "oci:$1/complete"
+    "$fresh/engine" push localhost/fresh-slim "oci:$1/slim"
+    remove_storage "$fresh"
+  } >"$log" 2>&1
 }
 
 reason=$(obstacle)
@@ -159,8 +208,13 @@ explain() {
   fi
 }
 trap explain EXIT
-if has docker && docker info >/dev/null 2>&1; then
-  build_with_docker "${1:-holodeck-action}"
+with=without
+if has docker && docker info >/dev/null 2>&1; then with=with; fi
+if [ "${1:-}" = --layout ]; then
+  epoch=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
+  readonly epoch
+  mkdir -p "$2"
+  "write_layouts_${with}_docker" "$(realpath "$2")"
 else
-  build_without_docker "${1:-holodeck-action}"
+  "build_${with}_docker" "${1:-holodeck-action}"
 fi

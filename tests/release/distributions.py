@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from dataclasses import dataclass
@@ -39,6 +40,8 @@ def copy_tracked(folder: Path) -> Path:
         if (ROOT / name).is_file():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(ROOT / name, folder / name)
+            if os.access(ROOT / name, os.X_OK):
+                os.chmod(folder / name, (folder / name).stat().st_mode | 0o111)
     return folder
 
 

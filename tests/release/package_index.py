@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.release.loopback import free_port, listens
 from tests.workers.support import wait_until
 
 OF_AN_INDEX = ("PIP_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX_URL")
@@ -43,8 +43,7 @@ def serve_packages(folder: Path, log: Path) -> Iterator[PackageIndex]:
     A request for another project is redirected to the index that the machine is configured for, so that the version of
     this project is never that of another index.
     """
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     named = [os.environ[name] for name in OF_AN_INDEX if os.environ.get(name)]
     elsewhere = ["--fallback-url", f"{named[0].rstrip('/')}/"] if named else []
     program = Path(sys.executable).with_name("pypi-server")
@@ -53,16 +52,8 @@ def serve_packages(folder: Path, log: Path) -> Iterator[PackageIndex]:
     with log.open("wb") as output:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
     try:
-        assert wait_until(lambda: _listens(port), 60), log.read_text(encoding="utf-8")
+        assert wait_until(lambda: listens(port), 60), log.read_text(encoding="utf-8")
         yield PackageIndex(f"http://127.0.0.1:{port}/simple/", log)
     finally:
         process.kill()
         process.wait()
-
-
-def _listens(port: int) -> bool:
-    try:
-        socket.create_connection(("127.0.0.1", port), 1).close()
-    except OSError:
-        return False
-    return True

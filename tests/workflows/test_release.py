@@ -84,6 +84,8 @@ def test_nothing_has_a_name_before_everything_is_built_and_tried() -> None:
     assert "push-by-digest=true" in build["outputs"].split(",")
     assert found["image"]["needs"] == ["check", "test", "rehearse"]
     assert found["tag"]["needs"] == ["check", "image", "package"]
+    assert "rewrite-timestamp=true" in build["outputs"].split(",")
+    assert "SOURCE_DATE_EPOCH=${{ steps.time.outputs.epoch }}" in build["build-args"].splitlines()
     for job in ("names", "publish", "release"):
         assert "tag" in found[job]["needs"], job
     texts = RELEASE.read_text(encoding="utf-8")
