@@ -197,9 +197,9 @@ def test_a_file_that_cannot_be_read_is_the_turns_error_and_nothing_is_asked(
         ("bad_file", "the file a.pdf cannot be used: there is no page 4: it has 3 pages"),
         (
             "bad_file",
-            "the file broken.docx cannot be used: it is not a valid Word file (.docx): File is not a zip file",
+            "the file broken.docx cannot be used: the file is not a valid Word file (.docx): File is not a zip file",
         ),
-        ("bad_file", "the file a.txt cannot be used: it is not a PNG, JPEG, GIF or WebP image"),
+        ("bad_file", "the file a.txt cannot be used: the file is not a PNG, JPEG, GIF or WebP image"),
     ]
     assert [asked(request) for request in models.requests] == [[("File: a.txt\nfine\n\nIs it?", 0)]]
 
@@ -501,7 +501,7 @@ def test_where_a_metric_looks_at_a_broken_file_the_agent_is_not_asked(tmp_path: 
     turn = trial_of(tmp_path, [{"path": "a.pdf", "type": "pdf"}], Looking())
     assert turn.error is not None
     assert (turn.response, turn.error.code) == (None, "bad_file")
-    assert turn.error.message == "the file a.pdf cannot be used: it is not a PDF file"
+    assert turn.error.message == "the file a.pdf cannot be used: the file is not a PDF file"
     assert turn.error.context == {"file": "a.pdf"}
 
 

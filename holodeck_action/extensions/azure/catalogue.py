@@ -17,25 +17,25 @@ _CASE_INPUTS = {"ground_truth": "ground_truth", "context": "context"}
 _KNOWN = frozenset(("query", "response", "ground_truth", "context", "tool_calls", _TOOLS))
 
 _OWN_METRICS = {
-    "BleuScoreEvaluator": "write {type: standard, metric: bleu}",
-    "F1ScoreEvaluator": "write {type: standard, metric: f1_score}",
-    "GleuScoreEvaluator": "write {type: standard, metric: bleu}, the measure that GLEU varies",
-    "MeteorScoreEvaluator": "write {type: standard, metric: meteor}",
-    "RougeScoreEvaluator": "write {type: standard, metric: rouge}",
-    "DocumentRetrievalEvaluator": "write type: retrieval, with the metrics of ranked chunks",
-    "QAEvaluator": "it gives several scores; name its evaluators one by one",
+    "BleuScoreEvaluator": "write `{type: standard, metric: bleu}`",
+    "F1ScoreEvaluator": "write `{type: standard, metric: f1_score}`",
+    "GleuScoreEvaluator": "write `{type: standard, metric: bleu}`; GLEU is a variant of BLEU",
+    "MeteorScoreEvaluator": "write `{type: standard, metric: meteor}`",
+    "RougeScoreEvaluator": "write `{type: standard, metric: rouge}`",
+    "DocumentRetrievalEvaluator": "write `type: retrieval` with the metrics of ranked chunks",
+    "QAEvaluator": "it gives several scores; list its evaluators separately",
 }
-_SAFETY = "write {type: deepeval, metric: ToxicityMetric}"
+_SAFETY = "write `{type: deepeval, metric: ToxicityMetric}`"
 _ALTERNATIVES = {
-    "CodeVulnerabilityEvaluator": "write type code, with a scanner of source code",
+    "CodeVulnerabilityEvaluator": "write `type: code` with a scanner of source code",
     "ContentSafetyEvaluator": _SAFETY,
-    "GroundednessProEvaluator": "write {type: azure, metric: GroundednessEvaluator}",
-    "HateUnfairnessEvaluator": "write {type: deepeval, metric: BiasMetric}",
-    "IndirectAttackEvaluator": "write {type: deepeval, metric: MisuseMetric}",
-    "ProtectedMaterialEvaluator": "write type geval, with criteria about copied texts",
+    "GroundednessProEvaluator": "write `{type: azure, metric: GroundednessEvaluator}`",
+    "HateUnfairnessEvaluator": "write `{type: deepeval, metric: BiasMetric}`",
+    "IndirectAttackEvaluator": "write `{type: deepeval, metric: MisuseMetric}`",
+    "ProtectedMaterialEvaluator": "write `type: geval` with criteria about copied texts",
     "SelfHarmEvaluator": _SAFETY,
     "SexualEvaluator": _SAFETY,
-    "UngroundedAttributesEvaluator": "write {type: rag, metric_type: faithfulness}",
+    "UngroundedAttributesEvaluator": "write `{type: rag, metric_type: faithfulness}`",
     "ViolenceEvaluator": _SAFETY,
 }
 """What to write instead of an evaluator that a service computes; also of its subclasses."""
@@ -74,7 +74,7 @@ def find_evaluator(name: str) -> AzureEntry | str | None:
         return _OWN_METRICS[name]
     if _JUDGED not in found.bases:
         known = (_ALTERNATIVES[each] for each in (name, *found.bases) if each in _ALTERNATIVES)
-        return f"a service of Azure computes it; {next(known, 'write type geval')}"
+        return f"a service of Azure computes it; {next(known, 'write `type: geval`')}"
     given = dict(_inputs(found))
     unknown = [each for each in given if each not in _KNOWN]
     return f"it needs {unknown[0]}, which a suite does not have" if unknown else _entry(found, given)

@@ -56,8 +56,8 @@ _MODEL_OPTIONS = ("model", "evaluation_model")
 _CASE_FIELDS = (_ROLE, "scenario", "user_description")
 
 _OWN_TYPES = {
-    "GEval": "write type: geval",
-    "ToolCorrectnessMetric": "write type: deepeval_tool_correctness",
+    "GEval": "write `type: geval`",
+    "ToolCorrectnessMetric": "write `type: deepeval_tool_correctness`",
 }
 SPEECH = frozenset(("TranscriptionAccuracyMetric", "AudioGlitchMetric"))
 FIXED: Mapping[str, Mapping[str, Any]] = {
@@ -180,17 +180,20 @@ def _unusable_reason(
     if library_class.name in _OWN_TYPES and not is_suite_class:
         return _OWN_TYPES[library_class.name]
     if "voice" in packages or library_class.name in SPEECH:
-        return "it grades recorded speech, which a suite does not have; grade the transcript with type geval"
+        return "it grades recorded speech, which a suite does not have; grade the transcript with `type: geval`"
     if "multimodal_metrics" in packages:
-        return "it grades images, which a suite does not have; grade a text about them with type geval"
+        return "it grades images, which a suite does not have; grade a text about them with `type: geval`"
     if "mcp" in packages or "MCP_SERVERS" in required_params:
-        return "it needs MCP servers as Python objects; use type tool_correctness, or metric ArgumentCorrectnessMetric"
+        return (
+            "it needs MCP servers as Python objects; "
+            "use `type: tool_correctness`, or `metric: ArgumentCorrectnessMetric`"
+        )
     if "dag" in given:
-        return "it needs a graph of Python objects; use type geval with evaluation_steps, or type code"
+        return "it needs a graph of Python objects; use `type: geval` with `evaluation_steps`, or `type: code`"
     if _ARENAS in library_class.bases:
         return "it compares several answers; compare the run with a base: see docs/baseline.md"
     if "model" not in given and "system_one_model" in given:
-        return "it needs the decision model of DeepEval's service; use type geval"
+        return "it needs the decision model of DeepEval's service; use `type: geval`"
     unknown = [name for name in required_params if name not in {*_CASE_INPUTS, *_ALWAYS, _CALLS}]
     if unknown:
         return f"it needs {unknown[0].lower()}, which a suite does not have"
@@ -199,7 +202,7 @@ def _unusable_reason(
         for each in _constructor_options(library_class, is_suite_class).values()
         if each.required and each.type is UNWRITABLE
     ]
-    return f"its option {unset[0]} takes a Python object; use type code" if unset else None
+    return f"its option {unset[0]} takes a Python object; use `type: code`" if unset else None
 
 
 def _entry(

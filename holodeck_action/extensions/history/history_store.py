@@ -126,7 +126,7 @@ def find_results(store: HistoryFolder, history_lines: HistoryLines, run_text: st
     suites = sorted({line.suite for line in lines})
     if suite is None and len(suites) > 1:
         raise HistoryError(
-            f"the history has {len(suites)} suites ({_join_suites(suites)}); compare with results of one of them"
+            f"the history has {len(suites)} suites ({_join_suites(suites)}); compare with results of one suite"
         )
     of_suite = [line for line in lines if suite is None or line.suite == suite]
     position = _parse_position(run_text)

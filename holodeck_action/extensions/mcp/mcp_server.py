@@ -129,7 +129,9 @@ class McpServer:
             found += page.tools
             cursor = page.next_cursor
             if len(found) > MOST_TOOLS or (cursor is not None and not page.tools):
-                raise ServerError(f"it lists more than {MOST_TOOLS} tools, or lists them without end", "bad_answer")
+                raise ServerError(
+                    f"the server lists more than {MOST_TOOLS} tools, or lists them without end", "bad_answer"
+                )
             if cursor is None:
                 return found
 
@@ -150,10 +152,12 @@ class McpServer:
         connection = self._connection
         if connection is None or connection.has_ended:
             if self._closed:
-                raise ServerError("it was stopped because the run ended", "closed")
+                raise ServerError("the server was stopped because the run ended", "closed")
             if connection is not None and self._starts == MOST_STARTS:
                 why = self._end_clause(connection)
-                raise ServerError(f"it failed {MOST_STARTS} times in a row and is not started again ({why})", "crashed")
+                raise ServerError(
+                    f"the server failed {MOST_STARTS} times in a row and is not started again ({why})", "crashed"
+                )
             self._starts += 1
             connection = self._connection = _Connection(self.plan, self.redact)
         session = await connection.wait_ready()
@@ -176,9 +180,9 @@ class McpServer:
         finally:
             task.cancel()
         if not task.done():
-            raise ServerError(f"it did not {action} within {limit:g} s", "timeout")
+            raise ServerError(f"the server did not {action} within {limit:g} s", "timeout")
         if task.cancelled():
-            raise ServerError("it was stopped before it had answered because the run ended", "closed")
+            raise ServerError("the server was stopped before it had answered because the run ended", "closed")
         return task.result()
 
     async def _await_answer(self, connection: _Connection, request: Awaitable[T]) -> T:
@@ -197,16 +201,18 @@ class McpServer:
                 await connection.wait(_ENDED_S)
                 if connection.has_ended:
                     raise self._connection_error(connection) from None
-                raise ServerError(f"it aborted its answer: {self.short_line(error.message)}", "disconnected") from None
+                raise ServerError(
+                    f"the server aborted its answer: {self.short_line(error.message)}", "disconnected"
+                ) from None
             if error.message == _SESSION_GONE:
                 await connection.close()
                 raise ServerError(
-                    "it no longer knows the session; the next call starts a new one", "disconnected"
+                    "the server no longer knows the session; the next call starts a new one", "disconnected"
                 ) from None
-            raise ServerError(f"it refused: {_server_message(error, connection.output)}", "refused") from None
+            raise ServerError(f"the server refused: {_server_message(error, connection.output)}", "refused") from None
         except (ValueError, RuntimeError) as error:
             # Validation messages quote what was sent.
-            raise ServerError(f"it sent an invalid answer ({type(error).__name__})", "bad_answer") from None
+            raise ServerError(f"the server sent an invalid answer ({type(error).__name__})", "bad_answer") from None
 
     def _connection_error(self, connection: _Connection) -> ServerError:
         error = connection.failure
@@ -226,29 +232,29 @@ class McpServer:
         output, error = connection.output, connection.failure
         match error:
             case AgentError(code="too_large"):
-                return f"it sent a message of more than {MAX_MESSAGE} bytes; the connection was ended"
+                return f"the server sent a message of more than {MAX_MESSAGE} bytes; the connection was ended"
             case AgentError():
                 return error.message.replace("the command", "its process").replace(" without answering", "")
             case TimeoutError():
-                clause = f"it was not ready within {self.plan.entry.request_timeout:g} s (request_timeout)"
+                clause = f"the server was not ready within {self.plan.entry.request_timeout:g} s (request_timeout)"
                 if output.stray is not None:
                     words = output.stray.short_line(output.redact)
                     clause += f"; its output, which may contain only messages, contains: {words}"
                 return f"{clause}{output.stderr_clause}"
             case httpx2.HTTPStatusError():
-                return f"it answered with HTTP {error.response.status_code}"
+                return f"the server answered with HTTP {error.response.status_code}"
             case httpx2.ConnectError() | httpx2.ConnectTimeout():
-                return f"it cannot be reached: {self.short_line(str(error)) or 'no connection in time'}"
+                return f"the server cannot be reached: {self.short_line(str(error)) or 'no connection in time'}"
             case httpx2.HTTPError():
-                return f"it closed the connection early ({type(error).__name__})"
+                return f"the server closed the connection early ({type(error).__name__})"
             case MCPError():
-                return f"it refused: {_server_message(error, output)}"
+                return f"the server refused: {_server_message(error, output)}"
             case OSError():
-                return f"it cannot be started: {error.strerror or type(error).__name__}"
+                return f"the server cannot be started: {error.strerror or type(error).__name__}"
             case None:
-                return "its connection was closed"
+                return "the connection was closed"
             case _:
-                return f"it does not speak the protocol: {self.short_line(str(error)) or type(error).__name__}"
+                return f"the server does not speak the protocol: {self.short_line(str(error)) or type(error).__name__}"
 
     def short_line(self, text: str, limit: int = 200) -> str:
         """Return the start of a server's text as one line without secrets, for a message."""

@@ -144,7 +144,7 @@ async def sse_streams(entry: MCPTool, output: ServerOutput) -> AsyncIterator[Str
                     address.set_result(_message_url(str(entry.url), event.data))
                 elif event.event == "message" and event.data:
                     await _forward_message(Foreign.of_text(event.data), incoming, output)
-            raise AgentError("it ended the stream of its messages", "disconnected")
+            raise AgentError("the server ended the stream of its messages", "disconnected")
 
         async def write(outgoing: MemoryObjectReceiveStream[Any]) -> None:
             target = await address
@@ -210,7 +210,7 @@ class _BoundedBody(httpx2.AsyncByteStream):
         async for chunk in self._stream:
             size += len(chunk)
             if size > MAX_MESSAGE:
-                raise AgentError(f"it answered with more than {MAX_MESSAGE} bytes", "too_large")
+                raise AgentError(f"the server answered with more than {MAX_MESSAGE} bytes", "too_large")
             yield chunk
 
     async def aclose(self) -> None:
@@ -264,5 +264,7 @@ def _message_url(url: str, endpoint: str) -> str:
     """
     address = urljoin(url, endpoint)
     if urlsplit(address)[:2] != urlsplit(url)[:2]:
-        raise AgentError("it redirects messages to another server, which must not receive its headers", "disconnected")
+        raise AgentError(
+            "the server redirects messages to another server, which must not receive its headers", "disconnected"
+        )
     return address

@@ -206,7 +206,7 @@ class PresetMetric(QuestionMetric):
     @property
     def judged_members(self) -> dict[str, PresetPart]:
         """The enabled parts that need a judge, by name."""
-        judged: dict[str, PresetPart] = self.metrics.judged
+        judged: dict[str, PresetPart] = self.metrics.judged_parts
         return judged
 
     @property

@@ -193,7 +193,7 @@ def _vary(
         target=target,
         target_files=files,
         python=equipped.python,
-        target_text=found.written_target,
+        written=found.written_target,
         variant=one_line(variant.name, 200),
     )
 

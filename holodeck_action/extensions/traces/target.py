@@ -54,10 +54,12 @@ class TraceTarget:
     Attributes:
         target: the target that gives the answers.
         notices: notices for the user, one sentence each.
-        missing: see `suite.cases.case_files.Conversations`.
+        missing_input_message: see `suite.cases.case_files.Conversations`.
     """
 
-    missing = "needs {}, which conversations of traces do not have; remove the metric, or judge the suite's own cases"
+    missing_input_message = (
+        "needs {}, which conversations of traces do not have; remove the metric, or judge the suite's own cases"
+    )
 
     def __init__(self, path: str, cwd: Path, options: Mapping[str, Any]) -> None:
         """Read the files, draw the sample, and write the transcript.

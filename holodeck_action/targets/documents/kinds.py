@@ -64,7 +64,7 @@ def open_document(path: str, roots: Sequence[str] | None) -> BinaryIO:
         within = None if roots is None else tuple(map(Path, roots))
         return Checkout(Path(path).parent, within, Path(path).parent).open(path, MOST_FILE)
     except RefusedFileError as error:
-        raise UnreadableError(f"it {error.clause}") from None
+        raise UnreadableError(f"the file {error.clause}") from None
 
 
 def check_office(file: BinaryIO, kind: Kind) -> None:
@@ -75,16 +75,16 @@ def check_office(file: BinaryIO, kind: Kind) -> None:
     """
     if file.read(len(_OLD_OFFICE)) == _OLD_OFFICE:
         raise UnreadableError(
-            f"it is encrypted or has the format of Office 97; save it as an unencrypted {KIND_NAMES[kind]}"
+            f"the file is encrypted or has the format of Office 97; save it as an unencrypted {KIND_NAMES[kind]}"
         )
     try:
         with zipfile.ZipFile(file) as archive:
             # These sizes may be wrong, but `zipfile` does not unpack more than them.
             unpacked = sum(part.file_size for part in archive.infolist())
     except (zipfile.BadZipFile, OSError, ValueError) as error:
-        raise UnreadableError(f"it is not a valid {KIND_NAMES[kind]}: {error}") from None
+        raise UnreadableError(f"the file is not a valid {KIND_NAMES[kind]}: {error}") from None
     file.seek(0)
     if unpacked > MOST_UNPACKED:
         raise UnreadableError(
-            f"it unpacks to {unpacked >> 20} MiB, more than {MOST_UNPACKED >> 20} MiB; give a smaller one"
+            f"the file unpacks to {unpacked >> 20} MiB, more than {MOST_UNPACKED >> 20} MiB; give a smaller one"
         )

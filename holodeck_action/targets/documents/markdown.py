@@ -47,7 +47,7 @@ def convert_html(path: str, roots: Sequence[str] | None) -> str:
         data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise UnreadableError(
-            f"it is not UTF-8 text ({error.reason} at byte {error.start}); save it as UTF-8"
+            f"the file is not UTF-8 text ({error.reason} at byte {error.start}); save it as UTF-8"
         ) from None
     return str(HtmlConverter().convert(io.BytesIO(data), StreamInfo(extension=".html", charset="utf-8")).markdown)
 
@@ -66,12 +66,12 @@ def convert_pdf(path: str, roots: Sequence[str] | None, pages: Sequence[int] | N
     with open_document(path, roots) as file:
         data = file.read()
     if b"%PDF-" not in data[:1024]:
-        raise UnreadableError("it is not a PDF file")
+        raise UnreadableError("the file is not a PDF file")
     data = _select_pages(data, pages)
     text = str(PdfConverter().convert(io.BytesIO(data), StreamInfo(extension=".pdf")).markdown)
     text = text.replace("\f", "").strip()
     if not text:
-        raise UnreadableError("it contains no text (a scan?); give a PDF with text, or an image")
+        raise UnreadableError("the file contains no text (a scan?); give a PDF with text, or an image")
     return text
 
 
@@ -80,7 +80,7 @@ def _select_pages(data: bytes, pages: Sequence[int] | None) -> bytes:
     try:
         document = PdfDocument(data)
     except PdfiumError as error:
-        raise UnreadableError(f"it cannot be read as a PDF file: {error}") from None
+        raise UnreadableError(f"the file cannot be read as a PDF file: {error}") from None
     count = len(document)
     if pages is None:
         return data

@@ -145,7 +145,9 @@ class DocumentReader:
             case {"value": str() as text, "cut": False}:
                 return text
             case _:
-                raise DocumentError(f"its text is longer than {MOST_TEXT >> 20} MiB; give a smaller part of it")
+                raise DocumentError(
+                    f"the text of the document is longer than {MOST_TEXT >> 20} MiB; give a smaller part"
+                )
 
 
 def _check_file(path: Path, checkout: Checkout) -> tuple[str, tuple[int, int]]:
@@ -157,11 +159,11 @@ def _check_file(path: Path, checkout: Checkout) -> tuple[str, tuple[int, int]]:
     try:
         found = checkout.check(path, MOST_FILE)
     except RefusedFileError as error:
-        raise DocumentError(f"it {error.clause}") from None
+        raise DocumentError(f"the file {error.clause}") from None
     except IsADirectoryError:
-        raise DocumentError("it is not a regular file") from None
+        raise DocumentError("the path is not a regular file") from None
     except OSError as error:
-        raise DocumentError(f"it cannot be read: {error.strerror}") from None
+        raise DocumentError(f"the file cannot be read: {error.strerror}") from None
     return os.fspath(path.absolute()), (found.st_mtime_ns, found.st_size)
 
 
@@ -171,13 +173,15 @@ def _read_text(path: str, checkout: Checkout) -> str:
         with checkout.open(path, MOST_FILE) as file:
             data = file.read(MOST_TEXT + 1)
     except OSError as error:
-        raise DocumentError(f"it cannot be read: {error.strerror}") from None
+        raise DocumentError(f"the file cannot be read: {error.strerror}") from None
     if len(data) > MOST_TEXT:
-        raise DocumentError(f"it is larger than {MOST_TEXT >> 20} MiB; give a smaller part of it")
+        raise DocumentError(f"the file is larger than {MOST_TEXT >> 20} MiB; give a smaller part of it")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise DocumentError(f"it is not UTF-8 text ({error.reason} at byte {error.start}); save it as UTF-8") from None
+        raise DocumentError(
+            f"the file is not UTF-8 text ({error.reason} at byte {error.start}); save it as UTF-8"
+        ) from None
 
 
 def _failure_clause(error: UserCodeError, reference: str, kind: Kind, timeout_s: float) -> str:
@@ -189,7 +193,7 @@ def _failure_clause(error: UserCodeError, reference: str, kind: Kind, timeout_s:
         case "raised", "MemoryError":
             return f"reading the {shown} needs more memory than the limit; give a smaller one"
         case "raised", _:
-            return cut(f"it cannot be read as a {shown}: {error.type}: {error.text}", _LONGEST_REASON)
+            return cut(f"the file cannot be read as a {shown}: {error.type}: {error.text}", _LONGEST_REASON)
         case "timeout", _:
             return (
                 f"the {shown} was not read within {timeout_s:g} s; raise execution.file_timeout, or give a smaller one"

@@ -152,7 +152,7 @@ def test_a_newer_class_is_refused_or_served_by_the_bases_of_its_bases(
     suite({"metric": "ThreatEvaluator"}, {"metric": "CloserEvaluator", "options": {"tools": []}})
     finished = project.run_process("validate", PYTHONPATH=str(tmp_path / "newer"))
     assert finished.code == 2
-    assert "ThreatEvaluator cannot be used: a service of Azure computes it; write {type: deepeval" in finished.stderr
+    assert "ThreatEvaluator cannot be used: a service of Azure computes it; write `{type: deepeval" in finished.stderr
     assert "metrics[1].options.tools: unknown key" in finished.stderr
 
 
@@ -298,18 +298,18 @@ def test_an_empty_answer_and_a_score_off_the_scale_never_pass(project: Project, 
     ("settings", "place", "message"),
     [
         ({"metric": "RelevanceEvaluater"}, "metric", 'is not a metric of Azure AI Evaluation, did you mean "Relevance'),
-        ({"metric": "ViolenceEvaluator"}, "metric", "a service of Azure computes it; write {type: deepeval, metric: "),
+        ({"metric": "ViolenceEvaluator"}, "metric", "a service of Azure computes it; write `{type: deepeval, metric: "),
         (
             {"metric": "UngroundedAttributesEvaluator"},
             "metric",
-            "write {type: rag, metric_type: faithfulness}",
+            "write `{type: rag, metric_type: faithfulness}`",
         ),
         (
             {"metric": "GleuScoreEvaluator"},
             "metric",
-            "write {type: standard, metric: bleu}, the measure that GLEU varies",
+            "write `{type: standard, metric: bleu}`; GLEU is a variant of BLEU",
         ),
-        ({"metric": "QAEvaluator"}, "metric", "it gives several scores; name its evaluators one by one"),
+        ({"metric": "QAEvaluator"}, "metric", "it gives several scores; list its evaluators separately"),
         ({"metric": "RelevanceEvaluator", "options": {"tools": []}}, "options.tools", "unknown key"),
     ],
 )

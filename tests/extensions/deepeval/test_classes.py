@@ -282,7 +282,7 @@ def test_a_missing_verdict_is_asked_for_and_then_an_error(project: Project, mode
         (
             {"metric": "DAGMetric"},
             "metrics[0].metric: ",
-            "DAGMetric cannot be used: it needs a graph of Python objects; use type geval",
+            "DAGMetric cannot be used: it needs a graph of Python objects; use `type: geval`",
         ),
         (
             {"metric": "BiasMetric", "options": {"strict": True}},

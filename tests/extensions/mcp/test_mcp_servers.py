@@ -258,8 +258,8 @@ def test_names_are_unique_and_fit_every_provider(tmp_path: Path) -> None:
     [
         ("bad-schema", 'tools.rude: the server\'s tool "bad" has an inputSchema that is not a JSON schema'),
         ("no-tools", "tools.rude: the server lists no tools"),
-        ("endless", "tools.rude: MCP server: it lists more than 1000 tools, or lists them without end"),
-        ("ancient", "tools.rude: MCP server: it does not speak the protocol: Unsupported protocol version"),
+        ("endless", "tools.rude: MCP server: the server lists more than 1000 tools, or lists them without end"),
+        ("ancient", "tools.rude: MCP server: the server does not speak the protocol: Unsupported protocol version"),
         ("exits", "tools.rude: MCP server: its process exited with code 7; its last line on stderr: cannot start"),
     ],
 )
@@ -340,8 +340,8 @@ def test_a_large_result_is_cut_and_counted(tmp_path: Path, transport: str) -> No
 @pytest.mark.parametrize(
     ("manner", "code", "sentence"),
     [
-        ("refuses", "refused", "tools.rude: MCP server: it refused: no such tool [31m here"),
-        ("nonsense", "bad_answer", "tools.rude: MCP server: it sent an invalid answer (ValidationError)"),
+        ("refuses", "refused", "tools.rude: MCP server: the server refused: no such tool [31m here"),
+        ("nonsense", "bad_answer", "tools.rude: MCP server: the server sent an invalid answer (ValidationError)"),
         ("nan", "bad_answer", "tools.rude.act: the server sent an invalid result"),
     ],
 )
@@ -383,7 +383,7 @@ def test_a_server_that_dies_is_started_again_and_given_up_at_last(tmp_path: Path
         assert starts == "xxx"
         error = await refused(tools, "act", die=False)
         assert error.message == (
-            "tools.rude: MCP server: it failed 3 times in a row and is not started again (its process exited "
+            "tools.rude: MCP server: the server failed 3 times in a row and is not started again (its process exited "
             "with code 9)"
         )
         assert (tmp_path / "starts").read_text() == starts
@@ -416,7 +416,7 @@ def test_a_flood_ends_the_server(tmp_path: Path) -> None:
     async def work(tools: dict[str, Tool]) -> None:
         error = await refused(tools, "act")
         assert error.code == "too_large"
-        assert error.message.startswith("tools.rude: MCP server: it sent a message of more than 64000000 bytes")
+        assert error.message.startswith("tools.rude: MCP server: the server sent a message of more than 64000000 bytes")
 
     using(servers(tmp_path, mcp("rude", RUDE, "floods")), work)
 
@@ -425,7 +425,10 @@ def test_a_call_that_hangs_is_left_alone(tmp_path: Path) -> None:
     async def work(tools: dict[str, Tool]) -> None:
         started = time.monotonic()
         error = await refused(tools, "act", timeout_s=0.1)
-        assert (error.code, error.message) == ("timeout", "tools.rude: MCP server: it did not answer within 0.1 s")
+        assert (error.code, error.message) == (
+            "timeout",
+            "tools.rude: MCP server: the server did not answer within 0.1 s",
+        )
         assert time.monotonic() - started < 2.0
         # Others are answered meanwhile.
         assert json.loads((await call(tools, "act", hang=False)).value)["tool"] == "act"
@@ -464,11 +467,11 @@ def test_an_address_that_refuses_or_is_not_there(tmp_path: Path, transport: str)
     with served(tmp_path, "sse" if transport == "sse" else "streamable-http") as shop:
         entry = mcp("shop", transport=transport, url=f"{shop.url}?key=planted", headers={"x-shop": "planted"})
         closed = unavailable(servers(tmp_path, entry)).message
-    assert closed.startswith(f"tools.shop: MCP server {shop.url}: it ")
+    assert closed.startswith(f"tools.shop: MCP server {shop.url}: the server ")
     assert "HTTP 401" in closed
     assert "planted" not in closed
     message = unavailable(servers(tmp_path, mcp("shop", transport=transport, url=shop.url))).message
-    assert message.startswith(f"tools.shop: MCP server {shop.url}: it cannot be reached: ")
+    assert message.startswith(f"tools.shop: MCP server {shop.url}: the server cannot be reached: ")
 
 
 @pytest.mark.proves("MCPTool: terminate_on_close")
@@ -579,7 +582,7 @@ def test_a_start_broken_off_at_once_leaves_nothing(tmp_path: Path) -> None:
 def test_a_server_that_is_not_ready_in_time_says_what_it_does(tmp_path: Path) -> None:
     error = unavailable(servers(tmp_path, mcp("rude", RUDE, "silent", request_timeout=5.0)))
     assert error.message == (
-        "tools.rude: MCP server: it was not ready within 5 s (request_timeout); its output, which may contain "
+        "tools.rude: MCP server: the server was not ready within 5 s (request_timeout); its output, which may contain "
         "only messages, contains: Server listening; its last line on stderr: waiting for a database"
     )
     assert error.context == {"stderr": "waiting for a database\n"}

@@ -129,14 +129,14 @@ def test_formulas_have_the_values_that_the_file_stores(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "sentence"),
     [
-        ("c.xlsx", b"no", "c.xlsx: it is not a valid Excel file (.xlsx): File is not a zip file"),
+        ("c.xlsx", b"no", "c.xlsx: the file is not a valid Excel file (.xlsx): File is not a zip file"),
         (
             "c.xlsx",
             bytes.fromhex("d0cf11e0a1b11ae1") + bytes(99),
-            "c.xlsx: it is encrypted or has the format of Office 97",
+            "c.xlsx: the file is encrypted or has the format of Office 97",
         ),
-        ("c.xlsx", zip_bomb(300), "c.xlsx: it unpacks to 300 MiB, more than 256 MiB; give a smaller one"),
-        ("c.xlsx", excel({"a": [HEAD]})[:-40], "c.xlsx: it is not a valid Excel file"),
+        ("c.xlsx", zip_bomb(300), "c.xlsx: the file unpacks to 300 MiB, more than 256 MiB; give a smaller one"),
+        ("c.xlsx", excel({"a": [HEAD]})[:-40], "c.xlsx: the file is not a valid Excel file"),
         ("c.xlsx#b", excel({"a": [HEAD]}), "c.xlsx#b: there is no sheet 'b' (it has: a)"),
         ("c.xlsx", excel({"a": [[None]]}), "c.xlsx: the sheet a is empty (required: a row with the names of the"),
         ("d.xlsx#a", excel({"a": [HEAD]}), "d.xlsx does not exist"),

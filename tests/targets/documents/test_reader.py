@@ -134,19 +134,20 @@ def test_what_cannot_be_read(tmp_path: Path) -> None:
     assert len(files["bomb.xlsx"]) < 2_000_000
     names = [*files, "formula.xlsx", "folder.txt", "absent.txt"]
     found = dict(zip(names, results(tmp_path, files, [(name, {}) for name in names]), strict=True))
-    assert found.pop("cut.pdf").startswith("! it cannot be read as a PDF file: ")
-    assert found.pop("word.pptx").startswith("! it cannot be read as a PowerPoint file (.pptx): ")
+    assert found.pop("cut.pdf").startswith("! the file cannot be read as a PDF file: ")
+    assert found.pop("word.pptx").startswith("! the file cannot be read as a PowerPoint file (.pptx): ")
     assert found == {
-        "text.pdf": "! it is not a PDF file",
-        "scan.pdf": "! it contains no text (a scan?); give a PDF with text, or an image",
-        "text.docx": "! it is not a valid Word file (.docx): File is not a zip file",
-        "old.xls": "! it is encrypted or has the format of Office 97; save it as an unencrypted Excel file (.xlsx)",
-        "latin.txt": "! it is not UTF-8 text (unexpected end of data at byte 3); save it as UTF-8",
-        "latin.html": "! it is not UTF-8 text (unexpected end of data at byte 3); save it as UTF-8",
-        "bomb.xlsx": "! it unpacks to 300 MiB, more than 256 MiB; give a smaller one",
+        "text.pdf": "! the file is not a PDF file",
+        "scan.pdf": "! the file contains no text (a scan?); give a PDF with text, or an image",
+        "text.docx": "! the file is not a valid Word file (.docx): File is not a zip file",
+        "old.xls": "! the file is encrypted or has the format of Office 97; "
+        "save it as an unencrypted Excel file (.xlsx)",
+        "latin.txt": "! the file is not UTF-8 text (unexpected end of data at byte 3); save it as UTF-8",
+        "latin.html": "! the file is not UTF-8 text (unexpected end of data at byte 3); save it as UTF-8",
+        "bomb.xlsx": "! the file unpacks to 300 MiB, more than 256 MiB; give a smaller one",
         "formula.xlsx": "! the formula in B2 has no stored value; save the file in a spreadsheet program",
-        "folder.txt": "! it is not a regular file",
-        "absent.txt": "! it cannot be read: No such file or directory",
+        "folder.txt": "! the path is not a regular file",
+        "absent.txt": "! the file cannot be read: No such file or directory",
     }
 
 
