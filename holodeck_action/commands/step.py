@@ -329,8 +329,8 @@ class _Step:
             log.write(f"note: {one_line(sentence, 1000)}\n")
 
         outdates = publisher is None and not self._compares
-        published = empty_publication(environ) if outdates else Publication((), ())
         extended = step_end.extended
+        published = empty_publication(environ) if outdates else Publication(extended.channels if extended else (), ())
         if publisher is not None and extended is not None and not extended.markdown:
             publisher.close()
         elif isinstance(settings, _StepSettings) and publisher is not None:

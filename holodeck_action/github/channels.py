@@ -13,7 +13,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from holodeck_action.github.rest.api import Api
-from holodeck_action.github.rest.objects import ApiError, Comment, Ownership
+from holodeck_action.github.rest.objects import ApiError, Comment, Issue, Ownership
 from holodeck_action.text.code_spans import cell
 from holodeck_action.text.plain import one_line
 
@@ -31,6 +31,7 @@ _ADDRESS = re.compile(r"https?://[\w.:/?=&#%~+-]{1,500}", re.ASCII)
 _LINE_END = re.compile("\r\n?|\n")
 
 T = TypeVar("T")
+Item = TypeVar("Item", Comment, Issue)
 
 
 class Published(Struct, frozen=True):
@@ -103,7 +104,7 @@ class Access(Struct, frozen=True):
     app: bool = True
     pause: Callable[[float], None] = time.sleep
 
-    def own_items(self, comments: Sequence[Comment], clause: str) -> list[tuple[Comment, Ownership]]:
+    def own_items(self, comments: Sequence[Item], clause: str) -> list[tuple[Item, Ownership]]:
         """Return the items that this action wrote, in order. A marker is no proof of authorship, since anyone can write
         it.
 
@@ -111,7 +112,7 @@ class Access(Struct, frozen=True):
         by bots count as written by this action.
 
         Args:
-            comments: comments or reviews with this action's marker.
+            comments: comments, reviews or issues with this action's marker.
             clause: subject and verb of the error message, such as `a comment with our marker is`.
 
         Raises:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from holodeck_action.github.channels import Channel
 from holodeck_action.text.given_paths import GivenPath
 
 
@@ -15,9 +16,11 @@ class StepReport(Struct, frozen=True):
         reason: the result in one sentence.
         markdown: the report for the job summary; empty if only a plan was printed.
         files: paths of files, by the output of the step that has the path, such as `report-path`.
+        channels: outcomes of what the command has published itself.
     """
 
     exit_code: int
     reason: str
     markdown: str
     files: dict[str, GivenPath]
+    channels: tuple[Channel, ...] = ()

@@ -34,6 +34,7 @@ class StepCommand(NamedTuple):
         run: function (`module:name`) that takes the `Caller`, the arguments as on the command line, and a function that
             installs the extras that a suite needs; returns a `run.step_report.StepReport`.
         inputs: names of the inputs that it uses, each also an option of the command line; `suite` is its argument.
+            Without `suite`, the lines of `args` that are not options are its arguments.
         comment: whether its report is also a sticky comment on the pull request. If so, the inputs `comment` and
             `comment-id` and the option `--require-publish` apply.
     """

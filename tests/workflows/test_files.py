@@ -20,7 +20,8 @@ WRITTEN = ROOT / "holodeck_action" / "starter" / "evaluate.yml"
 CONFIG = ROOT / ".github" / "zizmor.yml"
 DEPENDABOT = ROOT / ".github" / "dependabot.yml"
 PINS = yaml.safe_load((ROOT / "tests" / "workflows" / "pins.yaml").read_text(encoding="utf-8"))
-PAGE = "\n".join((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("github.md", "baseline.md", "race.md"))
+PAGES = ("github.md", "baseline.md", "race.md", "traces.md")
+PAGE = "\n".join((ROOT / "docs" / name).read_text(encoding="utf-8") for name in PAGES)
 EVALUATES = {"contents": "read", "pull-requests": "write", "checks": "write"}
 
 each = pytest.mark.parametrize("file", ALL, ids=lambda file: str(file.relative_to(ROOT)))
@@ -122,6 +123,7 @@ def test_no_job_may_do_more_than_it_says(file: Path) -> None:
         ("baseline-merge-base.yml", EVALUATES),
         ("comment-command.yml", EVALUATES),
         ("race.yml", {"contents": "read", "pull-requests": "write"}),
+        ("traces.yml", {"contents": "read", "issues": "write"}),
     ],
 )
 def test_an_example_asks_for_what_its_job_needs(name: str, permissions: dict[str, str]) -> None:
@@ -166,7 +168,7 @@ def test_scripts_are_sound(file: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "file",
-    [pytest.param(file, marks=pytest.mark.needs("race") if file.name == "race.yml" else ()) for file in ALL],
+    [pytest.param(file, marks=pytest.mark.needs(file.stem) if file.stem in ("race", "traces") else ()) for file in ALL],
     ids=lambda file: str(file.relative_to(ROOT)),
 )
 def test_the_action_takes_the_inputs_it_is_given(file: Path) -> None:

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -124,3 +125,18 @@ def test_only_those_who_may_write_evaluate_only_branches_of_the_repository(
     assert ended.stdout.strip() == (says or "")
     assert ended.returncode == (1 if says else 0)
     assert (output.read_text(encoding="utf-8") if output.exists() else "") == ("" if says else f"sha={sha}\n")
+
+
+def test_the_workflow_of_traces_keeps_nights_for_four_weeks(tmp_path: Path) -> None:
+    keep = script(ROOT / "examples" / "workflows" / "traces.yml", "keep")
+    for name, days in (("1", 40), ("2", 27)):
+        (tmp_path / "nights" / name).mkdir(parents=True)
+        past = time.time() - days * 24 * 3600
+        os.utime(tmp_path / "nights" / name, (past, past))
+    (tmp_path / "holodeck-results").mkdir()
+    (tmp_path / "holodeck-results" / "results.json").write_text("{}")
+    for _ in range(2):
+        ended = bash(keep, tmp_path, {"GITHUB_RUN_ID": "3"})
+        assert ended.returncode == 0, ended.stderr
+    kept = sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.glob("nights/**/*"))
+    assert kept == ["nights/2", "nights/3", "nights/3/results.json"]

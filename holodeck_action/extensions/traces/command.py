@@ -27,15 +27,21 @@ if TYPE_CHECKING:
 @click.option(
     "--format", "form", type=click.Choice(["console", "markdown", "json"]), default="console", show_default=True
 )
+@click.option(
+    "--issue",
+    is_flag=True,
+    help="Open or update an issue on GitHub if something is worse or the verdict is failed, and close it otherwise.",
+)
 @click.pass_obj
-def drift(caller: Caller, results: GivenPath, before: tuple[GivenPath, ...], form: str) -> int:
+def drift(caller: Caller, results: GivenPath, before: tuple[GivenPath, ...], form: str, issue: bool) -> int:
     """Compare the conversations in RESULTS with earlier ones: pass rate and metrics.
 
     RESULTS is a results.json, or a folder of them. The conversations need not be the same: this is for traces of
     production, such as last night and the weeks before. Use `compare` for two runs of the same cases.
 
     Exit code 0: nothing is worse; 1: a number is worse; 2: RESULTS cannot be used; 3: there are too few conversations.
+    With --issue, the verdict of RESULTS counts, too.
     """
-    from holodeck_action.extensions.traces.drift import compare_nights
+    from holodeck_action.extensions.traces.drift_report import report_drift
 
-    return compare_nights(results, before, form, caller)
+    return report_drift(results, before, form, caller, issue=issue).exit_code

@@ -20,7 +20,6 @@ from holodeck_action.record.result_files import BASE_FOLDER, read_record
 from holodeck_action.record.results_search import find_results
 from holodeck_action.record.serialization import to_plain
 from holodeck_action.reports.history import align_columns
-from holodeck_action.run.caller import Caller
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.code_spans import cell
 from holodeck_action.text.given_paths import GivenPath
@@ -32,6 +31,7 @@ ERROR = 0.01
 """Probability that a comparison reports a drift of any number although nothing has changed."""
 OVERALL = "pass rate"
 State = Literal["worse", "better", "no drift", "too few", "not comparable"]
+_SKIPPED = (PREVIOUS_FOLDER, BASE_FOLDER)
 _HEADER = ("number", "before", "now", "difference", "interval", "result")
 
 
@@ -113,40 +113,59 @@ def _compare(name: str, earlier: _Scores, later: _Scores, error: float) -> Drift
     return Drift(name, "worse" if lower != (name in later.minimized) else "better", *sizes, found)
 
 
-def compare_nights(now: GivenPath, before: Sequence[GivenPath], form: str, caller: Caller) -> int:
-    """Print the changes between earlier conversations and the latest ones.
+class Comparison(Struct, frozen=True):
+    """The latest runs, and the changes of their numbers since the earlier ones."""
+
+    latest: tuple[Record, ...]
+    drifts: tuple[Drift, ...]
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """1 if a number is worse, 3 if no number could be compared, otherwise 0."""
+        if self.worse:
+            return ExitCode.VIOLATED
+        unknown = all(each.state in ("too few", "not comparable") for each in self.drifts)
+        return ExitCode.INCOMPLETE if unknown else ExitCode.PASSED
+
+    @property
+    def worse(self) -> list[str]:
+        """Names of the numbers that are worse."""
+        return [each.name for each in self.drifts if each.state == "worse"]
+
+    def text(self, form: str) -> str:
+        """Return the changes as `console`, `markdown` or `json`."""
+        if form == "json":
+            return json.dumps([to_plain(each) for each in self.drifts], indent=1) + "\n"
+        return _markdown(self.drifts) if form == "markdown" else _console(self.drifts)
+
+
+def compare_nights(now: GivenPath, before: Sequence[GivenPath]) -> Comparison:
+    """Compare the latest conversations with earlier ones.
 
     Args:
         now: results of the latest conversations: a file, or a folder to search.
-        before: results of earlier conversations: files, or folders to search.
-        form: `console`, `markdown` or `json`.
-        caller: receives the comparison on standard output.
-
-    Returns:
-        1 if a number is worse, 3 if there are too few conversations for all numbers, otherwise 0.
+        before: results of earlier conversations: files, or folders to search. A folder may be without results, as
+            before the first night.
 
     Raises:
         ConfigurationError: results are missing or invalid, or belong to another suite.
     """
-    skipped = (PREVIOUS_FOLDER, BASE_FOLDER)
-    latest = [read_record(file) for file in find_results(now, skipped)]
-    earlier = [read_record(file) for path in before for file in find_results(path, skipped)]
+    latest = [read_record(file) for file in find_results(now, _SKIPPED)]
+    earlier = [read_record(file) for path in before for file in _earlier_results(path)]
     names = sorted({record.suite.name for record in (*latest, *earlier)})
     if len(names) > 1:
         listed = ", ".join(one_line(name, 100) for name in names)
         raise ConfigurationError(
             [f"drift compares runs of one suite, not of {listed}; give the runs of a single suite"]
         )
-    found = find_drifts(earlier, latest)
-    if form == "json":
-        text = json.dumps([to_plain(each) for each in found], indent=1) + "\n"
-    else:
-        text = _markdown(found) if form == "markdown" else _console(found)
-    caller.stdout.write(text)
-    if any(each.state == "worse" for each in found):
-        return ExitCode.VIOLATED
-    unknown = all(each.state in ("too few", "not comparable") for each in found)
-    return ExitCode.INCOMPLETE if unknown else ExitCode.PASSED
+    return Comparison(tuple(latest), find_drifts(earlier, latest))
+
+
+def _earlier_results(path: GivenPath) -> list[GivenPath]:
+    try:
+        return find_results(path, _SKIPPED)
+    except ConfigurationError:
+        return []
 
 
 def _row(drift: Drift) -> tuple[str, ...]:

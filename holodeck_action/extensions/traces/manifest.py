@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holodeck_action.seam.manifest import Command, Conversations, Extension, Option
+from holodeck_action.seam.manifest import Command, Conversations, Extension, Option, StepCommand
 
 _HERE = "holodeck_action.extensions.traces"
 
@@ -18,6 +18,7 @@ EXTENSION = Extension(
             group="Look",
         ),
     ),
+    steps=(StepCommand(name="drift", run=f"{_HERE}.step:drift_in_step", inputs=()),),
     conversations=(Conversations(name="traces", open=f"{_HERE}.target:TraceTarget"),),
     options=(
         Option(

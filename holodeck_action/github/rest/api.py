@@ -7,7 +7,7 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeVar
 from urllib.parse import quote, urlsplit
 
 from holodeck_action.github.rest import objects, stored_objects
@@ -18,6 +18,7 @@ from holodeck_action.github.rest.objects import (
     CheckState,
     Comment,
     InlineComment,
+    Issue,
     Ownership,
     Pull,
 )
@@ -132,7 +133,7 @@ class Api:
         return self._call_all(f"/issues/{number:d}/comments", objects.comment)
 
     def ownership(self, node_ids: Sequence[str]) -> Mapping[str, Ownership]:
-        """Return, by node id, whether a comment or review is ours and whether it is hidden; unknown ids are omitted.
+        """Return, by node id, whether a comment, review or issue is ours and hidden; unknown ids are omitted.
 
         A server without GraphQL, or one that refuses the token, causes an `ApiError`; callers then use the author type.
         """
@@ -150,6 +151,24 @@ class Api:
     def update_comment(self, comment_id: int, body: str) -> Comment:
         """Replace the body of a comment."""
         return self._call_one("PATCH", f"/issues/comments/{comment_id:d}", objects.comment, {"body": body})
+
+    def viewer(self) -> str:
+        """Return the login of the token's user, such as `github-actions[bot]`; a server without GraphQL is an error."""
+        return self._client.query(objects.VIEWER, {}, objects.viewer_login)
+
+    def issues(self, author: str | None) -> Sequence[Issue]:
+        """Return the issues and pull requests of any state, of one author or (None) of all."""
+        return self._all("/issues", objects.issue, {"state": "all", **({} if author is None else {"creator": author})})
+
+    def create_issue(self, title: str, body: str) -> Issue:
+        """Create an issue."""
+        return self._one("POST", "/issues", objects.issue, {"title": title, "body": body})
+
+    def update_issue(self, number: int, body: str, state: Literal["open", "closed"] | None = None) -> Issue:
+        """Replace the body of an issue, and close it as completed or open it again if `state` is given."""
+        reasons = {"open": "reopened", "closed": "completed"}
+        change = {} if state is None else {"state": state, "state_reason": reasons[state]}
+        return self._one("PATCH", f"/issues/{number:d}", objects.issue, {"body": body, **change})
 
     def create_check(self, sha: str, name: str, external_id: str, state: CheckState) -> CheckRun:
         """Create a check run on a commit."""

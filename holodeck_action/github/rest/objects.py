@@ -71,6 +71,18 @@ class Comment(Struct, frozen=True):
     url: str
 
 
+class Issue(Struct, frozen=True):
+    """An issue; GitHub lists pull requests as issues, too. `url` is empty if it is not valid."""
+
+    number: int
+    node_id: str
+    body: str
+    author_type: str
+    url: str
+    open: bool
+    is_pull: bool
+
+
 class Ownership(Struct, frozen=True):
     """Whether this action's token wrote a comment or review, and whether a user has hidden it."""
 
@@ -163,6 +175,25 @@ def comment(data: Any) -> Comment:
     )
 
 
+def issue(data: Any) -> Issue:
+    """Read an issue."""
+    user = optional_field(data, "user", dict)
+    return Issue(
+        number=object_id(data, "number"),
+        node_id=required_field(data, "node_id", str),
+        body=optional_field(data, "body", str) or "",
+        author_type="User" if user is None else required_field(user, "type", str),
+        url=_page_url(data),
+        open=required_field(data, "state", str) == "open",
+        is_pull=optional_field(data, "pull_request", dict) is not None,
+    )
+
+
+def viewer_login(data: Any) -> str:
+    """Read the data of the query `VIEWER`."""
+    return required_field(_required_object(data, "viewer"), "login", str)
+
+
 def check_run(data: Any) -> CheckRun:
     """Read a check run."""
     return CheckRun(
@@ -188,7 +219,7 @@ def read_list(data: Any, parse: Callable[[Any], _T], key: str | None = None) -> 
 
 def ownerships(data: Any, ids: Sequence[str]) -> dict[str, Ownership]:
     """Read the data of the query `OWNERSHIP` for `ids`; ids that GitHub does not know are omitted."""
-    viewer = required_field(_required_object(data, "viewer"), "login", str)
+    viewer = viewer_login(data)
     nodes = required_field(data, "nodes", list)
     if len(nodes) != len(ids):
         raise ShapeError("`nodes` has another length than the list of ids in the query")
@@ -211,7 +242,10 @@ query Ownership($ids: [ID!]!) {
   }
 }
 """
-"""GraphQL query for the authors of comments and reviews, and whether these are hidden."""
+"""GraphQL query for the authors of comments, reviews and issues, and whether these are hidden."""
+
+VIEWER = "query Viewer { viewer { login } }"
+"""GraphQL query for the login of the token's user."""
 
 
 def check_body(state: CheckState, *, name: str | None = None) -> dict[str, Any]:

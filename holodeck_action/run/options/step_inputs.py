@@ -48,7 +48,7 @@ class StepInputs(NamedTuple):
     Attributes:
         command: `run`, `compare`, or the command of an extension.
         settings: the values of inputs and options by setting name, with the defaults of action.yml.
-        records: the lines of `args` that are not options: the runs to compare.
+        records: the lines of `args` that are not options, such as the runs to compare.
         arguments: the arguments of an extension's command, as on the command line.
     """
 
@@ -76,7 +76,7 @@ def read_step_inputs(environ: Mapping[str, str], redactor: Redactor) -> StepInpu
     command = inputs[COMMAND]
     reader = _OptionReader(command, redactor, problems)
     options, records = reader.read(split_option_lines(inputs[ARGS]))
-    arguments = _arguments(command, inputs, reader.others)
+    arguments = _arguments(command, inputs, reader.others, records)
     problems += _settings_without_effect(command, inputs, options)
     defaults = {item: item.default for item in (*INPUTS, *_options_of(command)) if not item.action}
     settings = parse_values(defaults, "", problems) | parse_values(inputs, "input ", problems)
@@ -93,7 +93,9 @@ def _options_of(command: str) -> Sequence[Input]:
     return OPTIONS.get(command, ())
 
 
-def _arguments(command: str, inputs: Mapping[Input, str], lines: Sequence[OptionLine]) -> tuple[str, ...]:
+def _arguments(
+    command: str, inputs: Mapping[Input, str], lines: Sequence[OptionLine], records: Sequence[str]
+) -> tuple[str, ...]:
     """Return the arguments of an extension's command: from its inputs, and from the lines of `args`."""
     found = registry.steps().get(command)
     if found is None:
@@ -103,7 +105,7 @@ def _arguments(command: str, inputs: Mapping[Input, str], lines: Sequence[Option
     options = [part for name, text in named.items() for part in (f"--{name}", text)]
     for line in lines:
         options += [f"--{line.option}", *(() if line.value is None else (line.value,))]
-    return (*options, "--", *(suite.strip() for suite in suites if suite.strip()))
+    return (*options, "--", *records, *(suite.strip() for suite in suites if suite.strip()))
 
 
 def _args_remedy(option: Input, text: str) -> str:
@@ -149,7 +151,9 @@ class _OptionReader:
     def __init__(self, command: str, redactor: Redactor, problems: list[str]) -> None:
         self._command, self._redactor, self._problems = command, redactor, problems
         self._options = {item.name: item for item in _options_of(command)}
-        self._passes_on = command in registry.steps()
+        extended = registry.steps().get(command)
+        self._passes_on = extended is not None
+        self._takes_records = command == "compare" or (extended is not None and "suite" not in extended.inputs)
         self.others: list[OptionLine] = []
         """The lines with options of an extension's command, which reads them itself."""
 
@@ -162,7 +166,7 @@ class _OptionReader:
             masked = self._redactor.text(line.text)
             if masked != line.text:
                 self._refuse(masked, "holds a secret; the step takes secrets as variables, under env")
-            elif self._command == "compare" and not line.text.startswith("--"):
+            elif self._takes_records and not line.text.startswith("--"):
                 records.append(line.text)
             elif not line.option:
                 self._refuse(line.text, "each line is one option, such as --min-pass-rate 0.9")

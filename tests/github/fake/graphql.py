@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from tests.github.fake.permissions import COMMENT, NOT_ACCESSIBLE, Token
-from tests.github.fake.records import Comment, Note, Review
+from tests.github.fake.records import Comment, Issue, Note, Review
 from tests.github.fake.repository import Repository
 
 MOST_NODES = 100
@@ -30,6 +30,9 @@ type PullRequestReview implements Node & Comment & Minimizable {
 type PullRequestReviewComment implements Node & Comment & Minimizable {
   id: ID! databaseId: Int author: Actor body: String! viewerDidAuthor: Boolean! createdViaEmail: Boolean!
   isMinimized: Boolean! minimizedReason: String viewerCanMinimize: Boolean!
+}
+type Issue implements Node & Comment {
+  id: ID! number: Int! author: Actor body: String! viewerDidAuthor: Boolean! createdViaEmail: Boolean!
 }
 type Query { viewer: User! node(id: ID!): Node nodes(ids: [ID!]!): [Node]! }
 """
@@ -56,7 +59,11 @@ def execute(body: Any, token: Token, repositories: Iterable[Repository]) -> Resu
     if not isinstance(body, Mapping) or not isinstance(body.get("query"), str):
         text = "A query attribute must be specified and must be a string."
         return Result({"errors": [{"message": text}]}, (text,))
-    notes = {note.node_id: note for repository in repositories for note in repository.notes()}
+    notes = {
+        note.node_id: note
+        for repository in repositories
+        for note in (*repository.notes(), *repository.all_issues.values())
+    }
     answer = graphql_sync(
         _schema(), body["query"], root_value=_Root(token, notes), variable_values=body.get("variables")
     )
@@ -80,7 +87,7 @@ def execute(body: Any, token: Token, repositories: Iterable[Repository]) -> Resu
 @dataclass(frozen=True, slots=True)
 class _Root:
     token: Token
-    notes: Mapping[str, Note]
+    notes: Mapping[str, Note | Issue]
 
     def viewer(self, _info: Any) -> dict[str, Any]:
         return {"__typename": "User", "id": f"U_{self.token.login}", "login": self.token.login}
@@ -104,12 +111,13 @@ class _Root:
             # A value that is an error becomes null with the error beside it.
             text = f"Could not resolve to a node with the global id of '{ident}'"
             return GraphQLError(text, extensions={"type": "NOT_FOUND"})
-        if not self.token.can("read", *(COMMENT if isinstance(note, Comment) else COMMENT[1:])):
+        needed = COMMENT if isinstance(note, Comment) else COMMENT[:1] if isinstance(note, Issue) else COMMENT[1:]
+        if not self.token.can("read", *needed):
             return GraphQLError(NOT_ACCESSIBLE[self.token.kind], extensions={"type": "FORBIDDEN"})
         return self._shape(note)
 
-    def _shape(self, note: Note) -> dict[str, Any]:
-        names = {Comment: "IssueComment", Review: "PullRequestReview"}
+    def _shape(self, note: Note | Issue) -> dict[str, Any]:
+        names = {Comment: "IssueComment", Review: "PullRequestReview", Issue: "Issue"}
         bot = note.author_type == "Bot"
         # GraphQL names a bot without the end that REST gives its login.
         author = {"__typename": "Bot" if bot else "User", "login": note.author.removesuffix("[bot]")}
@@ -121,10 +129,15 @@ class _Root:
             "body": note.body,
             "viewerDidAuthor": note.author == self.token.login,
             "createdViaEmail": False,
-            "isMinimized": note.minimized is not None,
-            "minimizedReason": None if note.minimized is None else note.minimized.lower(),
-            "viewerCanMinimize": self.token.can("write", *COMMENT),
-        }
+        } | (
+            {"number": note.number}
+            if isinstance(note, Issue)
+            else {
+                "isMinimized": note.minimized is not None,
+                "minimizedReason": None if note.minimized is None else note.minimized.lower(),
+                "viewerCanMinimize": self.token.can("write", *COMMENT),
+            }
+        )
 
 
 @cache

@@ -17,6 +17,8 @@ BODY_CHARACTERS = 65_536
 """Of a comment ("Body is too long (maximum is 65536 characters)"), a review and an inline comment."""
 BODY_BYTES = 262_144
 """What its column of the database takes: four bytes for each character."""
+TITLE_CHARACTERS = 256
+"""Of an issue ("title is too long (maximum is 256 characters)")."""
 ANNOTATION_TITLE = 255
 """Characters (description of `annotations[].title`)."""
 ANNOTATION_TEXT = 64 * 1024
@@ -55,6 +57,12 @@ def body_problems(text: str | None, field: str = "body") -> Iterator[Problem]:
     assert text is not None
     if len(text) > BODY_CHARACTERS or len(text.encode(errors="surrogatepass")) > BODY_BYTES:
         yield Problem(field, f"Body is too long (maximum is {BODY_CHARACTERS} characters)")
+
+
+def title_problems(text: str) -> Iterator[Problem]:
+    """Judge the title of an issue."""
+    if not text.strip() or len(text) > TITLE_CHARACTERS or not text.isprintable():
+        yield Problem("title", f"must have 1 to {TITLE_CHARACTERS} characters")
 
 
 def check_problems(body: Mapping[str, Any], *, create: bool) -> Iterator[Problem]:

@@ -17,9 +17,9 @@ from tests.github.fake.answers import (
     page_of,
 )
 from tests.github.fake.contract import example
-from tests.github.fake.limits import body_problems, check_problems, review_problems
+from tests.github.fake.limits import body_problems, check_problems, review_problems, title_problems
 from tests.github.fake.permissions import COMMENT, NOT_ACCESSIBLE
-from tests.github.fake.records import CheckRun, Comment, Pull, Review, ReviewComment
+from tests.github.fake.records import CheckRun, Comment, Issue, Pull, Review, ReviewComment
 from tests.github.fake.repository import of_pull
 from tests.github.fake.shapes import Shapes, public_user
 from tests.github.fake.stored_operations import OPERATIONS as STORED
@@ -126,8 +126,51 @@ def _issue_of(request: Request) -> Pull:
 
 
 def _issue(request: Request) -> Answer:
+    if request.repository.issues and (issue := request.repository.all_issues.get(request.number("issue_number"))):
+        return Answer(200, request.shapes.own_issue(issue))
     pull = _issue_of(request)
     return Answer(200, request.shapes.issue(pull, len(list(of_pull(request.repository.all_comments, pull.number)))))
+
+
+def _issue_shape(request: Request, item: Pull | Issue) -> dict[str, Any]:
+    return request.shapes.own_issue(item) if isinstance(item, Issue) else request.shapes.issue(item, 0)
+
+
+def _issues(request: Request) -> Answer:
+    repository, query = request.repository, request.query
+    # Without issues GitHub still lists the pull requests.
+    items = [*repository.pulls.values(), *(repository.all_issues.values() if repository.issues else ())]
+    found = [
+        item
+        for item in sorted(items, key=lambda item: item.number, reverse=True)
+        if query.get("state", "open") in ("all", item.state) and query.get("creator", item.author) == item.author
+    ]
+    return listed(request, found, lambda item: _issue_shape(request, item))
+
+
+def _create_issue(request: Request) -> Answer:
+    repository, token = request.repository, request.token
+    if not repository.issues:
+        raise RefusedError(message(410, "Issues has been disabled in this repository."))
+    text = request.body.get("body", "")
+    invalid("Issue", [*body_problems(text), *title_problems(request.body["title"])])
+    issue = repository.write_issue(token.login, token.author_type, request.body["title"], text)
+    shape = request.shapes.own_issue(issue)
+    return Answer(201, shape, {"Location": shape["url"]})
+
+
+def _update_issue(request: Request) -> Answer:
+    repository = request.repository
+    issue = repository.all_issues.get(request.number("issue_number"))
+    if issue is None or not repository.issues:
+        raise not_found()
+    if "body" in request.body:
+        invalid("Issue", body_problems(request.body["body"]))
+        issue.body = request.body["body"]
+    if request.body.get("state", issue.state) != issue.state:
+        issue.state, issue.state_reason = request.body["state"], request.body.get("state_reason")
+    issue.updated_at = repository.ledger.now()
+    return Answer(200, request.shapes.own_issue(issue))
 
 
 def _comments(request: Request) -> Answer:
@@ -325,7 +368,10 @@ _OPERATIONS: Mapping[tuple[str, str], Callable[[Request], Answer]] = {
     ("GET", f"{_REPO}/check-runs/{{check_run_id}}/annotations"): _annotations,
     ("GET", f"{_REPO}/commits/{{ref}}/check-runs"): _checks,
     ("GET", f"{_REPO}/commits/{{commit_sha}}/pulls"): _pulls_of_commit,
+    ("GET", f"{_REPO}/issues"): _issues,
+    ("POST", f"{_REPO}/issues"): _create_issue,
     ("GET", f"{_REPO}/issues/{{issue_number}}"): _issue,
+    ("PATCH", f"{_REPO}/issues/{{issue_number}}"): _update_issue,
     ("GET", f"{_REPO}/issues/{{issue_number}}/comments"): _comments,
     ("POST", f"{_REPO}/issues/{{issue_number}}/comments"): _create_comment,
     ("GET", f"{_REPO}/issues/comments/{{comment_id}}"): _comment,

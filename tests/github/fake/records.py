@@ -98,6 +98,27 @@ class ReviewComment:
         return f"PRRC_kwDO{self.id:08}"
 
 
+@dataclass(slots=True)
+class Issue:
+    """An issue that is no pull request."""
+
+    id: int
+    number: int
+    author: str
+    author_type: str
+    title: str
+    body: str
+    created_at: str
+    updated_at: str
+    state: str = "open"
+    state_reason: str | None = None
+
+    @property
+    def node_id(self) -> str:
+        """Its id in GraphQL."""
+        return f"I_kwDO{self.id:08}"
+
+
 Note = Comment | Review | ReviewComment
 
 

@@ -10,7 +10,7 @@ from tests.github.fake.actions import Actions
 from tests.github.fake.diff import places
 from tests.github.fake.git import GitStore
 from tests.github.fake.permissions import Token
-from tests.github.fake.records import CheckRun, Comment, Ledger, Note, Pull, Review, ReviewComment
+from tests.github.fake.records import CheckRun, Comment, Issue, Ledger, Note, Pull, Review, ReviewComment
 from tests.github.fake.shapes import Shapes, number_of
 
 
@@ -26,6 +26,7 @@ class Repository:
         self.ledger = ledger
         self.lock = lock
         self.pulls: dict[int, Pull] = {}
+        self.all_issues: dict[int, Issue] = {}
         self.all_comments: dict[int, Comment] = {}
         self.all_reviews: dict[int, Review] = {}
         self.all_review_comments: dict[int, ReviewComment] = {}
@@ -103,6 +104,16 @@ class Repository:
             self.pulls[number].state = "closed"
             self.pulls[number].updated_at = self.ledger.now()
 
+    def add_issue(self, *, author: str, body: str, author_type: str = "User", title: str = "Trouble") -> Issue:
+        """Open an issue as somebody."""
+        with self.lock:
+            return self.write_issue(author, author_type, title, body)
+
+    def issues_here(self) -> list[Issue]:
+        """Return the issues, the oldest first."""
+        with self.lock:
+            return list(self.all_issues.values())
+
     def add_comment(self, number: int, *, author: str, body: str, author_type: str = "User") -> dict[str, Any]:
         """Comment as somebody."""
         with self.lock:
@@ -171,6 +182,13 @@ class Repository:
         yield from self.all_comments.values()
         yield from self.all_reviews.values()
         yield from self.all_review_comments.values()
+
+    def write_issue(self, author: str, author_type: str, title: str, body: str) -> Issue:
+        """Remember an issue; pull requests share its numbers."""
+        now, number = self.ledger.now(), max((*self.pulls, *self.all_issues), default=0) + 1
+        issue = Issue(self.ledger.id(), number, author, author_type, title, body, now, now)
+        self.all_issues[number] = issue
+        return issue
 
     def write_comment(self, number: int, author: str, author_type: str, body: str) -> Comment:
         """Remember a comment."""

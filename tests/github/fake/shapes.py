@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 from tests.github.fake.contract import example
-from tests.github.fake.records import CheckRun, Comment, Note, Pull, Review, ReviewComment
+from tests.github.fake.records import CheckRun, Comment, Issue, Note, Pull, Review, ReviewComment
 from tests.github.fake.stored_shapes import StoredShapes
 
 PAGES = "https://github.com"
@@ -256,6 +256,31 @@ class Shapes(StoredShapes):
                 "patch_url": f"{self.page}/pull/{pull.number}.patch",
                 "merged_at": None,
             },
+        }
+
+    def own_issue(self, issue: Issue) -> dict[str, Any]:
+        """Return an issue that is no pull request."""
+        shape: dict[str, Any] = json.loads(_text("issue", self.api, self.name, issue.number, ""))
+        for name in ("pull_request", "closed_by"):
+            shape.pop(name, None)
+        return shape | {
+            "id": issue.id,
+            "node_id": issue.node_id,
+            "number": issue.number,
+            "state": issue.state,
+            "state_reason": issue.state_reason,
+            "title": issue.title,
+            "body": issue.body,
+            "user": user(self.api, issue.author, issue.author_type),
+            "labels": [],
+            "assignee": None,
+            "assignees": [],
+            "milestone": None,
+            "comments": 0,
+            "created_at": issue.created_at,
+            "updated_at": issue.updated_at,
+            "closed_at": None if issue.state == "open" else issue.updated_at,
+            "html_url": f"{self.page}/issues/{issue.number}",
         }
 
     def _side(

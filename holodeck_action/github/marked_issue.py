@@ -1,0 +1,163 @@
+"""One issue found by a marker: opened or updated while something is wrong, closed when it is right again
+(docs/github.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from holodeck_action.github.channels import (
+    TRIES,
+    Access,
+    Channel,
+    Failed,
+    Outcome,
+    Published,
+    Skipped,
+    Stopped,
+    error_clause,
+    first_line,
+    same_body,
+    second_line,
+)
+from holodeck_action.github.check_run import token_can_check
+from holodeck_action.github.job import Job
+from holodeck_action.github.rest.objects import ApiError, Issue
+from holodeck_action.github.sticky_comment import marker
+from holodeck_action.reports.comment.size_limit import COMMENT, cut
+from holodeck_action.text.plain import one_line
+from holodeck_action.text.redaction import Redactor
+from holodeck_action.text.secrets import environment_secrets
+
+_TITLE_LIMIT = 200
+"""Maximum number of characters of a title; GitHub accepts 256."""
+_CLOSED = "<!-- holodeck-action:closed -->"
+"""Second line of an issue that this action has closed, and may open again."""
+_UNKNOWN = "whether the issue was {} is unknown; the next run brings it up to date"
+
+
+class IssueRequest(Struct, frozen=True):
+    """The issue to write.
+
+    Attributes:
+        id: any string; different ids have different issues.
+        title: title of a new issue, as Markdown of one line. The title of an existing issue is not changed.
+        text: the body as Markdown, in which untrusted text is escaped. A long text is cut at the end of a line.
+        wrong: whether the issue must be open; if not, it is closed, and none is made.
+    """
+
+    id: str
+    title: str
+    text: str
+    wrong: bool
+
+
+def post_issue(job: Job, folder: Path, wanted: IssueRequest) -> Channel:
+    """Open, update or close the issue, without the secrets in the environment of the job.
+
+    Only issues that this token wrote are changed (see `Access.own_items`). An issue that a person closed stays closed,
+    and a new one is opened. A failure is an outcome, and raises no error.
+
+    Args:
+        job: access to GitHub.
+        folder: a folder of the checkout, whose repository has the issue outside of a workflow.
+        wanted: the issue.
+    """
+    redact = Redactor(environment_secrets(job.environ) | {job.token}).text
+    try:
+        api = job.api(folder)
+    except ApiError as error:
+        return Channel("issue", Skipped(str(error), requested=True))
+    github = Access(api, app=token_can_check(job.token) is None, pause=job.pause)
+    title = one_line(redact(wanted.title), _TITLE_LIMIT)
+    found = _MarkedIssue(github, marker(redact(wanted.id), "issue"), title, redact(wanted.text), wanted.wrong)
+    try:
+        return Channel("issue", found.publish())
+    except Exception as error:  # noqa: BLE001 - no channel hides the verdict
+        return Channel("issue", Failed(f"holodeck-action has a defect: {type(error).__name__}; please report it"))
+
+
+class _MarkedIssue(Struct, frozen=True):
+    github: Access
+    first_line: str
+    title: str
+    text: str
+    wrong: bool
+
+    def publish(self) -> Outcome:
+        try:
+            ours = self._own_issues()
+        except ApiError as error:
+            note = " (`issues: write` to write the issue)"
+            return self.github.refusal_outcome("the issues could not be read", "issues: read", error, note)
+        except Stopped as stopped:
+            return stopped.outcome
+        opened = [issue for issue in ours if issue.open]
+        try:
+            return self._update(ours, opened) if self.wrong else self._close(opened)
+        except ApiError as error:
+            return self._refusal_outcome(error)
+        except Stopped as stopped:
+            return stopped.outcome
+
+    def _update(self, ours: Sequence[Issue], opened: Sequence[Issue]) -> Outcome:
+        body = self._body()
+        if opened:
+            newest = opened[0]
+            more = f"; {len(opened)} open issues have this marker, and this is the newest" if opened[1:] else ""
+            if same_body(newest.body, body):
+                return Published(f"unchanged{more}", newest.url)
+            return Published(f"updated{more}", self.github.api.update_issue(newest.number, body).url)
+        if ours and second_line(ours[0].body) == _CLOSED:
+            return Published("opened again", self.github.api.update_issue(ours[0].number, body, "open").url)
+        return self._create(body)
+
+    def _close(self, opened: Sequence[Issue]) -> Outcome:
+        if not opened:
+            return Skipped("nothing is wrong, and no issue of an earlier run is open", requested=False)
+        body = self._body(f"{_CLOSED}\n")
+        written = [self.github.api.update_issue(issue.number, body, "closed") for issue in opened]
+        return Published("closed", written[0].url)
+
+    def _body(self, state: str = "") -> str:
+        text = f"{self.first_line}\n{state}\n{self.text}"
+        fits = COMMENT.holds(len(text), len(text.encode("utf-8", "replace")))
+        return text if fits else cut(text, COMMENT, "the rest is in the results of the run")
+
+    def _create(self, body: str) -> Outcome:
+        for _ in range(TRIES):
+            try:
+                return Published("opened", self.github.api.create_issue(self.title, body).url)
+            except ApiError as unclear:
+                if not unclear.accepted:
+                    raise
+                error = unclear
+            # A second issue would be worse than none.
+            found = self.github.poll_or_stop(
+                lambda: [issue for issue in self._own_issues() if issue.open], bool, _UNKNOWN.format("opened")
+            )
+            if found:
+                return Published("opened", found[0].url)
+        return Failed(f"{error_clause(error)}; {_UNKNOWN.format('opened')}")
+
+    def _own_issues(self) -> Sequence[Issue]:
+        """Return our issues with the marker, the newest first.
+
+        GitHub lists the issues of one author only if the author is known; if not, it lists all.
+        """
+        try:
+            author = self.github.api.viewer()
+        except ApiError:
+            author = None
+        listed = self.github.api.issues(author)
+        marked = [issue for issue in listed if not issue.is_pull and first_line(issue.body) == self.first_line]
+        marked.sort(key=lambda issue: issue.number, reverse=True)
+        owned = self.github.own_items(marked, "an issue with our marker is")
+        return [issue for issue, _ in owned]
+
+    def _refusal_outcome(self, error: ApiError) -> Outcome:
+        if error.status == 410:
+            return Failed(f"the issue could not be written: {error_clause(error)}; turn issues on in the settings")
+        return self.github.refusal_outcome("the issue could not be written", "issues: write", error)
