@@ -11,7 +11,14 @@ from tests.workflows.files import ROOT
 
 PAGE = (ROOT / "docs" / "github.md").read_text(encoding="utf-8")
 QUOTED = re.findall(r"^\| `(.*?)` \| ", PAGE.partition("## When something is missing")[2], re.MULTILINE)
-FILLED_IN = ("pull-requests: write", "checks: write", "issues: write", "actions: read", "contents: read", r"results\.json")
+FILLED_IN = (
+    "pull-requests: write",
+    "checks: write",
+    "issues: write",
+    "actions: read",
+    "contents: read",
+    r"results\.json",
+)
 
 
 def test_the_table_has_rows() -> None:

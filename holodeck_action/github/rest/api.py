@@ -158,17 +158,19 @@ class Api:
 
     def issues(self, author: str | None) -> Sequence[Issue]:
         """Return the issues and pull requests of any state, of one author or (None) of all."""
-        return self._all("/issues", objects.issue, {"state": "all", **({} if author is None else {"creator": author})})
+        return self._call_all(
+            "/issues", objects.issue, {"state": "all", **({} if author is None else {"creator": author})}
+        )
 
     def create_issue(self, title: str, body: str) -> Issue:
         """Create an issue."""
-        return self._one("POST", "/issues", objects.issue, {"title": title, "body": body})
+        return self._call_one("POST", "/issues", objects.issue, {"title": title, "body": body})
 
     def update_issue(self, number: int, body: str, state: Literal["open", "closed"] | None = None) -> Issue:
         """Replace the body of an issue, and close it as completed or open it again if `state` is given."""
         reasons = {"open": "reopened", "closed": "completed"}
         change = {} if state is None else {"state": state, "state_reason": reasons[state]}
-        return self._one("PATCH", f"/issues/{number:d}", objects.issue, {"body": body, **change})
+        return self._call_one("PATCH", f"/issues/{number:d}", objects.issue, {"body": body, **change})
 
     def create_check(self, sha: str, name: str, external_id: str, state: CheckState) -> CheckRun:
         """Create a check run on a commit."""
