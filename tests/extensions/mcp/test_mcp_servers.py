@@ -453,7 +453,7 @@ def test_a_server_over_http_that_dies_is_an_error_of_its_calls(tmp_path: Path, t
         assert (await refused(tools, "end")).code == "disconnected"
         error = await refused(tools, "find_order", order="A")
         assert error.code == "disconnected"
-        assert "it cannot be reached" in error.message
+        assert "the server cannot be reached" in error.message
 
     with served(tmp_path, "sse" if transport == "sse" else "streamable-http") as shop:
         using(servers(tmp_path, mcp("shop", transport=transport, url=shop.url, headers={"x-shop": "open"})), work)
@@ -502,7 +502,7 @@ def in_vain(tmp_path: Path, answer: Callable[[bytes], bytes], transport: str = "
             kit = servers(tmp_path, mcp("odd", transport=transport, url=url, **fields))
             with pytest.raises(AgentError) as caught:
                 await kit.open()
-            return caught.value.message.partition(": it ")[2]
+            return caught.value.message.partition(": the server ")[2]
 
     said: str = run(work())
     return said
