@@ -10,11 +10,12 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
-from holodeck_action.record.facts import LARGEST, Amount, Rating
+from holodeck_action.record.facts import Amount
 from holodeck_action.record.serialization import always_written
 from holodeck_action.suite.errors import SourceMark
 
-Score = bool | Annotated[int, Meta(ge=-LARGEST, le=LARGEST)] | Rating | str | None
+Score = bool | Annotated[int, Meta(ge=0, le=1)] | Annotated[float, Meta(ge=0, le=1)] | str | None
+"""A verdict, a number from 0 to 1, a category, or None if there is only an explanation."""
 Polarity = Literal["maximize", "minimize", "neutral"]
 Status = Literal["completed", "failed", "skipped", "pending"]
 

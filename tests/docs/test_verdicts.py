@@ -66,6 +66,7 @@ def test_a_scenario_is_well_formed(scenario: Scenario) -> None:
         "busy-once",
         "base-of-another-suite",
         "half-a-base",
+        "impossible-score",
         "deleted-case",
         "no-checks",
     ],

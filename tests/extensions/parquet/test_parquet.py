@@ -66,7 +66,7 @@ CRITERIA = st.builds(
     Criteria, TEXT, TEXT, maybe(NUMBER), st.booleans(), st.sampled_from(["maximize", "minimize", "neutral"]),
     st.booleans(), OBJECT, maybe(several(TEXT)), maybe(MARK), maybe(TEXT),
 )  # fmt: skip
-SCORE = st.none() | st.booleans() | st.integers(-LARGEST, LARGEST) | RATING | st.just(-0.0) | TEXT
+SCORE = st.none() | st.booleans() | st.integers(0, 1) | st.floats(0, 1) | st.just(-0.0) | TEXT
 EVALUATION = st.builds(
     Evaluation, TEXT, TEXT, TEXT, maybe(TEXT), SCORE, maybe(TEXT), CRITERIA, OBJECT, TEXT, maybe(AMOUNT),
     st.sampled_from(["completed", "failed", "skipped", "pending"]), maybe(NUMBER), maybe(AMOUNT), maybe(ERROR),
