@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+
+if sys.platform == "win32":
+    from holodeck_action.text.platforms import WINDOWS
+
+    raise ImportError(WINDOWS)
+
 import asyncio
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -13,6 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+if sys.platform == "win32":
+    # Before the imports: some modules of the standard library are missing there.
+    from holodeck_action.text.platforms import WINDOWS
+
+    sys.stderr.write(f"error: {WINDOWS}\n")
+    sys.exit(2)
+
 import click
 
 from holodeck_action.commands.command_classes import ExportCommand, InitCommand, Program, SchemaCommand

@@ -3,8 +3,10 @@
     python -m scripts.record_release
 
 The folder `tests/compatibility/released/VERSION` has suites in `suites/`, written by hand. The program runs them as in
-`runs.yaml`: as processes, with models on loopback. It writes `records/`, `exit_codes.json` (those of `decide`) and
-`digests.txt`. It refuses a version that is tagged: every later version must read the files of a release as they are.
+`runs.yaml`: as processes, with models on loopback. It writes `records/`, `exit_codes.json` (those of `decide`),
+`interface.json` (what docs/stability.md promises) and `digests.txt`, and prints the digest that
+`tests/compatibility/test_released.py` has. It refuses a version that is tagged: every later version must read the files
+of a release as they are.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ import click
 import yaml
 
 from holodeck_action import __version__
+from scripts.describe_interface import interface
 from tests.llm.models import KEY, Answer, FakeModels, Request
 
 ROOT = Path(__file__).parents[1]
@@ -51,7 +54,10 @@ def main() -> None:
             raise click.ClickException("\n".join(models.violations))
     codes = {name: _exit_code(folder) for name, folder in records()}
     (FOLDER / "exit_codes.json").write_text(json.dumps(codes, indent=1) + "\n", encoding="utf-8")
-    (FOLDER / "digests.txt").write_text("".join(f"{line}\n" for line in digests()), encoding="utf-8")
+    (FOLDER / "interface.json").write_text(interface_text(), encoding="utf-8")
+    listed = "".join(f"{line}\n" for line in digests())
+    (FOLDER / "digests.txt").write_text(listed, encoding="utf-8")
+    click.echo(f"LISTS of test_released.py: {hashlib.sha256(listed.encode()).hexdigest()}")
 
 
 def judged(request: Request) -> Answer:
@@ -101,6 +107,12 @@ def records(folder: Path = FOLDER) -> Iterator[tuple[str, Path]]:
     for file in sorted((folder / "records").rglob("verdict.json")):
         if file.with_name("results.json").is_file() and file.parent.name != "base":
             yield file.parent.relative_to(folder / "records").as_posix(), file.parent
+
+
+def interface_text() -> str:
+    """Return the interface as JSON, with a line for each part."""
+    parts = (f" {json.dumps(name)}: {json.dumps(part, separators=(',', ':'))}" for name, part in interface().items())
+    return "{\n" + ",\n".join(parts) + "\n}\n"
 
 
 def _exit_code(folder: Path) -> int:

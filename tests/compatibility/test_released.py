@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
+from scripts.describe_interface import interface
 from scripts.record_release import digests, records
 from tests.commands.project import Project
 from tests.reports.pages import Page
@@ -27,7 +28,7 @@ RELEASED = Path(__file__).with_name("released")
 VERSIONS = sorted(folder for folder in RELEASED.iterdir() if folder.is_dir())
 LISTS = {
     # SHA-256 of digests.txt. A new version adds a line; a line that exists stays.
-    "1.0": "a2b3af93633c3f5544f55af968511347a1981488c70a29a68282f76fee9b2399",
+    "1.0": "73a603174c81e1a2f6a91a5d35e2d7c6c14918c7980b5c9ec8a0805cb5cc622f",
 }
 KEYED = {"OPENAI_API_KEY": "sk-none", "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
 """A key, so that suites of models are valid, and an address at which no one answers."""
@@ -89,6 +90,20 @@ def test_the_files_of_a_release_never_change(version: Path) -> None:
     assert listed.splitlines() == digests(version)
     assert hashlib.sha256(listed.encode()).hexdigest() == LISTS[version.name]
     assert set(LISTS) == {folder.name for folder in VERSIONS}
+
+
+@pytest.mark.needs
+@pytest.mark.parametrize("version", VERSIONS, ids=lambda version: str(version.name))
+def test_nothing_that_is_stable_is_removed_or_renamed(version: Path) -> None:
+    """All exit codes, inputs, options, fields, values and names for Python are there; there may be more."""
+    assert_keeps(with_sets(interface()), with_sets(loaded(version / "interface.json")), "interface")
+
+
+def with_sets(value: Any) -> Any:
+    """An interface whose lists are keys, since their order and further members do not matter."""
+    if isinstance(value, list):
+        return dict.fromkeys(value)
+    return {name: with_sets(each) for name, each in value.items()} if isinstance(value, dict) else value
 
 
 @_each("records")
