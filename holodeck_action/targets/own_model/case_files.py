@@ -196,7 +196,7 @@ def _read_image(path: Path, checkout: Checkout) -> Image:
         raise DocumentError(f"the image is larger than {MOST_BYTES // 1_000_000} MB; give a smaller one")
     kind = media_type(data)
     if kind is None:
-        raise DocumentError("it is not a PNG, JPEG, GIF or WebP image")
+        raise DocumentError("the file is not a PNG, JPEG, GIF or WebP image")
     return Image(kind, data)
 
 
