@@ -31,7 +31,8 @@ from holodeck_action import __version__
 def components(inventory: Mapping[str, Any]) -> Iterator[Component]:
     """Yield the components of an inventory, each with its package URL."""
     system = inventory["system"]
-    yield Component(name=system["name"], version=system["version"], type=ComponentType.OPERATING_SYSTEM)
+    kind = ComponentType.OPERATING_SYSTEM
+    yield Component(name=system["name"], version=system["version"], type=kind, bom_ref=system["name"])
     for package in inventory["debian"]:
         url = PackageURL("deb", system["name"], package["name"], package["version"], {"arch": package["architecture"]})
         yield _component(package, url)
