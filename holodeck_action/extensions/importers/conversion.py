@@ -15,10 +15,10 @@ from typing import Any, Protocol
 import msgspec
 from msgspec import Struct
 
+from holodeck_action.extensions.importers.converted_suite import ImportResult, files_of
 from holodeck_action.extensions.importers.import_report import Row, merge_rows
 from holodeck_action.extensions.importers.proof import Proof
 from holodeck_action.extensions.importers.source import Source
-from holodeck_action.extensions.importers.written_suite import ImportResult, files_of
 from holodeck_action.suite.configuration_errors import ConfigurationError
 
 SECONDS = 120.0

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from holodeck_action.extensions.importers.written_suite import (
+from holodeck_action.extensions.importers.converted_suite import (
     POLICY,
     SUITE,
     TRANSCRIPT,
-    WrittenSuite,
+    ConvertedSuite,
     policy_document,
     suite_document,
     transcript_rows,
@@ -32,7 +32,7 @@ _LISTED = 5
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
-def readback_problems(suite: WrittenSuite, output_files: Mapping[str, str]) -> list[str]:
+def readback_problems(suite: ConvertedSuite, output_files: Mapping[str, str]) -> list[str]:
     """Return the problems for which a suite must not be written: positions that the loader would reject or read as
     another value; empty if there are none.
 
@@ -57,7 +57,7 @@ def readback_problems(suite: WrittenSuite, output_files: Mapping[str, str]) -> l
     return [*told, f"{more} more values would be read differently"] if more > 0 else told
 
 
-def _changed_places(suite: WrittenSuite, file_texts: Mapping[str, str]) -> Iterator[str]:
+def _changed_places(suite: ConvertedSuite, file_texts: Mapping[str, str]) -> Iterator[str]:
     """Yield each position at which the loaded suite differs from the converted suite.
 
     Raises:
@@ -87,7 +87,7 @@ def _changed_places(suite: WrittenSuite, file_texts: Mapping[str, str]) -> Itera
     yield from _input_differences(suite, loaded)
 
 
-def _input_differences(suite: WrittenSuite, loaded: Suite) -> Iterator[str]:
+def _input_differences(suite: ConvertedSuite, loaded: Suite) -> Iterator[str]:
     if len(loaded.cases) != len(suite.cases):
         yield f"{SUITE}: test_cases"
         return

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from holodeck_action.decide.exit_codes import ExitCode
 from holodeck_action.decide.number_texts import count_phrase
-from holodeck_action.extensions.importers.written_suite import WrittenCase
+from holodeck_action.extensions.importers.converted_suite import ConvertedCase
 from holodeck_action.extensions.trace_cases.candidates import Candidate, Candidates, choose, collect, key_of
 from holodeck_action.extensions.trace_cases.conditions import REASONS
 from holodeck_action.extensions.trace_cases.masking import Masker
@@ -165,7 +165,7 @@ def _write(
     existing: Sequence[Case],
     *,
     accept: bool,
-) -> tuple[list[WrittenCase], list[str]]:
+) -> tuple[list[ConvertedCase], list[str]]:
     """Return the cases, sorted by the start of their conversations, and the reasons why others cannot be written."""
     reasons = {candidate.id: reason for candidate, reason in chosen}
     writer = CaseWriter(masker.mask, [case.name for case in existing if case.name], accept=accept)
@@ -173,7 +173,7 @@ def _write(
 
 
 def _deliver(
-    output: GivenPath, sources: Sequence[str], cases: Sequence[WrittenCase], masker: Masker, redactor: Redactor
+    output: GivenPath, sources: Sequence[str], cases: Sequence[ConvertedCase], masker: Masker, redactor: Redactor
 ) -> None:
     if not cases:
         raise ConfigurationError(
@@ -194,7 +194,7 @@ def _deliver(
 def _summary(
     output: GivenPath,
     chosen: Sequence[tuple[Candidate, str]],
-    written: Sequence[WrittenCase],
+    written: Sequence[ConvertedCase],
     found: Candidates,
     masker: Masker,
 ) -> list[str]:

@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from holodeck_action.extensions.importers.readback import readback_problems
-from holodeck_action.extensions.importers.unique_names import UniqueNames
-from holodeck_action.extensions.importers.written_suite import (
-    WrittenCase,
-    WrittenSuite,
-    WrittenTurn,
+from holodeck_action.extensions.importers.converted_suite import (
+    ConvertedCase,
+    ConvertedSuite,
+    ConvertedTurn,
     cases_text,
     comment_line,
     files_of,
 )
+from holodeck_action.extensions.importers.readback import readback_problems
+from holodeck_action.extensions.importers.unique_names import UniqueNames
 from holodeck_action.extensions.trace_cases.conditions import REASONS
 from holodeck_action.extensions.traces.conversations import TraceConversation, TraceTurn
 from holodeck_action.text.plain import short_line
@@ -47,16 +47,16 @@ class CaseWriter:
         for name in cases:
             self._names.add(name)
 
-    def write(self, conversation: TraceConversation, reason: str) -> WrittenCase:
+    def write(self, conversation: TraceConversation, reason: str) -> ConvertedCase:
         """Return a conversation as a case; `reason` is the value of `--pick` for which it was chosen."""
         turns = conversation.turns
         several = len(turns) > 1
-        written = [WrittenTurn(self._fields(turn)) for turn in turns]
+        written = [ConvertedTurn(self._fields(turn)) for turn in turns]
         comments = [self._origin(conversation, reason)]
         for number, turn in enumerate(turns, start=1):
             comments += self._decisions(turn, f"turn {number}: " if several else "")
         name = short_line(written[0].fields["input"], _NAME) or "conversation"
-        return WrittenCase(self._names.add(name), comments, written, ())
+        return ConvertedCase(self._names.add(name), comments, written, ())
 
     def _fields(self, turn: TraceTurn) -> dict[str, Any]:
         made = {"input": self._mask(turn.input or "")}
@@ -92,12 +92,12 @@ class CaseWriter:
             yield f"{start}decide: which tools must be called? These were: {names}"
 
 
-def file_text(cases: Sequence[WrittenCase], head: Sequence[str]) -> str:
+def file_text(cases: Sequence[ConvertedCase], head: Sequence[str]) -> str:
     """Return the content of a file of cases, with comment lines at its head."""
     return "".join([*map(comment_line, head), cases_text(cases)])
 
 
-def loadable(cases: Sequence[WrittenCase]) -> tuple[list[WrittenCase], list[str]]:
+def loadable(cases: Sequence[ConvertedCase]) -> tuple[list[ConvertedCase], list[str]]:
     """Return the cases whose texts are unchanged after loading, and the reasons for dropping the others."""
     problems = _problems(cases)
     if not problems:
@@ -106,8 +106,8 @@ def loadable(cases: Sequence[WrittenCase]) -> tuple[list[WrittenCase], list[str]
     return [case for case, found in by_case if not found], [found[0] for _, found in by_case if found]
 
 
-def _problems(cases: Sequence[WrittenCase]) -> list[str]:
-    suite = WrittenSuite("", "the traces", _AROUND, cases, {}, metrics=[{"type": "length", "min_words": 1}])
+def _problems(cases: Sequence[ConvertedCase]) -> list[str]:
+    suite = ConvertedSuite("", "the traces", _AROUND, cases, {}, metrics=[{"type": "length", "min_words": 1}])
     return readback_problems(suite, files_of(suite))
 
 

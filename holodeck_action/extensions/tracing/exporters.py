@@ -155,40 +155,43 @@ class _Session(requests.Session):
         return response
 
 
-def otlp_exporter(plan: OtlpDestination, monitor: SendingMonitor) -> SpanExporter:
+def otlp_exporter(destination: OtlpDestination, monitor: SendingMonitor) -> SpanExporter:
     """Return an OTLP exporter over HTTP or gRPC; nothing is sent yet.
 
     Raises:
         Exception: the SDK rejects its environment variables.
     """
-    http = plan.protocol == "http"
-    return MonitoredExporter(_http_exporter(plan, monitor) if http else _grpc_exporter(plan), monitor, silent=not http)
-
-
-def _http_exporter(plan: OtlpDestination, monitor: SendingMonitor) -> SpanExporter:
-    from opentelemetry.exporter.otlp.proto.http import Compression
-    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-
-    return OTLPSpanExporter(
-        endpoint=plan.endpoint,
-        headers=_headers(plan),
-        timeout=_timeout_s(plan),
-        compression=None if plan.given.compression is None else Compression(plan.given.compression.strip().lower()),
-        session=_Session(monitor, local=plan.local),
+    http = destination.protocol == "http"
+    return MonitoredExporter(
+        _http_exporter(destination, monitor) if http else _grpc_exporter(destination), monitor, silent=not http
     )
 
 
-def _grpc_exporter(plan: OtlpDestination) -> SpanExporter:
+def _http_exporter(destination: OtlpDestination, monitor: SendingMonitor) -> SpanExporter:
+    from opentelemetry.exporter.otlp.proto.http import Compression
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+
+    compression = destination.given.compression
+    return OTLPSpanExporter(
+        endpoint=destination.endpoint,
+        headers=_headers(destination),
+        timeout=_timeout_s(destination),
+        compression=None if compression is None else Compression(compression.strip().lower()),
+        session=_Session(monitor, local=destination.local),
+    )
+
+
+def _grpc_exporter(destination: OtlpDestination) -> SpanExporter:
     from grpc import Compression
     from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
 
-    options: tuple[tuple[str, int], ...] = (("grpc.enable_http_proxy", 0),) if plan.local else ()
-    compression = plan.given.compression
+    options: tuple[tuple[str, int], ...] = (("grpc.enable_http_proxy", 0),) if destination.local else ()
+    compression = destination.given.compression
     return OTLPSpanExporter(
-        endpoint=plan.endpoint,
-        insecure=plan.given.insecure if plan.endpoint is None else None,
-        headers=_headers(plan),
-        timeout=_timeout_s(plan),
+        endpoint=destination.endpoint,
+        insecure=destination.given.insecure if destination.endpoint is None else None,
+        headers=_headers(destination),
+        timeout=_timeout_s(destination),
         compression=None
         if compression is None
         else Compression["NoCompression" if compression == "none" else compression.title()],
@@ -196,14 +199,14 @@ def _grpc_exporter(plan: OtlpDestination) -> SpanExporter:
     )
 
 
-def _headers(plan: OtlpDestination) -> dict[str, str] | None:
-    headers = plan.given.headers
+def _headers(destination: OtlpDestination) -> dict[str, str] | None:
+    headers = destination.given.headers
     # gRPC only accepts names in lower case.
     return headers and {name.strip().lower(): value.strip() for name, value in headers.items()}
 
 
-def _timeout_s(plan: OtlpDestination) -> float | None:
-    return None if plan.given.timeout_ms is None else plan.given.timeout_ms / 1000
+def _timeout_s(destination: OtlpDestination) -> float | None:
+    return None if destination.given.timeout_ms is None else destination.given.timeout_ms / 1000
 
 
 MOST_KEPT = 2048

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from holodeck_action.extensions.importers.written_suite import NOT_IMPORTED
+from holodeck_action.extensions.importers.converted_suite import NOT_IMPORTED
 from tests.commands.project import Project
 from tests.extensions.importers.accounts import account, assertions_in
 from tests.llm.models import KEY, Answer, FakeModels

@@ -11,6 +11,16 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from holodeck_action.extensions.importers.converted_suite import (
+    AGENT,
+    NOT_IMPORTED,
+    TRANSCRIPT,
+    ConvertedCase,
+    ConvertedSuite,
+    ConvertedTurn,
+    ImportResult,
+    runnable_cases,
+)
 from holodeck_action.extensions.importers.deepeval.goldens import (
     KIND,
     PLAYER_COMMENT,
@@ -34,16 +44,6 @@ from holodeck_action.extensions.importers.grader_file import Check, GraderFile
 from holodeck_action.extensions.importers.import_report import Outcome, Row
 from holodeck_action.extensions.importers.source import Place, Source, UnfitError
 from holodeck_action.extensions.importers.unique_names import UniqueNames
-from holodeck_action.extensions.importers.written_suite import (
-    AGENT,
-    NOT_IMPORTED,
-    TRANSCRIPT,
-    ImportResult,
-    WrittenCase,
-    WrittenSuite,
-    WrittenTurn,
-    runnable_cases,
-)
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.plain import one_line
 
@@ -56,7 +56,7 @@ class _Case(Struct):
 
     name: str
     place: Place
-    turns: list[WrittenTurn]
+    turns: list[ConvertedTurn]
     expected_tools: Any = None
     metrics: list[dict[str, Any]] = field(default_factory=list)
     comments: list[str] = field(default_factory=list)
@@ -168,17 +168,17 @@ class _Builder:
         self._add_missing(case, place, "no metric", note)
         return case
 
-    def build(self) -> WrittenSuite:
+    def build(self) -> ConvertedSuite:
         """Return the suite with all cases that were added.
 
         Raises:
             ConfigurationError: none of the cases can be run.
         """
         written = [
-            WrittenCase(case.name, [str(case.place), *case.comments], case.turns, case.metrics) for case in self.cases
+            ConvertedCase(case.name, [str(case.place), *case.comments], case.turns, case.metrics) for case in self.cases
         ]
         notes: Sequence[str] = ()
-        kept: Sequence[WrittenCase] = written
+        kept: Sequence[ConvertedCase] = written
         if self._allow_missing:
             kept, notes = runnable_cases(written)
         if not kept:
@@ -203,7 +203,7 @@ class _Builder:
         if additions:
             policy["cases"] = additions
         graders = self._graders.text()
-        return WrittenSuite("", self._source.name, top, kept, policy, notes=notes, graders=graders, agent=agent)
+        return ConvertedSuite("", self._source.name, top, kept, policy, notes=notes, graders=graders, agent=agent)
 
     def _read_call(self, file: PythonFile, site: EvaluationCall, used_places: set[int]) -> None:
         place = self._place_of(site.call)
@@ -277,7 +277,7 @@ class _Builder:
             tools = fields.get("tools_called")
             if isinstance(tools, list):
                 reply["tool_invocations"] = [tool_call(tool) for tool in tools if isinstance(tool, dict)]
-        case = self._add_case(_Case(name, place, [WrittenTurn(turn, reply)], fields.get("expected_tools")))
+        case = self._add_case(_Case(name, place, [ConvertedTurn(turn, reply)], fields.get("expected_tools")))
         for key, reason in problems.items():
             if key == "actual_output":
                 note = f"{reason}; give a target that answers, or record the answer"
@@ -293,7 +293,7 @@ class _Builder:
         return case
 
     def _add_placeholder_case(self, place: Place, source: str, name: str) -> _Case:
-        return self._add_case(_Case(f"{name}: {source}", place, [WrittenTurn({"input": NOT_IMPORTED})]))
+        return self._add_case(_Case(f"{name}: {source}", place, [ConvertedTurn({"input": NOT_IMPORTED})]))
 
     def _expect_tools(self, case: _Case) -> str:
         """Add the expected tool calls of a case to its policy; return why this is impossible, or an empty string."""

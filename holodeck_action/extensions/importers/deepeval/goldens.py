@@ -9,10 +9,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from holodeck_action.extensions.importers.converted_suite import ConvertedTurn
 from holodeck_action.extensions.importers.deepeval.reading import PythonFile, ScopedExpression
 from holodeck_action.extensions.importers.deepeval.syntax import argument_of
 from holodeck_action.extensions.importers.source import Place, Source, UnfitError, json_problem
-from holodeck_action.extensions.importers.written_suite import WrittenTurn
 from holodeck_action.seam import registry
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.foreign import Foreign, ForeignError
@@ -26,12 +26,12 @@ PLAYER_COMMENT = "The model that plays the user is the default of DeepEval's Con
 TURNS_NOTE = "a simulated user begins the conversation; put the user's messages into user_script"
 
 
-def simulated_turn(golden: Mapping[str, Any]) -> WrittenTurn | None:
+def simulated_turn(golden: Mapping[str, Any]) -> ConvertedTurn | None:
     """Return the only turn of a case with a simulated user; None if there is no user, or users cannot be simulated."""
     texts = {name: golden[name] for name in _TEXTS if isinstance(golden.get(name), str) and golden[name].strip()}
     if "scenario" not in texts or registry.users() is None:
         return None
-    return WrittenTurn({"simulate": {**texts, "model": _PLAYER}})
+    return ConvertedTurn({"simulate": {**texts, "model": _PLAYER}})
 
 
 def golden_fields(file: PythonFile, bound: ScopedExpression) -> dict[str, Any]:

@@ -6,14 +6,14 @@ import ast
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from holodeck_action.extensions.importers.converted_suite import ConvertedTurn
 from holodeck_action.extensions.importers.deepeval.reading import PythonFile, ScopedExpression
 from holodeck_action.extensions.importers.deepeval.syntax import argument_of, called_name
 from holodeck_action.extensions.importers.source import UnfitError
-from holodeck_action.extensions.importers.written_suite import WrittenTurn
 from holodeck_action.text.json_values import parse_json
 
 
-def constructed_turns(file: PythonFile, value: ScopedExpression) -> list[WrittenTurn]:
+def constructed_turns(file: PythonFile, value: ScopedExpression) -> list[ConvertedTurn]:
     """Return the turns of a conversation that an expression constructs; empty if they cannot be turns of a suite."""
     assert isinstance(value.node, ast.Call)
     turns, expected = argument_of(value.node, "turns", 0), argument_of(value.node, "expected_outcome", None)
@@ -25,7 +25,7 @@ def constructed_turns(file: PythonFile, value: ScopedExpression) -> list[Written
     return _written_turns(said, outcome)
 
 
-def golden_turns(golden: Mapping[str, Any]) -> list[WrittenTurn]:
+def golden_turns(golden: Mapping[str, Any]) -> list[ConvertedTurn]:
     """Return the turns of a golden, which are a list or its JSON; empty if they cannot be turns of a suite."""
     turns = golden.get("turns")
     try:
@@ -37,7 +37,7 @@ def golden_turns(golden: Mapping[str, Any]) -> list[WrittenTurn]:
     return _written_turns(said, golden.get("expected_outcome"))
 
 
-def _written_turns(messages: Sequence[Mapping[str, Any]], outcome: Any) -> list[WrittenTurn]:
+def _written_turns(messages: Sequence[Mapping[str, Any]], outcome: Any) -> list[ConvertedTurn]:
     """Return the turns; empty unless user and assistant alternate and all contents are texts."""
     texts = [each.get("content") for each in messages]
     if len(messages) % 2 or any(each.get("role") != ("user", "assistant")[at % 2] for at, each in enumerate(messages)):
@@ -46,18 +46,18 @@ def _written_turns(messages: Sequence[Mapping[str, Any]], outcome: Any) -> list[
         return []
     turns = [_written_turn(question, answer) for question, answer in zip(messages[::2], messages[1::2], strict=True)]
     if turns and isinstance(outcome, str) and outcome.strip():
-        turns[-1] = WrittenTurn({**turns[-1].fields, "ground_truth": outcome}, turns[-1].reply)
+        turns[-1] = ConvertedTurn({**turns[-1].fields, "ground_truth": outcome}, turns[-1].reply)
     return turns
 
 
-def _written_turn(question: Mapping[str, Any], answer: Mapping[str, Any]) -> WrittenTurn:
+def _written_turn(question: Mapping[str, Any], answer: Mapping[str, Any]) -> ConvertedTurn:
     turn, reply = {"input": question["content"]}, {"response": answer["content"]}
     context, tools = answer.get("retrieval_context"), answer.get("tools_called")
     if isinstance(context, list) and all(isinstance(text, str) for text in context):
         turn["retrieval_context"] = context
     if isinstance(tools, list):
         reply["tool_invocations"] = [tool_call(tool) for tool in tools if isinstance(tool, Mapping)]
-    return WrittenTurn(turn, reply)
+    return ConvertedTurn(turn, reply)
 
 
 def _turn_fields(file: PythonFile, turn: ScopedExpression) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from holodeck_action.extensions.importers.converted_suite import has_variable
 from holodeck_action.extensions.importers.grader_file import Check, Counterpart
 from holodeck_action.extensions.importers.import_report import Outcome
 from holodeck_action.extensions.importers.promptfoo import codes, judged, toolchecks
@@ -18,7 +19,6 @@ from holodeck_action.extensions.importers.promptfoo.schemas import NeverPassesEr
 from holodeck_action.extensions.importers.promptfoo.templates import Templates, script_text, string_of
 from holodeck_action.extensions.importers.promptfoo.tests import Test, WrittenAssertion
 from holodeck_action.extensions.importers.source import Source, UnfitError, json_problem, plain
-from holodeck_action.extensions.importers.written_suite import has_variable
 from holodeck_action.suite.model.patterns import pattern_problem
 
 _TEXT_VALUES = ("starts-with", "regex", "levenshtein")

@@ -10,6 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from holodeck_action.extensions.importers.converted_suite import (
+    TRANSCRIPT,
+    ConvertedCase,
+    ConvertedSuite,
+    ConvertedTurn,
+    runnable_cases,
+)
 from holodeck_action.extensions.importers.import_report import Outcome, Row
 from holodeck_action.extensions.importers.promptfoo.assertions import AssertionCounterpart
 from holodeck_action.extensions.importers.promptfoo.cases import BuiltCase, CaseBuilder, setting_row
@@ -25,13 +32,6 @@ from holodeck_action.extensions.importers.promptfoo.providers import PATH_MARK, 
 from holodeck_action.extensions.importers.promptfoo.templates import Templates
 from holodeck_action.extensions.importers.promptfoo.tests import Test
 from holodeck_action.extensions.importers.source import MOST_CASES, Source, plain
-from holodeck_action.extensions.importers.written_suite import (
-    TRANSCRIPT,
-    WrittenCase,
-    WrittenSuite,
-    WrittenTurn,
-    runnable_cases,
-)
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.plain import one_line
 
@@ -66,7 +66,7 @@ class SuiteBuilder:
 
     def build(
         self, folder: str, instructions: str | None, prompts: Sequence[Prompt], tests: Sequence[Test]
-    ) -> WrittenSuite:
+    ) -> ConvertedSuite:
         """Return the suite, with a case for each test and prompt.
 
         Raises:
@@ -119,7 +119,7 @@ class SuiteBuilder:
         cases: Sequence[BuiltCase],
         replies: Sequence[Mapping[str, Any] | None],
         policy: Mapping[str, Any],
-    ) -> WrittenSuite:
+    ) -> ConvertedSuite:
         provider, source = self._provider, self._source
         name = str(self._root.get("description") or source.path.stem)
         judge = self._common_judge(cases)
@@ -138,13 +138,13 @@ class SuiteBuilder:
         answers = {case.name: reply for case, reply in zip(cases, replies, strict=True)}
         written = [_written_case(conversation, answers, judge) for conversation in conversations_of(cases)]
         notes: Sequence[str] = ()
-        kept: Sequence[WrittenCase] = written
+        kept: Sequence[ConvertedCase] = written
         if self._allow_missing:
             kept, notes = runnable_cases(written)
         if not kept:
             raise ConfigurationError([f"{source.shown}: no case can be run ({notes[0]})"])
         graders = self._cases.graders.text()
-        return WrittenSuite(folder, source.name, top, kept, policy, notes=notes, graders=graders, agent=agent)
+        return ConvertedSuite(folder, source.name, top, kept, policy, notes=notes, graders=graders, agent=agent)
 
     def _relative_literal(self, literal: str) -> str:
         return ascii(os.path.relpath(ast.literal_eval(literal), self._folder))
@@ -202,7 +202,7 @@ class SuiteBuilder:
 
 def _written_case(
     conversation: Sequence[BuiltCase], answers: Mapping[str, Mapping[str, Any] | None], judge: Mapping[str, Any] | None
-) -> WrittenCase:
+) -> ConvertedCase:
     """Return the case whose turns are the cases of a conversation."""
     move_to_last_turn(conversation)
     *_, last = conversation
@@ -210,15 +210,15 @@ def _written_case(
     metrics = _with_judge(judge, last.metrics)
     if len(conversation) > 1:
         turns = [
-            WrittenTurn({**case.turn, "evaluations": [*_with_judge(judge, case.metrics)]}, answers[case.name])
+            ConvertedTurn({**case.turn, "evaluations": [*_with_judge(judge, case.metrics)]}, answers[case.name])
             if case.metrics
-            else WrittenTurn(case.turn, answers[case.name])
+            else ConvertedTurn(case.turn, answers[case.name])
             for case in conversation
         ]
-        return WrittenCase(conversation[0].name, comments, turns, ())
+        return ConvertedCase(conversation[0].name, comments, turns, ())
     recorded = answers[last.name] is not None
-    turns = [WrittenTurn({"input": asked}, {"response": answer} if recorded else None) for asked, answer in last.said]
-    return WrittenCase(last.name, comments, turns or [WrittenTurn(last.turn, answers[last.name])], metrics)
+    turns = [ConvertedTurn({"input": asked}, {"response": answer} if recorded else None) for asked, answer in last.said]
+    return ConvertedCase(last.name, comments, turns or [ConvertedTurn(last.turn, answers[last.name])], metrics)
 
 
 def _with_judge(judge: Mapping[str, Any] | None, metrics: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:

@@ -11,6 +11,7 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from holodeck_action.extensions.importers.converted_suite import NOT_IMPORTED
 from holodeck_action.extensions.importers.grader_file import Check, GraderFile
 from holodeck_action.extensions.importers.import_report import Outcome, Row
 from holodeck_action.extensions.importers.promptfoo.assertions import FAILING, AssertionCounterpart, convert_assertion
@@ -22,7 +23,6 @@ from holodeck_action.extensions.importers.promptfoo.templates import Templates
 from holodeck_action.extensions.importers.promptfoo.tests import Test, WrittenAssertion
 from holodeck_action.extensions.importers.source import Place, Source, UnfitError, place_of
 from holodeck_action.extensions.importers.unique_names import UniqueNames
-from holodeck_action.extensions.importers.written_suite import NOT_IMPORTED
 from holodeck_action.text.plain import one_line
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from holodeck_action.extensions.importers.converted_suite import ConvertedSuite, ImportResult
 from holodeck_action.extensions.importers.import_report import Outcome, Row
 from holodeck_action.extensions.importers.promptfoo.assertions import TYPES
 from holodeck_action.extensions.importers.promptfoo.building import SuiteBuilder
@@ -18,7 +19,6 @@ from holodeck_action.extensions.importers.promptfoo.templates import Templates
 from holodeck_action.extensions.importers.promptfoo.tests import Test, TestReader
 from holodeck_action.extensions.importers.source import Source, UnfitError, place_of
 from holodeck_action.extensions.importers.unique_names import UniqueNames
-from holodeck_action.extensions.importers.written_suite import ImportResult, WrittenSuite
 from holodeck_action.suite.configuration_errors import ConfigurationError
 
 _SETTINGS = {
@@ -53,7 +53,7 @@ def convert(source: Source, folder: Path, *, allow_missing: bool) -> ImportResul
     if not tests:
         raise ConfigurationError([f"{source.shown}:1:1: has no test; give tests or scenarios"])
     rows = [*reader.rows, *_setting_rows(source, root)]
-    suites: list[WrittenSuite] = []
+    suites: list[ConvertedSuite] = []
     folders = UniqueNames("{}-{}")
     providers = providers_of(source, root)
     prompts = prompts_of(source, root)

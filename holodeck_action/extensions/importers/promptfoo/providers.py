@@ -9,11 +9,11 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from holodeck_action.extensions.importers.converted_suite import AGENT, variable
 from holodeck_action.extensions.importers.grader_file import library_code
 from holodeck_action.extensions.importers.import_report import Outcome, Row
 from holodeck_action.extensions.importers.promptfoo.prompts import Prompt
 from holodeck_action.extensions.importers.source import Place, Source, UnfitError, place_of, plain, without_none
-from holodeck_action.extensions.importers.written_suite import AGENT, variable
 from holodeck_action.suite.yaml.document import MarkedList
 
 _MODULE = AGENT.removesuffix(".py")

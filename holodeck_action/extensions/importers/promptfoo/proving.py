@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from holodeck_action.extensions.importers.converted_suite import files_of
 from holodeck_action.extensions.importers.grader_file import MODULE
 from holodeck_action.extensions.importers.import_report import Outcome, Row
 from holodeck_action.extensions.importers.promptfoo.assertions import COMPUTED, TYPES
@@ -19,7 +20,6 @@ from holodeck_action.extensions.importers.promptfoo.templates import Templates
 from holodeck_action.extensions.importers.promptfoo.tests import Test, TestReader
 from holodeck_action.extensions.importers.proof import Pair, Proof
 from holodeck_action.extensions.importers.source import Source, place_of, plain
-from holodeck_action.extensions.importers.written_suite import files_of
 from holodeck_action.suite.configuration_errors import ConfigurationError
 
 MOST_PAIRS = 5_000

@@ -10,8 +10,8 @@ from decimal import Decimal
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
+from holodeck_action.extensions.importers.converted_suite import variable
 from holodeck_action.extensions.importers.source import UnfitError, json_problem
-from holodeck_action.extensions.importers.written_suite import variable
 from holodeck_action.text.json_values import parse_json
 from holodeck_action.text.plain import one_line
 from holodeck_action.workers.limited_workers import OutOfTimeError, time_limit

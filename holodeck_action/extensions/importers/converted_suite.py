@@ -38,14 +38,14 @@ def has_variable(value: Any) -> bool:
     return isinstance(value, list | tuple) and any(map(has_variable, value))
 
 
-class WrittenTurn(Struct, frozen=True):
+class ConvertedTurn(Struct, frozen=True):
     """One turn of a case: its fields in agent.yaml, and the recorded reply (None if no reply is recorded)."""
 
     fields: Mapping[str, Any]
     reply: Mapping[str, Any] | None = None
 
 
-class WrittenCase(Struct, frozen=True):
+class ConvertedCase(Struct, frozen=True):
     """One case of the suite.
 
     Attributes:
@@ -57,7 +57,7 @@ class WrittenCase(Struct, frozen=True):
 
     name: str
     comments: Sequence[str]
-    turns: Sequence[WrittenTurn]
+    turns: Sequence[ConvertedTurn]
     metrics: Sequence[Mapping[str, Any]]
 
 
@@ -65,13 +65,13 @@ NOT_IMPORTED = "(not imported)"
 """Input of a case that cannot be run."""
 
 
-def runnable_cases(cases: Sequence[WrittenCase]) -> tuple[Sequence[WrittenCase], Sequence[str]]:
+def runnable_cases(cases: Sequence[ConvertedCase]) -> tuple[Sequence[ConvertedCase], Sequence[str]]:
     """Return the cases that can be run, and the comments of the other cases."""
     asked = [case for case in cases if all(turn.fields.get("input") != NOT_IMPORTED for turn in case.turns)]
     return asked, [f"{case.name}: {comment}" for case in cases if case not in asked for comment in case.comments[1:]]
 
 
-class WrittenSuite(Struct, frozen=True):
+class ConvertedSuite(Struct, frozen=True):
     """One suite to write.
 
     Attributes:
@@ -89,7 +89,7 @@ class WrittenSuite(Struct, frozen=True):
     folder: str
     source: str
     top: Mapping[str, Any]
-    cases: Sequence[WrittenCase]
+    cases: Sequence[ConvertedCase]
     policy: Mapping[str, Any]
     metrics: Sequence[Mapping[str, Any]] = ()
     notes: Sequence[str] = ()
@@ -100,11 +100,11 @@ class WrittenSuite(Struct, frozen=True):
 class ImportResult(Struct, frozen=True):
     """The result of a conversion: the suites to write, and the rows of the import report."""
 
-    suites: Sequence[WrittenSuite]
+    suites: Sequence[ConvertedSuite]
     rows: Sequence[Row]
 
 
-def files_of(suite: WrittenSuite) -> dict[str, str]:
+def files_of(suite: ConvertedSuite) -> dict[str, str]:
     """Return the contents of a suite's files, by path relative to the output folder."""
     made = {SUITE: _suite_text(suite), POLICY: _policy_text(suite)}
     replies = [row for case in suite.cases for row in transcript_rows(case)]
@@ -118,7 +118,7 @@ def files_of(suite: WrittenSuite) -> dict[str, str]:
     return {f"{start}{name}": text for name, text in made.items()}
 
 
-def transcript_rows(case: WrittenCase) -> list[dict[str, Any]]:
+def transcript_rows(case: ConvertedCase) -> list[dict[str, Any]]:
     """Return the rows of the transcript for a case: its recorded replies."""
     return [
         {"case": case.name, "turn": index, **turn.reply}
@@ -127,7 +127,7 @@ def transcript_rows(case: WrittenCase) -> list[dict[str, Any]]:
     ]
 
 
-def suite_document(suite: WrittenSuite) -> dict[str, Any]:
+def suite_document(suite: ConvertedSuite) -> dict[str, Any]:
     """Return the data of agent.yaml, with placeholders for environment variables."""
     made = dict(suite.top)
     if suite.metrics:
@@ -135,12 +135,12 @@ def suite_document(suite: WrittenSuite) -> dict[str, Any]:
     return {**made, "test_cases": [_case_entry(case) for case in suite.cases]}
 
 
-def policy_document(suite: WrittenSuite) -> dict[str, Any]:
+def policy_document(suite: ConvertedSuite) -> dict[str, Any]:
     """Return the data of the policy file, with placeholders for environment variables."""
     return dict(suite.policy)
 
 
-def _suite_text(suite: WrittenSuite) -> str:
+def _suite_text(suite: ConvertedSuite) -> str:
     parts = [comment_line(f"Imported from {suite.source}."), *map(comment_line, suite.notes)]
     parts.append(_dump(suite.top))
     if suite.metrics:
@@ -148,7 +148,7 @@ def _suite_text(suite: WrittenSuite) -> str:
     return "".join([*parts, cases_text(suite.cases)])
 
 
-def cases_text(cases: Sequence[WrittenCase]) -> str:
+def cases_text(cases: Sequence[ConvertedCase]) -> str:
     """Return the key `test_cases` of a YAML file, with the comments of the cases."""
     text = io.StringIO()
     text.write("test_cases:\n")
@@ -159,7 +159,7 @@ def cases_text(cases: Sequence[WrittenCase]) -> str:
     return text.getvalue()
 
 
-def _case_entry(case: WrittenCase) -> dict[str, Any]:
+def _case_entry(case: ConvertedCase) -> dict[str, Any]:
     made: dict[str, Any] = {"name": case.name}
     if len(case.turns) == 1 and "turn_config" not in case.turns[0].fields:
         made.update(case.turns[0].fields)
@@ -170,7 +170,7 @@ def _case_entry(case: WrittenCase) -> dict[str, Any]:
     return made
 
 
-def _policy_text(suite: WrittenSuite) -> str:
+def _policy_text(suite: ConvertedSuite) -> str:
     head = comment_line(f"Imported from {suite.source}. Every case must pass, and every evaluation must have happened.")
     return head + (_dump(suite.policy) if suite.policy else "{}\n")
 
