@@ -26,7 +26,7 @@ from holodeck_action.workers.processes import replace_process
 
 
 def start() -> None:
-    """Run the step as this process, and exit with its code."""
+    """Run the workflow step with this process's variables and streams, and exit with the step's exit code."""
     # However the step was started, a cancellation ends it in order.
     signals = (signal.SIGINT, signal.SIGTERM)
     for number in signals:
@@ -62,14 +62,14 @@ def main(
     pause: Callable[[float], None] = time.sleep,
     signals: Sequence[signal.Signals] = (),
 ) -> int:
-    """Evaluate the suites that the inputs name, and publish the results; or compare two runs.
+    """Run the step's command: evaluate suites and publish the results, or compare two runs.
 
     Args:
-        argv: arguments, which are ignored, since a step has inputs.
+        argv: ignored; the step reads its inputs from `environ`.
         environ: the environment of the step.
         cwd: absolute path of the current folder; used as the workspace unless the runner names another one.
         stdin: the standard input.
-        stdout: the log is written to it.
+        stdout: receives the log.
         stderr: not used: the runner does not keep the order of lines from two streams.
         pause: function that waits for a number of seconds, between requests to GitHub.
         signals: signals that end a run in an orderly way; they are ignored while results are published.

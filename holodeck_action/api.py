@@ -85,7 +85,7 @@ def load_suite(suite: AnyPath = "agent.yaml", *, environ: Mapping[str, str] | No
         environ: environment variables that the suite's files may use; None to use those of this process.
 
     Raises:
-        ConfigurationError: the suite is invalid, or its code must not run here. `lines` lists all problems.
+        ConfigurationError: the suite is invalid (see `lines`), or the workflow's event forbids running its code.
     """
     return _load(suite, _caller(environ, None)).suite
 
@@ -198,8 +198,8 @@ def score(
         expected_tools: the expected tool calls, as `expected_tools` in agent.yaml; None if calls are not checked.
         expected_trajectory: the expected calls of the conversation, as `expected_trajectory` in the policy file; None
             if the calls are not checked.
-        model: the judge, if the metric names none; for `Similar` any model of the embedding model's provider. None if
-            the metric names its model or calls none.
+        model: the judge of a metric that names no judge; for `Similar`, any model of the embedding model's provider.
+            None if the metric names its model or calls no model.
         environ: environment variables with keys and URLs of models; None to use those of this process.
 
     Returns:
@@ -236,12 +236,12 @@ def verdict_of(record: Evaluation) -> MetricVerdict: ...
 
 
 def verdict_of(record: Record | Evaluation, *, base: Record | None = None) -> Verdict | MetricVerdict:
-    """Return the verdict of a run's record, by the run's gates, or of one evaluation, by the metric's threshold.
+    """Judge a run's record by the run's gates, or a single evaluation by the metric's threshold.
 
     Args:
         record: the record of a run, or an evaluation from `score`.
-        base: the record of the run to compare with; None if there is none. If the suite's policy file requires a base,
-            the verdict without it is incomplete.
+        base: the record of the run to compare with, or None. Without a base, the verdict is incomplete if the suite's
+            policy file requires one.
     """
     if isinstance(record, Evaluation):
         return judge_evaluation(record)

@@ -313,7 +313,7 @@ def schema(caller: Caller, document: str) -> int:
 
 
 def start() -> None:
-    """Run the command line as this process, and exit with its code."""
+    """Run the command with this process's arguments and streams, and exit with the command's exit code."""
     collect_garbage_rarely()
     stdout, stderr = install_lasting_streams()
     if (note := hide_tokens()) is not None:

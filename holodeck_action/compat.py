@@ -35,7 +35,7 @@ _OWN: Mapping[str, Mapping[str, str]] = {
 
 @cache
 def served_names() -> Mapping[str, Mapping[str, str]]:
-    """Return our object (`module:name`) for each served name, by module and name, including those of extensions."""
+    """Return for each served module, extensions' included, a mapping from its names to our objects (`module:name`)."""
     from holodeck_action.seam import registry
 
     found = {module: dict(names) for module, names in _OWN.items()}
@@ -94,7 +94,7 @@ class _Finder:
             raise ModuleNotFoundError(f"No module named {name!r}: it {registry.unknown_phrase()}", name=name)
 
     def _find_installed(self, top_name: str) -> ModuleSpec | None:
-        """Return the spec of a package that other finders know; None if they know no such package."""
+        """Return the spec of a package from the other finders; None if none of them finds the package."""
         for finder in sys.meta_path:
             if finder is not self:
                 found = finder.find_spec(top_name, None)
@@ -104,7 +104,7 @@ class _Finder:
 
 
 class _Loader:
-    """Creates modules that import their names when these are first used."""
+    """Creates modules whose names are imported on first use."""
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         """Let the import system create the module."""

@@ -108,6 +108,6 @@ def read_base_results(path: Path | GivenPath, record: Record) -> BaseResults | N
 
 
 def read_base(path: Path | GivenPath, record: Record) -> Results | None:
-    """Read the results of a run's base without the content of its file; see `read_base_results`."""
+    """Read only the parsed results of a run's base, without the bytes of the file; see `read_base_results`."""
     base = read_base_results(path, record)
     return None if base is None else base.results

@@ -139,7 +139,7 @@ def open_new(path: Path) -> BinaryIO:
 
 
 def open_existing(path: Path, *, create: bool = False) -> BinaryIO:
-    """Open a file that an earlier run wrote, unbuffered, to continue it.
+    """Open an earlier run's file, unbuffered, to continue writing it.
 
     Args:
         path: the file.
@@ -153,7 +153,7 @@ def open_existing(path: Path, *, create: bool = False) -> BinaryIO:
 
 
 def append(path: Path, data: bytes) -> None:
-    """Append to a file or device that another program names, without waiting for a pipe.
+    """Append to a file, device or pipe named by another program, without waiting for a reader of the pipe.
 
     Raises:
         RefusedFileError: it is a pipe without a reader.
@@ -197,7 +197,7 @@ def open_lock(path: Path) -> int:
 
 
 def make_readable(path: Path, mode: int = 0o666) -> None:
-    """Give a file or folder created by `tempfile`, which is private to its user, the usual permissions."""
+    """Set the permissions `mode` less the umask; `tempfile` creates files and folders for their owner only."""
     umask = os.umask(0)
     os.umask(umask)
     path.chmod(mode & ~umask)

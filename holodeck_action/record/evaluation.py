@@ -57,8 +57,8 @@ class Criteria(Struct, frozen=True, omit_defaults=True):
         settings: the settings that differ from their defaults.
         pass_values: passing categories of a categorical score.
         source: position of the metric in the suite.
-        title: name, such as `METEOR`, that messages show with the score and without the explanation; None if messages
-            show the name of the evaluator and the explanation.
+        title: name, such as `METEOR`, for messages with the score but no explanation; None if messages have the
+            evaluator's name and the explanation instead.
     """
 
     kind: str
@@ -76,9 +76,9 @@ class Criteria(Struct, frozen=True, omit_defaults=True):
 class Evaluation(Struct, frozen=True):
     """One metric's result on one turn.
 
-    `status` `failed` means that the evaluation failed, never that the score was low; `skipped` that the metric does not
-    apply, with the reason in `explanation`; `pending` that the planned evaluation did not run. `metadata["passed"]`
-    holds the evaluator's own verdict if it has one (code graders, equality, numeric).
+    `status` is `failed` if the evaluation failed (never because of a low score), `skipped` if the metric does not apply
+    (`explanation` has the reason), and `pending` if a planned evaluation did not run. `metadata["passed"]` holds the
+    evaluator's own verdict if it has one (code graders, equality, numeric).
 
     `cached` means that verdict, duration and cost are those of an earlier run on the same inputs.
 

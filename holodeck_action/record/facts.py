@@ -56,7 +56,7 @@ Measured: TypeAlias = Known[T] | Unknown
 
 
 def within_bounds(number: Sum | None) -> Sum | None:
-    """Return a number from outside if it is between 0 and `LARGEST`, else None."""
+    """Return an external number if it is between 0 and `LARGEST`, else None."""
     return number if number is not None and 0 <= number <= LARGEST else None
 
 

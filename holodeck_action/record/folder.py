@@ -169,7 +169,7 @@ class _Suite(Struct):
 
 
 class _Combined(Struct):
-    """The fields of a combined verdict that are read, from any version."""
+    """The fields to read from a combined verdict of any version."""
 
     suites: tuple[_Suite, ...]
 

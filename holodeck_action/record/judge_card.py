@@ -11,7 +11,7 @@ CARD_FILE = "judge-card.json"
 
 
 class Estimate(Struct, frozen=True):
-    """A number with its two-sided 95 % interval; None if the labels do not determine it."""
+    """A number with its two-sided 95 % interval. All fields are None if the labels do not determine the number."""
 
     value: float | None
     low: float | None = None
@@ -124,7 +124,7 @@ class Configuration(Struct, frozen=True):
 class Agreement(Struct, frozen=True):
     """The agreement of two raters' verdicts on n answers: proportion of equal verdicts, Cohen's κ and Krippendorff's α.
 
-    α is nominal for passes and fails, and for interval data for pairs: win = 1, tie = ½, loss = 0.
+    α is nominal for passes and fails, and interval for pairs of answers (win = 1, tie = ½, loss = 0).
     """
 
     n: int
@@ -147,7 +147,7 @@ class Scores(Struct, frozen=True):
 class HumanAgreement(Struct, frozen=True):
     """The agreement of the human raters with each other, which limits the agreement that a judge can reach.
 
-    `first_two` compares the first two raters over the answers that both labelled; `alpha` is Krippendorff's α of all.
+    `first_two` compares the first two raters on answers both labelled; `alpha` is Krippendorff's α of all raters.
     """
 
     raters: int
@@ -159,8 +159,8 @@ class PassRates(Struct, frozen=True):
     """Pass rates of answers.
 
     `human` and `judge` are the pass rates of the labelled answers by label and by verdict. `judged` is the number of
-    all answers that the judge graded, and `of_judged` is their pass rate by the judge. `corrected` is an estimate of
-    their pass rate by human labels. `corrected` has no value if all of them are labelled, because `human` is then the
+    all answers that the judge graded. `of_judged` is the judge's pass rate of these answers; `corrected` estimates
+    their pass rate by human labels. `corrected` has no value if all these answers are labelled: `human` is then the
     exact rate.
     """
 

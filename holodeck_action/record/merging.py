@@ -41,7 +41,7 @@ class ShardResults(Struct, frozen=True):
 
     @property
     def shard(self) -> Shard:
-        """The shard that the record holds; the record must be that of a shard."""
+        """The record's shard. Raises AssertionError for the record of a whole run."""
         assert self.record.run.shard is not None
         return self.record.run.shard
 
@@ -68,10 +68,10 @@ def merge_shards(shards: Sequence[ShardResults]) -> tuple[Record, BaseResults | 
 
 
 def _check_shards(shards: Sequence[ShardResults]) -> None:
-    """Check that the results are all shards of a run, each once, with the same number of shards.
+    """Check that each shard of the run is present exactly once, and that all agree on the number of shards.
 
     Raises:
-        MergeError: with a sentence for each.
+        MergeError: a result is of a whole run, or shards are missing, doubled or of different counts.
     """
     whole = [
         f"{part.name}: is not a shard but a whole run; leave it out" for part in shards if part.record.run.shard is None
@@ -127,7 +127,7 @@ def _base_identity(record: Record) -> Any:
 
 
 def _check_same(shards: Sequence[ShardResults]) -> None:
-    """Check that the shards are equal in all values that the shards of a run share.
+    """Check that all shards have the same suite, target, settings and judges, and read the same files.
 
     Raises:
         MergeError: with a sentence for each difference from the first shard.
@@ -316,8 +316,8 @@ def _merge_records(shards: Sequence[ShardResults], *, complete: bool) -> Record:
 
 
 def _merge_ends(records: Sequence[Record], cases: Sequence[CaseRecord]) -> CertainEnd | None:
-    """Return which of the merged cases count if a shard stopped because the exit code was certain; None if all cases
-    count."""
+    """Return the cases that count in the merged run, if a shard stopped because the exit code was certain; None if all
+    cases count."""
     ends = [record.certain for record in records if record.certain is not None]
     if not ends:
         return None

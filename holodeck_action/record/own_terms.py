@@ -1,7 +1,7 @@
-"""`OwnTerms`: a base suite's own metrics, expectations and gates (terms), stored if the base ran with the head's terms
-instead.
+"""`OwnTerms`: the metrics, expectations and gates ("terms") in the files of a base suite. They are stored if the base
+ran with the head's terms instead.
 
-The other cases, metrics and gates in the record of such a base are the head's.
+All other cases, metrics and gates in such a base's record are the head's.
 """
 
 from __future__ import annotations

@@ -28,12 +28,12 @@ def sees_of(evaluation: Evaluation) -> str:
 
 
 def question_text(case: CaseRecord, trial: TrialRecord) -> str:
-    """Return the question of both answers of a pair: the last input, or the goal of a simulated user."""
+    """Return the question that the two answers of a pair reply to: the last input, or the goal of a simulated user."""
     return trial.turns[-1].input if case.user is None else case.user.goal
 
 
 def compared_text(trial: TrialRecord, *, conversation: bool) -> str | None:
-    """Return the answer of a trial as it is compared: the last answer, or all messages as JSON.
+    """Return a trial's text for the comparison: the last answer, or all messages as JSON.
 
     For a conversation of one turn with a fixed input, the text is always the answer.
 

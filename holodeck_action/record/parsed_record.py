@@ -99,7 +99,7 @@ def _convert_version_1(record: Record) -> Record:
 
 
 def _convert_version_2(record: Record) -> Record:
-    """Move the evaluations of whole conversations, which the last turn had up to version 2, to their trials."""
+    """Move the evaluations of whole conversations to the trials; up to version 2, the last turn held them."""
     converted = _convert_trials(record, lambda trial: trial.with_conversation(_grades_conversation))
     return replace(converted, schema_version=SCHEMA_VERSION)
 

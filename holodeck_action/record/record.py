@@ -98,7 +98,7 @@ class Usage(Struct, frozen=True, omit_defaults=True):
 
     @property
     def tokens(self) -> int | None:
-        """Tokens of prompts and answers; None if one of both numbers is unknown."""
+        """Total tokens of prompts and answers; None if either number is unknown."""
         if self.prompt_tokens is None or self.completion_tokens is None:
             return None
         return self.prompt_tokens + self.completion_tokens
@@ -107,9 +107,9 @@ class Usage(Struct, frozen=True, omit_defaults=True):
 class Timing(Struct, frozen=True, omit_defaults=True):
     """Start and end (ISO 8601, UTC) and durations; volatile.
 
-    `model_ms` is the working time of a turn's models without waiting, or as reported by another agent; recorded and
-    cached calls keep their original time. `first_token_ms` is the time until the answer began. None means unknown, such
-    as the duration of an answer from a transcript.
+    `model_ms` is the working time of the suite's own model in a turn, without waiting, or the time that another agent
+    reports. Recorded and cached calls keep their original time. `first_token_ms` is the time until the answer began.
+    None means unknown, such as the duration of an answer from a transcript.
     """
 
     started_at: str
@@ -216,7 +216,7 @@ class SimulatedUser(Struct, frozen=True, omit_defaults=True):
 
 
 class UserCalls(Struct, frozen=True, omit_defaults=True):
-    """The calls and usage in one trial of the model that plays the user.
+    """The calls to the model that plays the user in one trial, and their usage.
 
     Attributes:
         seed: the seed in the model's requests; None if the provider accepts no seed.
@@ -236,8 +236,8 @@ class UserCalls(Struct, frozen=True, omit_defaults=True):
 class TrialRecord(Struct, frozen=True, omit_defaults=True):
     """One repetition of a case; `error` is set if the whole trial failed, such as at its deadline.
 
-    `user` tells how the user was simulated; None if it was not. `evaluations` are those of the whole conversation, of
-    metrics with `scope: conversation`; they are pending if a turn is in error.
+    `user` has the calls to the model that plays the user; None if no user is simulated. `evaluations` has the results
+    of metrics with `scope: conversation`; they are pending if a turn has an error.
     """
 
     index: int
@@ -254,7 +254,7 @@ class TrialRecord(Struct, frozen=True, omit_defaults=True):
 
     @property
     def graded(self) -> Iterator[tuple[int, Evaluation]]:
-        """Every evaluation with the index of its turn; for those of the whole conversation, of the last turn."""
+        """Every evaluation with its turn's index; evaluations of the whole conversation have the last turn's."""
         for turn in self.turns:
             for evaluation in turn.evaluations:
                 yield turn.index, evaluation
@@ -262,7 +262,7 @@ class TrialRecord(Struct, frozen=True, omit_defaults=True):
             yield self.turns[-1].index, evaluation
 
     def with_conversation(self, is_moved: Callable[[Evaluation], bool]) -> TrialRecord:
-        """Return the trial with the evaluations of the whole conversation moved from its last turn to the trial.
+        """Return a copy in which the last turn's evaluations of the whole conversation are moved to the trial.
 
         Args:
             is_moved: tells whether an evaluation of the last turn grades the whole conversation.
@@ -287,9 +287,9 @@ class CaseRecord(Struct, frozen=True, omit_defaults=True):
     """One case with its finished trials.
 
     `planned_evaluations` is the number of evaluations that one trial should yield: a turn's tool assertions count as
-    one, and disabled or inapplicable metrics are excluded; `not_applicable` counts those. `asserting` is False if
-    nothing in the case asserts. `source` is the position at which the case begins, and `last` that of its last
-    value; None if unknown. `confirmation` holds the further trials that confirm a regression (`baseline.confirm`);
+    one, and disabled or inapplicable metrics are excluded; `not_applicable` is the number of these metrics. `asserting`
+    is False if nothing can fail the case. `source` is the position of the case's start, and `last` the position of its
+    last value, None if unknown. `confirmation` holds the further trials that confirm a regression (`baseline.confirm`);
     their indexes follow those of `trials`, and they count only for the gate on regressed cases. `user` is set if a
     model plays the user; the last turn of each trial then has the evaluations of its answers.
     """
@@ -414,8 +414,8 @@ class Shard(Struct, frozen=True, omit_defaults=True):
             notices about answers again.
         max_tokens: token limit of the suite's own model, for the notices about answers; None if its default applies.
         stopped: why this part ended early; None if it finished.
-        depends: digests of the inputs of its trials other than the suite's files, by name, such as `the transcript
-            answers.jsonl`; empty if an earlier version wrote the record.
+        depends: digests of the trials' inputs by name, such as `the transcript answers.jsonl`, without the suite's
+            files; empty if an earlier version wrote the record.
     """
 
     number: int
@@ -519,11 +519,11 @@ class Record(Struct, frozen=True, omit_defaults=True):
 
     `stopped` is the reason why the run ended before its plan was done (signal, deadline); None if it finished. With
     `stop_when_decided`, only trials up to the deciding one count. `summary` is None if no function of the suite
-    summarises the run. `configurations` are the judge configurations of the judged metrics, by name; `cards` are
-    the summaries of their judge cards, in order of name. `chosen` identifies the selected cases; None in a record of
-    the first version. `marks` are the positions of gates, `baseline`, `trials` and quarantine in the policy file, by
-    names such as `gates.min_pass_rate` and `quarantine.CASE`. `own` holds the own terms of a base suite that was
-    evaluated by the terms of the head's suite.
+    summarises the run. `configurations` are the judge configurations of the judged metrics, by name; `cards` are the
+    summaries of their judge cards, in order of name. `chosen` identifies the selected cases; None in a record of the
+    first version. `marks` are the positions of gates, `baseline`, `trials` and quarantine in the policy file, by names
+    such as `gates.min_pass_rate` and `quarantine.CASE`. `own` holds the terms in the files of a base suite that was
+    evaluated by the head's terms instead.
     """
 
     schema_version: int

@@ -36,8 +36,8 @@ class SealedFile:
 
 
 def lines_of(head: Mapping[str, Any], lines: Iterable[bytes], name: str = "cases") -> Iterator[bytes]:
-    """Yield a JSON object, except its end, with one item of a list per line, so that large files can be streamed and
-    diffed.
+    """Yield a JSON object without its closing brace. Its last field is a list with one item per line, so that large
+    files can be streamed and diffed.
 
     Args:
         head: the fields before the items.

@@ -16,7 +16,7 @@ class LazySequence(Sequence[T], Generic[T]):
     """A sequence whose values are created by index on demand; the last one is kept for repeated access."""
 
     def __init__(self, length: int, make_value: Callable[[int], T] | None = None) -> None:
-        """Set the function that creates the value at an index; None if a subclass overrides `make_value`."""
+        """Set the function that creates the value at an index; None if a subclass overrides `make`."""
         self._length, self._make = length, make_value
         self._last: tuple[int, T] | None = None
 

@@ -161,7 +161,7 @@ def parse_case(line: bytes, name: str) -> CaseRecord:
 
 
 def check_weight(case: CaseRecord, name: str) -> None:
-    """Check that a weight is not too small or too large for sums.
+    """Check that a case's weight is neither too small nor too large to be added to other weights.
 
     Raises:
         RecordError: the weight is out of range; the message names the file.

@@ -206,11 +206,12 @@ class PairFunctions(NamedTuple):
 
     Attributes:
         judge: coroutine function that takes an `OpenSuite`, the `Record`s of the run and of its base (None if there is
-            no base), and the `Stop` of the run, and returns the run's record with the evaluations of its metrics
-            `OF_PAIR`.
-        skip: function that takes a `Record` and a reason, and returns the record with these evaluations skipped.
+            no base), and the `Stop` of the run, and returns the run's record with the evaluations of the metrics whose
+            `OF_PAIR` is True.
+        skip: function that takes a `Record` and a reason, and returns the record with the evaluations of these metrics
+            skipped.
         summarise: function that takes pairs of `CaseRecord`s (base, head), the targets of base and head, the tolerated
-            loss, and whether the metrics gate, and returns a `MetricComparison` and a `Preference` by metric.
+            loss, and whether a loss can fail the run; returns a `MetricComparison` and a `Preference` by metric.
     """
 
     judge: str
@@ -225,10 +226,10 @@ class Framework(NamedTuple):
         name: the prefix of a target, and the value of `init --framework`.
         agent: description of the object that a target names, for messages.
         packages: top-level packages that a file with such an agent imports from.
-        functions: names in these packages of the functions and classes that return an agent when called.
+        functions: names of these packages' functions and classes that return an agent when called.
         find: function (`module:name`) that takes the path of a folder and this `Framework`, and returns the agents in
             the folder; each has `file`, `place`, and its `reference`, MODULE:NAME.
-        methods: methods of objects from these packages that return an agent.
+        methods: names of methods of these packages' objects; the methods return an agent.
         example: an example of MODULE:NAME for messages.
         adapter: module whose `adapter` turns an agent into a callable; only the Python of the suite's environment
             imports it. Empty if `init` writes a callable that calls the agent, and spans report its work.

@@ -191,7 +191,7 @@ def stages(setting_names: Container[str]) -> Iterator[Any]:
 
 
 def unknown_phrase() -> str:
-    """Return the predicate of a sentence about an unknown name, with the names of the extensions."""
+    """Return the rest of a message that begins with an unknown name; the message lists the installed extensions."""
     names = ", ".join(extension.name for extension in own_extensions()) or "none"
     return f"is not known to this installation, which has these extensions: {names}"
 

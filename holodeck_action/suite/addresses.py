@@ -81,7 +81,7 @@ def is_public(address: IPAddress) -> bool:
 
 
 def is_metadata_service(address: IPAddress) -> bool:
-    """Return whether an address outside the link-local blocks serves a machine's metadata or reaches its host."""
+    """Return whether an address is in `_METADATA_SERVICES`, which omits link-local addresses."""
     return address in _METADATA_SERVICES
 
 

@@ -20,7 +20,7 @@ _STATIC = (
 
 
 def missing_static_inputs(spec: MetricSpec, turn: Turn) -> tuple[str, ...]:
-    """Return the names of the inputs of a metric that are certainly missing on a turn, as known before the run."""
+    """Return the names of the metric's inputs that are certain, before the run, to be missing on a turn."""
     required = spec.config.needs
     # Fast path: this runs several times for every metric of every turn.
     if required is GROUND_TRUTH and turn.texts.expects_answer:
@@ -39,8 +39,8 @@ def _has_input(turn: Turn, name: str) -> bool:
 
 
 def skip_reason(spec: MetricSpec, turn: Turn) -> str | None:
-    """Return why a metric is always skipped on a turn; None if it is not always skipped, or if a missing input is an
-    error."""
+    """Return why a metric is skipped on a turn, whatever the answer; None if it may be evaluated, or if a missing input
+    is an error."""
     if not spec.config.enabled:
         return "disabled in the suite"
     if spec.inherited:
@@ -51,7 +51,7 @@ def skip_reason(spec: MetricSpec, turn: Turn) -> str | None:
 
 
 def reads_tool_calls(turn: Turn) -> bool:
-    """Return whether expectations or metrics of a turn need its tool calls; code graders do not count."""
+    """Return whether expectations or metrics of a turn, other than code graders, need its tool calls."""
     return turn.expected_tools is not None or any(
         spec.config.reads_tool_calls and skip_reason(spec, turn) is None for spec in turn.metrics
     )
@@ -70,14 +70,13 @@ def case_asserts(case: Case) -> bool:
 
 
 def compares_answers(case: Case) -> bool:
-    """Return whether a metric of the case compares its answer with the base's."""
+    """Return whether a metric of the case compares the answers of the run and its base."""
     last = case.turns[-1]
     return any(spec.config.OF_PAIR and skip_reason(spec, last) is None for spec in last.metrics)
 
 
 def judged_metrics(cases: Iterable[Case]) -> dict[tuple[SourceMark, str], Metric]:
-    """Return the metrics of the cases, or members of their composites and presets, that a judge grades, by position and
-    label."""
+    """Return the metrics that a judge grades, members of composites and presets included, by position and label."""
     return {
         (spec.mark, f"{spec.label}: {part}" if part else spec.label): config
         for case in cases
@@ -89,7 +88,8 @@ def judged_metrics(cases: Iterable[Case]) -> dict[tuple[SourceMark, str], Metric
 
 
 def library_metrics(cases: Iterable[Case]) -> dict[tuple[SourceMark, str], Metric]:
-    """Return the metrics and composites' members that a library computes without a model, by position and label."""
+    """Return the metrics that a library computes without a model, members of composites included, by position and
+    label."""
     return {
         (spec.mark, spec.label if config is spec.config else f"{spec.label}: {config.name or config.type}"): config
         for case in cases

@@ -82,7 +82,7 @@ class Problem(Struct, frozen=True):
 
 
 class SuiteError(Exception):
-    """A suite cannot be used. `problems` are sorted by file and position, and the given secrets are masked.
+    """A suite cannot be used. `problems` are sorted by file and position; `secrets` are masked in their messages.
 
     `files` are the names of the files whose lines may be shown after redaction by `redactor`.
     """
@@ -130,7 +130,7 @@ def printable(text: str) -> str:
 
 
 def mask_quotations(text: str, secrets: Iterable[str]) -> str:
-    """Return a message with `"***"` in place of each quotation that contains a secret, whole or cut.
+    """Return a message with `"***"` in place of each quotation that contains a secret or is cut off inside one.
 
     Secrets of fewer than four characters are not masked.
     """

@@ -86,7 +86,7 @@ def load_suite(
         checkout: the suite's folder, and the paths that the suite may read; None if it may only read that folder.
         plain_http: whether keys may be sent to other machines unencrypted.
         allow_empty: whether a suite may have no cases.
-        rows: reads files of extensions and calls functions that return cases; None if neither is available.
+        rows: reads files in extensions' formats and calls functions that return cases; None if neither is available.
         notices: notices to put first.
         conversations: conversations to judge in place of the suite's own cases; the suite's cases and the policy file's
             settings for single cases are then ignored. None to use the suite's cases.

@@ -202,7 +202,7 @@ def _unknown_key(finding: Finding) -> str:
 
 
 def _foreign_option_hint(key: str, allowed: list[str]) -> str | None:
-    """Return where this format has the option `key` of other tools' metrics; None if `key` is not such an option."""
+    """Return a hint about `key` and its place in this format if it is an option of other tools' metrics, else None."""
     if key.endswith("_metric"):
         place, told = "metrics", f"it belongs under metrics.{key.removesuffix('_metric')}"
     else:

@@ -159,7 +159,7 @@ class MetricTable:
     """
 
     def __init__(self, checkout: Checkout, tools: Sequence[Mapping[str, Any]] | None = None) -> None:
-        """Set the suite's folder with the paths that its files may read, and the agent's tools; None if unknown."""
+        """Set the suite's folder, with the paths that its files may read, and the agent's tools (None if unknown)."""
         self._checkout = checkout
         self._tools = tools
         self.problems: list[Problem] = []
@@ -376,8 +376,8 @@ class CaseBuilder:
 
 
 def _allow_skips(turns: Sequence[Turn], case_specs: Specs) -> list[Turn]:
-    """Return the turns of a conversation. A metric of the case may be skipped on turns without its inputs if another
-    turn has its inputs."""
+    """Return the turns of a conversation, with each metric of the case allowed to be skipped on turns without its
+    inputs if another turn has its inputs."""
     softened = list(turns)
     for spec in case_specs:
         lacking = [turn.index for turn in turns if spec in turn.metrics and missing_static_inputs(spec, turn)]

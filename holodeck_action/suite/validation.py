@@ -71,7 +71,7 @@ def _problems(
 
 
 class EntryError(ValueError):
-    """An entry that was valid so far does not fit a model that files of the suite determine."""
+    """An entry that its pydantic model accepted is refused by a stricter model, which depends on files of the suite."""
 
     def __init__(self, model: type[BaseModel], entry: BaseModel, error: ValidationError) -> None:
         super().__init__(argument_errors(model, dict(entry), error))
@@ -79,15 +79,15 @@ class EntryError(ValueError):
         self._error = error
 
     def problems(self, entry: Any, document: Document) -> list[Problem]:
-        """Return the problems at their lines; `entry` is the entry, with its positions."""
+        """Return the problems with their positions; `entry` is the unvalidated entry of `document`."""
         return _problems(self._model, self._error, entry, document)
 
 
 def check_entry(model: type[Model], entry: BaseModel) -> Model:
-    """Return an entry as an instance of a model that files of the suite determine.
+    """Validate an entry again by a model that depends on files of the suite, and return the new instance.
 
     Raises:
-        EntryError: the entry does not fit the model.
+        EntryError: the model refuses the entry.
     """
     try:
         return model.model_validate({name: getattr(entry, name) for name in entry.model_fields_set})
@@ -96,7 +96,7 @@ def check_entry(model: type[Model], entry: BaseModel) -> Model:
 
 
 def argument_errors(model: type[BaseModel], arguments: Mapping[str, Any], error: ValidationError) -> str:
-    """Return why a model refuses the arguments of its constructor: a sentence for each, joined by `; `."""
+    """Return why a model refuses arguments of its constructor: one sentence for each problem, joined by `; `."""
     schema = model.__pydantic_core_schema__
     refusals = [_refusal(details, schema, arguments, None) for details in error.errors(include_url=False)]
     found = [(field_path(refusal[0]), refusal[1]) for refusal in refusals if refusal is not None]

@@ -123,7 +123,7 @@ class Case(Struct, frozen=True):
     """One test case. `content_hash` is the SHA-256, in hex, of its questions and expectations.
 
     `mark` is the position at which the case begins, and `last` the position of its last value, None if unknown.
-    `min_pass` is how many of the `repeat` trials must pass; None if every trial must. If `simulation` is set, a model
+    `min_pass` is how many of the `repeat` trials must pass; None if all must pass. If `simulation` is set, a model
     plays the user: the only turn has no input, and its expectations and metrics are those of the whole conversation;
     `stop` has the checks that end the conversation.
     """

@@ -66,7 +66,7 @@ class RowSource(Protocol):
         """
 
     def call_function(self, reference: str, environment: Environment | None) -> Iterator[bytes]:
-        """Yield the rows that a function of the checkout, `module.path:function`, returns in an environment.
+        """Call a function of the checkout (`module.path:function`) in an environment, and yield the rows it returns.
 
         Raises:
             RowsError: the function returns no rows.

@@ -58,7 +58,7 @@ class ColumnMap:
         self._nested = {name[:at] for name in column_paths for at, char in enumerate(name) if char == "."}
 
     def field_of(self, column: str, mark: SourceMark) -> FieldPath | None:
-        """Return the field that a column fills; None if the column is ignored, or unusable, which adds a problem."""
+        """Return the field that a column fills; None if the column is ignored, or unusable (which adds a problem)."""
         if column not in self._places:
             self.seen.add(column)
             self._places[column] = self._assign_field(column, mark)

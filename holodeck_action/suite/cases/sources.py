@@ -39,7 +39,7 @@ class CaseFile(Struct):
 
     @property
     def model(self) -> type[CaseEntry]:
-        """The model of an entry."""
+        """The pydantic class that validates an entry."""
         return CaseEntry if self.columns is None else TableCase
 
     def mark_of(self, index: int) -> SourceMark:
@@ -216,9 +216,9 @@ def _merge(base: Mapping[str, Any], override: Mapping[str, Any]) -> dict[str, An
 
 
 def fill_models(agent: MarkedMap, project: Mapping[str, Any]) -> None:
-    """Fill the keys that `model` and `evaluations.model` omit from the provider's entry in the project configuration.
+    """Complete `model` and `evaluations.model` from their provider's entry in the project configuration.
 
-    The entry with the provider's name takes precedence over the first entry with that provider.
+    The entry under the provider's name takes precedence over the first entry with that `provider`.
     """
     providers = project.get("providers")
     evaluations = agent.get("evaluations")

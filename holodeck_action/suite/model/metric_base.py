@@ -40,7 +40,7 @@ TOOLS = frozenset(("expected_tools",))
 
 
 class Role(Enum):
-    """The purpose of a setting, as metadata of its field; a setting without a role affects the measure."""
+    """The purpose of a setting, as metadata of its field; a setting without a role affects the score."""
 
     KIND = auto()
     """Identifies the metric; records store it in a separate field of the criteria."""
@@ -66,7 +66,7 @@ class Member(Struct, frozen=True):
 
 
 class Embedding(Struct, frozen=True):
-    """The text that a metric embeds beside the answer, and the model that embeds both.
+    """The text that a metric embeds to compare with the answer, and the model that embeds both.
 
     Attributes:
         model: name of the model, which the suite's embedding provider serves.
@@ -83,7 +83,7 @@ class JudgeCalls(Struct, frozen=True):
     Attributes:
         config: the metric or part, which has the model or panel.
         calls: number of calls for one evaluation of an answer that is not empty, without retries.
-        writes_steps: whether the judge is also called once in a run to write the steps.
+        writes_steps: whether the judge is also called once in a run to write the evaluation steps.
     """
 
     config: Metric
@@ -270,12 +270,12 @@ class Metric(FormatModel):
 
     @property
     def reads_turns(self) -> bool:
-        """Whether the metric, or a member of it, reads the messages of all turns up to its own."""
+        """Whether the metric, or a member of it, reads the messages of all turns up to the evaluated turn."""
         return False
 
     @property
     def sees_conversation(self) -> bool:
-        """Whether the metric's judge sees the earlier turns beside the question."""
+        """Whether the metric's judge sees the earlier turns in addition to the question."""
         return False
 
     @property
@@ -340,7 +340,7 @@ class Metric(FormatModel):
 
     @property
     def compares_literals(self) -> bool:
-        """Whether the metric compares arguments of expected tool calls, but only with plain values."""
+        """Whether the metric compares arguments of expected tool calls, and needs them to be plain values."""
         return False
 
     def settings_problem(self) -> str | None:
@@ -354,7 +354,7 @@ class Metric(FormatModel):
         return None
 
     def unsupported_judge(self, model_name: str) -> str:
-        """Return a clause about why the judge `model_name` is refused: it names the providers that are supported."""
+        """Return a clause with the reason why the judge `model_name` is refused and the supported providers."""
         providers = " or ".join(self.supported_providers or ())
         return f"is graded only by models of {providers}, and {model_name} is not one of them"
 
@@ -442,7 +442,7 @@ class QuestionMetric(ScopedMetric, JudgedMetric):
 
     @property
     def sees_conversation(self) -> bool:
-        """Whether the metric's judge sees the earlier turns beside the question."""
+        """Whether the metric's judge sees the earlier turns in addition to the question."""
         return self.sees == "conversation"
 
     @property
@@ -452,14 +452,14 @@ class QuestionMetric(ScopedMetric, JudgedMetric):
 
     @property
     def reads_turns(self) -> bool:
-        """Whether the metric reads what was said in all turns up to its own."""
+        """Whether the metric reads the messages of all turns up to the evaluated turn."""
         return self.sees_conversation or self.grades_conversation
 
 
 class GradedPart(JudgedMetric):
     """A part of a metric that a judge grades separately; entries cannot have this type.
 
-    `scored` is whether DeepEval calls the judge. For refusals and trajectories, this package calls it.
+    `scored` is True if DeepEval calls the judge, and False if this package does, as for refusals and trajectories.
     """
 
     type: Literal["part"] = "part"

@@ -425,7 +425,7 @@ def fails_on_case_regression(baseline: Baseline) -> bool:
 
 
 def why_no_gate_fails(gates: Gates, gated: GatedCases) -> str | None:
-    """Return why no gate can fail, with what to change; None if a gate can fail.
+    """Return why no gate can fail, and a remedy; None if a gate can fail.
 
     If no case asserts anything, only gates on scores count, because answers cannot fail the other gates.
     """

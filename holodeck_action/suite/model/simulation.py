@@ -1,4 +1,4 @@
-"""A case's `simulate`, as the core reads it; the extension that plays the user has the settings."""
+"""A case's `simulate`, as the core reads it; the extension that plays the user defines the settings."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class RecordedTarget(FormatModel):
 
 
 class ConversationsTarget(RecordedTarget):
-    """`--target NAME:PATH` of an extension: answers that were given in conversations that happened."""
+    """`--target NAME:PATH` of an extension: answers from recorded conversations."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 

@@ -22,7 +22,8 @@ _COLUMN = UNSET - 1
 
 
 class MarkedMap(dict[Any, Any]):
-    """A mapping with the positions of itself, its keys and its values; if `marks` is empty, all have its position."""
+    """A mapping with the positions of itself, its keys and its values; if `marks` is empty, keys and values have the
+    mapping's position."""
 
     __slots__ = ("column", "line", "marks")
     line: int

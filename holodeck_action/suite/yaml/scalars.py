@@ -136,7 +136,7 @@ _LONE = re.compile(r"[dD][89a-fA-F][0-9a-fA-F]{2}")
 
 
 class JoinedSurrogates(Struct, frozen=True):
-    """A YAML text in which one escape replaces each escaped surrogate pair, padded so that columns stay the same.
+    """A YAML text in which each escaped surrogate pair is replaced by one escape, padded so that columns stay the same.
 
     Attributes:
         text: the text; each pair is padded with `_MARKS`, which encode the index of its original spelling.

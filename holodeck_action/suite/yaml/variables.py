@@ -22,7 +22,7 @@ class Substitution(Struct, frozen=True):
     """A string after substitution.
 
     Attributes:
-        text: the string with its known variables replaced.
+        text: the string with variables replaced by their values or defaults; variables in `unset` stay.
         values: the values of variables that were substituted, except empty ones.
         unset: names of variables that are not set and have no default.
     """

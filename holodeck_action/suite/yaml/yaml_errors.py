@@ -44,7 +44,7 @@ class _ErrorContext(Struct, frozen=True):
 
     @property
     def opening_text(self) -> str:
-        """The text from the start of the part with the defect."""
+        """The rest of the line on which the part with the defect starts, from that start."""
         return self.line(self.began[0])[self.began[1] :]
 
     @property
