@@ -96,7 +96,8 @@ def _plan_lines(suites: Sequence[PreparedSuite], flags: Flags, searches: PlanSea
         found = estimate_own(item) if online and isinstance(item.target, ModelTarget) else None
         judging = estimate_judges(item) if online else None
         playing = estimate_users(item) if online else ()
-        yield f"plan: {one_line(item.place, 200)}: {_suite_line(item, found, judging, calls=bool(playing))}"
+        line = _agent_and_judges_line(item, found, judging, has_other_calls=bool(playing))
+        yield f"plan: {one_line(item.place, 200)}: {line}"
         if item.confirms_regressions and item.stored is None:
             yield f"plan: {one_line(item.place, 200)}: {_confirmation_line(item)}"
         calls: Sequence[PlannedCalls] = ()
@@ -213,11 +214,11 @@ def _confirmation_line(suite: PreparedSuite) -> str:
     )
 
 
-def _suite_line(
-    suite: PreparedSuite, estimate: OwnEstimate | None, judging: JudgingEstimate | None, *, calls: bool
+def _agent_and_judges_line(
+    suite: PreparedSuite, estimate: OwnEstimate | None, judging: JudgingEstimate | None, *, has_other_calls: bool
 ) -> str:
-    """Return the phrase for agent and judges; `calls` tells whether there are other model calls."""
-    has_calls = estimate is not None or judging is not None or calls
+    """Return the plan's phrase about the calls of the agent and the judges."""
+    has_calls = estimate is not None or judging is not None or has_other_calls
     line = _model_words(suite, estimate, has_calls=has_calls) + ("" if judging is None else f"; {judging}")
     line += "; stop: certain may end the run earlier" if suite.settings.stop_when_certain else ""
     return f"{line}; cached calls cost nothing" if has_calls and suite.settings.calls.cache is not None else line

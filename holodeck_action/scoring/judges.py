@@ -95,18 +95,17 @@ class Judges:
         plan = plan_of(self._suite, model, self._environ)
         return self._judge_of(plan)
 
-    def embedder_for(self, name: str) -> Embedder:
-        """Return the embedding model of a metric.
-
-        Args:
-            name: the model's name.
+    def embedder_for(self, model_name: str) -> Embedder:
+        """Return the embedder for a model.
 
         Raises:
             ModelConfigError: a key is missing, or the provider has no embedding models.
         """
-        if name not in self._embedders:
-            self._embedders[name] = Embedder(_embedding_plan(self._suite, name, self._environ), self._clients)
-        return self._embedders[name]
+        if model_name not in self._embedders:
+            self._embedders[model_name] = Embedder(
+                _embedding_plan(self._suite, model_name, self._environ), self._clients
+            )
+        return self._embedders[model_name]
 
     def panel(self, config: Metric) -> PanelJudges | None:
         """Return a metric's panel with its judges; None if the metric has a single judge.

@@ -15,11 +15,11 @@ from holodeck_action.run.environments.packages import (
     PackagesError,
     Recipe,
     environments_folder,
-    find_environment,
     install_environment,
     packages_recipe,
     project_recipe,
     requirements_recipe,
+    use_interpreter,
 )
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.configuration_errors import LocatedProblem, locate_problem
@@ -178,7 +178,7 @@ def _recipe(environment: Environment, checkout: Checkout) -> Recipe:
 def _find_or_install(recipe: Recipe, environ: Mapping[str, str], setup: PackageSetup) -> ProjectPython:
     folder = setup.folder_for(recipe, environ)
     base = _base_python(environ, setup)
-    python = find_environment(recipe, base, folder)
+    python = use_interpreter(recipe, base, folder)
     if python is None:
         setup.announce(f"installing {recipe.shown} in {folder}")
         begun = time.monotonic()

@@ -214,8 +214,11 @@ def environments_folder(environ: Mapping[str, str], home: Path | None) -> Path:
     return home.joinpath(*cache, "holodeck-action", "environments")
 
 
-def find_environment(recipe: Recipe, base: BasePython, folder: Path) -> Path | None:
-    """Return the interpreter of an installed environment, and update its time of use; None if it is not installed."""
+def use_interpreter(recipe: Recipe, base: BasePython, folder: Path) -> Path | None:
+    """Return the interpreter of an installed environment and mark the environment as used.
+
+    None if the environment is not installed.
+    """
     environment = folder / recipe.digest(base)[:32]
     try:
         with _hold_lock(_lock_file(environment), fcntl.LOCK_SH | fcntl.LOCK_NB):
