@@ -18,7 +18,7 @@ COMMAND_GROUPS = {
 
 
 class Program(CommandGroup):
-    """The program: its own commands and those of extensions, which `--help` lists without importing them."""
+    """The program, with its own commands and those of extensions; `--help` lists commands without importing them."""
 
     def groups(self) -> dict[str, list[str]]:
         """Return the names of commands by the title of their group in the help."""

@@ -102,8 +102,7 @@ def compare_runs(options: CompareOptions, caller: Caller) -> ComparisonReport:
 
     Raises:
         ConfigurationError: a file is not a record, the base stopped when its exit code was certain, the history lacks
-            a run, settings contradict each other, or the
-            report cannot be written.
+            a run, settings contradict each other, or the report cannot be written.
     """
     return compare_results(*read_runs(options, caller), options, caller)
 

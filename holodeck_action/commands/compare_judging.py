@@ -41,7 +41,7 @@ def compare_with(judge: str | None, values: Mapping[str, Any], caller: Caller) -
     """Compare two runs; with a judge, also their answers, side by side.
 
     Args:
-        judge: file, folder or glob of the suite whose metrics `preference` and judges apply; None to ask no judge.
+        judge: file, folder or glob of the suite whose `preference` metrics and judges apply; None to use no judge.
         values: the command line's values by setting name.
         caller: environment, folder and streams of the command.
 

@@ -132,7 +132,7 @@ def _check_gates(survey: RecordTotals, terms: Terms, gates: Gates, results: Give
 def _check_metric_gates(survey: RecordTotals, gates: Gates, run_gates: Gates, results: GivenPath) -> None:
     """Raise ConfigurationError if a gate's metric is not in the record, or if no score can violate a gate's bound.
 
-    The run has checked its own gates against its suite: their metrics are unknown here if it ended before their cases.
+    Metrics of the run's own gates may be missing, because the run may have ended before a case with these metrics.
     """
     known, minimized = survey.names, survey.inputs.minimized
     named = _gated_metrics(gates)

@@ -1,4 +1,4 @@
-"""Installs the extras that suites need if a step runs on the runner itself, and then requests a restart of the program.
+"""Installs the extras that suites need, and then requests a restart; only for steps that run on the runner itself.
 
 `runner/start.py` starts the program without extras. It sets the variable `INSTALLER` to its own path.
 """

@@ -207,7 +207,7 @@ def _report_writers(
 
 
 def report_together(finished: Sequence[FinishedSuite], not_run_names: Sequence[str], output: Output) -> int:
-    """Print and write the combined verdict of several suites; return the exit code of all suites, one or several."""
+    """Return the exit code of the whole run; if it has several suites, also print and write their combined verdict."""
     verdicts = [item.verdict for item in finished]
     if len(verdicts) + len(not_run_names) == 1:
         return verdicts[0].exit_code

@@ -41,7 +41,7 @@ class LastingStream(io.TextIOWrapper):
 
     @property
     def failure(self) -> OSError | None:
-        """The error because of which output was lost before the last flush; None if no output was lost.
+        """The error of the first failed write, as of the last flush; None if no write failed.
 
         A closed pipe is not a failure: its reader has stopped reading on purpose.
         """
@@ -70,7 +70,7 @@ def install_lasting_streams() -> tuple[LastingStream, LastingStream]:
 def disable_pydantic_plugins() -> None:
     """Keep pydantic from searching all installed packages for plugins, which this program does not use.
 
-    pydantic reads `os.environ`; processes that a run starts get the variables that were passed to the run.
+    The setting goes to `os.environ`, where pydantic reads it; processes that a run starts do not inherit it.
     """
     os.environ["PYDANTIC_DISABLE_PLUGINS"] = "__all__"
 
@@ -104,7 +104,7 @@ def current_folder() -> Path:
 def exit_process(code: int) -> NoReturn:
     """End the process like `sys.exit`, with exit handlers but without tearing down modules.
 
-    Teardown would take a sixth of a short run. In Python's development mode it takes place, to report open resources.
+    Teardown would take a sixth of a short run. Python's development mode keeps it, so that it reports open resources.
     """
     if sys.flags.dev_mode:
         sys.exit(code)

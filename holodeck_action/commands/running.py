@@ -70,8 +70,8 @@ async def run_sides(
             deadline.
         executor: runs the trials; None to run them in this process.
         stored_base: results of an earlier run to compare with; None if there are none.
-        positions: positions of the suite's cases in the order in which they are asked, until the exit code is certain;
-            None to ask all cases. The base runs to its end.
+        positions: positions of the suite's cases in the order in which they run until the exit code is certain; None
+            to run all cases. The base always runs all its cases.
 
     Raises:
         ConfigurationError: the executor cannot be used; nothing has run.
@@ -137,7 +137,7 @@ async def _confirm(
     stop: Stop,
     output: Output,
 ) -> list[Record]:
-    """Run the cases that got worse again, and return the records with the new trials."""
+    """Run further trials of the cases that got worse, and return the records with these trials added."""
     found = [
         FinishedSide(side.ready, side.journal, each, record)
         for side, each, record in zip(sides, trials, records, strict=True)

@@ -99,7 +99,7 @@ class _StepSettings(Struct, frozen=True):
 
     @property
     def publishes(self) -> bool:
-        """Whether the step has channels on GitHub."""
+        """Whether the step's command publishes on GitHub."""
         return self.compare is None and (self.command is None or self.command.comment)
 
     def in_workspace(self, caller: Caller) -> Caller:
@@ -175,7 +175,7 @@ class _Step:
         return code
 
     def _attempt(self, call: Callable[[], T]) -> T | StepEnd:
-        """Return the result of a call; if the call fails, return the step's result."""
+        """Return the result of a call; if the call fails, return the step's result with the error."""
         try:
             return call()
         except RestartError:

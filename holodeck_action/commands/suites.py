@@ -51,7 +51,7 @@ def evaluate(
 ) -> FinishedRun:
     """Run suites one after the other and report each; with `--dry-run`, only print the plan.
 
-    Each of several suites has a folder below the output folder, which also gets a combined verdict. `--run-timeout` and
+    If there are several suites, the output folder has a subfolder for each, and a combined verdict. `--run-timeout` and
     the budget of the command line apply to all suites together. Journals are kept until all suites are done, so that
     `--resume` repeats nothing.
 
@@ -163,7 +163,7 @@ def _balance_shard(suite: PreparedSuite, base: Base | None) -> PreparedSuite:
 def _order(
     suite: PreparedSuite, base: Base | None, kept_runs: KeptRuns | None, job: Job, output: Output
 ) -> Sequence[int] | None:
-    """Return the positions of the cases that a suite asks until its exit code is certain, in order; None to ask all."""
+    """Return the order, as positions, in which cases run until the exit code is certain; None to run all cases."""
     if not suite.settings.stop_when_certain or suite.stored is not None:
         return None
     if job.base.on_default_branch:
@@ -188,7 +188,7 @@ def _print_plan(
 def _start_journals(
     suites: Sequence[OpenSuite], folders: Sequence[GivenPath | None], output: Output, claims: Claims
 ) -> list[list[RunSide]]:
-    """Clear the folders of results, and start the journals of suites and bases.
+    """Remove earlier results from the folders, and start the journals of suites and bases.
 
     Raises:
         ConfigurationError: an existing journal cannot be replaced.

@@ -54,7 +54,7 @@ def unmatched_filters(suites: Sequence[Suite], flags: Flags) -> list[str]:
 
 
 def check_bounds_attainable(settings: Settings, suite: Suite, cases: Sequence[Case]) -> None:
-    """Check that the bounds can be reached with these cases, and that settings of the comparison have an effect.
+    """Check that these cases can reach the gates' bounds, and that settings of the comparison have an effect.
 
     Raises:
         SettingsError: the bound of the pass rate cannot be reached even if all cases pass, too few cases have a metric

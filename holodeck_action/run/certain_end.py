@@ -1,4 +1,4 @@
-"""Finds after how many cases, in their order, the exit code of a run is certain (`stop: certain`)."""
+"""Finds the number of cases, in run order, after which a run's exit code is certain (`stop: certain`)."""
 
 from __future__ import annotations
 
@@ -42,10 +42,9 @@ def case_order(suite: PreparedSuite, base: Record | None, flaky: Set[str]) -> li
 
 
 class DecidingPart:
-    """Finds the smallest number of cases, from the start of the run's order, that decide the exit code.
+    """Finds the deciding part of a run: the fewest cases, counted from the first, that make the exit code certain.
 
-    These cases are the deciding part. The result does not depend on the times at which cases finish: if the first n
-    cases decide, the first n + 1 cases decide, too.
+    The part does not depend on the order in which cases finish: if the first n cases decide, so do the first n + 1.
     """
 
     def __init__(
@@ -70,8 +69,8 @@ class DecidingPart:
         """Positions of the cases of the deciding part, in order; None as long as it is unknown."""
 
     def finish(self, position: Position, trial_indexes: Sequence[int]) -> bool:
-        """Add a finished case with the indexes of its trials that count; return whether the exit code is known to be
-        certain."""
+        """Add a finished case with the indexes of its trials that count; return whether the deciding part has been
+        found."""
         self._finished[position] = trial_indexes
         if self._advance():
             begun = self._monotonic()
@@ -81,7 +80,7 @@ class DecidingPart:
         return self.found is not None
 
     def conclude(self) -> Sequence[Position] | None:
-        """Return the positions of the cases of the deciding part, in order; None if only all cases decide."""
+        """Return the positions of the cases of the deciding part, in order; None if there is no deciding part."""
         if self._reached > self._undecided:
             self._search()
         return self.found

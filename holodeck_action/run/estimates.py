@@ -1,4 +1,4 @@
-"""Estimated model calls and their cost: the numbers of a plan, and those of judges."""
+"""Estimated model calls and their cost: the values that plans show, and the estimate for judges."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class ModelEstimate(Struct, frozen=True):
 class JudgingEstimate(Struct, frozen=True):
     """Estimated calls of a suite's judges and of the embedding models of metrics.
 
-    `fallbacks` tells whether fallback models may also be called.
+    `fallbacks` is whether fallback models may also be called.
     """
 
     evaluations: Range
@@ -111,8 +111,7 @@ class JudgingEstimate(Struct, frozen=True):
 
     @property
     def _longest(self) -> Range | None:
-        """Smallest and largest maximum of tokens per verdict over the judges; None if only embedding models are
-        called."""
+        """The range, over all judges, of the maximum tokens per verdict; None if only embedding models are called."""
         found = sorted({judge.max_tokens for judge in self.judges} - {0})
         return Range(found[0], found[-1]) if found else None
 

@@ -27,7 +27,7 @@ class Conversation(Struct):
     answers: tuple[Answer, ...] = ()
 
     def add(self, reply: Reply) -> None:
-        """Add the lists of a reply."""
+        """Add the tool calls, texts and chunks of a reply."""
         self.calls = join_facts(self.calls, list_fact(reply.tool_invocations))
         self.texts = join_facts(self.texts, list_fact(reply.retrieval_context))
         self.chunks = join_facts(self.chunks, list_fact(reply.retrieved_chunks))

@@ -48,7 +48,7 @@ def run_identity(
     digests: Mapping[str, str],
     environment: str | None = None,
 ) -> dict[str, object]:
-    """Return the inputs that determine a run's trials: JSON values by a name that messages show if a value differs.
+    """Return the inputs that determine a run's trials: JSON values by name; messages name the values that differ.
 
     The inputs cover the suite's files, the values of its variables, the target, the commit, and other files by their
     `digests` (see `file_digests`). Files that modules import are recorded in the journal itself. `environment` is the

@@ -105,7 +105,7 @@ class LoadedSuite(Struct, frozen=True):
     """A valid suite; `environ` is the job's environment with the env file's variables, `cards` has the judge cards.
 
     `code` is the permission to start the suite's code. `python` is the project's own Python; None if the program's own
-    Python runs the code, or before it is determined.
+    Python runs the code, or if it is not determined yet.
     """
 
     suite: Suite

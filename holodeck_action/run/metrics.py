@@ -61,7 +61,7 @@ def _may_have_entry_points(folders: tuple[str, ...]) -> bool:
 
 @cache
 def _mentions_group(folders: tuple[str, ...]) -> bool:
-    """Return whether an entry_points.txt in these folders contains the group of metrics; True if one is an archive."""
+    """Return whether an entry_points.txt in these folders contains the group of metrics; True for any archive."""
     group = GROUP.encode()
     for folder in folders:
         try:

@@ -93,7 +93,7 @@ def make_own_agent(
 
 
 def make_users(suite: PreparedSuite, cases: Sequence[Case], wire: Wire) -> Users:
-    """Return the simulated users of a suite's cases; a base has the users of the suite that it runs beside.
+    """Return the simulated users of a suite's cases; a base has the same users as its head.
 
     Raises:
         TargetError: the budget is in US dollars, but the price of a model is not known.

@@ -228,7 +228,7 @@ def open_siblings(
         shared_budget: a further budget of all variants together.
         resume: whether to read the journals of interrupted runs.
         extra_inputs: inputs that a variant's trials depend on, in addition to the suite's files and target.
-        host: an open suite whose wire and budgets the variants share; it is closed after them. None if there is none.
+        host: open suite, closed last, whose wire and budgets the variants share; None to share the first variant's.
 
     Raises:
         ConfigurationError: the problems of all variants.
@@ -313,7 +313,7 @@ def _open(
     head: OpenSuite | None = None,
     leases: Leases | None = None,
 ) -> OpenSuite:
-    """Open a suite; if `head` is given, a base that shares the head's wire, budgets and file readers."""
+    """Open a suite; if `head` is given, the suite shares the head's wire, budgets and file readers."""
     # One process for each conversation, as a turn's deadline runs while it waits for one.
     imported = ImportedFiles(suite.suite.checkout, named_modules(suite.suite, suite.target))
     pool = WorkerPool(

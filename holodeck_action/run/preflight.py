@@ -104,7 +104,7 @@ class PreparedSuite(LoadedSuite, frozen=True, kw_only=True):
 
     @property
     def confirms_regressions(self) -> bool:
-        """Whether cases that got worse have further trials: new ones, or stored ones that are graded again."""
+        """Whether cases that got worse get further trials, either new or, when a record is graded again, stored."""
         if not self.settings.compared or self.settings.baseline.on_case_regression != "confirm":
             return False
         return self.stored is not None or not isinstance(self.target, RecordedTarget)

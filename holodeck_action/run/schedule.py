@@ -65,12 +65,12 @@ class Stop:
         self.draining = True
 
     async def wait(self) -> None:
-        """Wait until the run should end as soon as possible."""
+        """Wait until `request` is called."""
         await self._event.wait()
 
 
 class ScheduleResult(Struct, frozen=True):
-    """For each case, the sorted indexes of the trials that count; and the reason why the run ended early, or None."""
+    """For each case, the sorted indexes of the trials that its verdict uses; and why the run ended early, or None."""
 
     counted: Sequence[tuple[int, ...]]
     stopped: str | None
@@ -123,7 +123,7 @@ class Slots:
         return True
 
     def take_back(self) -> None:
-        """Take a lent slot back without waiting; the next slot that becomes free is not granted instead."""
+        """Take a lent slot back without waiting; in exchange, the next slot that becomes free is not granted."""
         self._lendable += 1
         self._owed += 1
 
@@ -322,7 +322,7 @@ async def run_cases(
         positions: positions of the cases to run, in order; None for all cases.
         is_certain: called with the position of every finished case and the indexes of its trials that count; returns
             whether the exit code of the run is certain, so that the run ends.
-        available: the trials that may be run; None to run all. A case without such a trial counts as finished.
+        available: the trials that may be run; None to run all. A case without available trials counts as finished.
 
     Returns:
         The indexes of the trials that count, and the reason if the run ended early.

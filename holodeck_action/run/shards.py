@@ -97,7 +97,7 @@ def _read_number(array: JobArray, name: str, environ: Mapping[str, str]) -> int:
 
 
 class Durations(Struct, frozen=True):
-    """Durations of an earlier run's cases in ms, by case id and content hash; the digest is empty if none is known."""
+    """Durations of an earlier run's cases in ms, by case id and content hash; `digest` is empty if there are none."""
 
     by_case: Mapping[tuple[str, str], float]
     digest: str

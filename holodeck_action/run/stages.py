@@ -87,7 +87,7 @@ class Stages:
 
 
 def stages_of(suites: Iterable[Suite], flags: Flags) -> tuple[Stages, ...]:
-    """Return the stages of each extension that a run uses: one of its options or agent.yaml keys is set."""
+    """Return the stages of each extension that has an option or agent.yaml key that is set for this run."""
     given = {*flags.extra}
     for suite in suites:
         given |= {key for key in registry.sections() if getattr(suite.agent, key, None) is not None}

@@ -16,7 +16,7 @@ class StepReport(Struct, frozen=True):
         reason: the result in one sentence.
         markdown: the report for the job summary; empty if only a plan was printed.
         files: paths of files, by the output of the step that has the path, such as `report-path`.
-        channels: outcomes of what the command has published itself.
+        channels: results of publishing by the command itself, one for each channel.
     """
 
     exit_code: int

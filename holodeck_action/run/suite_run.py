@@ -61,10 +61,10 @@ class RunPlan(Struct, frozen=True):
         workflow_job: the workflow and job of this run, for the record.
         order: positions of the cases that this run asks, in order; the run ends when its exit code is certain. None to
             ask all cases in the order of the suite.
-        counting: function that returns the positions of the counted cases after the run. If it is given, a run with an
-            `order` ends at its `stop` instead of at a certain exit code. None if all cases count.
-        certain: how the original run ended early with a certain exit code, if this run grades stored answers; None if
-            all cases of the original run count.
+        counting: called after the run; returns the positions of the cases that count. If it is given, a run with an
+            `order` does not end when its exit code is certain, only by its `Stop`. None if all cases count.
+        certain: if this run grades stored answers, the cases that counted because the original run's exit code was
+            certain; None if all cases of the original run count.
     """
 
     cases: Sequence[Case]
@@ -207,13 +207,13 @@ async def run_suite(
 def _record_of_part(
     record: Record, bare: Sequence[CaseRecord], trials: KeptTrials, trial_indexes: Mapping[int, Sequence[int]]
 ) -> Record:
-    """Return the record of a run that stopped with the cases at the positions in `trial_indexes`."""
+    """Return the record as if the run had stopped after the trials in `trial_indexes`, by position of the case."""
     cases = trials.records(bare, [trial_indexes.get(at, ()) for at in range(len(bare))])
     return replace(record, cases=cases, certain=CertainEnd(tuple(bare[at].id for at in trial_indexes)))
 
 
 def _certain_end(cases: Sequence[CaseRecord], case_positions: Sequence[int]) -> CertainEnd:
-    """Return the end of a run of which only the cases at these positions count; `cases` have all finished trials."""
+    """Return the ids of the cases at these positions (only they count), and the finished trials of the other cases."""
     others = {*range(len(cases))}.difference(case_positions)
     answered = {case.id: case.trials for at in sorted(others) if (case := cases[at]).trials}
     return CertainEnd(tuple(case_id(cases, at) for at in case_positions), answered)
@@ -253,7 +253,7 @@ def resumable_trials(
 
 
 class _RenamedTrials(Mapping[TrialKey, TrialRecord]):
-    """Trials under other keys, read on demand."""
+    """The trials of another mapping under new keys (`names` maps new keys to old ones), read on demand."""
 
     def __init__(self, trials: Mapping[TrialKey, TrialRecord], names: Mapping[TrialKey, TrialKey]) -> None:
         self._trials, self._names = trials, names

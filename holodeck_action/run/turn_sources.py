@@ -144,7 +144,7 @@ def conversation_answer(turn: Turn, answers: Sequence[Answer]) -> Answer:
 
 
 def lift_evaluations(trial: TrialRecord, last_turn: Turn) -> TrialRecord:
-    """Return a trial with the evaluations of its whole conversation, which were made with its last turn.
+    """Return a trial to which the last turn's evaluations of the whole conversation have been moved.
 
     Args:
         trial: a trial with at least one turn.

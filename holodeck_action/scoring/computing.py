@@ -81,7 +81,7 @@ class _Batch(Generic[T]):
             self._abandoned = True
 
     def check(self) -> tuple[Job[T] | None, float]:
-        """Abandon the batch if its current job has exceeded its time limit.
+        """Abandon the batch if the current job has exceeded the time limit.
 
         Returns:
             The job that exceeded its limit, or None; and the number of seconds until the next check.

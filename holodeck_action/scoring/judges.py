@@ -31,7 +31,7 @@ class PanelJudges(Struct, frozen=True):
     Attributes:
         panel: the settings.
         judges: the judges, in the order of the panel.
-        fallbacks: the judges that replace judges of the panel without a verdict, in order.
+        fallbacks: the judges, in order, that replace panel judges that give no verdict.
         second: the judge to which close verdicts are escalated; None if there is no escalation.
     """
 

@@ -97,7 +97,7 @@ class Planner:
         return evaluator
 
     def _embedder(self, name: str) -> Embedder:
-        """Return an embedding model.
+        """Return the embedder for the model `name`.
 
         Raises:
             EvaluationError: the model cannot be called (code `no_judge`).
@@ -127,7 +127,7 @@ def timeout_of(config: Metric) -> float:
 
 
 def _adapt_to_scope(config: Metric, build_evaluator: JudgeEvaluatorFactory) -> JudgeEvaluatorFactory:
-    """Return the factory. If the metric grades the whole conversation, each question to its judges begins with a
+    """Return the factory; for a metric that grades the whole conversation, one whose judges' prompts begin with a
     preamble about this."""
     if not config.grades_conversation:
         return build_evaluator
@@ -196,7 +196,7 @@ def criteria_of(spec: MetricSpec) -> Criteria:
 
 
 def _title(spec: MetricSpec) -> str | None:
-    """Return the title of a metric: its label if the suite names it, else its own title; None if it has no title."""
+    """Return a metric's title: its label if the suite names the metric, else its type's title; None if it has none."""
     title, measure = spec.config.title, spec.config.measure
     if title is None or spec.config.name is not None or not spec.label.startswith(measure):
         return title and spec.label

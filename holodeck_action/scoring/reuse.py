@@ -151,7 +151,7 @@ class Reuse:
     ) -> None:
         """Store a verdict, unless it needed no model call or contains an error.
 
-        `calls` are the keys of its model calls. See `find` for the other arguments.
+        `calls` are the keys of the evaluation's model calls. See `find` for the other arguments.
         """
         reusable = self._reusable(config, evaluator)
         if reusable is None or usage is None or _has_error(result.metadata):

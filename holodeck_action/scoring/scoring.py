@@ -298,7 +298,7 @@ def _missing_input(names: Sequence[str], place: str) -> EvaluationError:
 
 
 def _known_inputs(answer: Answer) -> dict[str, Any]:
-    """Return the known data of an answer and its turn, by parameter name."""
+    """Return the evaluator inputs from an answer and its turn, by parameter name; unknown data are omitted."""
     turn = answer.turn
     facts: dict[EvalParam, Fact[tuple[Any, ...]]] = {
         EvalParam.TOOL_INVOCATIONS: answer.calls,

@@ -117,13 +117,13 @@ class CallError(Exception):
 
 
 class UserFolders:
-    """The folders of user code. Messages contain paths relative to them, so that they are equal on every machine."""
+    """The folders of user code. Paths in messages are relative to them, so that messages are equal on every machine."""
 
     def __init__(self, *folders: str) -> None:
         self._prefixes = tuple(dict.fromkeys(folder.rstrip(os.sep) + os.sep for folder in folders))
 
     def relative_path(self, file: str) -> str | None:
-        """Return a file's path relative to the folder that contains it; None if the file is not user code.
+        """Return a file's path relative to its folder of user code; None if the file is not user code.
 
         Files of the standard library, of installed packages and of this package are not user code.
         """
@@ -139,7 +139,7 @@ class UserFolders:
 
         Args:
             error: the exception.
-            action: start of the message, which the type of the exception follows.
+            action: start of the message, before the type of the exception.
             code: code of the `CallError`, unless user code called `sys.exit`.
         """
         words = after = ""

@@ -160,7 +160,7 @@ class LineProcess(KillableProcess):
         await self._wait_for_stderr()
 
     async def close(self) -> None:
-        """End the process and its descendants: close its input, send SIGTERM a second later, SIGKILL after another."""
+        """End the process and its descendants: close its input, send SIGTERM after a second, SIGKILL after two."""
         try:
             if self.is_alive:
                 self._discard_output()

@@ -67,7 +67,7 @@ class Lease:
         return await self._call_worker(request, timeout_s, max_bytes, answering)
 
     async def end(self) -> None:
-        """Return the worker to the pool; also after a failed or cancelled call."""
+        """Return the worker to the pool. Call this even after a failed or cancelled call."""
         if self._worker is not None:
             worker, self._worker = self._worker, None
             try:

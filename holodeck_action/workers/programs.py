@@ -39,7 +39,7 @@ def folders_outside(path: str, checkout: Path) -> Iterator[str]:
 
 
 def program_outside(name: str, path: str, checkout: Path) -> str | None:
-    """Return the path of the first program called `name` on a `PATH` that is not in the checkout; None if not found."""
+    """Return the path of the first program called `name` on a `PATH`, skipping the checkout; None if not found."""
     root = os.path.realpath(checkout)
     for folder in folders_outside(path, checkout):
         file = os.path.join(folder, name)

@@ -1,4 +1,4 @@
-"""Writes cases that a function yields to a file of JSON Lines, one row per case (used inside the worker process)."""
+"""Writes the cases from a function's result as JSON Lines, one row per case (used inside the worker process)."""
 
 from __future__ import annotations
 

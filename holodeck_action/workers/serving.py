@@ -229,7 +229,7 @@ class Server:
 
 
 def load_callable(reference: str, user_folders: UserFolders, wait_for: Callable[[Any], Any]) -> Callable[..., Any]:
-    """Import a callable or an agent of a framework, and return the callable, or a callable that runs the agent.
+    """Import what `reference` names; return it if it is a callable, or a callable that runs it if it is an agent.
 
     Args:
         reference: `module:callable` or `framework:module:agent`.
@@ -291,8 +291,8 @@ def _adapt_agent(
 def load_callable_from_file(file: str, function: str, folder: str, user_folders: UserFolders) -> Callable[..., Any]:
     """Load a file as a module, once per process, and return a callable in it.
 
-    If the file is importable by name, it is imported under this name, so that it shares its state with other modules'
-    imports.
+    If the file is importable by name, it is imported under this name, so that other modules that import it share its
+    state.
 
     Args:
         file: path of the file, relative to the suite's folder.

@@ -225,8 +225,8 @@ def bounded_result(value: Any, max_bytes: int) -> dict[str, Any]:
         max_bytes: maximum size of the text, in bytes of UTF-8. The text is the result if it is a string, else its JSON.
 
     Returns:
-        `{value, bytes, cut}`: the result, the size of the complete text, and whether the text exceeds `max_bytes`.
-        `value` is then only the beginning of the text.
+        `{value, bytes, cut}`: the result, the size of the complete text, and whether the text was cut at
+        `max_bytes`. If it was, `value` is only the beginning of the text.
 
     Raises:
         CallError: the value cannot be converted (code `not_json`), or is larger than `MOST_BYTES` (`too_large`).

@@ -267,8 +267,8 @@ class WorkerProcess:
         return message
 
     async def _receive(self, buffer: bytearray, limit: int) -> dict[str, Any]:
-        """Return the next message of the current call. `buffer` has the bytes after the message before, and then
-        those after this message.
+        """Return the next message of the current call. On entry, `buffer` has the bytes received after the
+        previous message; on return, those received after this message.
 
         Raises:
             EOFError: the connection has ended.

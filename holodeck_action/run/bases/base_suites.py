@@ -126,7 +126,7 @@ def _load_base_suite(prepared_suite: PreparedSuite, flags: Flags, context: Suite
 def pair_suites(
     suite: PreparedSuite, changed: PreparedSuite, flags: Flags, run: BaseRun, folder: str | None, *, is_required: bool
 ) -> BaseSuite:
-    """Return a base suite with the cases that both suites have with the same id and content.
+    """Return a base suite reduced to the cases whose id and content are the same in both suites.
 
     Args:
         suite: the suite to compare with the base (the head).
@@ -164,7 +164,7 @@ def _with_own_trials(case: Case, flags: Flags) -> Case:
 
 
 def _vary_agent(suite: PreparedSuite, flags: Flags, context: SuiteContext) -> Suite:
-    """Return the suite with the model's name or instructions of the command line; unchanged with `--against-target`.
+    """Return the suite with the command line's model name or instructions; unchanged with `--against-target`.
 
     Raises:
         TargetError: the model or the instructions are to change, but the target is not the suite's own model.

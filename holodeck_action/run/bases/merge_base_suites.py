@@ -31,7 +31,7 @@ def suites_at_merge_base(
 ) -> tuple[BaseSuite | MissingBase | None, ...]:
     """Return the base of each suite that is to be compared with its merge base; None for each other suite.
 
-    For a base that cannot run, a `MissingBase` has the reason.
+    A base that cannot run is returned as a `MissingBase` with the reason.
 
     Args:
         suites: the suites.

@@ -80,8 +80,8 @@ class PackageSetup(Struct, frozen=True):
     copy_of: tuple[Path, Path] | None = None
 
     def original_folder(self, folder: Path) -> Path:
-        """Return the original of a folder in the temporary copy, because the copy lacks interpreters; return any other
-        folder unchanged.
+        """Return the original of a folder in the temporary copy, which lacks the project's interpreters; return any
+        other folder unchanged.
         """
         if self.copy_of is not None and folder.is_relative_to(self.copy_of[0]):
             return self.copy_of[1] / folder.relative_to(self.copy_of[0])

@@ -27,7 +27,7 @@ class NeededExtra(NamedTuple):
 def needed_extras(suite: Suite, environ: Mapping[str, str], flags: Flags | None = None) -> tuple[NeededExtra, ...]:
     """Return the extras that a run of a suite needs, installed or not, one `NeededExtra` for each reason.
 
-    Code of the suite runs under its own Python, so packages that it imports are no extras.
+    The suite's code runs under a separate Python, so the packages that it imports are not extras.
 
     Args:
         suite: the suite.
@@ -79,7 +79,7 @@ def _metric_needs(suite: Suite) -> Iterator[NeededExtra]:
 
 
 def _file_needs(suite: Suite) -> Iterator[NeededExtra]:
-    """Yield the needs of the cases' files; a downloaded text has one, since it may be a web page."""
+    """Yield the needs of the cases' files; a text at a URL also needs an extra, since it may be a web page."""
     if not any(turn.files for case in suite.cases for turn in case.turns):
         return
     from holodeck_action.targets.documents.reader import EXTRA

@@ -119,7 +119,7 @@ class CommandGroup(HelpfulCommand, click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find a command; an error suggests a similar name."""
+        """Find a command; for an unknown name, the error suggests a similar one."""
         try:
             return super().resolve_command(ctx, args)
         except click.NoSuchOption:

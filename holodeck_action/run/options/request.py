@@ -51,7 +51,7 @@ NO_PERMISSIONS = Permissions()
 
 
 def permissions_from(values: Mapping[str, Any]) -> Permissions:
-    """Return the permissions in settings, which are given by name."""
+    """Return the permissions from values by setting name."""
     return Permissions(
         tuple(values.get("allow_paths") or ()),
         bool(values.get("allow_plain_http")),

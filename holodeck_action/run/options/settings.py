@@ -94,7 +94,7 @@ class Flags(Struct, frozen=True):
 
     @property
     def written_target(self) -> str | None:
-        """The target on the command line; None if there is none or it is a callable."""
+        """The target on the command line; None if no target is given, or if the target is a callable."""
         return None if isinstance(self.target, CallableTarget) else self.target
 
     @property
@@ -116,7 +116,7 @@ class ModelCalls(Struct, frozen=True):
             in `folder`.
         folder: absolute path of the stored calls; None if the mode is `live`.
         cache: folder in which answers are stored between runs; None to store no answers.
-        ttl_s: how long a stored answer may be reused, in seconds; None if the time is not limited or unused.
+        ttl_s: how long a stored answer may be reused, in seconds; None if there is no limit, or no cache.
     """
 
     mode: Literal["live", "record", "replay"] = "live"

@@ -191,7 +191,7 @@ class _OptionReader:
             texts[item] = f"{texts[item]}\n{text}" if item in texts else text
 
     def _find(self, name: str) -> tuple[Input | None, bool]:
-        """Return the option with a name, and whether a flag is switched on; None if there is no such option."""
+        """Return the option that `NAME` or `no-NAME` sets (None if unknown), and a flag's value: False for `no-`."""
         item = self._options.get(name)
         if item is None and name.startswith("no-"):
             opposite = self._options.get(name.removeprefix("no-"))
