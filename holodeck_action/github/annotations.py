@@ -33,10 +33,10 @@ class FolderPlace(Struct, frozen=True):
 
 
 def locate_folder(folder: Path, environ: Mapping[str, str]) -> FolderPlace:
-    """Return a suite's path in the workflow's repository; outside of a workflow, in the repository that contains it.
+    """Return a suite's path in the workflow's repository; outside of a workflow, in the suite's repository.
 
-    The checkout of another repository may have files at the same paths; it is recognised by the URL of its `origin`.
-    A nested repository without an origin counts as another repository.
+    The checkout of another repository may have files at the same paths; the URL of its `origin` identifies it. A nested
+    repository without an origin counts as another repository.
     """
     found = folder_in_repository(folder)
     root = repository_root(folder)

@@ -104,8 +104,8 @@ def passing_keys(reports: Sequence[Report]) -> frozenset[str]:
 class _Part(Struct, frozen=True):
     """A turn of a case, or its whole conversation.
 
-    `turn` is the turn. For a conversation, it is the turn that the judge names, or None. `place` identifies the part:
-    the index of the turn, or `conversation`.
+    `turn` is this turn; for a conversation, the turn that the judge names, or None. `place` is the index of the turn,
+    or `conversation`.
     """
 
     turn: TurnView | None
@@ -116,8 +116,8 @@ class _Part(Struct, frozen=True):
 
 
 class _SplitProblems(Struct, frozen=True):
-    """The problems of a part. Each metric in `separate` gets an annotation at its own line; the part's annotation
-    reports all other problems."""
+    """The problems of a turn or conversation. Each metric in `separate` gets an annotation at its own line; one more
+    annotation reports all other problems."""
 
     separate: tuple[tuple[MetricVerdict, int, SourceMark, str], ...]
     rest: tuple[MetricVerdict, ...]
@@ -125,16 +125,15 @@ class _SplitProblems(Struct, frozen=True):
 
     @property
     def is_covered(self) -> bool:
-        """Whether the annotations of single metrics cover all problems, so that the part needs none."""
+        """Whether the annotations of `separate` cover all problems, so that no other is needed."""
         return bool(self.separate) and not self.rest and not self.others
 
 
 class _SuiteAnnotator:
-    """Creates the annotations of a suite. The positions of the cases show whether a metric is configured on a case
-    itself.
+    """Creates the annotations of a suite. Positions show whether a metric is configured on a case or for the suite.
 
-    Such a metric is between the first line and the last value of its case; between this case and the next if the last
-    value is unknown.
+    A metric of a case is between the first line and the last value of the case, or between this case and the next if
+    the last value is unknown.
     """
 
     def __init__(self, report: Report) -> None:
@@ -290,7 +289,7 @@ def _parts(case: CaseView) -> Iterator[_Part]:
 
 
 def _places(trial: TrialVerdict) -> Iterator[tuple[int | str, TurnVerdict]]:
-    """Yield the turns of a trial with their indexes, and its conversation."""
+    """Yield (index, verdict) of each turn of a trial, then (`conversation`, verdict) if it was graded as a whole."""
     yield from ((turn.index, turn) for turn in trial.turns)
     if trial.conversation is not None:
         yield _CONVERSATION, trial.conversation

@@ -56,7 +56,7 @@ class ChannelOptions(Struct, frozen=True):
         return {"check": self.check, "comment": self.comment != "off", "review": self.review != "off"}[channel]
 
     def for_command(self, name: str, *, comment: bool) -> ChannelOptions:
-        """Return the options for a command of an extension, which has at most a comment, one of its own kind."""
+        """Return the options for an extension's command, which publishes at most a comment of the kind `name`."""
         return replace(self, kind=name, comment=self.comment if comment else "off", check=False, review="off")
 
     def process_exit_code(self, code: int, channels: Sequence[Channel]) -> int:

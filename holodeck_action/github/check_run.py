@@ -153,7 +153,7 @@ def prepend_summary(github: Access, run: CheckRun, end_state: CheckState, first_
     The notice comes late because the comment is written after the check run is concluded.
 
     Args:
-        end_state: the `end_state` with the new summary.
+        end_state: the state of the concluded check run, with the new summary.
         first_outcome: the outcome of concluding the check run.
 
     Returns:

@@ -61,8 +61,7 @@ Lookup = LookupByNumber | LookupByCommit | LookupByHead | NoLookup
 
 
 class Destination(Struct, frozen=True):
-    """The commit and the pull requests to publish to. The fields' defaults are those for a checked-out commit of this
-    repository.
+    """The commit and the pull requests to publish to. The defaults suit a checked-out commit of this repository.
 
     Attributes:
         event: name of the event.

@@ -37,7 +37,7 @@ def page_links(environ: Mapping[str, str]) -> PageLinks:
 
 
 def event_permission(environ: Mapping[str, str], *, accepted: bool) -> CodeAllowed:
-    """Return the permission to run code of a checkout that the event alone gives; GitHub is not called.
+    """Return the permission to run a checkout's code, decided by the event alone, without calling GitHub.
 
     Raises:
         CodeRefusedError: the job has secrets, and the code is or may be a fork's.

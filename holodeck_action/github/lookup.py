@@ -103,7 +103,7 @@ def check_evaluated(destination: Destination, pulls: FoundPulls, commit: str | N
 
 
 def _open_pulls(pulls: Iterable[Pull], repository: str) -> tuple[Pull, ...]:
-    """Return the open pull requests to a repository, sorted by number; GitHub also lists pull requests to its forks."""
+    """Return the open pull requests to a repository, sorted by number; GitHub also lists those to forks."""
     here = repository.casefold()
     known = {pull.number: pull for pull in pulls if pull.state == "open" and pull.base_repository.casefold() == here}
     return tuple(known[number] for number in sorted(known))

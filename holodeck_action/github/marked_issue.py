@@ -1,4 +1,4 @@
-"""One issue found by a marker: opened or updated while something is wrong, closed when it is right again
+"""An issue with a marker: opened or updated while a problem exists, closed when the problem is gone
 (docs/github.md)."""
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class IssueRequest(Struct, frozen=True):
         id: any string; different ids have different issues.
         title: title of a new issue, as Markdown of one line. The title of an existing issue is not changed.
         text: the body as Markdown, in which untrusted text is escaped. A long text is cut at the end of a line.
-        wrong: whether the issue must be open; if not, it is closed, and none is made.
+        wrong: whether the problem exists; if not, open issues are closed, and no issue is created.
     """
 
     id: str
@@ -55,14 +55,14 @@ class IssueRequest(Struct, frozen=True):
 
 
 def post_issue(job: Job, folder: Path, wanted: IssueRequest) -> Channel:
-    """Open, update or close the issue, without the secrets in the environment of the job.
+    """Open, update or close the issue; secrets from the job's environment are redacted.
 
     Only issues that this token wrote are changed (see `Access.own_items`). An issue that a person closed stays closed,
     and a new one is opened. A failure is an outcome, and raises no error.
 
     Args:
         job: access to GitHub.
-        folder: a folder of the checkout, whose repository has the issue outside of a workflow.
+        folder: a folder of the checkout; outside of a workflow, its repository gets the issue.
         wanted: the issue.
     """
     redact = Redactor(environment_secrets(job.environ) | {job.token}).text

@@ -143,8 +143,8 @@ class Publisher:
         """Show on GitHub that a run is in progress.
 
         Args:
-            commits: the commit that is checked out for each suite, None if it is unknown; None instead of a sequence if
-                another job's record is published.
+            commits: each suite's checked-out commit (None if it is unknown); None instead of a sequence to publish
+                another job's record.
         """
         if commits is not None and not self._destination.checks_out_head:
             self._commits = tuple(commits)
@@ -220,8 +220,8 @@ class Publisher:
         first: str = "",
         before: Outcome | None = None,
     ) -> Outcome:
-        """Conclude the check run. If it is concluded already, `before` is that outcome, and only `first` is prepended
-        to the summary."""
+        """Conclude the check run. If it is already concluded, `before` is the outcome of that, and only the summary is
+        replaced, by one that begins with `first`."""
         if not isinstance(started, CheckRun):
             return started
         shown = marks[:MOST_ANNOTATIONS]
@@ -399,7 +399,7 @@ def open_publisher(
         environ: the environment variables of the step.
         pause: waits for a number of seconds.
         evaluates: whether this run evaluates; if not, it publishes another run's record, and links lead to that run.
-        destination: where to publish; None to publish where the event of the current step says.
+        destination: where to publish; None to determine it from the event of the current step.
     """
     known = destination if destination is not None else event_destination(environ)
     if destination is None and not known.event:

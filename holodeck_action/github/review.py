@@ -165,7 +165,7 @@ class _Plan(Struct, frozen=True):
     """The planned comments and edits; failures are worst first.
 
     Attributes:
-        shown: failures that have an inline comment.
+        shown: failures that already have an inline comment.
         new: failures on lines of the diff that get an inline comment.
         rest: failures on lines of the diff beyond `MOST_INLINE`.
         elsewhere: number of failures on other lines.

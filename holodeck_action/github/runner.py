@@ -40,7 +40,7 @@ def error_command(title: str, message: str) -> str:
 
 
 def annotation_commands(annotations: Sequence[Annotation], *, reserved: int) -> tuple[str, ...]:
-    """Return workflow commands that annotate lines, used without a check run: at most `MOST_PER_LEVEL` of each level.
+    """Return workflow commands that annotate lines if there is no check run: at most `MOST_PER_LEVEL` of each level.
 
     Args:
         annotations: the annotations, worst first. If a level has too many annotations, its last command reports how

@@ -75,7 +75,7 @@ class EarlierComment(Struct, frozen=True):
     """A comment of an earlier run that was not replaced, or may still exist.
 
     Attributes:
-        body: body of the comment; None if comments could not be read; it is then unknown whether the comment exists.
+        body: body of the comment; None if comments could not be read, so that it is unknown whether one exists.
         certain: whether the comment certainly still has this body.
     """
 

@@ -19,7 +19,7 @@ _MOST = 50
 
 
 def annotate_terms(reports: Sequence[Report]) -> tuple[Annotation, ...]:
-    """Return an annotation for each changed requirement that has a line in a file of the run, not only of the base."""
+    """Return an annotation for each changed requirement; requirements without a line in the run's files are omitted."""
     return tuple(made for report in reports for made in _report_annotations(report))
 
 

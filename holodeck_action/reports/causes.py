@@ -124,14 +124,14 @@ def causes_of(report: Report) -> tuple[Cause, ...]:
 
 
 def _view_at(report: Report) -> Callable[[int], CaseView]:
-    """Return a function that returns a case needing attention by its position in the suite."""
+    """Return a function that finds a case needing attention by its position in the suite."""
     if isinstance(report.attention, CaseViews):
         return report.attention.view
     return {case.position: case for case in report.attention}.__getitem__
 
 
 def _standing_of(report: Report) -> Callable[[str], Standing]:
-    """Return a function that returns a case's standing by its id."""
+    """Return a function that returns a case's status, compared with the base, by its id."""
     if report.comparison is None:
         return lambda _: "failing"
     worse = set(changed_ids(report.comparison.regressed))
@@ -180,7 +180,7 @@ def _ignores_score(metric: MetricVerdict) -> bool:
 
 
 def mask_values(text: str) -> str:
-    """Replace quoted values, numbers and identifiers, which may differ within a cause, by `…`."""
+    """Replace quoted values, numbers and identifiers, which may differ between cases with the same cause, by `…`."""
     text = _HEXADECIMAL.sub("…", _QUOTED.sub("…", text))
     # An HTTP status is part of the cause.
     return _NUMBER.sub(lambda number: number[0] if _STATUS.fullmatch(number[0]) else "…", text)
@@ -216,7 +216,7 @@ def _example_text(explanations: Sequence[_Explanation]) -> str:
 
 
 def _only_answer(explanations: Sequence[_Explanation], view: Callable[[int], CaseView]) -> str | None:
-    """Return the answer of the only case if nothing but its scores explains it; None otherwise."""
+    """Return the answer of the only case; None if there are several cases, or if scores are not its only problem."""
     if len(explanations) > 1 or explanations[0].problems:
         return None
     turn = view(explanations[0].position).turn_at_fault

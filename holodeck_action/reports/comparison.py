@@ -254,14 +254,14 @@ def flaky_lines(comparison: Comparison) -> Iterator[str]:
 
 
 def confirmed_text(comparison: Comparison, case_id: str) -> str:
-    """Return in how many of its trials a regressed case failed, as the end of a sentence; an empty string if it was
-    not run again."""
+    """Return the end of a sentence, such as `, failed in 3 of 5 trials`, for a regressed case; an empty string if the
+    case was not run again."""
     counts = next((case.counts for case in comparison.regressed if case.id == case_id), None)
     return f", {trials_text(counts)}" if counts is not None else ""
 
 
 def trials_text(counts: TrialCounts | None) -> str:
-    """Return in how many of its trials a case failed; an empty string if it was not run again."""
+    """Return the failed trials of a case, such as `failed in 3 of 5 trials`; empty if the case was not run again."""
     return "" if counts is None else f"failed in {counts.failed} of {counts.trials} trials"
 
 

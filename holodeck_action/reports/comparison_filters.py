@@ -17,8 +17,8 @@ T = TypeVar("T")
 
 
 def value_as(kind: type[T], fields: Fields) -> T:
-    """Return the object that template fields wrap. In the process of a custom template, that object is plain data,
-    which is converted to `kind`."""
+    """Return the object that `fields` wraps. In the process of a custom template, `fields` wraps plain data, which is
+    converted to `kind`."""
     found = value_of(fields)
     return found if isinstance(found, kind) else from_plain(found, kind)
 
@@ -88,8 +88,8 @@ def flaky(comparison: Fields) -> list[Untrusted]:
 
 
 def confirmed(comparison: Fields, case_id: Untrusted | str) -> str:
-    """Return in how many of its trials a regressed case failed, as the end of a sentence; an empty string if it was
-    not run again."""
+    """Return the end of a sentence, such as `, failed in 3 of 5 trials`, for a regressed case; an empty string if the
+    case was not run again."""
     return texts.confirmed_text(value_as(Comparison, comparison), text_of(case_id))
 
 

@@ -95,8 +95,8 @@ def render_custom(
 ) -> str:
     """Render a report with a user's template.
 
-    The template gets the same variables as the built-in one, `report` and `detail`. `footer` is trusted Markdown about
-    the location of the rest of a cut report.
+    The template gets the same variables as the built-in one, `report` and `detail`. `footer` is trusted Markdown that
+    refers to the complete report, to end a cut report.
 
     Raises:
         TemplateError: the template is invalid, or exceeds its limits.

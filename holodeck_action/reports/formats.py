@@ -4,8 +4,8 @@ All formats are rendered case by case, so that a large report is never in memory
 
 JUnit XML follows the Jenkins schema (junit-10.xsd of Jenkins' xUnit plugin), in which a testcase has no file and no
 line: the suite's file is an attribute of the testsuite, and a case's position is the first line of its failure, error
-or skip. Characters that XML 1.0 does not allow (production 2, `Char`) are among the hidden characters that no report
-contains.
+or skip. Characters that XML 1.0 does not allow (production 2, `Char`) do not occur, since reports contain no hidden
+characters.
 """
 
 from __future__ import annotations
@@ -209,8 +209,8 @@ def markdown_report(
 ) -> str:
     """Render the Markdown report with the user's template; with the built-in one if `template` is None or fails.
 
-    `note` is called with the reason if the user's template fails; `footer` is trusted Markdown about the
-    location of the rest of a cut report.
+    `note` is called with the reason if the user's template fails; `footer` is trusted Markdown that refers to the
+    complete report, to end a cut report.
     """
     if template is not None:
         try:
@@ -226,7 +226,7 @@ def render_markdown(report: Report, limit: SizeLimit = JOB_SUMMARY, *, footer: s
     """Render a report as GitHub Flavored Markdown.
 
     If the report exceeds `limit`, details are omitted, see `holodeck_action.reports.comment.size_limit`. `footer` is
-    trusted Markdown about the location of the rest of a cut report.
+    trusted Markdown that refers to the complete report, to end a cut report.
     """
     data, cases = wrap(report), len(report.attention)
 

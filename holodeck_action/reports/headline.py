@@ -199,7 +199,7 @@ def _failing_text(report: Report) -> str:
 
 
 def _violation_clauses(failed: list[GateVerdict], comparison: Comparison | None, style: Style) -> Iterator[str]:
-    """Yield a clause for each violated gate; the clauses for gates on the comparison are specific to the headline."""
+    """Yield a clause for each violated gate; gates on the comparison get wording that only headlines use."""
     names = {gate.name for gate in failed}
     if comparison is not None and ON_REGRESSED in names:
         yield _regression_text(comparison, style)

@@ -18,7 +18,7 @@ _UNKNOWN = "–"
 
 
 class TrendRun(Struct, frozen=True, omit_defaults=True):
-    """A run of a trend: start time, commit, cost in US dollars, p95 latency of answers in ms; None if unknown."""
+    """A run of a trend: start time, commit, cost in US dollars, p95 latency of answers in ms (None: unknown)."""
 
     time: str
     commit: str | None

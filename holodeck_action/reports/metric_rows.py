@@ -19,14 +19,14 @@ _CHECK = re.compile(r"(\w+) [\"/]")
 
 
 def metric_rows(metrics: Sequence[Any]) -> Sequence[int]:
-    """Return the indexes of the metrics that each have a row, in their order.
+    """Return the indexes of the metrics that have a row to themselves, in ascending order.
 
     Args:
         metrics: `MetricView`s, or their wrapped or plain data.
 
     Returns:
-        All indexes without those in `joined_metrics`. If there are more than `MOST_METRICS`, only those with the most
-        failures and errors, then the first ones.
+        The metrics that share no row of `joined_metrics`; if there are more than `MOST_METRICS`, those with the most
+        failures and errors, and among equals the first.
     """
     own = _own_rows(metrics)
     if len(own) <= MOST_METRICS:

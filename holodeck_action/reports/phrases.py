@@ -124,7 +124,7 @@ def panel_text(panel: PanelSummary) -> str:
 
 
 def estimate_text(estimate: Estimate, digits: int = 3) -> str:
-    """Return a number with its interval; a dash if it is unknown."""
+    """Return a number with its interval; a dash if the number is unknown."""
     if estimate.value is None:
         return "–"
     interval = ""
@@ -184,15 +184,15 @@ def suite_trials_text(trials: SuiteTrials) -> str:
 
 
 def rates_text(trials: CaseTrials | SuiteTrials) -> str:
-    """Return pass@1, and pass@k and pass^k for the largest k; with missing trials, their pass rate instead of
-    pass@1."""
+    """Return pass@1, and pass@k and pass^k for the largest k. If trials are missing, the pass rate of the others
+    replaces pass@1."""
     return pass_rates_text(
         trials.rate, trials.rates[-1], missing_count=trials.missing, truncated_count=trials.truncated
     )
 
 
 def pass_rates_text(rate: float, last_rates: PassRates, *, missing_count: int, truncated_count: int) -> str:
-    """Return the text of `rates_text`.
+    """Return the text of `rates_text` for given rates.
 
     Args:
         rate: proportion of passing trials.
@@ -234,7 +234,7 @@ def bound_text(bound: float) -> str:
 
 
 def noise_text(metric: MetricView) -> str:
-    """Return a clause that a metric's mean is within noise of its threshold, without the metric's name."""
+    """Return a clause, without the metric's name, that the mean is within noise of the threshold."""
     return (
         f"the mean {metric.mean:.4f} is within noise of the threshold {threshold_text(metric)} (95 % interval "
         f"{metric.low:.4f} to {metric.high:.4f})"
@@ -260,14 +260,14 @@ def call_text(call: ToolCallView, limit: int = 300) -> str:
 
 
 def run_command(report: Report, case: str) -> str | None:
-    """Return the command that runs only one case of a report; None if a user could not type it as shown."""
+    """Return the command that runs only one case of a report; None if its path or id does not fit into a command."""
     command = _suite_command(report.provenance.folder or report.folder, report.file)
     return None if command is None or one_line(case, 200) != case else f"{command} --case={shlex.quote(case)}"
 
 
 @lru_cache(8)
 def _suite_command(folder: str, file: str) -> str | None:
-    """Return the command that runs a suite; None if a user could not type it as shown."""
+    """Return the command that runs a suite; None if the path is too long, has hidden characters or begins with `-`."""
     path = posixpath.join(folder, file)
     return None if one_line(path, 200) != path or path.startswith("-") else f"holodeck-action run {shlex.quote(path)}"
 
@@ -302,8 +302,8 @@ def repository_path(folder: str | None, source: SourceMark) -> str | None:
 
 
 def certain_end_text(verdict: Verdict, end: CertainEnd, case_count: int) -> str:
-    """Return how a run ended whose exit code was certain, such as `stopped after 12 of 200 cases: 1 failure decides`,
-    and how to run all cases."""
+    """Describe the end of a run that stopped once its exit code was certain, such as `stopped after 12 of 200 cases: 1
+    failure decides`, and name the setting that runs all cases."""
     why = "the other cases cannot change the verdict"
     failed = [gate.name for gate in verdict.gates if gate.state == "failed"]
     if failed:

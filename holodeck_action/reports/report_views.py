@@ -51,7 +51,7 @@ class TurnView(Struct, frozen=True, omit_defaults=True):
     """One turn of a case.
 
     `problems` has a message for each failed or unevaluated metric, tool assertion or error; `faults` has the errors,
-    with the party that must act on each. `said_by` tells who wrote the input of a simulated user.
+    with the party that must act on each. `said_by` is the writer of a simulated user's input: `script` or `model`.
     """
 
     index: int
@@ -73,7 +73,7 @@ class ConversationView(Struct, frozen=True):
         outcome: outcome of these evaluations.
         problems: a message for each metric that failed or was not evaluated.
         faults: the errors, with the party that must act on each.
-        named_turn: index of the turn that the judge of the first failed metric names; None if it names none.
+        named_turn: index of the turn that the judge of the first failed metric names; None if there is no such turn.
         graded: False if a turn is in error, so that the conversation was not graded.
     """
 
@@ -242,14 +242,14 @@ class RunView(Struct, frozen=True):
 class Report(Struct, frozen=True, omit_defaults=True):
     """The view of a run.
 
-    Every case is in exactly one of `attention` (failed, in error, not run or quarantined; worst first, then in suite
-    order), `passing` and `informational`; cases that another shard runs, and cases that do not count because the exit
-    code was certain, are in none of them. `end` is how such a run ended; else it is empty. `folder` is the suite's
-    folder as the reader would type it, the prefix of source positions; it may be empty. `run` is None in a canonical
-    report. `comparison` has the changes since the base; `base_missing` is the reason if the requested base is missing.
-    Both are None if no comparison was requested. `history` is the trend of earlier runs and this one; None if there are
-    no earlier runs, and in a canonical report. `trial_rates` is None if no case has several trials. `users` has the
-    models that played users.
+    Each case is in at most one of `attention` (failed, in error, not run or quarantined; worst first, then in suite
+    order), `passing` and `informational`. Cases of other shards, and cases left out because the exit code was already
+    certain, are in none of them. `end` describes the end of a run whose exit code was certain early; else it is empty.
+    `folder` is the suite's folder as the reader would type it, the prefix of source positions; it may be empty. `run`
+    is None in a canonical report. `comparison` has the changes since the base; `base_missing` is the reason if the
+    requested base is missing. Both are None if no comparison was requested. `history` is the trend of earlier runs and
+    this one; None if there are no earlier runs, and in a canonical report. `trial_rates` is None if no case has several
+    trials. `users` has the models that played users.
     """
 
     version: int
@@ -329,12 +329,12 @@ def cases_in_suite_order(report: Report) -> Iterator[CaseView]:
 
 
 def by_position(*parts: Sequence[CaseView]) -> Iterator[CaseView]:
-    """Yield the cases of several parts of a report, merged in the order of the suite."""
+    """Yield the cases of several sequences, merged in the order of the suite."""
     return map(view_at(*parts), sorted(chain.from_iterable(map(positions_of, parts))))
 
 
 def positions_of(case_group: Sequence[CaseView]) -> Sequence[int]:
-    """Return the positions of a part's cases in the suite, in the part's order, without building views."""
+    """Return the positions in the suite of a sequence's cases, in its order, without building views."""
     return (
         case_group.positions
         if isinstance(case_group, CaseViews)
@@ -343,7 +343,7 @@ def positions_of(case_group: Sequence[CaseView]) -> Sequence[int]:
 
 
 def view_at(*parts: Sequence[CaseView]) -> Callable[[int], CaseView]:
-    """Return a function that returns a case of the given parts of a report by its position in the suite."""
+    """Return a function that finds a case of these sequences by its position in the suite."""
     lazy = [part for part in parts if isinstance(part, CaseViews)]
     if len(lazy) == len(parts):
         return lazy[0].view

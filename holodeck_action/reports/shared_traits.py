@@ -48,12 +48,12 @@ def traits_of(case: CaseView) -> tuple[Trait, ...]:
 def split_by_trait(cases: Sequence[_C], passing: Sequence[CaseView]) -> Iterator[tuple[Trait | None, Sequence[_C]]]:
     """Divide cases into groups that share a trait.
 
-    A shared answer always counts. Any other trait must be at least twice as frequent in these cases as in the passing
-    cases, so that a property of the whole suite is not taken for a cause; without passing cases, none counts. Larger
-    groups are formed first.
+    A shared answer is always used as a trait. Other traits are used only if they are at least twice as frequent in
+    these cases as in the passing cases, so that a property of the whole suite is not taken for a cause; they are not
+    used if no case passes. Larger groups are formed first.
 
     Yields:
-        Each trait with its cases; last None with the cases that share no such trait.
+        Each trait with its cases; finally None with the cases that share no such trait.
     """
     rest = list(cases)
     if not any(case.traits for case in cases):

@@ -12,11 +12,11 @@ _NOT_REPLACED = "this run could not replace it"
 
 
 class StaleComment(Struct, frozen=True):
-    """A comment on a pull request that is, or may be, from an earlier run.
+    """A comment of an earlier run that may still be on its pull request.
 
     Attributes:
         pull: number of the pull request; None if it is unknown.
-        read: whether the comment was read, so that it certainly exists.
+        read: whether the comment was read; if not, it may not exist.
         commit: the commit that the comment is about; None if it is unknown.
         certain: whether the comment is certainly out of date.
     """

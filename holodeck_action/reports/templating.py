@@ -54,7 +54,7 @@ CUSTOM = "custom template"
 
 @cache
 def template_folder() -> Path:
-    """Return the folder of the shipped templates: in an installed package, inside it; in a checkout, next to it."""
+    """Return the folder of the shipped templates: inside an installed package, next to the package in a checkout."""
     package = Path(__file__).parents[1]
     inside = package / "templates"
     return inside if inside.is_dir() else package.parent / "templates"

@@ -1,4 +1,4 @@
-"""Describes terms of a run that are laxer than its base's, changed, or unknown on the base."""
+"""Describes the terms of a run, such as thresholds, that are laxer than on the base, changed, or unknown there."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ class Fields:
 
 
 def value_of(fields: Fields) -> Any:
-    """Return the wrapped object, which is a part of a report or its plain data; templates cannot call this function."""
+    """Return the wrapped object, which is from a report or from its plain data; templates cannot call this function."""
     return fields._value
 
 

@@ -50,7 +50,7 @@ class AzureEntry(ClassEntry, frozen=True, kw_only=True):
 
     Attributes:
         inputs: the inputs that it requires or accepts, under the library's names.
-        takes_calls: whether its answer may be messages with tool calls; if `reads_calls`, these must be known.
+        takes_calls: whether it accepts answers as messages with tool calls; if `reads_calls`, the calls are required.
         scale: the lowest and the highest score of its judge.
     """
 

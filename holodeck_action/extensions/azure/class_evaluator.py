@@ -77,7 +77,7 @@ class AzureClassEvaluator(ModelJudgedEvaluator):
         return self._entry.name
 
     def resolve(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """Rename the inputs for Azure AI Evaluation; without another context, the retrieved texts are the context."""
+        """Rename the inputs for Azure AI Evaluation; if a required context is missing, use the retrieved texts."""
         texts = inputs.get(EvalParam.RETRIEVAL_CONTEXT.value)
         if EvalParam.CONTEXT in self.PARAM_SPEC.required and not inputs.get(EvalParam.CONTEXT.value) and texts:
             inputs = {**inputs, EvalParam.CONTEXT.value: join_texts(texts)}

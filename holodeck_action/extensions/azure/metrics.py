@@ -31,7 +31,7 @@ class GroundednessEvaluator(AzureAIEvaluator):
     JUDGE_INPUTS = ("query", "context", "response")
 
     def resolve(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """Rename the inputs for Azure AI Evaluation; without another context, the retrieved texts are the context.
+        """Rename the inputs for Azure AI Evaluation; if there is no context, use the retrieved texts.
 
         Raises:
             EvaluationError: a required input is missing; a blank context counts as missing.

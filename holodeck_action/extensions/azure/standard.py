@@ -29,13 +29,13 @@ class AzureMetric(StandardMetric):
 
     @property
     def pass_mark(self) -> float | None:
-        """The threshold as a score from 0 to 1; with `scale: 5`, the suite gives it from 1 to 5."""
+        """The threshold as a score from 0 to 1; with `scale: 5`, it is converted from the suite's value from 1 to 5."""
         if self.threshold is None or self.scale != HIGHEST:
             return super().pass_mark
         return max(0.0, (self.threshold - LOWEST) / (HIGHEST - LOWEST))
 
     def judged_parts(self) -> Iterator[tuple[str, Metric]]:
-        """Yield this metric, with an empty name: it consists of no other metrics."""
+        """Yield this metric under an empty name, since it is not composed of other metrics."""
         yield "", self
 
     @property

@@ -85,7 +85,7 @@ def _judged_pairs(case: CaseRecord, trial: TrialRecord, metric: str) -> Iterator
 
 
 def _find(row: LabelledAnswer, judged: dict[_Key, list[_JudgedPair]]) -> LabelledEvaluation | None:
-    """Return the first verdict on a row's pair; if `response` is the base run's answer, with the row swapped."""
+    """Return a row with the first verdict on its pair, or None. If `response` is the base's answer, swap the row."""
     question = normalize(row.input or "")
     ours, theirs = _digests(row.response or ""), _digests(row.other_response or "")
     for swapped, (one, other) in enumerate(((ours, theirs), (theirs, ours))):

@@ -1,6 +1,6 @@
 """Functions that a coordinator calls on workers; Dask finds them by name.
 
-The scheduler also resolves the names and so imports this module, which must therefore import quickly.
+The scheduler also imports this module, to find the names, so the import must be fast.
 """
 
 from __future__ import annotations

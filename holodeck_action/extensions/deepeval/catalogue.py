@@ -79,7 +79,7 @@ class CatalogueEntry(ClassEntry, frozen=True, kw_only=True):
         inputs: names of all required fields of DeepEval's test case, in lower case.
         of_conversation: whether it grades a whole conversation.
         model_option: name of the constructor's argument for the judge; empty if it takes none.
-        is_traced: whether it reads the trace of the turn, which is made of its tool calls.
+        is_traced: whether it reads a trace, which is built from the turn's tool calls.
     """
 
     case_options: frozenset[str]

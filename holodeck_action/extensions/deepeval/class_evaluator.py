@@ -99,7 +99,7 @@ class ClassEvaluator(DeepEvalBaseEvaluator):
 
     @property
     def version(self) -> str:
-        """Version of the evaluator; of a suite's class also a digest of its code, and the version of its DeepEval."""
+        """Version of the evaluator; for a suite's class, with digest of its code and its version of DeepEval."""
         return super().version if self._own is None else f"{super().version}{self._own.version}"
 
     @property

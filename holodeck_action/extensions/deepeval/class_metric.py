@@ -131,7 +131,7 @@ class DeepEvalClassMetric(ClassMetric):
 
     @property
     def suite_class_paths(self) -> tuple[str, ...]:
-        """The class of the suite."""
+        """The `module:Class` of the suite's class; empty for a class of DeepEval."""
         return (self.metric,) if self.is_own else ()
 
     def base_name(self, k: int | None) -> str:
@@ -139,7 +139,7 @@ class DeepEvalClassMetric(ClassMetric):
         return self.metric.rpartition(":")[2]
 
     def library_parts(self) -> list[Metric]:
-        """Return the metric itself if a class of DeepEval grades without a model."""
+        """Return the metric itself if it is a class of DeepEval that needs no model; else an empty list."""
         return [] if self.is_own else super().library_parts()
 
     def evaluator(self, building: BuildContext) -> BaseEvaluator:

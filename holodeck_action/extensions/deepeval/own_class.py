@@ -1,4 +1,4 @@
-"""A metric class of the suite, which runs in a worker with the suite's Python and asks the suite's judge."""
+"""Runs a metric class of the suite in a worker with the suite's Python, and calls the suite's judge for it."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ class OwnClass:
 
     Attributes:
         entry: its properties.
-        version: a digest of its file, and the version of DeepEval in the suite's Python, as the end of a version; empty
-            before the first call.
+        version: end of the evaluator's version: a digest of the class's file, and the version of DeepEval in the
+            suite's Python; empty before the first call.
     """
 
     def __init__(self, reference: str, entry: CatalogueEntry, pool: WorkerPool) -> None:
-        """Create the class.
+        """Store the arguments; no worker is called.
 
         Args:
             reference: `module.path:Class`.
             entry: its properties.
-            pool: the workers that run it.
+            pool: the workers that run the class.
         """
         self.entry = entry
         self.version = ""
@@ -58,7 +58,7 @@ class OwnClass:
 
         Args:
             payload: `{case, traced, options, threshold}`: see `worker_metric.measure`.
-            judge: the model that the class may ask; None if it takes none.
+            judge: the judge that the class may call; None if the class takes no model.
 
         Returns:
             `{score, reason}`, and the end of the printed output.
@@ -128,7 +128,7 @@ class OwnClass:
 
 
 async def _answer(judge: JudgeModel, question: Any) -> dict[str, Any]:
-    """Return the judge's answer to a question of the class, which may be forged.
+    """Return the judge's answer to a question of the class; the question may be forged.
 
     Raises:
         EvaluationError: the question is invalid (code `bad_answer`), or two answers did not fit its schema

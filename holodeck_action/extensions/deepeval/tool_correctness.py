@@ -106,7 +106,7 @@ class DeepEvalToolCorrectnessMetric(ToolCallComparison, ComputedMetric):
         the score, unless no call is expected: then the score is 0 if there are calls, else 1. Calls with equal names
         and arguments count as one.
 
-        Names, including server prefixes, and arguments are compared by Python's equality. An expected call stands for
+        Names, including server prefixes, and arguments are compared by Python's equality. An expected call represents
         `count` calls; its `match` and `max_count` are ignored. If arguments are compared, each expected call must have
         `args`, all of them literal.
 

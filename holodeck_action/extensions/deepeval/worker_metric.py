@@ -1,4 +1,4 @@
-"""Runs a suite's own metric of DeepEval in a worker process; the run asks the judge for it."""
+"""Runs a suite's own metric of DeepEval in a worker process; the main process calls the judge for it."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _quiet(method: Any) -> dict[str, Any]:
 
 
 class JudgeError(Exception):
-    """The judge gave no usable answer; the run knows why, and counts no score of this call."""
+    """The judge gave no usable answer; the main process knows the reason, and discards this evaluation's score."""
 
 
 def _model(label: str, ask: Ask, threads: ThreadPoolExecutor) -> Any:
@@ -89,7 +89,7 @@ def _model(label: str, ask: Ask, threads: ThreadPoolExecutor) -> Any:
     base: Any = DeepEvalBaseLLM
 
     class SuiteJudge(base):  # type: ignore[misc]
-        """The judge of the suite."""
+        """A model for DeepEval that passes its prompts to the suite's judge."""
 
         def load_model(self, *args: Any, **kwargs: Any) -> Any:
             return self
@@ -121,10 +121,10 @@ _NETWORK = ("socket.connect", "socket.getaddrinfo", "socket.gethostbyname", "soc
 
 
 class _NetworkGuard:
-    """Within its block, connections of this process to other hosts and ports are refused. It is no sandbox: programs
-    that the code starts are not concerned.
+    """Within its block, this process cannot connect to other hosts or ports. This is not a sandbox: programs that the
+    code starts are not restricted.
 
-    `refused` is the event that was refused last, in Python's terms; empty if there was none.
+    `refused` is the name of the last refused audit event of Python; empty if none was refused.
     """
 
     def __init__(self) -> None:

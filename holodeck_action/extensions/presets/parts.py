@@ -302,7 +302,7 @@ class PresetMetric(QuestionMetric):
 
         Args:
             parts: settings of the parts.
-            built_in: criteria of the parts that they may replace.
+            built_in: built-in criteria, each of which may be replaced by the settings of its part.
             building: see `evaluator`.
         """
         by_name = {criterion.name: criterion for criterion in built_in}

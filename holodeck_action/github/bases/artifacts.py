@@ -1,7 +1,7 @@
 """Finds the base's results in the artifacts of earlier workflow runs on the base branch.
 
-An artifact is as trustworthy as its run. Only runs of this repository on the base branch count, and only if a push, a
-schedule or a person with write access started them. The commit in an artifact must be the commit of its run.
+An artifact is as trustworthy as its run. Only runs of this repository on the base branch are used, and only if a push,
+a schedule or a person with write access started them. The commit in an artifact must be the commit of its run.
 """
 
 from __future__ import annotations
@@ -144,8 +144,8 @@ class ArtifactResults:
         return "" if run.status == "completed" else "a run that has not ended"
 
     def _candidates(self, list_name: str | None, ancestry: Ancestry) -> list[Artifact]:
-        """Return the base branch's artifacts named `NAME` (if `list_name` is None: `NAME-…`), sorted by their commit's
-        distance, then newest first."""
+        """Return the base branch's artifacts named `NAME`, or `NAME-…` if `list_name` is None: the nearest commit
+        first, then newest first."""
         if list_name not in self._lists:
             self._lists[list_name] = tuple(self._list_artifacts(list_name))
         found = [

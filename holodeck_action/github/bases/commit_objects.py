@@ -1,4 +1,4 @@
-"""Downloads those Git objects of a commit that are missing in a checkout, and checks each against its hash.
+"""Downloads the Git objects of a commit that a checkout lacks, and checks each against its hash.
 
 Objects contain exactly the committed content, unlike an archive of a commit, which file attributes (`export-subst`,
 `export-ignore`) change. Git itself then writes the files from the objects, as in a checkout.

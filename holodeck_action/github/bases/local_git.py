@@ -45,7 +45,7 @@ def run_git(
         extra_variables: further variables for Git, such as `GIT_INDEX_FILE`.
 
     Returns:
-        The output; None if Git is not installed (a program inside the workflow's workspace does not count), or if it
+        The output; None if Git is not installed (a program inside the workflow's workspace is ignored), or if it
         failed, took too long, or printed too much.
     """
     known = {name: environ[name] for name in ("PATH", "HOME") if name in environ}

@@ -99,7 +99,7 @@ def _difference(own_time: str, other: str) -> int:
 
 
 class Candidate(Struct, frozen=True):
-    """Results of the suite that may become the base, the commit of their run, and how well the run fits
+    """Results that may become the suite's base, the commit of their run, and how well that run fits
     (`RunDifference`)."""
 
     results: BaseResults

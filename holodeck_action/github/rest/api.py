@@ -157,7 +157,7 @@ class Api:
         return self._client.query(objects.VIEWER, {}, objects.viewer_login)
 
     def issues(self, author: str | None) -> Sequence[Issue]:
-        """Return the issues and pull requests of any state, of one author or (None) of all."""
+        """Return the issues and pull requests of any state, by one author, or by all if `author` is None."""
         return self._call_all(
             "/issues", objects.issue, {"state": "all", **({} if author is None else {"creator": author})}
         )

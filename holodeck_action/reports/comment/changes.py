@@ -175,7 +175,7 @@ def state_of(
 
 
 def compare(report: Report, key: str, earlier_state: CommitState | None) -> Change | None:
-    """Return the changes of a suite, given by its report and key; None if its earlier state is unknown."""
+    """Return the changes of a suite since the previous commit; None if its state at that commit is unknown."""
     old = (
         next((suite for suite in earlier_state.suites if suite.key == key), None) if earlier_state is not None else None
     )
@@ -223,7 +223,7 @@ def is_same_run(earlier_state: State | None, now: State) -> bool:
 
 
 def is_worse(earlier_state: State | None, now: State) -> bool:
-    """Return whether the previous state is worse: by exit code, then by failed cases, then by unknown cases."""
+    """Return whether the previous run was worse: by exit code, then failed cases, then cases in error or not run."""
     return earlier_state is not None and _severity_of(earlier_state) > _severity_of(now)
 
 

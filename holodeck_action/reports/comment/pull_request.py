@@ -51,7 +51,7 @@ def render_comment(
     """Return the comment about suites that ran, within `size_limit.COMMENT`.
 
     `now` is the state to store in the comment. `earlier_state` is the state in the existing comment; None if there is
-    none. Links lead to the commit of `now`.
+    no such comment or state. Links lead to the commit of `now`.
     """
     now = now.compared_with(earlier_state)
     text = _CommentText(_at_commit(context, now), now.exit_code, template, note)
@@ -105,12 +105,12 @@ def _problem_markdown(problem: str) -> str:
 
 
 def no_verdict_text(exit_code: int) -> str:
-    """Return the reason for an exit code without a verdict."""
+    """Return the reason why a run with this exit code has no verdict."""
     return _NO_VERDICT_REASONS.get(exit_code, "the evaluation could not run")
 
 
 def rest_text(context: LinkContext) -> str:
-    """Return a clause about the location of the rest of a cut text."""
+    """Return a clause for the end of a cut text that refers to the complete report."""
     return f"for the rest see {context.run}" if context.run_url else IN_THE_RECORD
 
 
@@ -119,8 +119,8 @@ def _at_commit(context: LinkContext, now: State) -> LinkContext:
 
 
 def _assemble(head: str, body: Callable[[int], str], footer: str) -> str:
-    """Return the head followed by the body, cut to the size of a comment; the head is never cut. `body` is called with
-    its limit in bytes."""
+    """Return the head followed by the body, cut to the size of a comment; the head is never cut. `body` returns the
+    body for a maximum size in bytes."""
     text = head + body(COMMENT.bytes - len(head.encode()))
     return text if COMMENT.holds(len(text), len(text.encode())) else cut(text, COMMENT, footer)
 

@@ -58,7 +58,7 @@ def fit(render: Callable[[Detail], Iterable[str]], limit: SizeLimit, footer: str
     Args:
         render: yields the text in pieces for a level of detail; iteration stops once the limit is exceeded.
         limit: size limits of the text.
-        footer: trusted Markdown about the location of the whole report; appended to a cut text.
+        footer: trusted Markdown that refers to the complete report; appended to a cut text.
         listed_count: number of rows that only the most detailed level has; used to skip that level if it cannot fit.
     """
     text = ""

@@ -1,4 +1,4 @@
-"""Several runs on one page, each a column of its table: the cases of all runs by id, and their differences."""
+"""Shows several runs on one page, each in a column: matches their cases by id, and finds differences."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def check_columns(runs: Sequence[RunColumn]) -> None:
     """Check that runs can be the columns of one page.
 
     Raises:
-        ConfigurationError: there are too many runs, or one has no case of the first.
+        ConfigurationError: there are too many runs, or a run has no case in common with the first run.
     """
     if len(runs) > MOST_RUNS:
         raise ConfigurationError([f"a page shows at most {MOST_RUNS} runs, and there are {len(runs)}: leave some out"])
@@ -71,7 +71,7 @@ class OtherCases:
         return tuple(found)
 
     def take_rest(self) -> Iterator[tuple[CaseInRun | None, ...]]:
-        """Yield the cases that were not taken."""
+        """Yield each case that was not taken, as a tuple with an item for each run, as in `take`."""
         for places in self._places:
             for case_id in list(places):
                 yield self.take(case_id)

@@ -53,8 +53,7 @@ class PageView(Struct, frozen=True):
         chosen: a function that returns, from a case's id and title, whether to include the case; None to include all
             cases.
         canonical: whether to omit times and other data that differ between runs.
-        runs: the runs of a page with several runs (see `check_columns`), that of the page's only suite first; else
-            empty.
+        runs: the runs of a page with several runs (see `check_columns`), starting with the run in `suites`; else empty.
         live: path from which a served page gets the progress of the run; None if the page is a file.
     """
 
@@ -195,7 +194,7 @@ def page_policy(*, is_live: bool) -> str:
 
 
 def style_policy(style: str) -> str:
-    """Return the content security policy of a page with this style sheet, no scripts, and forms for its own server."""
+    """Return the content security policy of a page with this style sheet and no scripts; forms go to its server."""
     return f"default-src 'none'; style-src '{_hash(style)}'; base-uri 'none'; form-action 'self'"
 
 

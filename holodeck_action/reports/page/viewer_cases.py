@@ -56,8 +56,8 @@ def case_detail(
 
 
 def _pair(case: CaseRecord | None, base: CaseRecord | None) -> dict[str, Any]:
-    """Return the data about the judged comparison of the case's answer with the base's; empty if the questions
-    differ."""
+    """Return the metrics by which judges compared the case's answer with the base's, and the compared texts; empty if
+    the questions differ."""
     if case is None or base is None or case_difference(base, case) is not None:
         return {}
     found: dict[str, Evaluation] = {}

@@ -169,8 +169,8 @@ def _run_columns(row: Row) -> dict[str, object]:
 
 
 def _reason(row: Row) -> str:
-    """Return a row's text: the reason of the outcome, the scores and the answer of a passing case, or the runs that
-    have a case that this run lacks."""
+    """Return a row's text: the scores and answer of a passing case, else the reason of the outcome; a fixed text for a
+    case that this run lacks."""
     if row.verdict is None:
         return _ONLY_OTHER_RUNS if row.base is None else _NOT_IN_SUITE
     return _passing_text(row) or one_line(row.verdict.reason, _LONGEST_REASON)

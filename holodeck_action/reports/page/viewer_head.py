@@ -51,7 +51,7 @@ def metric_columns(suites: Sequence[ViewedSuite]) -> list[tuple[int, str]]:
 def page_head(
     suites: Sequence[ViewedSuite], exit_code: int, links: PageLinks, runs: Sequence[RunColumn] = ()
 ) -> dict[str, Any]:
-    """Return the head of a page, in the form of `Head` in `data.ts`, for a page that is complete and not live.
+    """Return the head of a page, in the form of `Head` in `data.ts`; its fields `omitted` and `live` are None.
 
     Args:
         suites: the suites, at least one.

@@ -60,7 +60,7 @@ class ViewedSuite(Struct, frozen=True):
 class Row(Struct, frozen=True):
     """A case of the page; `case` and `verdict` are None if only the base or other runs have the case.
 
-    `position` is its index in the suite; for a case that only the base has, the number of the suite's cases.
+    `position` is the index of the case in the suite, or the number of the suite's cases if only the base has the case.
     `case_change` describes the change if the case passes on one side and fails on the other. `trials` describes
     repeated trials. `others` has the case in each other run of the page.
     """
@@ -99,8 +99,8 @@ class Row(Struct, frozen=True):
 def page_rows(suites: Sequence[ViewedSuite], other_runs: Sequence[RunColumn] = ()) -> Iterator[Row]:
     """Yield the rows of a page one by one.
 
-    Cases that need attention come first, then other cases in the order of the suites, then cases of bases only, then
-    cases of `other_runs` only. A page with other runs has one suite.
+    Cases that need attention come first, then other cases in the order of the suites, then cases that only a base has,
+    then cases that only `other_runs` have. A page with other runs has one suite.
     """
     if not other_runs:
         yield from _suite_rows(suites)

@@ -213,7 +213,7 @@ def _same_error_lines(cause: Cause, folder: str) -> Iterator[str]:
 
 
 def _cause_lines(causes: Sequence[Cause]) -> Iterator[str]:
-    """Yield a line for each cause with its number of cases; none for few cases, one cause, or a cause for each case."""
+    """Yield each cause with its number of cases; nothing for few cases, one cause, or a cause for each case."""
     cases = sum(len(cause.cases) for cause in causes)
     if cases > MAX_UNGROUPED and 1 < len(causes) < cases:
         for cause in causes[:_CAUSES_SHOWN]:
@@ -292,7 +292,7 @@ def _metric_lines(metrics: Sequence[MetricView]) -> Iterator[str]:
 
 
 def _columns(metrics: Sequence[MetricView]) -> list[str]:
-    """Return the names of the columns; those for missing evaluations only if there are any."""
+    """Return the names of the columns, including those for missing evaluations if any evaluation is missing."""
     absent = [("not evaluated", "errors"), ("does not apply", "skipped")]
     seen = [name for name, field in absent if any(getattr(metric, field) for metric in metrics)]
     return ["mean", "needs", "passed", "failed", *seen]

@@ -48,7 +48,7 @@ class CaseDisplay(Protocol):
 
 
 class ProgressDisplay(Protocol):
-    """Shows the progress of a command; other output to the same stream must be written to `stream`."""
+    """Shows the progress of a command. Other output must go to `stream`, so that it does not break the display."""
 
     stream: TextIO
 
@@ -81,7 +81,7 @@ def progress_display(
 
 
 class _Tally:
-    """Number by outcome, rate and cost of the finished cases."""
+    """Counts the finished cases by outcome, and computes their rate and cost."""
 
     def __init__(self, totals: Sequence[int], stop_when_decided: bool, monotonic: Callable[[], float]) -> None:
         self.total = sum(totals)
@@ -134,7 +134,7 @@ def _reason_text(verdict: CaseVerdict) -> str:
 
 
 class _Log:
-    """Writes lines to a log: failing cases at once, and the progress after each tenth of the cases and 15 s of silence.
+    """Writes lines to a log: failing cases at once, progress after each tenth of the cases or 15 s of silence.
 
     A suite of at most ten cases gets a line for each case as soon as it is finished. In a larger suite, cases that did
     not fail are listed at the end, folded, if the log can fold lines.
