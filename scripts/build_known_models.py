@@ -32,8 +32,8 @@ from holodeck_action.llm.model_facts import EFFORTS, KnownModel, longest_prefix
 MODULE = Path(__file__).parents[1] / "holodeck_action" / "llm" / "known_models.py"
 INTRO = '''"""Features of models by name, from the profiles of pydantic-ai {version}; `make models` renews this file.
 
-Each provider has pairs of features (`KnownModel`) and the prefixes of the names of the models that have them. The
-longest matching prefix counts; `$` means the end of a name.
+Each provider has a list of pairs: features (`KnownModel`), and the name prefixes of the models with these features. The
+longest matching prefix applies; `$` means the end of a name.
 """
 
 from typing import Any

@@ -131,11 +131,10 @@ class Meter:
             self.keys.add(key)
 
     def add_part(self, usage: Usage | None, kept_ms: float | None = None) -> None:
-        """Add the summed usage of one part of an evaluation, so that the totals are the same for new and reused
-        verdicts.
+        """Add the summed usage of one verdict, new or reused, so that both give the same totals.
 
         Args:
-            usage: the usage of the part; None if no model was called.
+            usage: the usage of the verdict; None if no model was called.
             kept_ms: milliseconds that a reused verdict took in an earlier run; None if the verdict was made in this
                 run.
         """

@@ -186,8 +186,8 @@ class ChatModel:
         return ChatAnswer(reply.refusal or reply.text, reply, bool(self._schema_words))
 
     def _with_schema(self, messages: Sequence[Message]) -> Sequence[Message]:
-        """Return the messages. If the provider does not support schemas, the last request's instructions describe the
-        schema.
+        """Return the messages, after adding the schema to the last request's instructions if the provider does not
+        support schemas.
         """
         last = messages[-1]
         if not self._schema_words or not isinstance(last, Request):

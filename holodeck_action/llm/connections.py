@@ -52,8 +52,8 @@ class Routes:
         return Connections(partial(Transport, None if plain else self._ssl, proxy))
 
     def proxy(self, base_url: str) -> str | None:
-        """Return the proxy's URL for a base URL; None if the connection is direct, as it always is for loopback
-        addresses.
+        """Return the proxy's URL for a base URL; None if the connection is direct. Connections to loopback addresses
+        are always direct.
         """
         url = httpx2.URL(base_url)
         if is_loopback(url.host):

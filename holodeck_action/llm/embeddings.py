@@ -133,7 +133,7 @@ def embedding_reference(suite_agent: AgentConfig, model: str | None) -> LLMProvi
 
 
 class Embedder:
-    """Embeds texts. The vector of a text that was requested alone is kept in memory for the rest of the run.
+    """Embeds texts. If `embed` receives a single text, its vector is kept in memory for the rest of the run.
 
     Calls use the deadline and the meter of the context variable `CALL`, but the trial index is always 0, so that all
     trials share the answers. An answer from memory is recorded with the tokens and the price of the original call,

@@ -70,7 +70,7 @@ class JudgeModel:
 
     @property
     def gives_probabilities(self) -> bool:
-        """Whether the model supports log probabilities, as far as is known."""
+        """Whether the model is assumed to support log probabilities; False once it has refused them."""
         return self._gives_probabilities
 
     def with_preamble(self, preamble: str) -> Self:

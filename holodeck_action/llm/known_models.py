@@ -1,7 +1,7 @@
 """Features of models by name, from the profiles of pydantic-ai 2.68.0; `make models` renews this file.
 
-Each provider has pairs of features (`KnownModel`) and the prefixes of the names of the models that have them. The
-longest matching prefix counts; `$` means the end of a name.
+Each provider has a list of pairs: features (`KnownModel`), and the name prefixes of the models with these features. The
+longest matching prefix applies; `$` means the end of a name.
 """
 
 from typing import Any

@@ -23,7 +23,7 @@ class Retries:
     Retry-After.
 
     A call refused by a rate limit is retried until its total waiting time is used up; after other failures it is
-    retried at most `most` times.
+    retried at most `max_retries` times.
 
     Statuses 408, 409, 429 and 5xx are retried (`x-should-retry` overrides this), and so are lost connections and
     malformed or incomplete bodies. Errors that a retry cannot fix are not retried: an invalid key, no quota, an unknown

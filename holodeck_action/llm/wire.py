@@ -71,8 +71,8 @@ class Dedupe:
     """The link that lets concurrent calls with the same key share one answer; only the first of them passes to the next
     link.
 
-    If the first call fails, a waiting call with a later deadline is made again instead of sharing the failure. If the
-    first call is cancelled, another one takes over.
+    If the first call fails, a waiting call with a later deadline is sent instead of sharing the failure. If the first
+    call is cancelled, a waiting call takes over.
     """
 
     def __init__(self, next_link: Link) -> None:
@@ -227,8 +227,8 @@ class Wire:
         self.counts = Counts()
 
     def sibling(self) -> Wire:
-        """Return a second wire for a run at the same time. The two share everything except connections and counts, and
-        both must be closed.
+        """Return a wire that counts its calls separately and shares everything else with this wire. Closing it leaves
+        the shared connections open; both wires must be closed.
         """
         other = copy.copy(self)
         other._connections, other._limits = [], {}

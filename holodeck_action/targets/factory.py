@@ -119,8 +119,8 @@ def _listener(
 def describe_target(target: AnyTarget) -> str:
     """Return a target for the record, such as `http:https://host/path`, without parts that may contain secrets.
 
-    These parts are the user, password, query and fragment of a URL, and all of a command from its first option or
-    assignment.
+    These parts are the user, password, query and fragment of a URL, and the words of a command from its first option or
+    assignment on.
     """
     match target:
         case ModelTarget(model=model):

@@ -168,7 +168,7 @@ class Conversation:
         self._history += [_user_message(turn), *said]
 
     def history(self) -> list[Mapping[str, Any]]:
-        """Return the messages before the current turn as `[{role, content}]`, with messages that the agent reported."""
+        """Return the messages before the current turn as `[{role, content}]`, including any that the agent reported."""
         return list(self._history)
 
     def request(self, turn: Turn) -> dict[str, Any]:

@@ -119,7 +119,7 @@ _KEYS_BY_FACT: dict[ReplyFact, tuple[str, ...]] = {
 
 
 def missing_facts(keys: Set[object], reason: str, *, is_timed: bool = True) -> dict[ReplyFact, str]:
-    """Return the data that replies with certain keys do not contain, each with the reason.
+    """Return the kinds of data that are missing from replies with only the given keys, each with the reason.
 
     Args:
         keys: all keys that occur in the replies.
@@ -145,8 +145,8 @@ def reply_from_mapping(value: object, *, max_bytes: int) -> Reply:
     """Parse a reply.
 
     Args:
-        value: a string, or a mapping of JSON values with the keys of `REPLY`. A missing or null entry is unknown; an
-            empty list is known to have no items.
+        value: a string, or a mapping of JSON values with the keys of `REPLY`. A missing or null entry means that the
+            value is unknown; an empty list, that there are no items.
         max_bytes: maximum bytes of UTF-8 in the whole reply (`limits.max_response_bytes`).
 
     Returns:
@@ -203,7 +203,7 @@ def _make_invocation(entries: Mapping[str, Any]) -> ToolInvocation:
 
 
 def _context_of(chunks: tuple[RetrievedChunk, ...] | None) -> tuple[str, ...] | None:
-    """Return the texts of chunks; empty if nothing was retrieved, None if the chunks or all their texts are unknown."""
+    """Return the known texts of chunks; None if `chunks` is None, or if it is not empty but no text is known."""
     if chunks is None:
         return None
     texts = tuple(chunk.text for chunk in chunks if chunk.text is not None)

@@ -221,7 +221,7 @@ class TextOrJson(Shape):
     """The shape of a string, an object or a list; objects and lists are converted to JSON strings."""
 
     def read(self, value: object, path: str, reader: Reader) -> str:
-        """Check a string and return it."""
+        """Return the string, or the JSON of the object or list."""
         if isinstance(value, str):
             return reader.text(value, path)
         if isinstance(value, Mapping | list | tuple):
@@ -265,7 +265,7 @@ class ListOf(Shape, Struct, frozen=True):
 
 
 class ObjectOrText(Shape, Struct, frozen=True):
-    """The shape of an object. A string is accepted too, as an object with the only entry `key`."""
+    """The shape of an object. A string is accepted too, and becomes an object with the single entry `key`."""
 
     item: Object
     key: str

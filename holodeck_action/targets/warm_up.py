@@ -39,7 +39,7 @@ async def await_warm_up(answer: Awaitable[Reply]) -> None:
     """Wait for the answer to a warm-up request.
 
     Raises:
-        AgentError: the agent did not answer; the code is `timeout` or that of the agent's error.
+        AgentError: the agent did not answer; the code is `timeout`, or the code of the agent's error.
     """
     try:
         async with asyncio.timeout(WARM_UP_S):

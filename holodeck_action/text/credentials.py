@@ -55,8 +55,8 @@ def _is_token(text: str) -> bool:
 
 
 def user_credentials(userinfo: str) -> Iterator[str]:
-    """Yield `user:password` and the password, each as written and percent-decoded; nothing if the password is the
-    user."""
+    """Yield `user:password` and the password, each as written and percent-decoded; nothing if user and password are
+    equal."""
     user, colon, password = userinfo.partition(":")
     # Defaults of local services, `postgres:postgres`, are words of innocent texts.
     if not colon or not password or password == user:

@@ -66,7 +66,7 @@ class Foreign:
 
     @classmethod
     def of_text(cls, text: str, max_characters: int | None = None) -> Foreign:
-        """Wrap a string that another process cut to `max_characters` characters; None if the string was not cut."""
+        """Wrap a string from a process that cuts its output to `max_characters`; None if it does not cut."""
         unfinished = max_characters is not None and len(text) >= max_characters
         return cls(replace_surrogates(text).encode(), unfinished=unfinished)
 

@@ -35,7 +35,7 @@ class GivenPath:
         return GivenPath(self.given.parent, self.start)
 
     def written_path(self, path: str | os.PathLike[str]) -> GivenPath:
-        """Return a path inside this folder. The result begins with this folder as the user wrote it."""
+        """Return `path`, which is in this folder; the result begins with this folder as the user wrote it."""
         return self / os.path.relpath(path, self)
 
     def __str__(self) -> str:

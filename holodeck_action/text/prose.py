@@ -66,7 +66,7 @@ class _Word(Struct, frozen=True):
 
     @property
     def code(self) -> re.Match[str] | None:
-        """The match if the word is a code span in backticks, followed only by inactive characters; None otherwise."""
+        """The match of `_CODE` if the word is a code span, with only inactive characters after it; otherwise None."""
         found = _CODE.fullmatch(self.text)
         return found if found is not None and not _Word(found[2]).is_active else None
 
@@ -144,8 +144,8 @@ def _join_words(words: Sequence[_Word]) -> str:
 
 
 def _join_runs(words: Iterable[_Word]) -> Iterator[str]:
-    """Yield runs of adjacent words of one kind as Markdown. Each run is one code span, because adjacent spans would
-    merge."""
+    """Yield adjacent words with the same HTML element as Markdown. Adjacent active words share one code span, because
+    adjacent spans would merge."""
     begins = True
     for element, marked in groupby(words, key=lambda word: word.element):
         parts: list[str] = []

@@ -3,8 +3,8 @@
 The width of a value is the length of its n-grams: 8 letters and digits if the value mixes them, 10 if the value is a
 hexadecimal number, 12 if it has only digits. The chance that a given n-gram occurs at a given position of a text is
 below 1 in 10^12. This does not hold for words, for prefixes that a provider gives to all its keys, or for the fixed
-letters of a key file. A value that consists of words to a quarter or more is not random. n-grams with too many
-characters of words, prefixes or fixed letters are not used.
+letters of a key file. A value is not random if words make up a quarter of it or more. n-grams with too many characters
+of words, prefixes or fixed letters are not used.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _word_spans(value: str) -> list[tuple[int, int]]:
 
 
 def _is_of_mixed_case(value: str) -> bool:
-    """Return whether a value mixes upper and lower case unlike words, so that it may be random without digits."""
+    """Return whether a value mixes upper and lower case as no words do; it may then be random even without digits."""
     own = value.removeprefix(prefix_of(value))
     large, small = sum(map(str.isupper, own)), sum(map(str.islower, own))
     return large + small >= _LONG and min(large, small) >= _CASE_SHARE * (large + small)

@@ -232,8 +232,8 @@ class Redactor:
 
 @cache
 def _fields_with_text(kind: type) -> tuple[tuple[str, bool], ...]:
-    """Return (name, keeps keys) for each field of a class that may contain secrets; keys of `_OWN_KEYS` fields are
-    kept."""
+    """Return a pair for each field of a class that may contain secrets: its name, and whether the keys of its mapping
+    are left unmasked."""
     return tuple((name, name in _OWN_KEYS) for name in field_names(kind) if name not in _KEPT_FIELDS)
 
 
@@ -256,8 +256,8 @@ def _mask_spans(text: str, spans: list[tuple[int, int]]) -> Iterator[str]:
 def _any_pattern(texts: Iterable[str]) -> re.Pattern[str]:
     """Return a pattern that matches in every string that contains one of the texts.
 
-    It matches up to `_PIECE` characters of each text from its rarest character on, because a rare first character rules
-    out nearly every position at once.
+    Of each text, it matches up to `_PIECE` characters, starting with the rarest one, because a rare first character
+    rules out nearly every position at once.
     """
     found: dict[str, set[str]] = {}
     for text in texts:

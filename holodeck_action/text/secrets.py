@@ -88,8 +88,8 @@ def header_secrets(values: Iterable[str]) -> frozenset[str]:
 def is_secret_name(name: str) -> bool:
     """Return whether a name marks its value as secret.
 
-    Examples: `OPENAI_API_KEY_EU`, `SECRET_PROD`, `PGPASSWORD` and `accessToken` do; `MAX_TOKENS`, `AUTH_URL` and
-    `PRIMARY_KEY_COLUMN` do not.
+    True for `OPENAI_API_KEY_EU`, `SECRET_PROD`, `PGPASSWORD` and `accessToken`; False for `MAX_TOKENS`, `AUTH_URL` and
+    `PRIMARY_KEY_COLUMN`.
     """
     words = [word.upper() for word in _WORD.findall(name)]
     ends = [at + 1 for at, word in enumerate(words) if _names_secret(words[:at], word)]

@@ -24,7 +24,7 @@ class TextStore:
 
     @property
     def is_in_memory(self) -> bool:
-        """Whether the texts are too few to be moved to a file."""
+        """Whether the texts are too small to be moved to a file."""
         return self._size < _IN_MEMORY
 
     def add(self, text: bytes) -> int:

@@ -84,7 +84,7 @@ class RandomValueSearch:
         return found
 
     def _candidate_positions(self, groups: memoryview[int]) -> Iterator[int]:
-        """Yield the positions in the view of the groups that are part of an n-gram of a value."""
+        """Yield the positions in the view of all groups that equal a group in an n-gram of a value."""
         for first in range(0, len(groups), _CHUNK):
             some = groups[first : first + _CHUNK]
             if not self._groups.isdisjoint(some):
@@ -103,7 +103,7 @@ class RandomValueSearch:
     def _extend(self, view: str, position: int, number: int, own: int) -> tuple[int, int]:
         """Extend an n-gram to both sides as long as the letters are equal; return its (start, end) in the view.
 
-        The n-gram begins at `position` in the view and at `own` in the value.
+        The n-gram begins at `position` in the view, and at `own` in the value with the index `number`.
         """
         letters = self._values[number].letters
         after = _common_length(view[position : position + len(letters) - own], letters[own:])

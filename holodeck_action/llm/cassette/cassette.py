@@ -1,7 +1,7 @@
 """Recording, replaying and caching of model answers.
 
-Errors are never stored, and neither are answers cut by a content filter. A model's refusal to answer is stored by a
-recording, because the replay must repeat the run, but not by a cache, so that the model is called again.
+Errors are never stored, and neither are answers cut by a content filter. A recording stores a model's refusal to
+answer, because the replay must repeat the run. A cache does not, so that the model is called again.
 
 Two calls have the same key if everything that can change the answer is equal: provider, endpoint (host and path,
 without port and scheme; every loopback address counts as `localhost`), method, query, body, the trial's index and, if a
@@ -83,8 +83,7 @@ def _similarity(recorded: dict[str, Any], requested: dict[str, Any]) -> tuple[in
 
 
 def differences(recorded: dict[str, Any], requested: dict[str, Any]) -> list[str]:
-    """Return a description of each value that differs between two requests from `_flatten`, in the order of
-    `requested`."""
+    """Return a description of each value that differs between two flattened requests, in the order of `requested`."""
     lines = []
     for path in [*requested, *(path for path in recorded if path not in requested)]:
         before, after = recorded.get(path, _NONE), requested.get(path, _NONE)
@@ -226,7 +225,7 @@ class CacheKeys:
 
 
 def _pending_key(call: Call) -> str:
-    """Return a key that identifies equal requests to the same URL among calls in progress."""
+    """Return a key that equal requests to the same URL share; it is only used for calls in progress."""
     request, context = call.request, call.context
     said = f"{call.account.provider} {request.url} {context.repeat} {context.sample} ".encode()
     return hashlib.sha256(said + request.content).hexdigest()
@@ -265,7 +264,7 @@ class LiveCalls:
 
 
 class Recorder:
-    """Stores every answer. An equal call that was already recorded in this run gets the recorded answer.
+    """Stores every answer. If an equal call follows in the same run, it gets the recorded answer.
 
     If the model were called again, its answer could differ and replace the first answer, and the replay could not
     repeat the run.

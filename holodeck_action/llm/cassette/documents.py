@@ -126,8 +126,8 @@ class JsonLinesFile:
     """Stores documents as lines of one file (JSON Lines), with an index of the lines' positions.
 
     If several lines have the same key, the last one is valid. An incomplete line at the end of the file is ignored,
-    because its writer was killed. Several processes may write at the same time. Documents that earlier versions stored
-    as files of a folder are read too.
+    because its writer was killed. Several processes may write at the same time. Earlier versions of the program stored
+    each document in a separate file; these files are read too.
     """
 
     def __init__(self, path: Path, earlier_path: Path) -> None:
@@ -232,7 +232,7 @@ class JsonLinesFile:
         self._index, self._end, self._lines, self._damaged = {}, 0, 0, None
 
     def _update_index(self) -> None:
-        """Add lines that this process or others have written to the index.
+        """Index the lines that this or another process has appended since the last update.
 
         Raises:
             OSError: the file cannot be read.

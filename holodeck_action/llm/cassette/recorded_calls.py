@@ -68,8 +68,8 @@ def _parse_event(line: str) -> dict[str, Any] | None:
 
 
 def _text_pieces(value: Any, path: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...], dict[str, Any], str]]:
-    """Yield each piece of text in an event: a path that all pieces of the same string share, the mapping that contains
-    the piece, and its key in the mapping.
+    """Yield (path, mapping, key) for each piece of text in an event: `mapping[key]` is the piece, and all pieces of one
+    string have the same path.
     """
     if isinstance(value, list):
         for position, item in enumerate(value):

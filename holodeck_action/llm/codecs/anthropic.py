@@ -137,8 +137,8 @@ class AnthropicMessages:
         return reply
 
     def fallback_request(self, request: ProviderRequest, status: int, error: Any) -> ProviderRequest | None:
-        """Return the request that lets the service drop thoughts of another conversation; None if such thoughts are not
-        the reason for the refusal.
+        """Return a request that lets the service drop thoughts of another conversation; None if such thoughts did not
+        cause the refusal.
         """
         told = error.get("error", error) if isinstance(error, Mapping) else None
         message = told.get("message") if isinstance(told, Mapping) else None

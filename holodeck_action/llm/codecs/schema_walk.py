@@ -67,7 +67,7 @@ class Walk:
         return node
 
     def visits_inner(self, schema: Any) -> bool:
-        """Return whether the walk visits a schema given as `propertyNames` or `contains`."""
+        """Return whether to convert `schema`, the value of a keyword `propertyNames` or `contains`."""
         return self.inlines
 
     def walk(self, node: Any) -> Any:
@@ -204,7 +204,7 @@ def references(value: Any) -> Iterator[str]:
 
 
 def objects_in(node: Any, depth: int = 1) -> Iterator[tuple[Schema, int]]:
-    """Yield each schema of an object that can be reached without following a `$ref`, with its depth, counted from 1."""
+    """Yield each object schema inside `node`, without following any `$ref`, and its depth, counted from 1."""
     if not isinstance(node, dict):
         return
     properties = node.get("properties")

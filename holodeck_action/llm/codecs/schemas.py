@@ -83,7 +83,7 @@ _MOST_PROPERTIES = 5000
 
 
 class _OpenAI(Walk):
-    """OpenAI's dialect. A schema that cannot be strict is kept unchanged, except for keywords without effect."""
+    """OpenAI's dialect. If a schema cannot be strict, only its keywords without effect are removed."""
 
     keeps_lengths = False
 
@@ -257,7 +257,7 @@ class _Gemma(Walk):
         return node
 
     def _join_options(self, node: Schema) -> None:
-        """Convert a union of single described values to one enumeration."""
+        """Convert a union of one-value enumerations to a single enumeration, and join their descriptions."""
         options = node.get("anyOf", [])
         single = all(
             isinstance(each, dict) and len(each.get("enum", ())) == 1 and {*each} <= {"enum", "type", "description"}

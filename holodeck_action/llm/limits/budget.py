@@ -48,9 +48,9 @@ class Amount(Struct, frozen=True):
 
 
 class Budget:
-    """A limit in US dollars, in tokens, or both, shared by all calls that it applies to.
+    """A limit on the total usage of all calls that share it, in US dollars, in tokens, or both.
 
-    It is not bound to an event loop, so that suites that run one after the other can share it.
+    It is not bound to an event loop, so that consecutive suites can share it.
     """
 
     def __init__(self, *, max_cost_usd: float | None = None, max_tokens: int | None = None) -> None:
@@ -99,7 +99,7 @@ class Budget:
         """Reserve an amount, waiting if necessary; waiting calls are served in order.
 
         Returns:
-            A ticket, which must be passed to `replace_reservation` once.
+            The id of the reservation, which must be passed to `replace_reservation` once.
 
         Raises:
             WireError: `budget_exhausted`: too little is left, and no call in progress could free more.
@@ -175,9 +175,7 @@ class Budget:
             self._queue.popleft()
 
     def _refuse(self, amount: Amount | None) -> None:
-        """Refuse all further calls. The reason is that `amount` exceeds the remaining budget; if `amount` is None, that
-        the budget is used up.
-        """
+        """Refuse all further calls: `amount` exceeds the remaining budget, or, if it is None, the budget is used up."""
         calls = f"{self._calls:,} {'call' if self._calls == 1 else 'calls'}"
         in_usd = self.max_cost_usd is not None and self._exceeds_usd(0.0 if amount is None else amount.cost_usd)
         whole = format_dollars(self.max_cost_usd or 0.0) if in_usd else f"{self.max_tokens:,} tokens"
@@ -297,8 +295,7 @@ def text_tokens(text: str) -> int:
 
 
 def format_dollars(value: float) -> str:
-    """Format US dollars with at least two decimals, and without trailing zeros with at most four (six below one
-    cent)."""
+    """Format US dollars with two to four decimals (two to six below one cent), as few as the rounded value needs."""
     text = f"{value:.{4 if value >= 0.01 else 6}f}".rstrip("0")
     whole, _, part = text.partition(".")
     return f"${int(whole):,}.{part:0<2}"

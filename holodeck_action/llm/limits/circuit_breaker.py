@@ -53,7 +53,7 @@ class CircuitBreaker:
 
     @property
     def has_recent_answers(self) -> bool:
-        """Whether the account gave successful answers before, and few refusals since the latest one."""
+        """Whether the account has given successful answers, and only few refusals since the last of these answers."""
         return self._answers and self._row < IN_A_ROW // 2
 
     @property

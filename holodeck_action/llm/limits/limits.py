@@ -66,11 +66,12 @@ class Window:
     """The number of requests that an account may have in progress, found by probing as in TCP congestion control.
 
     Until the first refusal all requests are sent at once, or the window grows by `GROWTH` per answer (slow start). The
-    ceiling is then the number of requests in progress without the refused ones, at least half of that number. Above the
-    ceiling, the window grows by one request after each round of as many answers as the ceiling (additive increase), and
-    shrinks by one request per refusal. If smaller windows are refused as often, concurrency is not the cause, and the
-    window grows again. The window does not shrink below the number of requests that were just answered concurrently, at
-    most `MIN_WINDOW`, so that a rate limit delays calls without stopping them. Times are monotonic seconds.
+    ceiling is then the number of requests in progress minus the refused ones, but at least half of the requests in
+    progress. Above the ceiling, the window grows by one request after each round of as many answers as the ceiling
+    (additive increase), and shrinks by one request per refusal. If smaller windows are refused as often, concurrency is
+    not the cause, and the window grows again. The window does not shrink below `MIN_WINDOW`, or below the number of
+    requests that were just answered concurrently if it is smaller, so that a rate limit delays calls without stopping
+    them. Times are monotonic seconds.
     """
 
     def __init__(self, limit: int, start: int | None = None) -> None:
@@ -97,7 +98,7 @@ class Window:
         return int(self._size)
 
     def limit_to(self, ceiling: int) -> None:
-        """Lower the window's ceiling to a number of requests; it grows again later."""
+        """Lower the window's size and ceiling to a number of requests; both grow again later."""
         self._answered = 0
         self._ceiling = self._size = min(float(max(1, ceiling)), self._most)
 

@@ -1,10 +1,10 @@
 """Finds by probing how many requests per second an account accepts.
 
-A rate limit is assumed if several requests in a row are refused although no more requests are in progress than were
-answered concurrently before. From then on, at most as many requests are sent per second as the account accepted within
-a second. If these are refused too, the account probably uses a token bucket, which refills evenly, so requests are sent
-at even intervals. The longer there is no refusal, the faster the rate grows. If a lower rate does not reduce the
-refusals, the rate is not their cause, and it is no longer limited.
+If several requests in a row are refused, but as many concurrent requests were answered before, the account is assumed
+to limit the rate. From then on, at most as many requests are sent per second as the account accepted within a second.
+If these are refused too, the account probably uses a token bucket, which refills evenly, so requests are sent at even
+intervals. The longer there is no refusal, the faster the rate grows. If a lower rate does not reduce the refusals, the
+rate is not their cause, and it is no longer limited.
 """
 
 from __future__ import annotations
@@ -101,8 +101,8 @@ class Pace:
             started: when the request was sent.
             now: when the answer arrived.
             pending: sending times of the requests in progress.
-            first: whether it was the call's first attempt; some accounts refuse the first attempts of every call at any
-                rate.
+            first: whether it was the call's first attempt; some accounts refuse the first attempts of every call,
+                however low the rate is.
             full: whether more requests would have been sent if allowed.
         """
         if started >= self._row_began:
@@ -130,8 +130,7 @@ class Pace:
     def note_early_refusal(self, started: float, now: float) -> None:
         """Record a refusal before any successful answer; see `note_refusal` for the times.
 
-        After the first answers requests are sent one by one, so that only few requests are in progress at the first
-        refusal.
+        Requests after the first answer are then spaced out, so that few are in progress at the next refusal.
         """
         took = now - started
         self._late = max(self._late, took)
@@ -199,8 +198,8 @@ class Pace:
         """Limit the rate: to the number of requests accepted within `COUNTED_S`, or to `stated_rate` with even spacing.
 
         The next request is sent when `COUNTED_S` have passed since the first accepted one, which is safe for sliding
-        windows and token buckets. The account may count a request some time after it was sent, at most the duration of
-        a refusal later.
+        windows and token buckets. The account may count a request later than it was sent, by at most the duration of a
+        refusal.
         """
         self._untested = False
         self._even = stated_rate is not None

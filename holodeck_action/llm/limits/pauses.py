@@ -24,12 +24,12 @@ class Stoppable(Protocol):
         ...
 
     def resume(self) -> None:
-        """Undo one `stop`; the clock runs again after as many calls."""
+        """Undo one `stop`; the clock runs again once all are undone."""
         ...
 
 
 class ConversationSlot(Protocol):
-    """One of a limited number of slots for concurrent sessions, which can be lent while its owner waits."""
+    """One of a limited number of slots for concurrent sessions. A session can lend its slot while it waits."""
 
     def lend(self) -> None:
         """Let another session work in this slot."""
@@ -77,7 +77,7 @@ class Deadline:
 
 
 class TimeLimit:
-    """A time limit like `asyncio.timeout`, whose clock is paused while a call in the block waits."""
+    """A time limit like `asyncio.timeout`; its clock pauses while a model call in the block waits to be sent."""
 
     def __init__(self, seconds: float | None) -> None:
         """Create the limit, whose clock starts with the block; `seconds` is None if there is no limit."""
@@ -182,7 +182,7 @@ def clocks_around(deadline: Deadline | None) -> Clocks:
 
 @contextmanager
 def stop_during_calls(clock: Stoppable | None) -> Iterator[None]:
-    """Pause `clock` while calls that are made in the block wait; do nothing if it is None."""
+    """Within the block, pause `clock` while a model call waits to be sent; do nothing if `clock` is None."""
     token = _CLOCKS.set(_CLOCKS.get() if clock is None else (*_CLOCKS.get(), clock))
     try:
         yield
@@ -211,7 +211,7 @@ def detach_limits() -> None:
 
 @contextmanager
 def use_slot(slot: ConversationSlot) -> Iterator[None]:
-    """Within the block, calls lend this slot to other sessions while they wait."""
+    """Within the block, a model call that waits lends this slot to other sessions."""
     token = _SLOT.set(slot)
     try:
         yield

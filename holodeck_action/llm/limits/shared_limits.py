@@ -192,7 +192,7 @@ class SharedLimit:
             coming += 1
 
     def state_for(self, worker: str, now: float) -> dict[str, Any]:
-        """Return a worker's current share of the limit as JSON values; `leases.Lease.apply_update` takes them."""
+        """Return a worker's current share of the limit as JSON values, for `leases.Lease.apply_update`."""
         holder = self._holders.setdefault(worker, _WorkerSlots())
         refused_seconds = self._breaker.refused_seconds(now) if self._breaker.is_given_up(now) else None
         paced = self._pace.rate is not None
@@ -251,7 +251,7 @@ class SharedLimits:
         return max(EARLY_GRANT_S, min([MAX_MOVE_INTERVAL_S, *(wait for wait in waits if wait > 0)]))
 
     def move_slots(self, now: float) -> dict[str, dict[str, Any]]:
-        """Grant and recall slots, and return the messages for workers (`leases.Leases.apply_update`) by their name."""
+        """Grant and recall slots; return messages by worker name, for the workers' `leases.Leases.apply_update`."""
         for worker in [name for name, known in self._workers.items() if now - known.at > LEASE_S]:
             self.remove_worker(worker, now)
         for limit in self._accounts.values():

@@ -60,10 +60,10 @@ class Workbook:
         self._formulas = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=False)
 
     def sheet_names(self, sheet: str | None) -> list[str]:
-        """Return the names of all sheets.
+        """Return the names of all sheets, after checking that `sheet` is one of them or None.
 
         Raises:
-            UnreadableError: no sheet has the name `sheet`; None is not checked.
+            UnreadableError: no sheet has the name `sheet`.
         """
         names = [worksheet.title for worksheet in self._values.worksheets]
         if sheet is not None and sheet not in names:
@@ -74,7 +74,8 @@ class Workbook:
         return names
 
     def rows(self, sheet: str, bounds: dict[str, int | None] | None = None) -> Iterator[list[tuple[Any, Any]]]:
-        """Yield the rows of a sheet in order. A row is a list of pairs: a cell with its value, and with its formula.
+        """Yield the rows of a sheet in order. A row is a list of pairs: a cell with its stored value, and the same cell
+        with its formula.
 
         Args:
             sheet: name of the sheet.

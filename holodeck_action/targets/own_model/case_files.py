@@ -158,7 +158,7 @@ def check_file_packages(cases: Iterable[Case]) -> None:
 
 
 def _kind_by_name(file: FileInput) -> Kind:
-    """Return the kind of a file by its `type` in the case; a text file with an extension of HTML is `html`."""
+    """Return the kind of a file by its `type` in the case; a text file with an HTML extension is `html`."""
     match file.type:
         case "pdf" | "excel" | "word" | "powerpoint":
             return file.type

@@ -1,9 +1,9 @@
 """Tools that are Python functions of the repository. They run in worker processes.
 
-Each conversation has its own process, from its first call of a function to its end. State that functions keep in their
-modules lasts from turn to turn, and other conversations do not see it. The calls of a conversation run one after the
-other, in the order of the model's requests. If the process is killed at a deadline or crashes, a new one starts without
-the state.
+Each conversation has its own process, from the first call of a function to the end of the conversation. State that
+functions keep in their modules lasts from turn to turn, and other conversations do not see it. The calls of a
+conversation run one after the other, in the order of the model's requests. If the process is killed at a deadline or
+crashes, a new one starts without the state.
 """
 
 from __future__ import annotations

@@ -154,8 +154,8 @@ class ModelAgent(Agent):
     """Calls the suite's model and the tools that it requests, until the model answers.
 
     Each turn sends the instructions, the conversation so far and the turn's input. The messages of a failed turn are
-    not part of the conversation. Empty answers, refusals, and answers cut off at `max_tokens` are answers. But with
-    `response_format`, refusals and cut-off answers are errors.
+    not part of the conversation. Empty answers, refusals, and answers cut off at `max_tokens` are valid replies. If the
+    suite has a `response_format`, refusals and cut-off answers are errors.
     """
 
     notices: tuple[str, ...] = ()
@@ -385,5 +385,5 @@ class ModelSession(Session):
 
 
 def _mark_estimated(usage: Usage | None) -> Usage | None:
-    """Return usage whose cost, if there is one, is marked as estimated: it is computed from list prices."""
+    """Return the usage, marked as estimated if it has a cost, because the cost is computed from list prices."""
     return usage if usage is None or usage.cost_usd is None else replace(usage, estimated=True)

@@ -231,8 +231,8 @@ def parameters_schema(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return the JSON schema of a tool's arguments.
 
     Args:
-        parameters: `parameters` of the tool: the schema of an object, which is returned, or a schema for each
-            parameter, all of which are then required.
+        parameters: `parameters` of the tool: either the schema of an object, which is returned, or a mapping from names
+            of parameters to their schemas. In a mapping, all parameters are required.
 
     Raises:
         ValueError: the value of a parameter is not a schema.
@@ -434,7 +434,7 @@ class ConversationTools:
         return _model_text(result)
 
     def take_calls(self) -> ToolCalls:
-        """Return and remove the recorded calls since the last `take_calls`; calls in progress are errors."""
+        """Return and remove the calls recorded since the last `take_calls`; calls in progress get an error."""
         chunks = tuple(chunk for found in self._chunks for chunk in found)
         calls = ToolCalls(tuple(self._invocations), chunks if self._set.retrieves else None)
         # New lists, because calls in progress write into the old ones.

@@ -40,10 +40,10 @@ class ReplyPaths:
     def extract(self, body: object) -> dict[str, object]:
         """Return the reply object that the paths extract from a body.
 
-        `text` must match exactly once, unless `error` matches. Other single values may match at most once, except
-        `usage`, whose matches become a list. A list entry contains all matches of its path; if the only match is a
-        list, the entry is this list. An entry without a match is omitted. Exception: if a wildcard, slice or filter
-        selects nothing from an existing list, the entry is an empty list, such as for `$.calls[*]` with empty `calls`.
+        `text` must match exactly once, unless `error` matches. Other paths for single values may match at most once,
+        except `usage`, whose matches become a list. A list entry contains all matches of its path; if the only match is
+        a list, the entry is this list. An entry without a match is omitted. But a list entry is empty if a wildcard,
+        slice or filter selects nothing from an existing list, such as `$.calls[*]` from empty `calls`.
 
         Raises:
             AgentError: `bad_reply`.
@@ -59,11 +59,11 @@ class ReplyPaths:
         return {**reply, **self._extract_lists(body)}
 
     def extract_stream(self, events: Sequence[Any]) -> dict[str, object]:
-        """Return the reply object that the paths extract from the events of a stream, as `{reply, first}`.
+        """Return `{reply, first}`: the reply object that the paths extract from the events of a stream, and the index
+        of the first event in which `delta` matches a non-empty string, None if there is no such event.
 
         The answer is the last match of `text`, or else the concatenated matches of `delta`. Every other entry comes
-        from the last event with a match. `first` is the index of the first event in which `delta` matches a non-empty
-        string; None if there is no such event.
+        from the last event with a match.
 
         Raises:
             AgentError: `bad_reply`.
@@ -124,7 +124,8 @@ def _as_items(matches: list[Any]) -> list[Any] | None:
 
 
 def _selects_from_list(name: str, path: JSONPath | CompoundJSONPath, body: Any) -> bool:
-    """Return whether a path without a match selects nothing from existing lists; False if a key is missing."""
+    """Return whether a path has no match only because it selects nothing from existing lists, not because a key is
+    missing."""
     from jsonpath import JSONPath
     from jsonpath.segments import JSONPathChildSegment
     from jsonpath.selectors import IndexSelector, NameSelector

@@ -33,7 +33,7 @@ class RequestTemplate:
     """The compiled `request` mapping of an HTTP target, whose strings are templates.
 
     A string that is only one `{{ expression }}` becomes the expression's value, of any JSON type. Any other string is
-    rendered to a string, in which null is empty, and lists, objects and booleans are JSON.
+    rendered to a string: null becomes empty, and lists, objects and booleans become JSON.
     """
 
     def __init__(self, mapping: Mapping[str, Any]) -> None:
@@ -218,7 +218,7 @@ def _explain(error: Exception) -> str:
 def _forbidden_parts(tree: nodes.Template) -> Iterator[str]:
     """Yield a message for each forbidden construct in a template.
 
-    Access to other files is forbidden, and computations whose time or output is not limited by the template's length.
+    Templates must not read other files, or compute anything whose time or output the template's length does not limit.
     """
     from jinja2 import nodes
 
