@@ -105,17 +105,17 @@ class _Tally(Struct):
 
 
 class PanelTally:
-    """Adds up, case by case, how far the judges of each panel agree. Only trials that count are included.
+    """Adds up, case by case, how far the judges of each panel agree.
 
-    Every evaluated answer is included, even if its panel gave too few verdicts. The metrics of a preset or a composite
-    have their own panels, named after both metrics, such as `generation: completeness`.
+    Answers for which a panel gave too few verdicts are included. The metrics of a preset or a composite have separate
+    panels, named after both metrics, such as `generation: completeness`.
     """
 
     def __init__(self) -> None:
         self._tallies: dict[str, _Tally] = defaultdict(_Tally)
 
     def add(self, case: CaseRecord, verdict: CaseVerdict) -> None:
-        """Add the panels of a case. Trials that `verdict` does not count are ignored."""
+        """Add the panels of a case. Trials that are missing in `verdict` are ignored."""
         for name, panel, verdicts in _panels(case, verdict):
             self._tallies[name].add(panel, verdicts)
 
@@ -266,8 +266,8 @@ def alpha_of_pairs(pairs: Sequence[Pair], groups: Sequence[Hashable] | None = No
         groups: the group of each answer; None to treat each answer as its own group.
 
     Returns:
-        α; its value is None if all values are equal. There is no interval if there are fewer than `MIN_SAMPLE` groups.
-        There is none if all pairs agree, since all resamples would agree.
+        α; its value is None if all values are equal. It has no interval if there are fewer than `MIN_SAMPLE` groups,
+        or if all pairs agree, since all resamples would agree.
     """
     value = krippendorff_alpha(pairs)
     sums: dict[Hashable, list[float]] = {}
@@ -284,8 +284,8 @@ def alpha_of_pairs(pairs: Sequence[Pair], groups: Sequence[Hashable] | None = No
 
 
 def _alpha_of_sums(group_sums: Sequence[Sequence[float]]) -> float | None:
-    """Return Krippendorff's α = 1 − Dₒ/Dₑ of pairs (a, b). Each of `group_sums` covers a subset of the pairs: their
-    number, and the sums of (a − b)², a + b and a² + b².
+    """Return Krippendorff's α = 1 − Dₒ/Dₑ of pairs (a, b). Each item of `group_sums` describes a group of pairs:
+    the number of pairs, and the sums of (a − b)², a + b and a² + b².
 
     With two values per unit, Dₒ = Σ(a − b)²/N and Dₑ = 2·SS/(2N − 1); SS is the sum of squares of all 2N values about
     their mean. None if the values do not vary.
@@ -298,12 +298,12 @@ def _alpha_of_sums(group_sums: Sequence[Sequence[float]]) -> float | None:
 
 
 def corrected_rate(passes: int, n: int, table: Confusion) -> Estimate:
-    """Estimate the pass rate by human labels from the judge's pass rate p: (p + sp − 1)/(se + sp − 1), clamped to 0..1.
+    """Estimate the pass rate that human labels would give: (p + sp − 1)/(se + sp − 1), clamped to 0..1.
 
-    Source: Rogan & Gladen 1978. The interval follows Lang & Reiczigel 2014, who add z²/2 passes and z²/2 fails to
-    the judge's verdicts, add one right and one wrong verdict to each of the samples of sensitivity and specificity, and
-    shift the corrected rate π by 2z²·[π·se(1−se)/nₛₑ − (1−π)·sp(1−sp)/nₛₚ]. The interval assumes that the three rates
-    are independent, so only a small part of the judged answers should be labelled.
+    p, se and sp are the judge's pass rate, sensitivity and specificity (Rogan & Gladen 1978). The interval follows Lang
+    & Reiczigel 2014, who add z²/2 passes and z²/2 fails to the judge's verdicts, add one right and one wrong verdict to
+    the samples of se and of sp, and shift the corrected rate π by 2z²·[π·se(1−se)/nₛₑ − (1−π)·sp(1−sp)/nₛₚ]. The
+    interval assumes that p, se and sp are independent, so only a small share of the answers should be labelled.
 
     Args:
         passes: number of answers that the judge passed.

@@ -79,7 +79,7 @@ def recorded_terms(case: CaseRecord, *, content: bool = True) -> CaseTerms:
 
 
 def own_terms(case: OwnCase, own_terms: OwnTerms) -> CaseTerms:
-    """Return the terms of a case in its run's own suite, which can differ from the terms in the record of the case."""
+    """Return the terms of a case in the base's suite; the record of the case can contain the head's terms instead."""
     return _case_terms(case, tuple(_own_turn(turn, own_terms.criteria) for turn in case.turns))
 
 
@@ -179,7 +179,7 @@ def _content_changes(before: CaseTerms, now: CaseTerms) -> Iterator[TermsChange]
 
 
 def changed_model(before: SimulatedUser | None, now: SimulatedUser | None) -> str:
-    """Return which model plays a user and how that differs from before, as a phrase; empty if it does not differ."""
+    """Return the change of the model that plays a user, as a phrase with a verb; empty if nothing changed."""
     if before is None or now is None:
         return ""
     if before.model != now.model:

@@ -17,7 +17,7 @@ def judge_evaluation(evaluation: Evaluation) -> MetricVerdict:
 
     The evaluator's own verdict (`metadata["passed"]`) decides, if there is one. Otherwise `true` passes, a category in
     `pass_values` passes, and a number that meets the threshold passes; without a threshold, any number except 0 passes.
-    Without a score or `pass_values` for a category, or if the metric does not assert, the verdict is informational.
+    The verdict is informational if the metric does not assert, has no score, or has a category but no `pass_values`.
     """
     outcome, reason = _outcome_of(evaluation)
     criteria, score = evaluation.criteria, evaluation.score
@@ -89,7 +89,7 @@ def _meets_threshold(score: float, threshold: float, *, minimize: bool) -> bool:
 def judge_turn(turn: TurnRecord) -> TurnVerdict:
     """Judge one turn: it passes if at least one metric or tool assertion passes and none fails.
 
-    An error of the agent or an unknown input prevents a pass; an error of a metric fails the turn with `fail_on_error`.
+    An error of the agent or an unknown input prevents a pass. With `fail_on_error`, an error of a metric is a failure.
     """
     metrics = tuple(map(judge_evaluation, turn.evaluations))
     broken = [assertion for assertion in turn.tool_assertions if assertion.matched is False]
@@ -135,8 +135,8 @@ def judge_turn(turn: TurnRecord) -> TurnVerdict:
 
 
 def judge_trial(trial: TrialRecord) -> TrialVerdict:
-    """Judge one trial: it passes if it has no error, at least one turn or the conversation passes, and none of them
-    failed, is in error or was skipped."""
+    """Judge one trial: it passes if at least one turn or the conversation passes. An error of the trial prevents a
+    pass, as does a turn or conversation that failed, is in error or was skipped."""
     turns, conversation = tuple(map(judge_turn, trial.turns)), _judge_conversation(trial)
     outcome, reason = _combine(turns, conversation)
     if outcome != "failed" and trial.error is not None:
@@ -145,7 +145,7 @@ def judge_trial(trial: TrialRecord) -> TrialVerdict:
 
 
 def _judge_conversation(trial: TrialRecord) -> TurnVerdict | None:
-    """Judge the evaluations of a whole conversation; a turn in error makes it an error. None if there are none."""
+    """Judge a whole conversation by its metrics; None without metrics. A turn in error makes the verdict an error."""
     if not trial.evaluations:
         return None
     last = trial.turns[-1]
@@ -181,7 +181,7 @@ def _located_reason(turn: TurnVerdict, is_conversation: bool, turn_count: int) -
 def judge_case(case: CaseRecord, *, stop_when_decided: bool, quarantine_reason: str | None = None) -> CaseVerdict:
     """Judge one case: it passes if at least `min_pass` of `repeat` trials pass, and fails once that is impossible.
 
-    With `stop_when_decided`, trials after the deciding trial do not count (docs/verdict.md).
+    With `stop_when_decided`, trials after the deciding trial are ignored (docs/verdict.md).
     """
     trials = tuple(map(judge_trial, sorted(case.trials, key=lambda trial: trial.index)))
     if stop_when_decided:
@@ -238,8 +238,8 @@ def _judge_trials(
 
 
 def deciding_prefix(outcomes: list[Outcome], repeat: int, min_pass: int) -> int:
-    """Return the smallest number of first trials that decide the case; the number of all trials if the case is
-    undecided."""
+    """Return the length of the shortest prefix of trials that decides the case; the number of all trials if the case
+    is undecided."""
     passes = failures = 0
     for position, outcome in enumerate(outcomes, start=1):
         passes += outcome == "passed"

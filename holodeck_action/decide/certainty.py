@@ -28,7 +28,7 @@ _MEANS = BOUNDS_OF_METRICS[0]
 
 
 class UncountedCases(Struct, frozen=True):
-    """The cases that do not count because the run stopped.
+    """The cases that are not counted because the run stopped.
 
     Attributes:
         weights: weights of the cases with an assertion, except quarantined cases.
@@ -56,7 +56,7 @@ class UncountedCases(Struct, frozen=True):
 
 
 def judge_stopped_gates(gates: Gates, inputs: GateInputs, remaining_cases: UncountedCases) -> Iterator[GateVerdict]:
-    """Judge every configured gate of a stopped run. `inputs` covers the cases that count, `remaining_cases` the
+    """Judge every configured gate of a stopped run. `inputs` covers the counted cases, `remaining_cases` the
     others."""
     ends = (judge_gates(gates, each) for each in _extreme_completions(inputs, remaining_cases))
     for gate, *others in zip(judge_gates(gates, inputs), *ends, strict=True):
@@ -78,7 +78,7 @@ def _as_undetermined(gate: GateVerdict) -> GateVerdict:
 
 
 def _is_settled(name: str, remaining_cases: UncountedCases) -> bool:
-    """Return whether the extreme completions suffice for a gate."""
+    """Return whether the extreme completions suffice to judge a gate."""
     if name in _WHOLE:
         return not remaining_cases.cases
     return name in _COUNTING or name.endswith(tuple(f".{key}" for key in _MEANS)) or not remaining_cases.gating
@@ -136,11 +136,11 @@ def _with_unknown(total: KnownTotal, remaining_cases: UncountedCases) -> KnownTo
 def _extreme_summary(
     current: MetricSummary, scores: Scores, remaining_cases: UncountedCases, best: float
 ) -> MetricSummary:
-    """Return a metric's summary that leads to the extreme mean: the nearest to `best` that any completion can reach.
+    """Return a metric's summary with the mean nearest to `best` that a completion of the run can reach.
 
     If j of the remaining cases have the score `best`, the sum of their weights is at most that of the j largest
-    weights. All other evaluations of the remaining cases can be in error. Gates also count each of these evaluations
-    with the score `best`.
+    weights. All other evaluations of the remaining cases can be in error; gates count the score of an evaluation in
+    error as `best`, too.
     """
     if current.mean is None:
         return current

@@ -1,7 +1,7 @@
-"""Compares the terms that a run must meet to pass with the terms of its base.
+"""Compares the terms of a run with the terms of its base.
 
-Terms are cases, metrics, thresholds and gates. The comparison finds terms that are less strict than the base's,
-changed, or unknown on the base.
+Terms are the requirements for a pass: cases, metrics, thresholds and gates. The comparison finds terms that are less
+strict than the base's, changed, or unknown on the base.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class TermsTally:
         self._metric_names: tuple[set[str], set[str]] = (set(), set())
 
     def add(self, now: CaseRecord, before: CaseRecord | None, index: int) -> None:
-        """Add a case of the head with its index, and the base's case with the same id (None if the base has none)."""
+        """Add a case of the head with its index; `before` is the base's case with the same id, or None."""
         if before is not None:
             # Entries name cases by id or name.
             for key in {now.id, now.name} & self._quarantined:

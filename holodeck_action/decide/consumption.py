@@ -248,8 +248,8 @@ def _model_usage(model: str | None, usage: Usage) -> ModelUsage:
 class Timings:
     """The latencies of answers, gathered turn by turn.
 
-    The latency of an answer of the suite's own model is the time in which its models worked, without waits. Other
-    answers have the time from the question to the answer.
+    The latency of an answer is the working time of the models, without waits, if this time is known. Otherwise it is
+    the time from the question to the answer.
     """
 
     def __init__(self) -> None:

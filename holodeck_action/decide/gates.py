@@ -56,10 +56,10 @@ class GateInputs(Struct, frozen=True):
     `passed`, `failed` and `missing` are the case weights by outcome (missing: in error or not run). `lost` is the
     number of missing evaluations of passing cases, `lost_first` names the first of them. `scores` holds the score of
     each case with its weight, by metric. `tokens` and `cost_usd` include all cases; `unrun` counts all cases that the
-    run did not finish. `unreported` counts evaluations with an unknown input, which no gate tolerates. `unseen` counts
-    cases that could be flaky in trials that were not run because the case was decided; `undecided` counts other cases
-    that could be flaky in trials without a verdict. If `asserting` is false, no case can pass or fail, so gates on the
-    pass rate do not apply.
+    run did not finish. `unreported` counts evaluations with an unknown input, which no gate tolerates. A case that has
+    trials without a verdict could be flaky: `unseen` counts such cases if those trials were not run because the case
+    was decided, `undecided` counts the others. If `asserting` is false, no case can pass or fail, so gates on the pass
+    rate do not apply.
     """
 
     passed: Sequence[float]
@@ -97,8 +97,8 @@ class GateInputs(Struct, frozen=True):
 
     @property
     def pass_rate(self) -> float | None:
-        """Weighted proportion of passed cases among those that passed or failed; None if there are none. Below 1 if a
-        case failed, even if the quotient rounds to 1.
+        """Weighted proportion of passed cases among passed and failed cases; None if there are no such cases. Below 1
+        if a case failed, even if the quotient rounds to 1.
         """
         if not self.passed and not self.failed:
             return None

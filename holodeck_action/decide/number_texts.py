@@ -22,7 +22,7 @@ def decisive_numbers(
         required_value: the bound.
         minimize: whether the bound is an upper bound.
         is_met: whether the number satisfies the bound.
-        decimals: minimum number of decimals (for the bound 2 if it is higher); whole numbers have no decimals.
+        decimals: minimum number of decimals (at most 2 for the bound); whole numbers have no decimals.
     """
     bound, limit = _format_bound(required_value, min(decimals, 2))
     shown = ""
@@ -108,5 +108,5 @@ def _looks_violated(name: str, actual: str, required_value: str) -> bool:
 
 
 def format_number(value: float, extra_digits: int = 0) -> str:
-    """Format a number with four significant digits, or as a whole number from 1,000; `extra_digits` adds digits."""
+    """Format a number with 4 + `extra_digits` significant digits; from 1,000 on, with `extra_digits` decimals."""
     return f"{value:,.{extra_digits}f}" if abs(value) >= 1000 else f"{value:.{4 + extra_digits}g}"

@@ -147,9 +147,9 @@ class RecordTotals:
                         self._lost.append(f"{case.name or case.id} ({case.source}): {metric.reason[:200]}")
 
     def _count_evaluations(self, case: CaseRecord, verdict: CaseVerdict) -> None:
-        """Count planned and completed evaluations over the trials that count.
+        """Add the planned and the completed evaluations of the trials in `verdict`.
 
-        A metric that was not applicable does not count as planned. All metrics of a trial that was not run count.
+        A metric that did not apply was not planned. All metrics of a trial that was not run were planned.
         """
         decided = self._record.stop_when_decided and verdict.judged in ("passed", "failed")
         if not decided:
@@ -224,7 +224,7 @@ def _case_judge(record: Record) -> Callable[[CaseRecord], CaseVerdict]:
 
 
 def stop_text(end: CertainEnd, case_count: int) -> str:
-    """Return when a run stopped, such as `stopped after 12 of 200 cases`."""
+    """Return a phrase such as `stopped after 12 of 200 cases`."""
     return f"stopped after {len(end.counted):,} of {count_phrase(case_count, 'case')}"
 
 

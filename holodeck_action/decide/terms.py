@@ -31,7 +31,7 @@ Direction = Literal["laxer", "stricter", "changed"]
 
 
 class HigherIsStricter(Struct, frozen=True):
-    """A number for which higher is stricter. A value of None counts as the number `absent`; if `absent` is None too, it
+    """A number for which higher is stricter. The value None counts as `absent`; if `absent` is None, the value None
     switches the term off.
     """
 
@@ -43,7 +43,7 @@ class HigherIsStricter(Struct, frozen=True):
 
 
 class LowerIsStricter(Struct, frozen=True):
-    """A number for which lower is stricter. A value of None counts as the number `absent`; if `absent` is None too, it
+    """A number for which lower is stricter. The value None counts as `absent`; if `absent` is None, the value None
     switches the term off.
     """
 
@@ -55,7 +55,7 @@ class LowerIsStricter(Struct, frozen=True):
 
 
 class StrictnessOrder(Struct, frozen=True):
-    """One of several values, listed from the least strict to the strictest."""
+    """A term with a fixed set of values: `values` lists them from the least strict to the strictest."""
 
     values: tuple[Any, ...]
 
@@ -229,8 +229,7 @@ DECLARED: Mapping[type, Mapping[str, Term]] = {
 
 @cache
 def comparison_rules(kind: type) -> Sequence[tuple[str, Compared]]:
-    """Return the name and the comparison rule of each field of a type that is compared on its own, in the order of
-    `DECLARED`."""
+    """Return (name, rule) for each field of `kind` that is compared by a single rule, in the order of `DECLARED`."""
     return [
         (name, term)
         for name, term in DECLARED[kind].items()

@@ -111,7 +111,7 @@ def join_phrases(phrases: Sequence[str]) -> str:
 
 
 def plain_name(name: str) -> str:
-    """Return an untrusted name for plain text: unchanged if it is one word, else cut and in quotes that it lacks."""
+    """Return an untrusted name for plain text: one word unchanged, otherwise shortened and in quotation marks."""
     if _PLAIN.fullmatch(name):
         return name
     text = quoted(name)

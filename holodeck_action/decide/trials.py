@@ -21,7 +21,7 @@ _MAX_LISTED_K = 10
 
 
 def pass_at_k(n: int, c: int, k: int) -> float:
-    """Return pass@k = 1 − C(n−c, k)/C(n, k), the unbiased estimate of the probability that any of k trials passes.
+    """Return pass@k = 1 − C(n−c, k)/C(n, k), the unbiased estimate of the probability that 1 or more of k trials pass.
 
     Source: Chen et al. 2021, "Evaluating Large Language Models Trained on Code", arXiv 2107.03374, equation 1.
 

@@ -50,8 +50,8 @@ class TurnVerdict(Struct, frozen=True):
 class TrialVerdict(Struct, frozen=True, omit_defaults=True):
     """The verdict on one trial of a case.
 
-    `conversation` is the verdict on the evaluations of the whole conversation, with the index of the last turn; None if
-    there are none.
+    `conversation` is the verdict on the metrics of the whole conversation, with the index of the last turn; None if
+    there are no such metrics.
     """
 
     index: int
@@ -202,8 +202,8 @@ class Verdict(Struct, frozen=True):
 
 
 class SuiteVerdict(Struct, frozen=True):
-    """One suite's entry in the combined verdict of several suites; `folder` is the subfolder with its results, or
-    None."""
+    """One suite's entry in the combined verdict of several suites; `folder` is the name of the subfolder with its
+    results, None if there is no subfolder."""
 
     suite: str
     folder: str | None

@@ -58,7 +58,7 @@ def write_results(
         The path of the record.
 
     Raises:
-        OSError: a file cannot be written; the files before it may have been replaced, the verdict comes last.
+        OSError: a file cannot be written; other files may have been replaced, but not the verdict.
     """
     base, earlier = related_files.base, related_files.earlier
     if base is not None:

@@ -318,7 +318,7 @@ class BuildContext(Struct, frozen=True):
 
     Attributes:
         options: arguments `timeout` and `retry_config` of the evaluator.
-        judged: creates the evaluator of a judged metric, or of a judged part; a single judge or a panel grades.
+        judged: creates the evaluator of a judged metric, or of the judged part of a metric, for one judge or a panel.
         member: creates the evaluator of a composite's member; its second argument is the member's cut-off rank or None.
         k: cut-off rank of the metric; None if it has no cut-off.
         pool: workers that run the suite's own code.
@@ -362,7 +362,7 @@ class DeterministicEvaluator(BaseEvaluator):
         """
 
     def is_quick(self, arguments: Mapping[str, Any]) -> bool:
-        """Return whether `compute` takes only milliseconds, so that a thread with a time limit would cost more."""
+        """Return whether `compute` takes only milliseconds, less than a thread with a time limit would cost."""
         return self.QUICK_ON_SHORT_TEXTS and all(
             isinstance(value, str) and len(value) <= _SHORT for value in arguments.values()
         )

@@ -309,15 +309,15 @@ class CodeGraderEvaluator(BaseEvaluator):
 
 
 async def source_version(call: Callable[..., Awaitable[Outcome]], reference: str, timeout_s: float | None) -> str:
-    """Return the digest of the suite's code behind a reference (see `grading.source_digest`); `call` is that of a
-    `WorkerPool` or `Lease`."""
+    """Return the digest of the suite's code to which a reference points (see `grading.source_digest`); `call` is the
+    method `call` of a `WorkerPool` or `Lease`."""
     source = await call("source", reference, {}, timeout_s)
     # User code may have forged it.
     return str(source.value) if re.fullmatch("[0-9a-f]{12}", str(source.value)) else ""
 
 
 def error_of_user_code(error: UserCodeError) -> EvaluationError:
-    """Return the error of an evaluation whose call of user code failed."""
+    """Convert an error of user code to the error of its evaluation."""
     facts = error.context
     if error.output:
         facts["output"] = cut_start(error.output, OUTPUT_SHOWN)

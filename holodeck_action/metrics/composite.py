@@ -81,7 +81,7 @@ class CompositeMetric(Metric):
 
     @property
     def powerless_threshold(self) -> float | None:
-        """None, because the members' verdicts can fail an evaluation with any threshold."""
+        """None, because a member can fail the evaluation even if no score fails the threshold."""
         return None
 
     @property
@@ -169,7 +169,7 @@ class CompositeEvaluator(PresetEvaluator):
         return known
 
     def knows_verdicts(self, inputs: Mapping[str, Any], trial: int) -> bool | None:
-        """Return whether all verdicts of judges are known from earlier runs; None if no judge is needed."""
+        """Return whether all needed verdicts of judges are stored from earlier runs; None if no judge is needed."""
         found = [member.evaluator.knows_verdicts(self._inputs(member, inputs), trial) for member in self.members]
         asked = [known for known in found if known is not None]
         return all(asked) if asked else None
@@ -179,7 +179,7 @@ class CompositeEvaluator(PresetEvaluator):
 
 
 class DelegatingEvaluator(BaseEvaluator):
-    """Base class of evaluators that pass their inputs to another evaluator and have its names."""
+    """Base class of evaluators that pass their inputs to another evaluator and take over its names."""
 
     _evaluator: BaseEvaluator
 

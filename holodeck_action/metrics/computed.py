@@ -118,7 +118,7 @@ class MetricEvaluator(BaseEvaluator, Generic[S]):
 
 
 class ComputedEvaluator(MetricEvaluator[ComputedMetric], DeterministicEvaluator):
-    """The evaluator of a `ComputedMetric`; the metric's settings and methods are available as its attributes."""
+    """The evaluator of a `ComputedMetric`. It also has the metric's settings and methods as attributes."""
 
     def __init__(
         self, config: ComputedMetric, timeout: float | None = 60.0, retry_config: RetryConfig | None = None
@@ -141,8 +141,8 @@ class ComputedEvaluator(MetricEvaluator[ComputedMetric], DeterministicEvaluator)
 class PythonEvaluator(ComputedEvaluator):
     """Base class of evaluators that programs create with a metric's settings as arguments.
 
-    A subclass has the class arguments `of`, the metric, and `takes`, the names of the positional arguments: settings,
-    and optionally `timeout`. `timeout` and `retry_config` are added at the end if they are missing. Further class
+    A subclass has two class arguments: `of` is the metric, `takes` lists the names of the positional arguments
+    (settings and optionally `timeout`). `timeout` and `retry_config` are appended if they are missing. Further class
     arguments are settings with fixed values.
     """
 

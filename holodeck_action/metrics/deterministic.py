@@ -48,7 +48,7 @@ class ComparisonMetric(StandardMetric, ComputedMetric):
         return self.compare_texts(given)[0]
 
     def compare_texts(self, inputs: Mapping[str, Any]) -> tuple[EvaluationResult, str | None]:
-        """Return the result of `compute`, and a clause why a text could not be parsed; None if both could be parsed."""
+        """Return the result of `compute`, and a clause why a text is invalid (None if both texts are valid)."""
         response, expected = require_texts(self.evaluator_name, inputs, EvaluationError)
         error = None
         try:

@@ -88,8 +88,8 @@ class LengthMetric(ComputedMetric):
         Inside all bounds the score is 1 or, if `optimal_words` is set, the smaller of optimum/words and words/optimum.
         Outside, each unit (words, characters, sentences) gets the ratio value/minimum if it is below its minimum, or
         maximum/value if it is above its maximum, and the smallest ratio is the score. Without a threshold only lengths
-        inside all bounds pass. A blank answer scores 0 if no minimum is set, because it answers nothing; a minimum of 0
-        allows it.
+        inside all bounds pass. If no minimum is set, a blank answer scores 0, because it answers nothing; a minimum of
+        0 allows blank answers.
 
         Characters are Unicode code points, including white space; `count_words` and `count_sentences` define the other
         units. All bounds are inclusive.

@@ -66,7 +66,7 @@ class ParamSpec(NamedTuple):
         optional: parameters that the evaluator uses if they are given.
         uses_context: whether the evaluator receives the text of the case's files as `context`.
         uses_retrieval_context: whether the evaluator receives the retrieved context as `retrieval_context`.
-        known: optional parameters that may be empty, but must be known, because the judge's question depends on them.
+        known: optional parameters that may be empty; in a run, it is an error if the target does not report them.
     """
 
     required: frozenset[EvalParam] = frozenset()

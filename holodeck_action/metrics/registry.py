@@ -50,8 +50,8 @@ class _BuiltIn(Mapping[str, type[Metric]]):
         return len(self._all)
 
     def _candidates(self, kind: str) -> Iterator[type[Metric]]:
-        """Yield the metric that an extension declares for a type. If there is none, yield the metrics of all modules
-        whose source contains the type as a default.
+        """Yield the metric that an extension declares for the type `kind`. If no extension declares one, yield all
+        metrics of the modules that contain `kind` as the default of a field.
         """
         declared = registry.metrics().get((kind, ""))
         if declared is not None:

@@ -77,9 +77,9 @@ class RetrievalMetric(ComputedMetric):
     def compute(self, **given: Any) -> EvaluationResult:
         """Score `retrieved_chunks` against `ground_truth_chunk_ids` at one cut-off rank.
 
-        `retrieved_chunks` is a sequence of `RetrievedChunk` or of ids in rank order, in which scores are ignored; or a
-        mapping from id to score, which is sorted by descending score, and by id if scores are equal (trec_eval sorts
-        these in reverse). `ground_truth_chunk_ids` is a sequence of ids or a mapping from id to gain.
+        `retrieved_chunks` is a sequence in rank order (of ids, or of `RetrievedChunk`, whose scores are ignored) or a
+        mapping from id to score. A mapping is ranked by descending score; equal scores are ranked by ascending id
+        (trec_eval: by descending id). `ground_truth_chunk_ids` is a sequence of ids or a mapping from id to gain.
 
         Raises:
             EvaluationError: nothing is relevant, an id is not a string, or a gain or score is not a valid number (code
@@ -109,7 +109,7 @@ class RetrievalMetric(ComputedMetric):
 
 
 def precision_at_k(ranked_ids: Sequence[str], gains: Mapping[str, float], k: int) -> float:
-    """Return the number of relevant ids among the first k, divided by k, even if fewer were retrieved."""
+    """Return the number of relevant ids among the first k, divided by k, even if fewer than k were retrieved."""
     return _Ranking(ranked_ids, gains, k).found / k
 
 
@@ -120,7 +120,7 @@ def recall_at_k(ranked_ids: Sequence[str], gains: Mapping[str, float], k: int) -
 
 
 def hit_rate_at_k(ranked_ids: Sequence[str], gains: Mapping[str, float], k: int) -> float:
-    """Return 1.0 if any of the first k ids is relevant, otherwise 0.0."""
+    """Return 1.0 if at least one of the first k ids is relevant, otherwise 0.0."""
     return 1.0 if _Ranking(ranked_ids, gains, k).found else 0.0
 
 

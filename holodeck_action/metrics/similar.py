@@ -1,4 +1,4 @@
-"""`type: similar`: similarity of the answer to an expected text: the cosine of their embeddings."""
+"""`type: similar`: the cosine similarity of the embeddings of the answer and an expected text."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class SimilarMetric(ScoringMetric):
 
     @property
     def embedding(self) -> Embedding:
-        """The model and the expected text."""
+        """The embedding model, and the text to compare with the answer (None: the turn's `ground_truth`)."""
         return Embedding(self.embedding_model, self.value)
 
     def judged_parts(self) -> Iterator[tuple[str, Metric]]:
@@ -127,7 +127,7 @@ class SimilarEvaluator(MetricEvaluator[SimilarMetric]):
 
 
 def cosine(first: Sequence[float], second: Sequence[float]) -> float:
-    """Return the cosine of two vectors of one length, from -1 to 1.
+    """Return the cosine of two vectors of equal length, from -1 to 1.
 
     If the numbers have 24 binary digits, as the numbers of an `Embedder` do, the result is the same on every processor:
     products are exact, and each sum is rounded once.

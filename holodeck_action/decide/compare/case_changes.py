@@ -27,15 +27,15 @@ class CaseChanges:
         Args:
             recreate: creates the pair with an index again, so that changed cases need not be kept in memory; None to
                 keep them in memory.
-            confirm: how many further trials cases that got worse have; None to count all such cases as regressed.
+            confirm: number of further trials of a case that got worse; None to count each such case as regressed.
         """
         self._recreate, self._confirm = recreate, confirm
         self._kept: dict[int, CaseChange] = {}
         self._ranked: dict[CaseChangeKind, list[_Ranked]] = {kind: [] for kind in get_args(CaseChangeKind)}
 
     def add(self, pair: CasePair, index: int) -> str:
-        """Add a pair with its index. Return the reason if no metric that both sides evaluated explains the change, else
-        an empty string.
+        """Add a pair with its index. If the case changed, but no metric that both sides evaluated explains the change,
+        return the reason; otherwise return an empty string.
         """
         if pair.base.judged == pair.head.judged:
             return ""
@@ -108,7 +108,7 @@ def _explain_change(pair: CasePair, confirm: Confirmation | None) -> CaseChange 
 def _failing_steps(
     pair: CasePair, trial: TrialVerdict, passing_trial: TrialVerdict, passing: CaseVerdict, *, regressed: bool
 ) -> Iterator[MetricStep]:
-    """Yield each metric (or `tools`) that fails in a trial and passes in any trial of the other side."""
+    """Yield each metric (or `tools`) that fails in a trial and passes in at least one trial of the other side."""
     passed = {(turn.index, each.name) for turn in passing.parts for each in turn.metrics if each.outcome == "passed"}
     tools_passed = {turn.index for turn in passing.parts if turn.tools == "passed"}
     scores: dict[TurnMetric, float | None] = {

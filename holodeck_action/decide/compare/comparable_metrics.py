@@ -125,7 +125,7 @@ class MetricsTally:
 
 
 def _note_criteria(criteria: dict[str, tuple[int, Criteria]], case: CaseRecord, index: int) -> None:
-    """Store the criteria of each metric of a case in `criteria`: the first ones that assert, else the first ones."""
+    """Add a case to `criteria`, which keeps each metric's first criteria that assert, or else its first criteria."""
     for each in case.evaluations:
         by = each.criteria
         known = criteria.get(each.evaluator_name)
@@ -136,7 +136,7 @@ def _note_criteria(criteria: dict[str, tuple[int, Criteria]], case: CaseRecord, 
 def _replaced_metrics(case_pair: SameCase) -> Iterator[tuple[str, str]]:
     """Yield (old name, new name) for each metric of the base that another one replaces in this run.
 
-    On a turn, the first new metric of a type replaces the first missing metric of this type, the second the second.
+    On each turn, the new metrics of a type replace the missing metrics of the same type, in order.
     """
     before, now = (
         [(turn, each.criteria.kind, name) for (turn, name), each in ours.items() if (turn, name) not in theirs]

@@ -184,8 +184,8 @@ class MetricStep(Struct, frozen=True, omit_defaults=True):
 
 
 class TrialCounts(Struct, frozen=True):
-    """The trials of a case that got worse, including trials that confirm the regression: `failed` of the `trials`
-    trials of the head, and `base_passed` of the `base_trials` trials of the base.
+    """Counts of the trials of a case that got worse, including further trials that check the regression. In the head,
+    `failed` of `trials` trials failed; on the base, `base_passed` of `base_trials` trials passed.
     """
 
     failed: int
@@ -259,7 +259,7 @@ class UnpairedCase(Struct, frozen=True, omit_defaults=True):
     """A case that is not compared, by its id and title.
 
     `why` is `added`, `removed`, `changed` (other questions or expectations), or `not evaluated` on one side. `failing`
-    is true if the case fails in the head and is not quarantined, `quarantined` if it is quarantined in the head.
+    is true if the case fails in the head and is not quarantined; `quarantined` is true if the head quarantines it.
     """
 
     id: str

@@ -1,4 +1,4 @@
-"""Decides whether a case that got worse is regressed or flaky, by the trials that confirm it (docs/statistics.md)."""
+"""Decides by further trials whether a case that got worse is regressed or flaky (docs/statistics.md)."""
 
 from __future__ import annotations
 

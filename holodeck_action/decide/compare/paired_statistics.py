@@ -247,8 +247,8 @@ def _moments(differences: WeightedDifferences) -> tuple[float, float, float]:
 
 
 def _bisect(condition: Callable[[float], bool], low: float, high: float) -> float:
-    """Return the number between `low` and `high` from which `condition` is true, by bisection; `high` if it is never
-    true."""
+    """Return, by bisection, the smallest number between `low` and `high` that meets `condition`; `high` if no number
+    does."""
     for _ in range(_STEPS):
         middle = (low + high) / 2
         low, high = (low, middle) if condition(middle) else (middle, high)

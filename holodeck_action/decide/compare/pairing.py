@@ -122,7 +122,7 @@ class CasePair(Struct, frozen=True):
 
     @property
     def unjudged_reason(self) -> str:
-        """Why a side could not be judged; an empty string if both could."""
+        """Why a side could not be judged; an empty string if both sides were judged."""
         for where, verdict in (("on the base", self.base), ("in this run", self.head)):
             if verdict.judged in ("error", "skipped"):
                 return f"{where}: {verdict.reason}"
@@ -148,8 +148,8 @@ def judge_pair(
 ) -> CasePair:
     """Judge both sides of a case by the same rules.
 
-    Only metrics that both sides have count, with the head's criteria. If one side has fewer trials, only as many first
-    trials of the other side count. The proportion of passing trials that the head requires applies to both sides.
+    The head's criteria apply; metrics that only one side has are ignored. If one side has fewer trials, the surplus
+    last trials of the other side are ignored. The head's required proportion of passing trials applies to both sides.
 
     Args:
         case_pair: the case.

@@ -18,7 +18,7 @@ _FAILING: tuple[CaseReaction, ...] = ("fail", "confirm")
 
 
 class BaselineVerdict(Struct, frozen=True):
-    """The gates on a comparison, and the warnings about changes that cannot fail it, one sentence each."""
+    """The gates on a comparison, and the warnings about changes for which the settings only warn, one sentence each."""
 
     gates: tuple[GateVerdict, ...]
     warnings: tuple[str, ...]
@@ -62,11 +62,11 @@ def judge_comparison(
 
 
 def _apply_unknowns(gate: GateVerdict, comparison: Comparison, settings: Baseline) -> GateVerdict:
-    """Return the gate with its state and reason corrected if cases with unknown results could change the state.
+    """Correct the state and reason of a passed gate for cases with unknown results; return other gates unchanged.
 
-    Cases whose results are unknown in this run make the gate undetermined. Cases whose results are unknown on the base
-    make the gate undetermined with `on_missing: fail`. Otherwise the gate is skipped, unless it would pass with any
-    results of these cases.
+    If unknown results of this run could violate the gate, it is undetermined. If results on the base are unknown, the
+    gate is undetermined with `on_missing: fail`. Without this setting, it is skipped if the unknown results could
+    violate it.
     """
     now, base = comparison.unknown_now, comparison.unknown_base
     if gate.state != "passed":

@@ -115,7 +115,7 @@ class AskingEvaluator(ModelJudgedEvaluator, MetricEvaluator[GradingMetric]):
 
 
 async def ask_verdict(judge: JudgeModel, prompt: str, schema: type[Verdict]) -> Verdict:
-    """Ask a judge for a verdict that fits a schema; an invalid answer is requested once more, with the reason.
+    """Ask a judge for a verdict that fits a schema. After an invalid answer, ask once more and include the reason.
 
     Args:
         judge: the model to call.

@@ -29,13 +29,13 @@ class ClassEntry(Struct, frozen=True, kw_only=True):
     Attributes:
         name: name of the class.
         options: the options of a suite's entry by name.
-        threshold: the class's default threshold, 0..1; None if it has none.
+        threshold: the class's default threshold, 0..1; None if there is no default.
         needs: the inputs of a turn that it requires besides question and answer.
         reads_calls: whether it needs the agent's tool calls.
         has_judge: whether it calls a model.
         judge_calls: estimated number of judge calls of one evaluation, except calls for the reason.
         tools_option: name of the option that takes the agent's tools; empty if it has none.
-        tool_keys: the keys of a tool in this option, all of which must be known.
+        tool_keys: the keys that each tool in this option must have.
         needs_tools: whether it cannot grade without the tools.
         reason_calls: number of calls for the reason, which `include_reason: false` saves.
     """
@@ -90,13 +90,13 @@ class ClassMetric(JudgedMetric):
 
     @classmethod
     def of(cls, value: Mapping[str, Any]) -> builtins.type[ClassMetric]:
-        """Return the subclass whose options are those of the setting `metric`."""
+        """Return the subclass with the options of the class that the setting `metric` names."""
         name = value.get("metric")
         return _metric_of_class(cls, name) if cls.ENTRY is None and isinstance(name, str) else cls
 
     @property
     def is_own(self) -> bool:
-        """Whether the class is one of the suite instead of the library; `with_file` then reads it."""
+        """Whether the suite, not the library, defines the class; `with_file` then reads the class."""
         return False
 
     @model_validator(mode="after")
@@ -114,7 +114,7 @@ class ClassMetric(JudgedMetric):
 
     @property
     def option_values(self) -> Mapping[str, Any]:
-        """The options as written."""
+        """The options that the suite sets, by name."""
         if isinstance(self.options, FormatModel):
             return self.options.model_dump(exclude_unset=True)
         return self.options if isinstance(self.options, Mapping) else {}
@@ -158,7 +158,7 @@ class ClassMetric(JudgedMetric):
             yield "", self
 
     def library_parts(self) -> list[Metric]:
-        """Return the metrics that a library computes without a model: this one, or none if it needs a judge."""
+        """Return this metric if a library computes it without a model, else an empty list."""
         return [] if self.needs_judge else [self]
 
     def judge_calls(self) -> Iterator[JudgeCalls]:
@@ -171,8 +171,8 @@ class ClassMetric(JudgedMetric):
         """Return the `ClassEntry` of the class.
 
         Raises:
-            EvaluationError: the library is not installed (code `not_installed`), no suite has the class
-                (`unsupported_metric`), or the agent's tools are needed and unknown (`missing_input`).
+            EvaluationError: the library is not installed (code `not_installed`), the class is one of a suite but used
+                outside it (`unsupported_metric`), or the agent's tools are needed but unknown (`missing_input`).
         """
         if self.ENTRY is None and self.is_own:
             raise EvaluationError(
@@ -202,7 +202,7 @@ def _metric_of_class(base: type[ClassMetric], name: str) -> type[ClassMetric]:
 
 
 def metric_of_entry(base: type[Class], entry: ClassEntry) -> type[Class]:
-    """Return the metric for a class with its options."""
+    """Create the subclass of `base` for a class of a library, with the options of this class."""
     fields: dict[str, Any] = {
         option.name: (option.type, ... if option.required else option.default) for option in entry.options.values()
     }

@@ -64,9 +64,9 @@ class LibraryClass(Struct, frozen=True):
     Attributes:
         name: its name.
         module: the module that defines it, with dots.
-        bases: names of all its base classes that the source names, nearest first.
-        parameters: the parameters of its constructor by name, without `self`; None if neither it nor a base class whose
-            source can be read defines a constructor.
+        bases: names of all its base classes that can be found in the source, nearest first.
+        parameters: the parameters of its constructor by name, without `self`; None if no constructor is found in the
+            source of the class and its base classes.
         node: its definition.
         ancestors: the definitions of its base classes whose source can be read, nearest first.
     """
@@ -79,8 +79,8 @@ class LibraryClass(Struct, frozen=True):
     ancestors: tuple[ast.ClassDef, ...] = ()
 
     def constant_names(self, attribute: str) -> tuple[str, ...] | None:
-        """Return the names in a list that the class body, or that of a base class, assigns to `attribute`, such as
-        `("INPUT",)` for `[Params.INPUT]`; None if none assigns a list."""
+        """Return the names in the list that the class or a base class assigns to `attribute`, such as `("INPUT",)` for
+        `[Params.INPUT]`; None if no class assigns a list."""
         for statement in (each for node in (self.node, *self.ancestors) for each in node.body):
             if isinstance(statement, ast.Assign | ast.AnnAssign):
                 target = statement.targets[0] if isinstance(statement, ast.Assign) else statement.target
@@ -181,8 +181,8 @@ class ClassSource(Struct, frozen=True):
         )
 
     def _bases(self, module: str, node: ast.ClassDef) -> tuple[list[str], list[tuple[str, ast.ClassDef]]]:
-        """Return the names of all base classes, nearest first, and those whose source can be read, with their
-        modules."""
+        """Return the names of all base classes, nearest first, and (module, definition) of each base class whose source
+        can be read."""
         left = [(module, base) for base in node.bases]
         names, ancestors = [], []
         for home, base in islice(left, _MOST_BASES):

@@ -61,7 +61,7 @@ class Claim(BaseModel):
     sources: list[Text] = []
 
     def require_confidence(self, minimum: float) -> Self:
-        """Return the claim; it does not hold if its confidence is below `minimum` or unknown."""
+        """Return the claim, marked as not holding if its confidence is below `minimum` or unknown."""
         if self.verdict == "no" or (self.confidence is not None and self.confidence >= minimum):
             return self
         why = "confidence unknown" if self.confidence is None else f"confidence below {minimum:g}"
@@ -99,7 +99,7 @@ class FactualAccuracyVerdict(DimensionVerdict):
         return self
 
     def require_confidence(self, minimum: float) -> Self:
-        """Return the verdict; claims whose confidence is below `minimum` or unknown do not hold in it."""
+        """Return the verdict after applying `Claim.require_confidence` to every claim."""
         return self.model_copy(update={"claims": [claim.require_confidence(minimum) for claim in self.claims]})
 
     @property

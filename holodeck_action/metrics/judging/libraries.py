@@ -348,7 +348,7 @@ async def _read_message(reader: asyncio.StreamReader) -> dict[str, Any] | None:
 
 
 def _parse_message(data: bytes) -> dict[str, Any] | None:
-    """Parse a message; None if it is invalid, because the process is broken."""
+    """Return a parsed message; None if it is invalid, which means that the process is broken."""
     with suppress(ForeignError):
         found = Foreign(data).parse(unpack)
         if isinstance(found, dict):

@@ -161,7 +161,7 @@ class RemoteJudge:
         )
 
     def take_answer(self, message: Mapping[str, Any]) -> None:
-        """Return an answer to the caller of `ask`, if it still waits."""
+        """Pass an answer to the caller of `ask`, if the caller still waits for it."""
         waiting = self._waiting.pop(message["ask"])
         if not waiting.done():
             waiting.set_result(message)

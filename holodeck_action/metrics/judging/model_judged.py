@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class FollowsSteps(Protocol):
-    """An evaluator whose judge follows evaluation steps. The steps are given, or written by the judge."""
+    """An evaluator whose judge follows evaluation steps, which the settings contain or the judge writes."""
 
     @property
     def steps(self) -> tuple[str, ...] | None:

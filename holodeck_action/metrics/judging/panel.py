@@ -134,7 +134,7 @@ class PanelEvaluator(BaseEvaluator):
         deadline: Deadline | None,
         inputs: dict[str, Any],
     ) -> _JudgeResult | EvaluationError:
-        """Ask a judge, then its fallbacks, until one gives a verdict; return an error that every judge would get."""
+        """Ask a judge, then its fallbacks, until one gives a verdict; return the error if every judge would get it."""
         async with gate:
             failures: list[tuple[PanelJudge, Exception]] = []
             for at, judge in enumerate(candidates):

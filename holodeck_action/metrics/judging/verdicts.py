@@ -35,7 +35,7 @@ class VerdictError(ValueError):
 async def request_verdict(
     judge: str, prompt: str, send: Callable[[str], Awaitable[JudgeAnswer]], read: Callable[[str], R]
 ) -> tuple[JudgeAnswer, R]:
-    """Ask for a verdict; an invalid answer is requested once more, with the reason.
+    """Ask for a verdict. After an invalid answer, ask once more and include the reason.
 
     Args:
         judge: the judge's name, for the message.

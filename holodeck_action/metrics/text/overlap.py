@@ -31,7 +31,7 @@ def overlap(candidate: list[str], reference: list[str], n: int = 1) -> int:
 
 
 def f_measure(matches: int, candidate: int, reference: int) -> float:
-    """Return the harmonic mean of precision, `common / candidate`, and recall, `common / reference`; 0.0 if `matches`
+    """Return the harmonic mean of precision, `matches / candidate`, and recall, `matches / reference`; 0.0 if `matches`
     is 0."""
     if not matches:
         return 0.0

@@ -164,7 +164,7 @@ _NEEDS_WHOLE = re.compile("""[^\\S ](?:"|'')|'[^\\S ]|[\x1c-\x1f]""")
 def _end_length(pieces: list[str]) -> int:
     """Return the number of pieces at the end that the rules for a final full stop or apostrophe can affect.
 
-    The number is 0 if these pieces contain neither; otherwise they include the last piece with a letter or digit.
+    These are the last piece with a letter or digit, and all after it; 0 if they have neither full stop nor apostrophe.
     """
     sensitive = False
     for length, piece in enumerate(reversed(pieces), start=1):

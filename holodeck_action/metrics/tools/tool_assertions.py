@@ -42,7 +42,7 @@ def check_tools(
 
     `subset`: the expected calls are a subsequence of the calls; other calls may occur before, between and after them;
 
-    `strict`: the expected calls are exactly the calls.
+    `strict`: the calls are exactly the expected calls.
 
     A failed call counts like any other, because the assertion is about the agent's requests, not about its tools. If an
     entry is satisfied by failed calls only, its reason says so.

@@ -143,8 +143,7 @@ class TrajectoryMetric(ComputedMetric):
     ) -> Iterator[tuple[ExpectedTool, CallSet]]:
         """Yield the expected calls one by one, each with the calls made that agree with it.
 
-        An entry is repeated at most once more than there are calls, because further copies do not change the
-        comparison.
+        With n calls, an entry is repeated at most n + 1 times, because further copies do not change the comparison.
         """
         table = CallTable(calls)
         most = len(calls) + 1
