@@ -130,9 +130,9 @@ def _returns_agent(function: ast.FunctionDef, framework: Framework, imports: _Im
 
 
 class _Imports(Struct):
-    """The names that a file imports, for modules of the framework, its functions that create agents, and other modules.
+    """The names that a file imports: the framework's modules, its functions that create agents, and other modules.
 
-    `framework` is whether the file imports the framework at all.
+    `framework` is whether the file imports anything from the framework.
     """
 
     modules: set[str]

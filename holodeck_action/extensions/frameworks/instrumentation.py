@@ -1,6 +1,6 @@
 """Collects spans of the project's OpenTelemetry SDK in the worker process, like zero-code instrumentation.
 
-Importing this module needs only the standard library, like all code of a worker; the SDK is the project's.
+Like all code of a worker, this module can be imported with the standard library alone; the SDK is the project's.
 """
 
 from __future__ import annotations

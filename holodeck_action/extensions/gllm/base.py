@@ -210,7 +210,7 @@ class JudgedEvaluator(BaseEvaluator):
         self._given = grading
 
     def _check_options_used(self) -> None:
-        """Check that every option is used by a metric; the last step of a constructor.
+        """Check that each option is used by at least one metric; constructors call this last.
 
         Raises:
             ValueError: see `check_options_used`.

@@ -355,7 +355,7 @@ class AgentEvaluator(JudgedEvaluator):
         """Configure the evaluator; this calls no model.
 
         Args:
-            models: the judges of metrics without models.
+            models: the judges of metrics that set no models.
             tool_correctness_metric: grades the tool calls.
             generation_evaluator: grades the answer.
             trajectory_accuracy_metric: grades the trajectory; neither score nor verdict depends on it.

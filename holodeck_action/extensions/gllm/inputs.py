@@ -28,7 +28,7 @@ _RESULTS = ("result", "output")
 
 
 class RetrievalData(TypedDict):
-    """Inputs for retrieval metrics: ordered ids of retrieved chunks, or scores by id; relevant ids, or gains by id."""
+    """Inputs for retrieval metrics: retrieved ids (ranked, or `{id: score}`) and relevant ids (or `{id: gain}`)."""
 
     retrieved_chunks: Mapping[str, float] | Sequence[str]
     ground_truth_chunk_ids: Mapping[str, float] | Sequence[str]

@@ -42,7 +42,7 @@ class BaseMetric:
         return Member(name or self.name, self.evaluator, neutral=neutral, weight=weight, asserts=self.has_verdict)
 
     def with_grading(self, grading: Grading) -> BaseMetric:
-        """Return the metric with options that are None taken from an evaluator; unchanged if no model grades.
+        """Return the metric with options that are None replaced by those in `grading`; unchanged if no model grades.
 
         Raises:
             ValueError: an option cannot apply to the metric.
@@ -50,7 +50,7 @@ class BaseMetric:
         return self
 
     def gradings(self) -> list[Grading]:
-        """Return the judges' options of the metric and of the metrics in it; empty if no model grades."""
+        """Return the judges' options of the metric and of its nested metrics; empty if no model grades."""
         return []
 
     def check_judge(self) -> None:
@@ -161,7 +161,7 @@ class GradedMetric(BaseMetric):
         """Create the evaluator of the metric."""
 
     def with_grading(self, grading: Grading) -> Self:
-        """Return the metric with options that are None taken from an evaluator."""
+        """Return the metric with options that are None replaced by those in `grading`."""
         whole = self.grading.with_defaults(grading)
         return self if whole == self.grading else self._copy_with(grading=whole)
 

@@ -24,7 +24,7 @@ _ANY_PRESET = generation.GenerationMetric()
 
 
 class CriterionMetric(GradedMetric):
-    """A metric that models grade by criteria, with a rubric of levels."""
+    """A metric with criteria and a rubric of levels, graded by models."""
 
     def __init__(
         self,

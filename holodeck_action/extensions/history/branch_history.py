@@ -103,7 +103,7 @@ class BranchHistory:
 
         Raises:
             ApiError: a request failed; its kind is `invalid` if `head` is no longer the branch's latest commit.
-        HistoryError: the branch is not a history, or its history is too large.
+            HistoryError: the branch is not a history, or its history is too large.
         """
         tree = None if head is None else api.tree_of(head)
         entries = () if tree is None else api.tree(tree)

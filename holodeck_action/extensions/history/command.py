@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class HistoryGroup(CommandGroup):
-    """The commands of `history`; a folder in place of a command shows the history in it."""
+    """The commands of `history`; if a folder replaces the command, its history is shown."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

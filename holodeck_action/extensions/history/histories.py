@@ -114,7 +114,7 @@ class Histories:
         return found
 
     def _belongs_in_history(self, run: Conclusion) -> bool:
-        """Return whether a run belongs in its history; note it if the evaluated commit is not the workflow's commit."""
+        """Return whether to add a run (see the class); print a note if the workflow runs for another commit."""
         environ = self._job.environ
         if not environ.get("GITHUB_EVENT_NAME", "").strip():
             return isinstance(self._given, GivenPath)

@@ -102,7 +102,7 @@ class HistoryLine(Struct, frozen=True, omit_defaults=True):
         metrics: results of the metrics, by name.
         flaky: ids of at most 200 cases in which some trials passed and others failed.
         failing: ids of at most 200 failed cases, including quarantined cases.
-        quarantined: outcomes that at most 200 quarantined cases would have without the quarantine, by id.
+        quarantined: outcomes, by id, of at most 200 quarantined cases, as if they were not quarantined.
         cost_usd: list price of all model calls in US dollars; None if a price is unknown.
         tokens: number of tokens of all model calls; None if the number is unknown for a call.
         p95_latency_ms: 95th percentile of the time to answer a turn, in milliseconds; None if there are no answers.
@@ -401,8 +401,7 @@ def sort_lines(lines: Iterable[HistoryLine]) -> tuple[HistoryLine, ...]:
 
 
 def outdated_folders(lines: Iterable[HistoryLine]) -> frozenset[str]:
-    """Return the folders of outdated results: the history keeps the lines of these runs, but no longer their
-    results."""
+    """Return the folders whose results are outdated: a history keeps the runs' lines, but deletes the results."""
     times: dict[str, datetime] = {}
     for line in lines:
         times[line.results_folder] = max(line.moment, times.get(line.results_folder, line.moment))
@@ -439,6 +438,6 @@ def _is_moment(time: str) -> bool:
 
 
 def new_lines(lines: Sequence[HistoryLine], added_lines: Iterable[HistoryLine]) -> Iterator[HistoryLine]:
-    """Return an iterator over the new lines that a history does not have, sorted by time."""
+    """Return an iterator over those of `added_lines` that are not in `lines`, sorted by time."""
     known = {(line.suite, line.moment, line.record_digest) for line in lines}
     return (line for line in sort_lines(added_lines) if (line.suite, line.moment, line.record_digest) not in known)

@@ -161,7 +161,7 @@ class ConfidenceShares(Struct, frozen=True):
 
 
 class EvaluationQuality(Struct, frozen=True):
-    """Agreement of the metrics with each other; the keys of `inter_evaluator_correlation` are `one_vs_other`."""
+    """Agreement of the metrics with each other; keys of `inter_evaluator_correlation` are names such as `A_vs_B`."""
 
     evaluator_agreement: float | None
     inter_evaluator_correlation: Mapping[str, float | None]

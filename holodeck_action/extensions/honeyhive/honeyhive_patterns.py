@@ -40,8 +40,8 @@ def derived_id(prefix: str, *parts: str) -> str:
 
 
 def ab_tests(comparison: Comparison) -> Iterator[ABTestEvaluation]:
-    """Yield the comparisons with the base: those of answers that a judge compared; without any, the pass rate, then
-    every comparable metric."""
+    """Yield the comparisons with the base: of each metric whose judge compared answers; if there is no such metric, of
+    the pass rate and every comparable metric."""
     if comparison.preferences:
         judged = {each.metric: each for each in comparison.preferences}
         for metric in comparison.metrics:

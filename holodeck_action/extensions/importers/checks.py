@@ -330,7 +330,7 @@ def tool_count(ctx: GraderContext, value: dict[str, Any]) -> bool:
 
 
 def tool_sequence(ctx: GraderContext, value: dict[str, Any]) -> bool:
-    """Return whether the tools in `steps` were called in this order; with `exact`, whether no other tool was called."""
+    """Return whether the tools in `steps` were called in this order and, with `exact`, no other tool was called."""
     names, steps = [call.name for call in ctx.tool_invocations], value["steps"]
     if value["exact"]:
         return len(names) == len(steps) and all(map(matches_name, names, steps))

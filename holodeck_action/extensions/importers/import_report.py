@@ -13,7 +13,7 @@ from holodeck_action.text.plain import one_line
 
 
 class Outcome(StrEnum):
-    """How closely an imported assertion matches the original, best first."""
+    """How closely an imported assertion matches the original; the members are listed from best to worst."""
 
     METRIC = "metric"
     """A metric that gives the same verdict."""

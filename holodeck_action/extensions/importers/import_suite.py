@@ -55,8 +55,8 @@ def import_suite(options: ImportOptions, caller: Caller) -> int:
         Exit code 1 if an assertion or setting has no counterpart and `allow_missing` is not set, else 0.
 
     Raises:
-        ConfigurationError: the file cannot be converted, or a file to write contains a secret or already exists;
-            nothing is written then. Or a file cannot be written.
+        ConfigurationError: the file cannot be converted, or a file to write contains a secret or already exists
+            (nothing is written in these cases); or writing a file fails.
     """
     folder = options.folder or options.file.parent
     conversion = Conversion(

@@ -33,8 +33,9 @@ _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 def readback_problems(suite: ConvertedSuite, output_files: Mapping[str, str]) -> list[str]:
-    """Return the problems for which a suite must not be written: positions that the loader would reject or read as
-    another value; empty if there are none.
+    """Return messages about places that the loader would reject or read as another value; empty if there are none.
+
+    A suite with such places must not be written.
 
     Args:
         suite: the converted suite.

@@ -87,7 +87,7 @@ class Glossary:
     def used_definitions(self, text: str) -> tuple[Definition, ...]:
         """Return the definitions of the terms that a text uses, in order of first use and without duplicates.
 
-        If terms overlap in the text, the longest one counts.
+        If terms overlap in the text, only the longest one is found.
         """
         if self._pattern is None:
             return ()

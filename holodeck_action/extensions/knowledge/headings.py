@@ -1,4 +1,4 @@
-"""Recognises headings in lines without Markdown marks, by kind of document, with their kind, number and rank.
+"""Recognises headings in lines without Markdown marks, by the document's domain; finds their kind, number and rank.
 
 `structure` reads Markdown headings; this module reads the lines that begin the parts of statutes, contracts, papers and
 manuals. A line is a heading only if it is unlikely to be a sentence: after a name such as `Part` and a number, it must
@@ -50,7 +50,7 @@ class Heading(Struct, frozen=True):
         rank: rank of the heading; a smaller rank is a higher level.
         kind: `section`, `part`, `article`, …; a clause is a section; `item` is an enumerated paragraph such as `(a)`.
         number: number without the name before it; empty if the heading has no number.
-        title: the whole heading as a reader would cite it; if running text follows the number, number and first words.
+        title: the whole heading as a reader would cite it; before running text, the number and the first words.
         label: the part of the line before the section's text: the title, or `(a)` if the text follows in `body`.
         body: the rest of the line after the label; empty if there is none.
     """

@@ -48,7 +48,7 @@ def ranks(scores: Mapping[int, float]) -> dict[int, int]:
 
 
 def fuse(rankings: Sequence[Ranking], k: int) -> dict[int, float]:
-    """Return the scores of several rankings fused by weighted reciprocal rank, by position.
+    """Fuse rankings by weighted reciprocal rank; return the fused scores by index of the text.
 
     score(d) = (k + 1) · Σ over the rankings that contain d: weight / (k + rank). If the weights add up to 1, a text
     that is first in all rankings scores 1. A text that is in no ranking gets no score. Source: G. Cormack, C. Clarke
@@ -107,7 +107,7 @@ class Bm25:
                 self._postings[term].append((position, count))
 
     def scores(self, query: str) -> dict[int, float]:
-        """Return the score of each text that contains a word of the query, by position."""
+        """Return the scores of the texts that contain a word of the query, by index of the text."""
         found: defaultdict[int, float] = defaultdict(float)
         for term, times in Counter(split_terms(query)).items():
             weight = times * self._idf(term)
@@ -148,7 +148,7 @@ class ExactSearch:
         self._numbers = [tuple(number.casefold() for number in each.numbers) for each in texts]
 
     def scores(self, query: str) -> dict[int, float]:
-        """Return the score of each text that matches a search term, by position."""
+        """Return the scores of the texts that match a search term, by index of the text."""
         phrases = [words for quoted in _QUOTED.findall(query) if (words := split_terms(quoted))]
         numbers = numbers_in(query)
         if not phrases and not numbers and len(whole := split_terms(query)) > 1:

@@ -73,9 +73,9 @@ class DocumentTools(Toolkit):
         await self._reader.close()
 
     async def _read_and_close(self, read: Callable[[DocumentReader], Awaitable[T]]) -> T:
-        """Read documents with a reader that is closed at once.
+        """Call `read` with a new document reader, and close the reader afterwards.
 
-        A plan has its own event loop, which ends before the run's event loop starts.
+        Model calls are planned in a separate event loop, which ends before the run's event loop starts.
         """
         reader = self._new_reader()
         try:
@@ -206,7 +206,7 @@ def searchable_files(entry: SearchEntry, suite: Suite) -> tuple[tuple[SourceFile
 
 
 def document_names(entry: SearchEntry, suite: Suite) -> tuple[str, ...]:
-    """Return the names of the PDF and Office files that a tool reads; an invalid source has none."""
+    """Return the names of the PDF and Office files that a tool reads; empty if its source is invalid."""
     try:
         files, _ = _split_files(entry, suite)
     except TargetError:

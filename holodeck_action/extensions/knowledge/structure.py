@@ -61,7 +61,7 @@ class _OpenSection(Struct):
 def split_sections(text: str, domain: Domain = "none", depth: int | None = None) -> tuple[Section, ...]:
     """Split a document into sections at its headings.
 
-    Markdown headings outside of fenced code count in every domain and rank above all other headings.
+    Markdown headings outside of fenced code are recognised in every domain and rank above all other headings.
 
     Args:
         depth: number of levels; deeper headings are part of the enclosing section's text. None if there is no limit.
@@ -206,8 +206,8 @@ class ChunkRules(Struct, frozen=True):
         strategy: `structure` for chunks that follow the sections, `token` for chunks of about equal size.
         domain: kind of document, which determines the headings that count besides Markdown headings.
         most_tokens: largest number of tokens in a chunk, including the headings at its start.
-        overlap: number of tokens that adjacent chunks of a section share, or of a document if the strategy is `token`;
-            at most half of `most_tokens`.
+        overlap: number of tokens that adjacent chunks of a section (with `token`, of a document) share; at most half of
+            `most_tokens`.
         depth: number of levels; deeper headings are part of the enclosing section's text. None if there is no limit.
     """
 

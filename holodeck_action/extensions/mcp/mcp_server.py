@@ -166,11 +166,10 @@ class McpServer:
         return connection, session
 
     async def _run_with_limit(self, coroutine: Coroutine[Any, Any, T], limit: float, action: str) -> T:
-        """Run a coroutine with a time limit. At the limit it is abandoned, since its cancellation could hang.
+        """Run a coroutine. After `limit` seconds it is abandoned, since its cancellation could hang.
 
         Raises:
-            ServerError: the coroutine did not finish within `limit` seconds; according to the message, the server did
-                not `action`.
+            ServerError: the coroutine did not finish in time; the message is `the server did not {action} within …`.
         """
         task = asyncio.create_task(coroutine)
         self._calls.add(task)
@@ -362,7 +361,7 @@ async def _negotiate_version(session: ClientSession) -> None:
 
 
 def _server_message(error: MCPError, output: ServerOutput) -> str:
-    """Return the error message of a server, with the HTTP status if the message contains nothing else."""
+    """Return the error message of a server, with the HTTP status if the message is one of the SDK's general texts."""
     text = Foreign.of_text(error.message).short_line(output.redact, 500)
     return f"{text} (HTTP {output.status})" if output.status is not None and error.message in _STATUS_ONLY else text
 

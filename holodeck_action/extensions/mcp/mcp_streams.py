@@ -244,7 +244,7 @@ def _message_text(message: SessionMessage) -> str:
 
 
 async def _forward_message(text: Foreign, incoming: MemoryObjectSendStream[Any], output: ServerOutput) -> None:
-    """Pass a message to the session; a line that is not a message is skipped, and the first such line is kept."""
+    """Pass a message to the session; text that is not a message is dropped, but `output` keeps the first such text."""
     from mcp.shared.message import SessionMessage
     from mcp_types import jsonrpc_message_adapter
 
@@ -257,7 +257,7 @@ async def _forward_message(text: Foreign, incoming: MemoryObjectSendStream[Any],
 
 
 def _message_url(url: str, endpoint: str) -> str:
-    """Return the absolute URL for messages to a server, which names it relative to its own URL.
+    """Return the absolute URL for messages to a server; `endpoint` may be relative to `url`, the server's URL.
 
     Raises:
         AgentError: the URL is on another server, which must not receive the headers.

@@ -217,6 +217,7 @@ def visible_names(tools: Sequence[tuple[str, str]], used_names: Collection[str])
     """Return unique names under which the model calls tools: at most 64 letters, digits, `_` and `-`.
 
     Args:
+        tools: pairs of a server's name and the name of one of its tools.
         used_names: names of the suite's other tools.
 
     Returns:
@@ -302,7 +303,7 @@ def _chunks_of_result(texts: Sequence[str], structured_content: Any) -> Any:
 
 
 def _parse_chunks(text: str) -> Any:
-    """Return the list, or the object with a `text`, in JSON; any other string unchanged."""
+    """Parse JSON that is a list or an object with a `text`; return any other string unchanged."""
     if text.lstrip()[:1] == "[":
         try:
             value = parse_json(text)
@@ -313,7 +314,7 @@ def _parse_chunks(text: str) -> Any:
 
 
 def _parse_chunk(text: str) -> Any:
-    """Return the object with a `text` in JSON; any other string unchanged."""
+    """Parse JSON that is an object with a `text`; return any other string unchanged."""
     if text.lstrip()[:1] != "{":
         return text
     try:
@@ -340,7 +341,7 @@ def _block_text(block: ContentBlock, redact: Redact) -> str:
 
 
 def _placeholder(kind: str | None, data: str) -> str:
-    """Return a placeholder with the type and size of data, whose size follows from its Base64 length (RFC 4648 §4)."""
+    """Return a placeholder with the type and size of Base64 data; its length determines the size (RFC 4648 §4)."""
     size = len(data) * 3 // 4 - data[-2:].count("=")
     return f"[{line_or_length(kind or 'application/octet-stream', 60)}, {size} bytes]"
 

@@ -27,7 +27,7 @@ def with_evaluations(record: Record, evaluations: Evaluations) -> Record:
 
 
 def skip_pairs(record: Record, reason: str) -> Record:
-    """Return a record in which every metric that compares two answers is skipped, for a reason."""
+    """Return the record; all evaluations that compare two answers are skipped, with `reason` as their explanation."""
 
     def change(case: CaseRecord) -> CaseRecord:
         skipped = tuple(_skip(trial, reason) for trial in case.trials)
@@ -37,7 +37,7 @@ def skip_pairs(record: Record, reason: str) -> Record:
 
 
 def skip_confirmations(record: Record) -> Record:
-    """Return a record in which metrics that compare two answers are skipped in the trials that confirm a regression."""
+    """Return the record; in trials that confirm a regression, evaluations that compare two answers are skipped."""
 
     def change(case: CaseRecord) -> CaseRecord:
         if not case.confirmation:

@@ -36,10 +36,10 @@ _IDENTICAL = "both answers are the same"
 
 
 async def judge_pairs(open_suite: OpenSuite, head: Record, base: Record | None, stop: Stop) -> Record:
-    """Return the run's record with a verdict on each pair of answers: trial i of this run and trial i of the base.
+    """Compare each trial's answer with the answer of the same trial in the base; return `head` with the verdicts.
 
-    A failed evaluation, for example because the base has no answer, makes the run less complete. If the run is
-    stopped, pairs that are not judged yet stay without a verdict. Trials that confirm a regression are not judged.
+    If the base has no answer or the judge fails, the evaluation fails, and the run is less complete. Pairs that are not
+    judged when the run stops get no verdict. Answers of extra trials, which confirm a regression, are not compared.
 
     Args:
         open_suite: the open suite, which provides metrics and judges.
@@ -221,7 +221,7 @@ def _with_facts(
     flipped: bool = False,
     identical: bool = False,
 ) -> JobResult[EvaluationResult]:
-    """Return the result with the data that statistics need in its metadata."""
+    """Return the result; its metadata contains the data from which statistics are computed."""
     assert job_result.result is not None
     facts = {
         "value": value,

@@ -35,15 +35,15 @@ _MAKERS = {
 def summarise(
     cases: Iterable[tuple[CaseRecord, CaseRecord]], targets: tuple[str, str], margin: float, *, gates: bool
 ) -> Mapping[str, tuple[MetricComparison, Preference]]:
-    """Return, for each metric with judged pairs, the comparison of the runs and the verdict counts, by metric name.
+    """Return the comparison of the runs and the verdict counts of each metric with judged pairs, by metric name.
 
-    Verdicts on answers of a different base run are not counted.
+    Verdicts that compare with another base run are not counted.
 
     Args:
-        cases: each case of both runs (base, head) with the same questions and expectations, without quarantined ones.
+        cases: pairs (base, head) of the same case, with equal questions and expectations and not quarantined.
         targets: the targets of base and head.
         margin: largest tolerated loss, as a difference of scores from 0 to 1.
-        gates: whether the metrics gate.
+        gates: whether a regression of the metrics can fail the run.
     """
     found: dict[str, _Tally] = {}
     models: tuple[set[str], set[str]] = ({targets[0]}, {targets[1]})
@@ -140,7 +140,7 @@ class _Tally:
 
 
 def _is_of(facts: Mapping[str, Any], evaluation: Evaluation, case: CaseRecord, base: TrialRecord | None) -> bool:
-    """Return whether a verdict compares with the answer of this base run; `case` is from the base run."""
+    """Return whether a verdict compares with the answer in `base`; `case` is from the base run."""
     whole = compares_conversations(case, sees=sees_of(evaluation))
     text = None if base is None else compared_text(base, conversation=whole)
     return text is not None and digest_of_text(text) == facts["base_digest"]

@@ -138,7 +138,7 @@ class UserTurns:
         return UserCalls(self._seed, calls, self._asked_again, self._ended, self._meter.usage())
 
     def not_run(self, count: int) -> tuple[Turn, ...]:
-        """Return the case's own turn if the conversation ended before its first turn."""
+        """Return the case's own turn if `count`, the number of turns that ran, is 0; else nothing."""
         return () if count else self._case.turns
 
     async def next_turn(self, answers: Sequence[Answer]) -> Turn | None:

@@ -15,7 +15,7 @@ MOST_ROWS = 10_000
 
 
 def read_rows(path: str, sheet: str | None = None) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a sheet that are not empty, as `Table.sheets` describes them; the first one is the header.
+    """Yield a sheet's rows that are not empty, in the form of `Table.sheets`; the first one is the header.
 
     Raises:
         CallError: the file is not a readable .xlsx file, or the sheet does not exist, is empty or has too many rows.

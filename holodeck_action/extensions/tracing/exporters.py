@@ -32,7 +32,7 @@ class SendingMonitor:
         self._guard = threading.Lock()
 
     def set_exporter(self, exporter: SpanExporter) -> None:
-        """Set the exporter to shut down when sending is given up."""
+        """Set the exporter, which `give_up` shuts down."""
         self._exporter = exporter
 
     def note_failure(self, reason: str, *, unreachable: bool) -> None:
@@ -68,7 +68,7 @@ class SendingMonitor:
 
 
 class LogListener(logging.Handler):
-    """Passes the SDK's log messages, which contain the status of gRPC calls, to a monitor only, until it is closed."""
+    """Diverts the SDK's log messages, which contain the status of gRPC calls, to a monitor; `close` ends this."""
 
     def __init__(self, monitor: SendingMonitor) -> None:
         super().__init__()
@@ -103,7 +103,7 @@ class MonitoredExporter(SpanExporter):
         Args:
             exporter: the exporter that sends the spans.
             monitor: the monitor to report to.
-            silent: whether the exporter does not itself report successful requests to the monitor.
+            silent: whether this class must report successful requests, since the exporter itself does not.
         """
         self._exporter = exporter
         self._monitor = monitor

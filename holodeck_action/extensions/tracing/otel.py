@@ -239,7 +239,7 @@ class OtelTraces:
         """Start the tracer provider, which sends spans in the background.
 
         Args:
-            resource_redactor: masks secrets in the resource's attributes, but not other values of variables.
+            resource_redactor: masks secrets in the resource's attributes; keeps other values of variables.
             uniform: returns a random number in [0, 1).
 
         Raises:

@@ -34,7 +34,7 @@ class TracingStages(Stages):
         self._flush = FlushTime()
 
     def extras(self, suite: Suite, flags: Flags, environ: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-        """Return the extra for traces, if the suite sends any; see `Stages.extras`."""
+        """Return the extra that traces need, if the suite sends traces; see `Stages.extras`."""
         planned = plan_traces(suite.agent.observability, suite.name, environ)
         return () if planned.plan is None else ((_EXTRA, "observability"),)
 

@@ -24,7 +24,7 @@ def _is_model(value: Any) -> bool:
 
 
 def parse_arguments(arguments: Any) -> dict[str, Any]:
-    """Return a tool call's arguments, given as JSON string or value, as a dict; a non-object is under `arguments`."""
+    """Return a tool call's arguments (JSON text or a value) as a dict: `{"arguments": …}` if they are not an object."""
     if isinstance(arguments, str):
         with suppress(ValueError):
             arguments = parse_json(arguments, constants=True) if arguments else {}

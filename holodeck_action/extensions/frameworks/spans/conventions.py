@@ -82,7 +82,7 @@ _DOCUMENT = re.compile(r"(?:retrieval\.documents|reranker\.output_documents)\.(\
 
 
 def work_kind(span: Span) -> Work:
-    """Return the kind of work of a span; `other` for agents, chains and others."""
+    """Return the kind of work of a span; `other` for agents, chains and anything else."""
     kind = span.attributes.get("openinference.span.kind")
     operation = span.attributes.get("gen_ai.operation.name")
     if isinstance(kind, str) and kind.upper() in _KINDS:
@@ -101,7 +101,7 @@ def is_embedding(span: Span) -> bool:
 
 
 def usage_of(span: Span) -> dict[str, Any] | None:
-    """Return the entry for a model call's span in a reply's `usage`; None if the span has no token counts."""
+    """Convert a model call's span to an entry of a reply's `usage`; None if the span has no token counts."""
     prompt, completion = _token_count(span, _PROMPT_TOKENS), _token_count(span, _COMPLETION_TOKENS)
     if prompt is None and completion is None:
         return None
@@ -125,7 +125,7 @@ def usage_of(span: Span) -> dict[str, Any] | None:
 
 
 def model_of(span: Span) -> str | None:
-    """Return the name of a call's model, as `provider/name` if prices of the provider are known."""
+    """Return a call's model, as `provider/name` if the provider's prices are known; None if the span names none."""
     name = first_attribute(span, _MODEL_NAME)
     if not isinstance(name, str) or not name:
         return None
@@ -134,7 +134,7 @@ def model_of(span: Span) -> str | None:
 
 
 def message_call(name: str, arguments: Any, result: Any) -> dict[str, Any]:
-    """Return the entry in a reply's `tool_invocations` for a tool call that appears only in messages."""
+    """Convert a tool call that appears only in messages to an entry of a reply's `tool_invocations`."""
     args = parse_text(arguments)
     found = {"name": name or "tool", "args": dict(args) if isinstance(args, Mapping) else {"input": args}}
     return found if result is None else {**found, "result": parse_text(result)}
@@ -147,7 +147,7 @@ def tool_name(span: Span) -> str:
 
 
 def call_id(span: Span) -> str | None:
-    """Return the id of a tool call's span, with which a model requested the call; None if it is unknown."""
+    """Return the id that the model gave to the tool call of a span; None if the span does not have it."""
     found = first_attribute(span, ("gen_ai.tool.call.id", "tool.id"))
     if found is None and "tool_call_id" in str(span.attributes.get("output.value")):
         # A message of LangChain.
@@ -166,7 +166,7 @@ def error_reason(span: Span) -> str | None:
 
 
 def tool_call(span: Span, requested: Any) -> dict[str, Any]:
-    """Return the entry for a tool call's span in a reply's `tool_invocations`.
+    """Convert a tool call's span to an entry of a reply's `tool_invocations`.
 
     Args:
         span: span of a tool call.

@@ -24,8 +24,8 @@ LONGEST_S = 6.0
 class WaitState(Struct):
     """Decides whether turns wait long for their spans; shared by all conversations of a target.
 
-    `received` is true as soon as any spans have arrived. If a turn gets no spans before that, `waits` becomes false
-    and later turns wait only briefly.
+    `received` is whether any spans have arrived. If a turn ends without spans while `received` is false, `waits`
+    becomes false, and later turns wait only briefly.
     """
 
     waits: bool = True
@@ -83,7 +83,7 @@ class Inbox:
         self._arrived.set()
 
     def _belongs_to_turn(self, span: Span) -> bool:
-        """Return whether a span is in the trace that the turn began, or started later in another trace of the turn."""
+        """Return whether a span is in the turn's own trace, or in another of its traces and not older than the turn."""
         return span.trace == self._trace or (span.start_ns >= self.since and (self._own or span.trace in self.traces))
 
     def arrived_spans(self) -> TurnSpans:
@@ -108,6 +108,6 @@ class Inbox:
         return self.arrived_spans()
 
     def _is_complete(self) -> bool:
-        """Return whether any spans have arrived, and the parents of all these spans, too."""
+        """Return whether at least one span has arrived, and no arrived span lacks its parent."""
         known = self._spans.keys() | {self._root, None}
         return bool(self._spans) and all(span.parent in known for span in self._spans.values())

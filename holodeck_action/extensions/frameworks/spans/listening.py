@@ -1,4 +1,4 @@
-"""Receives the spans of conversations: starts before a turn is sent, and waits after its answer."""
+"""Receives the spans of conversations: starts before a turn is sent, and waits for spans after its answer."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ class ConversationSpans:
         self._inbox = inbox
 
     def variables(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """Return the environment with which the conversation's own process sends its spans here."""
+        """Return `environ` with variables that make the conversation's process send its spans to this receiver."""
         return self._receiver.variables(self._inbox, environ)
 
     def begin_turn(self, request: Mapping[str, object]) -> dict[str, object]:
-        """Start a turn; return its request with a `traceparent` header for its spans."""
+        """Start a turn; return its request with a `traceparent`, which links spans to the turn."""
         return {**request, "traceparent": self._inbox.begin()}
 
     async def complete_reply(self, reply: Reply) -> Reply:
@@ -61,7 +61,7 @@ class ConversationSpans:
         return await self._reader.fill_reply(reply, await self._inbox.wait_for_spans())
 
     def partial_turn(self) -> PartialTurn:
-        """Return the tool calls and usage in those spans of a failed turn that have arrived."""
+        """Return the tool calls and usage of a failed turn, read from the spans that have arrived."""
         return self._reader.partial_turn(self._inbox.arrived_spans())
 
     def end(self) -> None:

@@ -1,6 +1,6 @@
 """Reads from spans which tool calls the models' answers request.
 
-An answer is known to request no tool only if it is readable or has a finish reason other than tool calls.
+An answer is taken to request no tool only if it is readable, or if its finish reason is not about tool calls.
 """
 
 from __future__ import annotations

@@ -207,8 +207,8 @@ def read_export(body: Foreign, content_type: str, encoding: str, *, keep_all: bo
         body: the body as received.
         content_type: `PROTOBUF` or `JSON`.
         encoding: value of the header `content-encoding`.
-        keep_all: whether to keep all attributes and events of a span, and to add the attributes of its resource
-            under `resource.` and their names; otherwise only the attributes and events that a reply needs are kept.
+        keep_all: whether to keep all attributes and events of a span, and to add its resource's attributes with the
+            prefix `resource.`; otherwise only the attributes and events that a reply needs are kept.
 
     Raises:
         ForeignError: the request is invalid or too large. Unreadable spans in a valid request are only counted.

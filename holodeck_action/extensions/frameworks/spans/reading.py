@@ -1,4 +1,4 @@
-"""Reads tool calls, retrieved chunks, usage and model of a reply from the spans of a turn, without incomplete data."""
+"""Reads a reply's tool calls, retrieved chunks, usage and model from a turn's spans; leaves out incomplete data."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def fill_reply(reply: Reply, reply_fields: Mapping[str, Any], max_bytes: int) ->
 
 
 def reply_parts(spans: Sequence[Span]) -> dict[str, Any]:
-    """Return `tool_invocations`, `retrieved_chunks`, `usage` and `model` as JSON values, without incomplete data."""
+    """Return `tool_invocations`, `retrieved_chunks`, `usage` and `model`, if complete, as JSON values."""
     turn = _Turn(spans)
     if not turn.ordered:
         return {}
@@ -167,11 +167,11 @@ class _Turn:
         return found
 
     def _nested_span_ids(self, marks: Mapping[str, str], wanted_marks: Mapping[str, str]) -> set[str]:
-        """Return the ids of the spans in `wanted_marks` that have an ancestor with the span's wanted mark.
+        """Return the ids of the spans that have an ancestor with the mark that `wanted_marks` gives for the span.
 
         Args:
-            marks: marks of spans by id.
-            wanted_marks: the wanted mark of an ancestor, by id of a span.
+            marks: the spans' own marks, by span id.
+            wanted_marks: the marks to look for in the spans' ancestors, by span id.
         """
         inner: dict[str | None, list[str]] = {}
         for span in self._by_id.values():
@@ -199,7 +199,7 @@ class _Turn:
 def _requests_of(tools: Sequence[Span], requested: Sequence[tuple[str, str, Any]]) -> Iterator[tuple[Span, Any]]:
     """Yield the spans of tool calls with the arguments that a model requested; None if these are unknown.
 
-    A span without the id of its call, such as that of a failed call, is about the only other request for its tool.
+    A span without a call id, such as that of a failed call, gets the arguments of its tool's only unmatched request.
     """
     by_id = {request_id: (name, arguments) for request_id, name, arguments in requested if request_id}
     ids = [call_id(span) for span in tools]

@@ -65,7 +65,7 @@ class Receiver:
         return inbox
 
     def variables(self, inbox: Inbox, environ: Mapping[str, str]) -> dict[str, str]:
-        """Return environment variables with which a process sends its spans to the URL of an inbox."""
+        """Return `environ` with variables that make a process send its spans to the URL of an inbox."""
         secret = next(secret for secret, found in self._addressed.items() if found is inbox)
         found = {
             **environ,
@@ -168,7 +168,7 @@ class Receiver:
             inbox.add([(span, size)])
 
     def _named_inbox(self, span: Span) -> Inbox | None:
-        """Return the inbox of the conversation that a span names; None without one, or before the turn."""
+        """Return the inbox of the conversation that a span names; None without one, or if the turn began later."""
         names = (span.attributes.get("gen_ai.conversation.id"), span.attributes.get("session.id"))
         found = next((inbox for name in names if isinstance(name, str) and (inbox := self._inboxes.get(name))), None)
         return found if found is not None and span.start_ns >= found.since else None

@@ -1,4 +1,4 @@
-"""Stores spans whose conversation is unknown so far; a later span of the same trace may name it."""
+"""Stores spans whose conversation is unknown so far; a later span of the same trace may name the conversation."""
 
 from __future__ import annotations
 

@@ -372,8 +372,7 @@ class _Builder:
 
 
 def _case_fields(file: PythonFile, bound: ScopedExpression, call: ast.Call) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the values of a case's fields that are literals; and for each other field the reason why its value is not
-    known."""
+    """Return the values of a case's literal fields, and the reasons why the values of other fields are unknown."""
     fields: dict[str, Any] = {}
     problems: dict[str, str] = {}
     for at, name in enumerate(_FIELDS):

@@ -27,7 +27,7 @@ TURNS_NOTE = "a simulated user begins the conversation; put the user's messages 
 
 
 def simulated_turn(golden: Mapping[str, Any]) -> ConvertedTurn | None:
-    """Return the only turn of a case with a simulated user; None if there is no user, or users cannot be simulated."""
+    """Return the turn of a case with a simulated user; None without a scenario, or if users cannot be simulated."""
     texts = {name: golden[name] for name in _TEXTS if isinstance(golden.get(name), str) and golden[name].strip()}
     if "scenario" not in texts or registry.users() is None:
         return None

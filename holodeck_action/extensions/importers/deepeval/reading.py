@@ -205,7 +205,7 @@ class PythonFile:
         ]
 
     def values(self, bound: ScopedExpression, depth: int = 0) -> list[ScopedExpression]:
-        """Return the elements of a list or dataset; any other expression is its own only element.
+        """Return the elements of a list or dataset; any other expression is returned as the only element.
 
         Raises:
             UnfitError: the elements are known only when the code runs.

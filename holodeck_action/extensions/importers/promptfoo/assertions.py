@@ -187,7 +187,7 @@ COMPUTED = frozenset({"equality", *_TEXT_METRICS.values()})
 
 
 def _text_metric(assertion: Assertion) -> AssertionCounterpart | None:
-    """Return the metric that gives the same verdict on every answer. None if no text metric is equivalent.
+    """Return the text metric whose verdict on every answer equals the assertion's; None if there is no such metric.
 
     Raises:
         NeverPassesError: no answer can pass the assertion.

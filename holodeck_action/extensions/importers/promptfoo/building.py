@@ -105,7 +105,7 @@ class SuiteBuilder:
     def _tests_with_prompts(
         self, prompts: Sequence[Prompt], tests: Sequence[Test]
     ) -> Iterator[tuple[int, Test, int, Prompt]]:
-        """Yield this provider's tests, each with each of its prompts; tests and prompts have their numbers, from 1."""
+        """Yield each test of this provider with each prompt that the test selects, both with their numbers, from 1."""
         for number, test in enumerate(tests, 1):
             if names_any(test.data.get("providers"), self._provider.ids):
                 for index, prompt in enumerate(prompts, 1):
@@ -203,7 +203,7 @@ class SuiteBuilder:
 def _written_case(
     conversation: Sequence[BuiltCase], answers: Mapping[str, Mapping[str, Any] | None], judge: Mapping[str, Any] | None
 ) -> ConvertedCase:
-    """Return the case whose turns are the cases of a conversation."""
+    """Combine the cases of a conversation into one case, in which each of them is a turn."""
     move_to_last_turn(conversation)
     *_, last = conversation
     comments = [str(conversation[0].test.place), *(comment for case in conversation for comment in case.comments)]

@@ -19,7 +19,7 @@ def recorded_exchanges(test: Test) -> list[tuple[str, str]]:
     """Return the pairs of question and answer in a case's variable `_conversation`; empty without this variable.
 
     Raises:
-        UnfitError: the variable does not contain pairs of texts, or an assertion concerns another answer.
+        UnfitError: the variable does not contain pairs of texts, or an assertion does not grade the conversation.
     """
     written = test.variables.get(HISTORY)
     if written is None:

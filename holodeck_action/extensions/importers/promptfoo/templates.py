@@ -41,7 +41,7 @@ class Templates:
         self._refused: dict[str, str] = {}
 
     def render(self, text: str, variables: Mapping[str, Any]) -> str:
-        """Render a template; `{{ env.NAME }}` becomes the placeholder that `written.variable` returns.
+        """Render a template; `{{ env.NAME }}` becomes the placeholder that `variable` returns.
 
         Raises:
             UnfitError: the template is invalid, uses features of JavaScript, or exceeds its limit of time or memory.
@@ -166,7 +166,7 @@ def _environment() -> ImmutableSandboxedEnvironment:
             return self
 
     class Nunjucks(ImmutableSandboxedEnvironment):
-        """Looks up the keys of a mapping before Python's methods."""
+        """Reads `mapping.name` as a key of the mapping rather than as a method of Python."""
 
         def getattr(self, obj: Any, attribute: str) -> Any:
             if isinstance(obj, dict | _Variables):

@@ -229,8 +229,7 @@ class TestReader:
                 yield WrittenAssertion(place, {"type": str(item), "problem": "it must be a mapping with a type"})
 
     def _resolve_reference(self, entry: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a mapping with the keys to which its `$ref` refers added; with the key `problem` if `$ref` is
-        invalid."""
+        """Return a mapping with its `$ref` replaced by the target's keys; with a `problem` if `$ref` is invalid."""
         found: Any = entry
         for _ in range(_MAX_CHAIN):
             if not isinstance(found, dict) or "$ref" not in found:
@@ -315,7 +314,7 @@ class TestReader:
             yield self._fill_variables(test, dict(values))
 
     def _fill_variables(self, test: Test, variables: Mapping[str, Any]) -> Test:
-        """Return the case with rendered variables without final line breaks; with a `problem` if rendering fails."""
+        """Render a case's variables and remove final line breaks; the case gets a `problem` if rendering fails."""
         variables = {
             key: value.removesuffix("\n") if isinstance(value, str) else value for key, value in variables.items()
         }
