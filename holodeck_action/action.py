@@ -1,4 +1,4 @@
-"""Runs the step of a workflow with the variables and streams of the process, and exits with the step's code."""
+"""Runs a workflow step with this process's variables and streams, and exits with the step's exit code."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ NO_BASE = "is of a run that stopped when its exit code was certain, so not all o
 
 
 def make_base_results(record: Record) -> BaseResults:
-    """Return a record as results that can be copied; its results file need not exist."""
+    """Return a record's results in a form that can be copied; no results file is needed."""
     sealed = sealed_record(record, record_digest(record))
     if isinstance(record.cases, tuple):
         content = b"".join(sealed)

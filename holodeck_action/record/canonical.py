@@ -39,7 +39,7 @@ def record_digest(record: Record) -> str:
 
 
 class RecordHash:
-    """The SHA-256 of the canonical form of a record whose cases are added one by one."""
+    """The SHA-256 of a record's canonical form; the cases are added one by one."""
 
     def __init__(self) -> None:
         self._hash = hashlib.sha256(_BEGINNING)
@@ -66,7 +66,7 @@ def chosen_cases(ids: Iterable[str]) -> SelectedCases:
 
 
 class IdsHash:
-    """The SHA-256 of case ids, one per line, that are added one by one."""
+    """The SHA-256 of case ids, one per line; the ids are added one by one."""
 
     def __init__(self) -> None:
         self._hash, self._count = hashlib.sha256(), 0
@@ -78,7 +78,7 @@ class IdsHash:
 
     @property
     def selected_cases(self) -> SelectedCases:
-        """The number of the ids added so far, and their digest."""
+        """Number and digest of the ids added so far."""
         return SelectedCases(self._count, self._hash.hexdigest())
 
 

@@ -188,7 +188,7 @@ def open_folder(path: Path) -> Iterator[int]:
 
 
 def open_lock(path: Path) -> int:
-    """Open a file to lock, creating it if it is missing; a link is not followed. Return its descriptor.
+    """Open a file for locking, created if it is missing, and return its descriptor; links are not followed.
 
     Raises:
         OSError: it cannot be opened.

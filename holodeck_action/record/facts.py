@@ -95,7 +95,7 @@ def value_or_none(fact: Measured[T]) -> T | None:
 
 
 def join_facts(first_fact: Fact[tuple[Item, ...]], second_fact: Fact[tuple[Item, ...]]) -> Fact[tuple[Item, ...]]:
-    """Return a fact with the items of both facts; unknown if one of them is unknown."""
+    """Return a fact with the items of both facts; unknown if either fact is unknown."""
     first, second = items_of(first_fact), items_of(second_fact)
     if isinstance(first, Unknown):
         return first

@@ -59,7 +59,7 @@ class OwnCase(Struct, frozen=True):
 
 
 class OwnTerms(Struct, frozen=True):
-    """The cases, criteria and gates in the base's files, stored if the base ran with those of the head.
+    """The cases, criteria and gates in a base suite's files, stored if the base ran with the head's terms instead.
 
     Attributes:
         gates: gates of the suite.

@@ -110,7 +110,7 @@ def _grades_conversation(evaluation: Evaluation) -> bool:
 
 
 def _is_of_conversation(metric: Any) -> bool:
-    """Return whether a metric with these settings, or each member of a composite, grades whole conversations."""
+    """Return whether these are settings of a metric for whole conversations, or of a composite of only such metrics."""
     if not isinstance(metric, Mapping):
         return False
     if metric.get("type") == "composite":

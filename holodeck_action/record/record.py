@@ -196,7 +196,7 @@ class TurnRecord(Struct, frozen=True, omit_defaults=True):
 
 
 class SimulatedUser(Struct, frozen=True, omit_defaults=True):
-    """The user of a case that a model plays.
+    """A case's user, played by a model.
 
     Attributes:
         model: the model, such as `openai/gpt-4o-mini`.
@@ -368,8 +368,8 @@ class Provenance(Struct, frozen=True):
         filters: the case filters in force.
         folder: path of the suite's folder in its repository, with `/`; empty if it is the root, None if it is not in a
             repository.
-        rejudged: digest of the canonical form of the record whose answers, target and commit were taken over and graded
-            again; None if the answers are the run's own.
+        rejudged: digest (of the canonical form) of the record whose answers this run graded again; target and commit
+            are those of that record. None if the run produced its answers itself.
     """
 
     tool_version: str
@@ -551,7 +551,7 @@ class Record(Struct, frozen=True, omit_defaults=True):
         return self.stopped if self.run.shard is None else self.run.shard.stopped
 
     def with_end(self, reason: str) -> Record:
-        """Return the same record, ended early for a reason."""
+        """Return a copy of the record, marked as ended early for a reason."""
         if self.run.shard is None:
             return replace(self, stopped=reason)
         return replace(self, run=replace(self.run, shard=replace(self.run.shard, stopped=reason)))

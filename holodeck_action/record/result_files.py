@@ -74,7 +74,7 @@ def results_path(path: GivenPath) -> GivenPath: ...
 
 
 def results_path(path: Path | GivenPath) -> Path | GivenPath:
-    """Return the path of the results file, given this path or the folder of a run.
+    """Return the path of a results file; `path` is the file itself or the folder of its run.
 
     If the folder has only tables of an earlier version, return their path, so that opening it fails with a helpful
     error.

@@ -39,7 +39,7 @@ def to_json(value: object, indent: int = 0) -> bytes:
     """Return a value as JSON, with null for numbers that are not finite.
 
     Args:
-        value: a value, or lists and mappings of values.
+        value: a value of this package's types, or lists and mappings of such values.
         indent: spaces of each level; 0 for one line.
     """
     text = _ENCODER.encode(value)

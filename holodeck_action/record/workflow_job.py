@@ -1,4 +1,4 @@
-"""The workflow job that runs an evaluation, which distinguishes its results from the results of other jobs."""
+"""The workflow job that runs an evaluation. It distinguishes the evaluation's results from those of other jobs."""
 
 from __future__ import annotations
 

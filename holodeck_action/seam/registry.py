@@ -54,7 +54,7 @@ def own_extensions() -> tuple[Extension, ...]:
 
 @cache
 def foreign_extensions() -> tuple[Extension, ...]:
-    """Return the extensions of other packages, sorted by name; callers need them only for unknown names.
+    """Return the extensions of other packages, sorted by name; used only for names that this package lacks.
 
     Raises:
         ExtensionError: one of them cannot be imported, is not an `Extension`, or has the name of another extension.

@@ -23,8 +23,8 @@ class Excerpt:
     rest: str
 
     def map_text(self, change: Callable[[str], str]) -> Excerpt | None:
-        """Apply a change, such as redaction, to the line; return None if the change replaces text on both sides of the
-        column at once."""
+        """Apply a change, such as redaction, to the line; return None if the change replaces a text that extends across
+        the column."""
         before, whole = change(self.before), change(self.before + self.rest)
         return Excerpt(before, whole[len(before) :]) if whole.startswith(before) else None
 

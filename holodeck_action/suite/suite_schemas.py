@@ -281,9 +281,8 @@ def _check_schema(kind: str, metric: type[Metric], definitions: Mapping[str, Sch
 
 
 def _as_written(schema: Schema, reference: Schema) -> Schema:
-    """Return a schema that accepts numbers and booleans in all places for strings, since the loader reads them as
-    strings; return `reference` if `schema` does not accept strings.
-    """
+    """Return a schema that also accepts numbers and booleans wherever `schema` accepts strings, since the loader reads
+    them as strings; return `reference` if `schema` accepts no strings."""
     if schema.get("type") == "string":
         return {"anyOf": [reference, {"type": ["number", "boolean"]}]}
     if schema.get("type") == "array":

@@ -63,7 +63,7 @@ class MetricSpec(Struct, frozen=True):
 
     Attributes:
         config: the validated entry.
-        label: display name, equal for entries with equal settings apart from the threshold, unique otherwise.
+        label: display name; two entries share it if and only if their settings are equal, apart from the threshold.
         mark: position of the entry.
         inherited: whether the metric is skipped, without an error, if the turn lacks an input of the metric. This is so
             if the metric is listed for the suite, in the policy's `metrics`, or on a conversation in which another turn

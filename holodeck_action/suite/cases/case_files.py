@@ -89,7 +89,7 @@ class Conversations(Protocol):
         """Message for a metric whose inputs these conversations lack; `{}` stands for their names."""
 
     def rows(self) -> Iterator[bytes]:
-        """Yield the cases, each as a line with a JSON object that has fields of a `TableCase`."""
+        """Yield each case as one line of JSON: an object with fields of a `TableCase`."""
 
 
 def add_conversations(sources: Sources, conversations: Conversations) -> None:

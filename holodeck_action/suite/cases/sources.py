@@ -159,7 +159,7 @@ def read_content(checkout: Checkout, name: str | Path) -> tuple[Foreign | None, 
 
 
 def text_digest(content: Foreign) -> bytes:
-    """Return the length and SHA-256 of a text, with line ends as line feeds."""
+    """Return the length and SHA-256 of a text after its line ends are converted to line feeds."""
     return content.parse(_text_digest)
 
 

@@ -207,8 +207,7 @@ def _parse_line(text: str) -> tuple[Any, str]:
 
 
 def row_cases(lines: Iterable[bytes], columns: ColumnMap) -> Iterator[MarkedMap]:
-    """Yield a case for each row of a source without lines, such as a Parquet file; `lines` are the rows as lines of
-    JSON.
+    """Yield a case for each row of a source without text lines, such as a Parquet file; `lines` has each row as JSON.
 
     In positions, the line is the number of the row, and the column is 0.
     """

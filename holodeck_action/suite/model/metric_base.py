@@ -82,7 +82,7 @@ class JudgeCalls(Struct, frozen=True):
 
     Attributes:
         config: the metric or part, which has the model or panel.
-        calls: number of calls for one evaluation of an answer that is not empty, without retries.
+        calls: number of calls, without retries, for one evaluation of a non-empty answer.
         writes_steps: whether the judge is also called once in a run to write the evaluation steps.
     """
 

@@ -147,9 +147,8 @@ class JoinedSurrogates(Struct, frozen=True):
     spellings: Sequence[str]
 
     def scalar(self, value: str, *, escapes: bool) -> str:
-        """Return a scalar without its `_MARKS`. If `escapes` is False, since the scalar is not double-quoted, restore
-        the original spellings of the pairs.
-        """
+        """Return a scalar without its `_MARKS`. If `escapes` is False (the scalar is not double-quoted), restore the
+        original spellings of the pairs."""
         if _ANY_MARK.search(value) is None:
             return value
         if escapes:
