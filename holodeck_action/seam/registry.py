@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -194,6 +194,14 @@ def unknown_phrase() -> str:
     """Return the rest of a message that begins with an unknown name; the message lists the installed extensions."""
     names = ", ".join(extension.name for extension in own_extensions()) or "none"
     return f"is not known to this installation, which has these extensions: {names}"
+
+
+def unsupported_phrase(formats: Sequence[str]) -> str:
+    """Return the predicate of a sentence about a case file that cannot be read; `formats` are the built-in suffixes."""
+    extensions = (*own_extensions(), *foreign_extensions())
+    suffixes = (*formats, *(table.suffix for extension in extensions for table in extension.tables))
+    names = ", ".join(extension.name for extension in extensions) or "none"
+    return f"is not supported (allowed: {', '.join(suffixes)}); installed extension packages: {names}"
 
 
 def find_command(name: str) -> Command | None:

@@ -303,6 +303,19 @@ def test_what_is_wrong_with_a_file_is_told_with_its_place(
     assert "\n" not in found
 
 
+@pytest.mark.parametrize(
+    ("file", "subject"), [("c.foo", "the file format .foo"), ("c", "a binary file without a suffix")]
+)
+def test_an_unsupported_format_is_refused_with_the_formats_and_the_extensions(
+    tmp_path: Path, file: str, subject: str
+) -> None:
+    formats, extensions = complaint(tmp_path, file, {file: b"a\0b"}).split("); installed extension packages: ")
+    begin = f"agent.yaml:5:18: test_cases_file: {file}: {subject} is not supported (allowed: "
+    assert formats.startswith(begin + ".csv, .tsv, .jsonl, .ndjson, .json, .yaml, .yml, "), formats
+    assert {".parquet", ".xlsx"} <= set(formats.removeprefix(begin).split(", "))
+    assert {"parquet", "spreadsheets"} <= set(extensions.split(", "))
+
+
 def test_what_is_wrong_with_a_row_is_told_with_row_and_column(tmp_path: Path) -> None:
     columns = "columns: {q: input}"
     rows: list[dict[str, Any]] = [{"q": "a", "ground_truth": "b"}, {"q": " ", "ground_truth": "b"}]

@@ -176,7 +176,7 @@ class AzureAIEvaluator(BaseEvaluator):
     def _result(self, raw: float, reason: str, facts: Mapping[str, Any]) -> FivePointResult:
         return FivePointResult(
             score=(raw - LOWEST) / (HIGHEST - LOWEST),
-            reasoning=reason or f"{self.METRIC} is {raw:g} of {HIGHEST}, without an explanation",
+            reasoning=reason or f"{self.METRIC} gave the score {raw:g} (maximum {HIGHEST}) without an explanation",
             metric_name=self.METRIC,
             threshold=self.threshold,
             raw_score=raw,

@@ -116,7 +116,7 @@ class AzureClassEvaluator(ModelJudgedEvaluator):
         low, high = self._entry.scale
         return EvaluationResult(
             score=(raw - low) / (high - low),
-            reasoning=reason or f"{self.name} is {raw:g} of {high}, without an explanation",
+            reasoning=reason or f"{self.name} gave the score {raw:g} (maximum {high}) without an explanation",
             metric_name=self.name,
             threshold=self._threshold,
             raw_score=raw,

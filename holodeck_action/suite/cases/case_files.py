@@ -226,9 +226,8 @@ class _Finder:
             self._add_problem(f"{self._display_name(name)} cannot be read: save the spreadsheet as .xlsx or .csv")
             return
         if kind not in _TEXT and data.parse(_is_binary):
-            self._add_problem(
-                f"{self._display_name(name)}: a file of cases with the suffix {kind} {registry.unknown_phrase()}"
-            )
+            subject = f"the file format {kind}" if kind else "a binary file without a suffix"
+            self._add_problem(f"{self._display_name(name)}: {subject} {registry.unsupported_phrase(_TEXT)}")
             return
         sources.parts.append(("cases", text_digest(data)))
         if kind in _DELIMITERS:

@@ -88,7 +88,7 @@ def test_verdicts_may_be_written_carelessly(models: FakeModels, text: str, raw: 
 
 
 def test_a_verdict_without_a_reason_gets_a_sentence(models: FakeModels) -> None:
-    assert judged(models, verdict(2, "")).reasoning == "relevance is 2 of 5, without an explanation"
+    assert judged(models, verdict(2, "")).reasoning == "relevance gave the score 2 (maximum 5) without an explanation"
     assert judged(models, verdict(2, "").replace('""', "null")).reasoning
 
 

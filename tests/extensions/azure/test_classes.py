@@ -294,6 +294,14 @@ def test_an_empty_answer_and_a_score_off_the_scale_never_pass(project: Project, 
     assert len(models.requests) == asked
 
 
+@pytest.mark.models(answer=lambda request: Answer('{"score": 3, "reason": "", "status": "completed"}'))
+def test_a_score_without_a_reason_gets_a_sentence(project: Project, suite: Any) -> None:
+    suite({"metric": "ResponseCompletenessEvaluator"})
+    _, record = project.evaluate()
+    explanation = "ResponseCompletenessEvaluator gave the score 3 (maximum 5) without an explanation"
+    assert evaluations(record)[0].explanation == explanation
+
+
 @pytest.mark.parametrize(
     ("settings", "place", "message"),
     [
