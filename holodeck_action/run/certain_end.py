@@ -57,8 +57,8 @@ class DecidingPart:
 
         Args:
             positions: positions of the cases in this run, in the order in which they run.
-            record_of: takes the positions of cases, each with the indexes of its trials that count, and returns the
-                record of a run that stopped after these cases.
+            record_of: takes the positions of cases, each with the indexes of the trials that decide it, and returns
+                the record of a run that stopped after these cases.
             monotonic: returns the time in seconds.
         """
         self._order, self._record_of, self._monotonic = positions, record_of, monotonic
@@ -69,7 +69,7 @@ class DecidingPart:
         """Positions of the cases of the deciding part, in order; None as long as it is unknown."""
 
     def finish(self, position: Position, trial_indexes: Sequence[int]) -> bool:
-        """Add a finished case with the indexes of its trials that count; return whether the deciding part has been
+        """Add a finished case with the indexes of the trials that decide it; return whether the deciding part is
         found."""
         self._finished[position] = trial_indexes
         if self._advance():

@@ -36,14 +36,14 @@ class KeptTrials:
             self._trials = {}
 
     def records(self, cases: Iterable[CaseRecord], trial_indexes: Sequence[Sequence[int]]) -> Sequence[CaseRecord]:
-        """Return the cases with their counted trials.
+        """Return the cases, each with the trials that decide it.
 
         The result is a tuple if the trials are in memory. If they were moved to a temporary file, it is a sequence that
         reads them on demand.
 
         Args:
             cases: the cases without trials, in order.
-            trial_indexes: for each case, the indexes of the trials that count.
+            trial_indexes: for each case, the indexes of the trials that decide it.
         """
         found = (
             (bare, [first + index for index in indexes])

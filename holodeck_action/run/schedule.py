@@ -70,7 +70,7 @@ class Stop:
 
 
 class ScheduleResult(Struct, frozen=True):
-    """For each case, the sorted indexes of the trials that its verdict uses; and why the run ended early, or None."""
+    """For each case, the sorted indexes of the trials that decide it; and why the run ended early, or None."""
 
     counted: Sequence[tuple[int, ...]]
     stopped: str | None
@@ -223,7 +223,7 @@ class _Work(Struct):
             await self._run_case(place, case)
 
     def counted_trials(self, place: int, case: Case) -> tuple[int, ...]:
-        """Return the indexes of a case's trials that count, and release its trials; `place` is the case's position."""
+        """Return the indexes of the trials that decide the case at position `place`, and release the case's trials."""
         counted = self.counted[place]
         if counted is None:
             done = self.begun.pop(place, None)
@@ -316,16 +316,16 @@ async def run_cases(
         stop_when_decided: whether to run no more trials of a case after its deciding trial.
         stop: ends the run early; running trials are cancelled, or are finished if `stop` is draining.
         resumed: finished trials of an interrupted run, by (case id, trial index).
-        on_trial: called for each trial that may count, with the case's position, the case, the trial, and whether to
-            journal it; resumed trials, and trials that a stop may have disturbed, are not to be journaled.
+        on_trial: called for each trial that may decide a case, with the case's position, the case, the trial, and
+            whether to journal it; resumed trials, and trials that a stop may have disturbed, are not to be journaled.
         on_case: called with every finished case, resumed ones included.
         positions: positions of the cases to run, in order; None for all cases.
-        is_certain: called with the position of every finished case and the indexes of its trials that count; returns
-            whether the exit code of the run is certain, so that the run ends.
+        is_certain: called with the position of every finished case and the indexes of the trials that decide it;
+            returns whether the exit code of the run is certain, so that the run ends.
         available: the trials that may be run; None to run all. A case without available trials counts as finished.
 
     Returns:
-        The indexes of the trials that count, and the reason if the run ended early.
+        The indexes of the trials that decide each case, and the reason if the run ended early.
     """
     counted: list[tuple[int, ...] | None] = [None] * len(cases)
     certain = asyncio.Event()

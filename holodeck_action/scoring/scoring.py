@@ -170,7 +170,7 @@ class TurnScorer:
         return self._planner.plan(spec)
 
     async def evaluate(self, spec: MetricSpec, inputs: Mapping[str, Any], trial: int) -> JobResult[EvaluationResult]:
-        """Evaluate a judged metric on inputs by parameter name, in the caller's task. Each call needs a separate task.
+        """Evaluate a judged metric on inputs by parameter name. Each call must run in a separate asyncio task.
 
         Returns:
             The verdict of an earlier run or of the judges, or the error; only cancellation is raised.
