@@ -139,7 +139,7 @@ def stored_suite(
         suite=loaded.suite,
         environ=loaded.environ,
         code=loaded.code,
-        shown=display_folder(loaded.suite.folder, context.cwd),
+        display_folder=display_folder(loaded.suite.folder, context.cwd),
         # The run decided which trials count.
         settings=structs.replace(settings, stop_when_decided=stored.record.stop_when_decided),
         cases=stored.cases,

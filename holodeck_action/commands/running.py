@@ -36,7 +36,7 @@ from holodeck_action.targets.factory import describe_target
 class RunSide(Struct, frozen=True):
     """A suite or its base, ready to run, and the journal of its trials (None if there is no folder for files)."""
 
-    ready: OpenSuite
+    open_suite: OpenSuite
     journal: Journal | None
 
 
@@ -76,16 +76,16 @@ async def run_sides(
     Raises:
         ConfigurationError: the executor cannot be used; nothing has run.
     """
-    head = sides[0].ready
-    settings = head.item.settings
+    head = sides[0].open_suite
+    settings = head.prepared.settings
     pool = grading_pool(head)
     for side in sides:
         if side.journal is not None:
-            side.ready.imported.notify(side.journal.append_imports)
+            side.open_suite.imported.notify(side.journal.append_imports)
     written = _write_notices(sides, frozenset(), output)
     stop, slots = Stop(), Slots(settings.concurrency if executor is None else executor.max_trials)
     held = AsyncExitStack()
-    totals = [len(side.ready.item.own_cases) for side in sides]
+    totals = [len(side.open_suite.prepared.own_cases) for side in sides]
     with ExitStack() as scope:
         left = None if deadline is None else deadline - SYSTEM_CLOCK.monotonic()
         scope.enter_context(
@@ -96,12 +96,12 @@ async def run_sides(
         for budget in head.budgets:
             scope.enter_context(budget.notify_refusal(stop.drain))
         try:
-            trials = [trial_runner(side.ready, pool) for side in sides]
+            trials = [trial_runner(side.open_suite, pool) for side in sides]
             if executor is not None:
                 trials = [await held.enter_async_context(executor.open(stop))]
             with output.progress.cases(totals, stop_when_decided=settings.stop_when_decided) as shown:
                 runs = (
-                    _run_side(side, _plan(side.ready, flags, positions), each, slots.lane(), stop, shown)
+                    _run_side(side, _plan(side.open_suite, flags, positions), each, slots.lane(), stop, shown)
                     for side, each in zip(sides, trials, strict=True)
                 )
                 waiting = asyncio.create_task(_show_waiting(shown))
@@ -112,7 +112,7 @@ async def run_sides(
             records = await _confirm(sides, records, trials, stored_base, slots, stop, output)
             records = await _judge_pairs(sides, records, stored_base, stop, output)
             records = [
-                await add_custom_summary(record, pool, side.ready.redactor)
+                await add_custom_summary(record, pool, side.open_suite.redactor)
                 for side, record in zip(sides, records, strict=True)
             ]
         finally:
@@ -124,7 +124,7 @@ async def run_sides(
     if stopped is not None and records[0].ended_early is None:
         # A case that the base lacks may have got worse.
         records[0] = records[0].with_end(f"{stopped}; the base was not fully evaluated")
-    done = [side.ready.complete_record(record) for side, record in zip(sides, records, strict=True)]
+    done = [side.open_suite.complete_record(record) for side, record in zip(sides, records, strict=True)]
     return RunResult(done[0], done[1] if len(done) > 1 else None, stop.is_requested)
 
 
@@ -139,7 +139,7 @@ async def _confirm(
 ) -> list[Record]:
     """Run further trials of the cases that got worse, and return the records with these trials added."""
     found = [
-        FinishedSide(side.ready, side.journal, each, record)
+        FinishedSide(side.open_suite, side.journal, each, record)
         for side, each, record in zip(sides, trials, records, strict=True)
     ]
     ids = [] if stop.draining else cases_to_confirm(found, stored_base)
@@ -153,8 +153,8 @@ async def _judge_pairs(
     sides: Sequence[RunSide], records: list[Record], stored_base: Base, stop: Stop, output: Output
 ) -> list[Record]:
     """Return the records with the evaluations of metrics that compare the suite's answers with the base's."""
-    ready, pairs = sides[0].ready, registry.pairs()
-    if pairs is None or not any(map(compares_answers, ready.item.own_cases)):
+    ready, pairs = sides[0].open_suite, registry.pairs()
+    if pairs is None or not any(map(compares_answers, ready.prepared.own_cases)):
         return records
     head, *others = records
     base = others[0] if others else stored_base.results.results.record if isinstance(stored_base, FoundBase) else None
@@ -173,26 +173,26 @@ async def _show_waiting(display: CaseDisplay) -> None:
 def _write_notices(sides: Sequence[RunSide], written_notices: frozenset[str], output: Output) -> frozenset[str]:
     """Write the notices that are not in `written_notices`; return all notices written so far."""
     for side in sides:
-        for notice in side.ready.notices:
+        for notice in side.open_suite.notices:
             if notice not in written_notices:
                 written_notices |= {notice}
-                place = "" if side.ready.as_base is None else f"{side.ready.item.place}: "
-                output.note(side.ready.redactor.text(place + notice))
+                place = "" if side.open_suite.as_base is None else f"{side.open_suite.prepared.place}: "
+                output.note(side.open_suite.redactor.text(place + notice))
     return written_notices
 
 
 async def _run_side(
     side: RunSide, plan: RunPlan, trials: Trials, lane: Lane, stop: Stop, display: CaseDisplay
 ) -> Record:
-    ready = side.ready
+    ready = side.open_suite
     record = await run_suite(
-        ready.item.suite,
+        ready.prepared.suite,
         plan,
         trials,
         lane=lane,
         stop=stop,
         journal=side.journal,
-        resumed=resumable_trials(ready.item.cases, ready.resumed.trials, ready.redactor),
+        resumed=resumable_trials(ready.prepared.cases, ready.resumed.trials, ready.redactor),
         on_case=partial(_show_case, display, is_base=ready.as_base is not None),
     )
     shard = record.run.shard
@@ -208,7 +208,7 @@ def _show_case(display: CaseDisplay, case: CaseRecord, *, is_base: bool) -> None
 
 
 def _plan(open_suite: OpenSuite, flags: Flags, positions: Sequence[int] | None) -> RunPlan:
-    item, settings, stored = open_suite.item, open_suite.item.settings, open_suite.item.stored
+    item, settings, stored = open_suite.prepared, open_suite.prepared.settings, open_suite.prepared.stored
     plan = RunPlan(
         cases=item.cases,
         target=describe_target(item.target) if stored is None else stored.record.provenance.target,
@@ -235,6 +235,6 @@ def _plan(open_suite: OpenSuite, flags: Flags, positions: Sequence[int] | None) 
             rejudged=stored.digest,
             stopped=stored.stop_reason,
             notices=stored.notices,
-            certain=None if end is None else CertainEnd(end.counted),
+            certain_end=None if end is None else CertainEnd(end.counted),
         )
     return replace(plan, order=positions)

@@ -94,7 +94,7 @@ def _run_all(
     flags = request.flags
     if request.dry_run:
         return _print_plan(prepared_suites, bases_to_run, flags, output)
-    folders = suite_folders([(item.shown, item.suite.file) for item in prepared_suites], output.folder)
+    folders = suite_folders([(item.display_folder, item.suite.file) for item in prepared_suites], output.folder)
     with output.progress.phase("looking for the base and the history"):
         bases = find_bases(prepared_suites, job)
         prepared_suites = [_balance_shard(item, base) for item, base in zip(prepared_suites, bases, strict=True)]
@@ -117,16 +117,18 @@ def _run_all(
     complete = blessed = True
     for sides, base, past in zip(started, bases, earlier, strict=True):
         head = sides[0]
-        order = _order(head.ready.item, base, past, job, output)
+        order = _order(head.open_suite.prepared, base, past, job, output)
         done = _run(sides, request, output, deadline, stages, base, order)
-        record, results = attach_base(done.record, head.ready.item, base_of(head.ready, done.base, base))
+        record, results = attach_base(done.record, head.open_suite.prepared, base_of(head.open_suite, done.base, base))
         terms = Terms.against(None if results is None else results.results)
-        concluded = conclude(record, terms, folder=head.ready.item.shown, earlier_runs=past or NO_RUNS)
+        concluded = conclude(
+            record, terms, folder=head.open_suite.prepared.display_folder, earlier_runs=past or NO_RUNS
+        )
         related = RelatedFiles(results, () if past is None else past.saved_lines)
-        reported = report_suite(concluded, head.ready.folder, output, related, journaled=head.journal is not None)
+        reported = report_suite(concluded, head.open_suite.folder, output, related, journaled=head.journal is not None)
         finished.append(reported)
         if reported.written and not sharded:
-            kept.append((head.ready.item, concluded))
+            kept.append((head.open_suite.prepared, concluded))
         if request.bless is not None:
             blessed = bless(request.bless, concluded, results, output)
         complete = complete and reported.written and done.record.ended_early is None
@@ -227,7 +229,7 @@ def _run(
     positions: Sequence[int] | None,
 ) -> RunResult:
     """Run a suite and its base, and close their journals."""
-    ready = sides[0].ready
+    ready = sides[0].open_suite
     own = [folder.path for folder in (output.folder, ready.folder) if folder is not None]
     user_output = UserOutput(output.note, output.stderr)
     try:
@@ -255,8 +257,8 @@ def _close_journals(sides: Sequence[RunSide]) -> None:
 
 def _remove_journal(side: RunSide) -> None:
     """Delete the journal of a complete run. Keep it if it contains trials of cases outside of this run's selection."""
-    ready, journaled = side.ready, side.ready.resumed.trials
-    if side.journal is not None and len(resumable_trials(ready.item.cases, journaled, ready.redactor)) == len(
+    ready, journaled = side.open_suite, side.open_suite.resumed.trials
+    if side.journal is not None and len(resumable_trials(ready.prepared.cases, journaled, ready.redactor)) == len(
         journaled
     ):
         side.journal.remove()
@@ -278,17 +280,19 @@ def _plan_run(prepared_suites: Sequence[PreparedSuite], bases_to_run: Sequence[B
 
 def _announce_costs(suites: Sequence[OpenSuite], flags: Flags, output: Output) -> None:
     """Print the plan if models are called over the network, and notes on calls that the budget does not limit."""
-    if any(ready.wire is not None and ready.item.settings.calls.mode != "replay" for ready in suites):
+    if any(ready.wire is not None and ready.prepared.settings.calls.mode != "replay" for ready in suites):
         output.stderr.write(_plan_text(suites, flags))
         output.stderr.flush()
     for ready in (side for suite in suites for side in suite.sides):
-        if ready.budgets and ready.own is None and ready.item.stored is None:
-            target = ready.redactor.text(describe_target(ready.item.target))
+        if ready.budgets and ready.own is None and ready.prepared.stored is None:
+            target = ready.redactor.text(describe_target(ready.prepared.target))
             if ready.charges is not None:
-                output.note(f"{ready.item.place}: the budget counts the usage that {target} reports after each answer")
+                output.note(
+                    f"{ready.prepared.place}: the budget counts the usage that {target} reports after each answer"
+                )
                 continue
             limited = "calls of a suite's own model" if ready.wire is None else "the calls of judges"
-            output.note(f"{ready.item.place}: the budget does not limit {target}, only {limited}")
+            output.note(f"{ready.prepared.place}: the budget does not limit {target}, only {limited}")
 
 
 def _plan_text(suites: Sequence[OpenSuite], flags: Flags) -> str:
@@ -300,7 +304,7 @@ def _plan_text(suites: Sequence[OpenSuite], flags: Flags) -> str:
         own = sides[index].own
         return () if own is None or not own.calls_models else asyncio.run(own.plan_calls())
 
-    return "".join(f"{line}\n" for line in plan_lines([side.item for side in sides], flags, plan_searches))
+    return "".join(f"{line}\n" for line in plan_lines([side.prepared for side in sides], flags, plan_searches))
 
 
 def _start_journal(open_suite: OpenSuite, output: Output) -> Journal | None:
@@ -316,7 +320,7 @@ def _start_journal(open_suite: OpenSuite, output: Output) -> Journal | None:
     try:
         for notice in resumed.notices if resumed.keep_bytes else (*resumed.notices, *set_aside_journal(path)):
             output.note(notice)
-        return Journal(path, open_suite.identity, resumed.keep_bytes, output.disk, len(open_suite.item.cases))
+        return Journal(path, open_suite.identity, resumed.keep_bytes, output.disk, len(open_suite.prepared.cases))
     except OSError as error:
         place = folder.written_path(error.filename)
         raise ConfigurationError(

@@ -155,27 +155,27 @@ def equal_quantile(values: Sequence[float], probability: float) -> float | None:
     return nlargest(len(values) - below, values)[-1]
 
 
-def student_t_quantile(probability: float, freedom: float) -> float:
+def student_t_quantile(probability: float, degrees_of_freedom: float) -> float:
     """Return the quantile of Student's t-distribution for a probability above 0.5, by bisection.
 
     Args:
         probability: probability, above 0.5 and below 1.
-        freedom: degrees of freedom, above 0.
+        degrees_of_freedom: a number above 0, which need not be whole.
     """
     low, high = 0.0, 1.0
-    while _t_tail(high, freedom) > 1 - probability:
+    while _t_tail(high, degrees_of_freedom) > 1 - probability:
         low, high = high, 2 * high
     while high - low > _ROUNDING * high:
         middle = (low + high) / 2
         if middle in (low, high):
             break
-        low, high = (middle, high) if _t_tail(middle, freedom) > 1 - probability else (low, middle)
+        low, high = (middle, high) if _t_tail(middle, degrees_of_freedom) > 1 - probability else (low, middle)
     return (low + high) / 2
 
 
-def _t_tail(t: float, freedom: float) -> float:
+def _t_tail(t: float, degrees_of_freedom: float) -> float:
     """Return P(T > t) = I_x(ν/2, 1/2)/2 with x = ν/(ν + t²). Source: Abramowitz & Stegun 26.7.1."""
-    return 0.5 * _beta(freedom / (freedom + t * t), freedom / 2, 0.5)
+    return 0.5 * _beta(degrees_of_freedom / (degrees_of_freedom + t * t), degrees_of_freedom / 2, 0.5)
 
 
 def _beta(x: float, a: float, b: float) -> float:

@@ -46,9 +46,9 @@ _Order = tuple[int, float, int]
 class _Finding(Struct, frozen=True):
     """The content of an annotation.
 
-    `metrics` are the verdicts on metrics that the annotation reports, `others` are further problems. `cases` is the
-    number of cases that share the annotation, `case` is the first of these cases, and `titles` are the titles of some
-    of them.
+    `metrics` are the verdicts on metrics that the annotation reports, `other_problems` are further problems. `cases` is
+    the number of cases that share the annotation, `case` is the first of these cases, and `titles` are the titles of
+    some of them.
     """
 
     report: Report
@@ -58,7 +58,7 @@ class _Finding(Struct, frozen=True):
     source: SourceMark
     path: str
     metrics: tuple[MetricVerdict, ...]
-    others: tuple[str, ...]
+    other_problems: tuple[str, ...]
     key: str
     cases: int = 1
     titles: tuple[str, ...] = ()
@@ -66,7 +66,7 @@ class _Finding(Struct, frozen=True):
     @property
     def problems(self) -> tuple[str, ...]:
         """All problems as text, those of metrics last."""
-        return (*self.others, *(metric.reason for metric in self.metrics))
+        return (*self.other_problems, *(metric.reason for metric in self.metrics))
 
 
 def annotate(reports: Sequence[Report]) -> tuple[Annotation, ...]:
@@ -121,12 +121,12 @@ class _SplitProblems(Struct, frozen=True):
 
     separate: tuple[tuple[MetricVerdict, int, SourceMark, str], ...]
     rest: tuple[MetricVerdict, ...]
-    others: tuple[str, ...]
+    other_problems: tuple[str, ...]
 
     @property
     def is_covered(self) -> bool:
         """Whether the annotations of `separate` cover all problems, so that no other is needed."""
-        return bool(self.separate) and not self.rest and not self.others
+        return bool(self.separate) and not self.rest and not self.other_problems
 
 
 class _SuiteAnnotator:
@@ -216,9 +216,9 @@ class _SuiteAnnotator:
         if path is None or split.is_covered:
             return
         # Failed metrics have their own annotations; the rest could not be evaluated.
-        soft = split.separate and not split.others and all(metric.outcome == "error" for metric in split.rest)
+        soft = split.separate and not split.other_problems and all(metric.outcome == "error" for metric in split.rest)
         outcome, key = _shown_outcome(case, "error" if soft else part.outcome), self._key(case, part.place)
-        others = split.others if split.others or split.rest else (part.verdict.reason,)
+        others = split.other_problems if split.other_problems or split.rest else (part.verdict.reason,)
         yield _Finding(self._report, case, turn, outcome, source, path, split.rest, others, key)
 
     def _split_part(self, case: CaseView, part: _Part) -> _SplitProblems:
@@ -306,7 +306,7 @@ def _number_metrics(turn: TurnVerdict) -> Iterator[tuple[MetricVerdict, int]]:
 def _distance(finding: _Finding) -> float:
     """Return the largest distance of a failed metric from its threshold; 1.0 for failures without a number."""
     known = [_shortfall(metric) for metric in finding.metrics if metric.outcome == "failed"]
-    return max((*known, 1.0) if finding.others or not known else known)
+    return max((*known, 1.0) if finding.other_problems or not known else known)
 
 
 def _shortfall(metric: MetricVerdict) -> float:
@@ -340,7 +340,7 @@ def _title(finding: _Finding) -> str:
     turn = f" turn {finding.turn.index}" if finding.turn is not None and len(finding.case.turns) > 1 else ""
     failed = sorted((metric for metric in finding.metrics if metric.outcome == "failed"), key=_shortfall, reverse=True)
     metrics = (*failed, *(metric for metric in finding.metrics if metric.outcome != "failed"))
-    causes = [*finding.others[:1], *(metric.reason for metric in metrics)]
+    causes = [*finding.other_problems[:1], *(metric.reason for metric in metrics)]
     more = f" (+{len(causes) - 1} more)" if len(causes) > 1 else ""
     return f"{word} {one_line(finding.case.title, 100)}{turn} · {short_line(causes[0])}{more}"
 

@@ -42,7 +42,7 @@ class IssueRequest(Struct, frozen=True):
     """The issue to write.
 
     Attributes:
-        id: any string; different ids have different issues.
+        id: identifies the issue, which has a marker made of it. Requests with different ids have different issues.
         title: title of a new issue, as Markdown of one line. The title of an existing issue is not changed.
         text: the body as Markdown, in which untrusted text is escaped. A long text is cut at the end of a line.
         wrong: whether the problem exists; if not, open issues are closed, and no issue is created.
@@ -54,16 +54,16 @@ class IssueRequest(Struct, frozen=True):
     wrong: bool
 
 
-def post_issue(job: Job, folder: Path, wanted: IssueRequest) -> Channel:
+def post_issue(job: Job, folder: Path, request: IssueRequest) -> Channel:
     """Open, update or close the issue; secrets from the job's environment are redacted.
 
     Only issues that this token wrote are changed (see `Access.own_items`). An issue that a person closed stays closed,
-    and a new one is opened. A failure is an outcome, and raises no error.
+    and a new one is opened. A failure is returned as the channel's outcome, not raised.
 
     Args:
         job: access to GitHub.
         folder: a folder of the checkout; outside of a workflow, its repository gets the issue.
-        wanted: the issue.
+        request: the issue to write.
     """
     redact = Redactor(environment_secrets(job.environ) | {job.token}).text
     try:
@@ -71,10 +71,10 @@ def post_issue(job: Job, folder: Path, wanted: IssueRequest) -> Channel:
     except ApiError as error:
         return Channel("issue", Skipped(str(error), requested=True))
     github = Access(api, app=token_can_check(job.token) is None, pause=job.pause)
-    title = one_line(redact(wanted.title), _TITLE_LIMIT)
-    found = _MarkedIssue(github, marker(redact(wanted.id), "issue"), title, redact(wanted.text), wanted.wrong)
+    title = one_line(redact(request.title), _TITLE_LIMIT)
+    issue = _MarkedIssue(github, marker(redact(request.id), "issue"), title, redact(request.text), request.wrong)
     try:
-        return Channel("issue", found.publish())
+        return Channel("issue", issue.publish())
     except Exception as error:  # noqa: BLE001 - no channel hides the verdict
         return Channel("issue", Failed(f"holodeck-action has a defect: {type(error).__name__}; please report it"))
 
@@ -94,19 +94,21 @@ class _MarkedIssue(Struct, frozen=True):
             return self.github.refusal_outcome("the issues could not be read", "issues: read", error, note)
         except Stopped as stopped:
             return stopped.outcome
-        opened = [issue for issue in ours if issue.open]
+        open_issues = [issue for issue in ours if issue.open]
         try:
-            return self._update(ours, opened) if self.wrong else self._close(opened)
+            return self._update(ours, open_issues) if self.wrong else self._close(open_issues)
         except ApiError as error:
             return self._refusal_outcome(error)
         except Stopped as stopped:
             return stopped.outcome
 
-    def _update(self, ours: Sequence[Issue], opened: Sequence[Issue]) -> Outcome:
+    def _update(self, ours: Sequence[Issue], open_issues: Sequence[Issue]) -> Outcome:
         body = self._body()
-        if opened:
-            newest = opened[0]
-            more = f"; {len(opened)} open issues have this marker, and this is the newest" if opened[1:] else ""
+        if open_issues:
+            newest = open_issues[0]
+            more = (
+                f"; {len(open_issues)} open issues have this marker, and this is the newest" if open_issues[1:] else ""
+            )
             if same_body(newest.body, body):
                 return Published(f"unchanged{more}", newest.url)
             return Published(f"updated{more}", self.github.api.update_issue(newest.number, body).url)
@@ -114,11 +116,11 @@ class _MarkedIssue(Struct, frozen=True):
             return Published("opened again", self.github.api.update_issue(ours[0].number, body, "open").url)
         return self._create(body)
 
-    def _close(self, opened: Sequence[Issue]) -> Outcome:
-        if not opened:
+    def _close(self, open_issues: Sequence[Issue]) -> Outcome:
+        if not open_issues:
             return Skipped("nothing is wrong, and no issue of an earlier run is open", requested=False)
         body = self._body(f"{_CLOSED}\n")
-        written = [self.github.api.update_issue(issue.number, body, "closed") for issue in opened]
+        written = [self.github.api.update_issue(issue.number, body, "closed") for issue in open_issues]
         return Published("closed", written[0].url)
 
     def _body(self, state: str = "") -> str:
@@ -134,7 +136,7 @@ class _MarkedIssue(Struct, frozen=True):
                 if not unclear.accepted:
                     raise
                 error = unclear
-            # A second issue would be worse than none.
+            # The issue may exist already, and a second one would be worse than none.
             found = self.github.poll_or_stop(
                 lambda: [issue for issue in self._own_issues() if issue.open], bool, _UNKNOWN.format("opened")
             )

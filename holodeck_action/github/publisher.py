@@ -170,7 +170,7 @@ class Publisher:
         check = self._conclude(begun, findings, marks)
         comments, first = self._write_comments(findings)
         if first:
-            check = self._conclude(begun, findings, marks, first, before=check)
+            check = self._conclude(begun, findings, marks, first, first_outcome=check)
         written = [Channel("comment", outcome) for outcome in comments]
         if self._options.kind != "report":
             # A command of an extension has no other channel.
@@ -217,11 +217,11 @@ class Publisher:
         started: CheckRun | Outcome,
         findings: Findings,
         marks: Sequence[Annotation],
-        first: str = "",
-        before: Outcome | None = None,
+        notice: str = "",
+        first_outcome: Outcome | None = None,
     ) -> Outcome:
-        """Conclude the check run. If it is already concluded, `before` is the outcome of that, and only the summary is
-        replaced, by one that begins with `first`."""
+        """Conclude the check run. If it is already concluded, `first_outcome` is the outcome of that, and only the
+        summary is replaced, by one that begins with `notice`."""
         if not isinstance(started, CheckRun):
             return started
         shown = marks[:MOST_ANNOTATIONS]
@@ -233,11 +233,11 @@ class Publisher:
                 self._place_with_commit(),
                 findings.template,
                 # Problems of the template are reported once.
-                findings.note if before is None else lambda _: None,
+                findings.note if first_outcome is None else lambda _: None,
                 [AnnotatedLine(mark.path, mark.line, mark.level) for mark in shown],
                 len(marks) - len(shown),
                 exit_code=findings.exit_code,
-                first=first,
+                first=notice,
             )
             ending = check_run.end_state(
                 check_run.conclusion_of(findings.exit_code, self._options.check_fail_on),
@@ -245,8 +245,8 @@ class Publisher:
                 summary,
                 datetime.now(UTC),
             )
-            if before is not None:
-                return check_run.prepend_summary(github, started, ending, before)
+            if first_outcome is not None:
+                return check_run.prepend_summary(github, started, ending, first_outcome)
             return check_run.conclude(github, started, ending, [as_check_annotation(mark) for mark in shown])
 
         return self._call_guarded(write)

@@ -28,7 +28,7 @@ from holodeck_action.suite.values import Case
 class FinishedSide(Struct, frozen=True):
     """A suite, or the base that ran with it, after all cases have run."""
 
-    ready: OpenSuite
+    open_suite: OpenSuite
     journal: Journal | None
     trials: Trials
     record: Record
@@ -59,16 +59,16 @@ def cases_to_confirm(sides: Sequence[FinishedSide], stored: Base) -> Sequence[st
         stored: results of an earlier run to compare with; None if there are none.
     """
     head = sides[0]
-    item, settings = head.ready.item, head.ready.item.settings.baseline
+    item, settings = head.open_suite.prepared, head.open_suite.prepared.settings.baseline
     if not item.confirms_regressions:
         return ()
-    records = [side.ready.complete_record(side.record) for side in sides]
+    records = [side.open_suite.complete_record(side.record) for side in sides]
     if any(record.stopped is not None and record.run.shard is None for record in records):
         return ()
     if records[0].certain is not None:
         return ()
     record, results = attach_base(
-        records[0], item, base_of(head.ready, records[1] if len(records) > 1 else None, stored)
+        records[0], item, base_of(head.open_suite, records[1] if len(records) > 1 else None, stored)
     )
     if results is None:
         return ()
@@ -89,7 +89,7 @@ async def confirm_regressions(
         lanes: for each side, the lane in which its trials run.
         stop: can end the trials early.
     """
-    more = sides[0].ready.item.settings.baseline.confirm.trials
+    more = sides[0].open_suite.prepared.settings.baseline.confirm.trials
     asked = (_ask_again(side, ids, more, lane, stop) for side, lane in zip(sides, lanes, strict=True))
     return [
         _add_confirmation(side.record, trials) for side, trials in zip(sides, await asyncio.gather(*asked), strict=True)
@@ -100,12 +100,12 @@ async def _ask_again(
     side: FinishedSide, ids: Sequence[str], extra_trials: int, lane: Lane, stop: Stop
 ) -> Mapping[str, tuple[TrialRecord, ...]]:
     """Return the further trials of each case by its id in the record, in order of index."""
-    ready, redactor = side.ready, side.ready.redactor
-    known = {redactor.case_id(case.id, case.content_hash): case for case in ready.item.cases}
+    ready, redactor = side.open_suite, side.open_suite.redactor
+    known = {redactor.case_id(case.id, case.content_hash): case for case in ready.prepared.cases}
     cases = [known[name] for name in ids if name in known]
     found: dict[str, dict[int, TrialRecord]] = {case.id: {} for case in cases}
     keys = {(case.id, index) for case in cases for index in range(case.repeat, case.repeat + extra_trials)}
-    stored = ready.item.stored
+    stored = ready.prepared.stored
 
     def keep_trial(place: int, case: Case, trial: TrialRecord, finished: bool) -> None:
         if (case.id, trial.index) not in keys:
@@ -131,7 +131,7 @@ async def _ask_again(
 
 
 def _seconds_left(side: FinishedSide) -> float | None:
-    limit = side.ready.item.settings.run_timeout_s
+    limit = side.open_suite.prepared.settings.run_timeout_s
     return None if limit is None else max(0.0, limit - side.record.run.duration_ms / 1000)
 
 

@@ -73,7 +73,7 @@ class OpenSuite(Struct, frozen=True):
     settings that trials depend on. `users` plays the users of cases; None if no case has a simulated user.
     """
 
-    item: PreparedSuite
+    prepared: PreparedSuite
     folder: GivenPath | None
     agent: Agent | None
     own: OwnAgent | None
@@ -110,7 +110,7 @@ class OpenSuite(Struct, frozen=True):
         """Notices so far; more may be added while the suite runs."""
         return (
             *(() if self.agent is None else self.agent.notices),
-            *(() if self.agent is None else unreported_tools_notices(self.agent, self.item.cases)),
+            *(() if self.agent is None else unreported_tools_notices(self.agent, self.prepared.cases)),
             *(() if self.wire is None else self.wire.notices),
             *(() if self.charges is None else self.charges.notices),
             *(() if self.reuse is None else self.reuse.notices),
@@ -153,15 +153,15 @@ class OpenSuite(Struct, frozen=True):
         if self.judges is not None:
             from holodeck_action.scoring.configurations import add_configurations
 
-            grading = self.item.grading
+            grading = self.prepared.grading
             record = add_configurations(
-                record, grading.suite, grading.cards, judging_environment(self.item), self.redactor
+                record, grading.suite, grading.cards, judging_environment(self.prepared), self.redactor
             )
         if self.as_base is not None:
             from holodeck_action.run.own_terms import with_own_terms
 
-            environ = model_environment(self.item)
-            record = with_own_terms(record, self.item.suite, self.as_base.own, environ, self.redactor)
+            environ = model_environment(self.prepared)
+            record = with_own_terms(record, self.prepared.suite, self.as_base.own, environ, self.redactor)
         return record
 
 
@@ -192,16 +192,18 @@ def open_all(
     problems: list[str | LocatedProblem] = []
     for item, folder, base in zip(prepared_suites, folders, bases_to_run, strict=True):
         # Each side must mask the secrets of both.
-        redactor = redactor_of(item, base.item) if isinstance(base, BaseSuite) else redactor_of(item)
+        redactor = redactor_of(item, base.prepared) if isinstance(base, BaseSuite) else redactor_of(item)
         try:
             suites.append(_open(item, redactor, shared_budget, receivers, leases=leases))
             if folder is not None:
                 suites[-1] = _attach_folder(suites[-1], folder, {}, resume=resume)
             if (agent := suites[-1].agent) is not None:
-                problems += unreported_gates(item.settings.gates, item.suite, agent, item.target, item.shown)
+                problems += unreported_gates(item.settings.gates, item.suite, agent, item.target, item.display_folder)
             suites[-1] = replace(suites[-1], base=_open_base(suites[-1], base, receivers, resume=resume))
         except TargetError as error:
-            wrong = target_problems(item.suite, item.shown, str(error), error.problems, target_text=item.written)
+            wrong = target_problems(
+                item.suite, item.display_folder, str(error), error.problems, target_text=item.written_target
+            )
             problems += (map_texts(problem, redactor.text) for problem in wrong)
         except JournalError as error:
             problems.append(redactor.text(str(error)))
@@ -246,7 +248,9 @@ def open_siblings(
             if folder is not None:
                 suites[-1] = _attach_folder(suites[-1], folder, more, resume=resume)
         except TargetError as error:
-            wrong = target_problems(item.suite, item.shown, str(error), error.problems, target_text=item.written)
+            wrong = target_problems(
+                item.suite, item.display_folder, str(error), error.problems, target_text=item.written_target
+            )
             problems += (map_texts(problem, redactor.text) for problem in wrong)
         except JournalError as error:
             problems.append(redactor.text(str(error)))
@@ -288,7 +292,7 @@ def _open_base(
     """
     if not isinstance(base, BaseSuite):
         return base
-    item = base.item
+    item = base.prepared
     try:
         opened_base = replace(_open(item, open_suite.redactor, None, receivers, open_suite), as_base=base)
         if open_suite.folder is None:
@@ -298,7 +302,9 @@ def _open_base(
         more = {"commit": base.run.commit, **grading}
         return _attach_folder(opened_base, open_suite.folder / BASE_FOLDER, more, resume=resume)
     except TargetError as error:
-        wrong = target_problems(item.suite, item.shown, str(error), error.problems, target_text=item.written)
+        wrong = target_problems(
+            item.suite, item.display_folder, str(error), error.problems, target_text=item.written_target
+        )
         problems = [map_texts(problem, open_suite.redactor.text) for problem in wrong]
         if base.required:
             raise ConfigurationError(with_lines(problems, [item])) from error
@@ -402,7 +408,7 @@ def _attach_folder(
         TargetError: a file that the target needs cannot be read.
         JournalError: the journal in the folder cannot be resumed.
     """
-    item = open_suite.item
+    item = open_suite.prepared
     environment = None if item.python is None else item.python.digest
     try:
         digests = file_digests(item.suite, item.target, item.target_files)

@@ -60,23 +60,23 @@ REFUSED = "a run would be refused here: "
 class PreparedSuite(LoadedSuite, frozen=True, kw_only=True):
     """A suite that is ready to run.
 
-    `shown` is the path of the suite's folder relative to the current folder; empty for the current folder.
+    `display_folder` is the path of the suite's folder relative to the current folder; empty for the current folder.
     `target_files` has the folder that paths in the target are relative to, and the files that may be read. `base_files`
     has the same for the path of a results file to compare with. `stored` is an earlier run whose answers are graded;
-    None to run the target. `written` is the target given on the command line; None if none is given. `part` has the
-    cases of this shard; None if the run has no shards. `graded_by` is the suite whose cases, metrics and judges apply;
-    None if the suite's own apply. `variant` describes how a base differs from the suite in the file; empty if it does
-    not differ.
+    None to run the target. `written_target` is the target given on the command line; None if none is given. `part` has
+    the cases of this shard; None if the run has no shards. `graded_by` is the suite whose cases, metrics and judges
+    apply; None if the suite's own apply. `variant` describes how a base differs from the suite in the file; empty if it
+    does not differ.
     """
 
-    shown: str
+    display_folder: str
     settings: Settings
     cases: tuple[Case, ...]
     target: AnyTarget
     target_files: Checkout
     base_files: Checkout
     stored: StoredRun | None = None
-    written: str | None = None
+    written_target: str | None = None
     part: Part | None = None
     graded_by: LoadedSuite | None = None
     variant: str = ""
@@ -84,7 +84,7 @@ class PreparedSuite(LoadedSuite, frozen=True, kw_only=True):
     @property
     def place(self) -> str:
         """Path of the suite's file relative to the current folder, followed by its variant in parentheses."""
-        place = f"{self.shown}/{self.suite.file}" if self.shown else self.suite.file
+        place = f"{self.display_folder}/{self.suite.file}" if self.display_folder else self.suite.file
         return f"{place} ({self.variant})" if self.variant else place
 
     @property
@@ -153,13 +153,13 @@ def prepare_suites(suites: Sequence[LoadedSuite], flags: Flags, context: SuiteCo
                 loaded.code,
                 loaded.cards,
                 equipped.python,
-                shown=shown,
+                display_folder=shown,
                 settings=settings,
                 cases=cases,
                 target=target,
                 target_files=files,
                 base_files=suite.checkout if "baseline.source" not in flags.policy else Checkout.unbounded(context.cwd),
-                written=flags.written_target,
+                written_target=flags.written_target,
                 part=None if shard is None else choose_part(cases, *shard, None),
             )
         )
@@ -177,7 +177,7 @@ def _unmergeable_settings(suite: PreparedSuite) -> Iterator[str | LocatedProblem
     summary = suite.settings.gates.summary
     if summary is not None and summary.function is not None:
         yield suite_problem(
-            *(suite.suite, suite.shown, suite.suite.gate_marks.get("gates.summary"), "gates.summary"),
+            *(suite.suite, suite.display_folder, suite.suite.gate_marks.get("gates.summary"), "gates.summary"),
             (
                 "--shard cannot be combined with method custom, because merge runs no code of the suite; use "
                 "weighted_average"
@@ -187,7 +187,7 @@ def _unmergeable_settings(suite: PreparedSuite) -> Iterator[str | LocatedProblem
         message = (
             "--shard cannot be combined with judge cards, which correct the rates of whole runs; leave out judges.cards"
         )
-        yield suite_problem(suite.suite, suite.shown, suite.suite.card_marks[0], "judges.cards", message)
+        yield suite_problem(suite.suite, suite.display_folder, suite.suite.card_marks[0], "judges.cards", message)
 
 
 def settings_problem(suite: Suite, display_path: str, error: SettingsError) -> str | LocatedProblem:

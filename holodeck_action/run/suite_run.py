@@ -61,9 +61,9 @@ class RunPlan(Struct, frozen=True):
         workflow_job: the workflow and job of this run, for the record.
         order: positions of the cases that this run asks, in order; the run ends when its exit code is certain. None to
             ask all cases in the order of the suite.
-        counting: called after the run; returns the positions of the cases that count. If it is given, a run with an
-            `order` does not end when its exit code is certain, only by its `Stop`. None if all cases count.
-        certain: if this run grades stored answers, the cases that counted because the original run's exit code was
+        counted_positions: called after the run; returns the positions of the cases that count. If it is given, a run
+            with an `order` does not end when its exit code is certain, only by its `Stop`. None if all cases count.
+        certain_end: if this run grades stored answers, the cases that counted because the original run's exit code was
             certain; None if all cases of the original run count.
     """
 
@@ -82,8 +82,8 @@ class RunPlan(Struct, frozen=True):
     shard: Shard | None = None
     workflow_job: WorkflowJob = NO_JOB
     order: Sequence[int] | None = None
-    counting: Callable[[], Set[int]] | None = None
-    certain: CertainEnd | None = None
+    counted_positions: Callable[[], Set[int]] | None = None
+    certain_end: CertainEnd | None = None
 
 
 async def run_suite(
@@ -145,7 +145,7 @@ async def run_suite(
         run=RunInfo("", started.isoformat(), "", 0.0, platform.python_version()),
     )
     part = None
-    if plan.order is not None and plan.counting is None:
+    if plan.order is not None and plan.counted_positions is None:
         part = DecidingPart(plan.order, partial(_record_of_part, made, list(bare_cases()), kept), clock.monotonic)
 
     outcome = await run_cases(
@@ -162,14 +162,14 @@ async def run_suite(
         is_certain=(lambda place, counted: False) if part is None else part.finish,
         available=plan.available,
     )
-    counted, certain = outcome.counted, plan.certain
+    counted, certain = outcome.counted, plan.certain_end
     found = None if part is None or outcome.stopped is not None else part.conclude()
     if found is not None and plan.order is not None and len(found) < len(plan.order):
         finished = kept.records(bare_cases(), counted)
         certain = _certain_end(finished, found)
         counted = [indexes if at in found else () for at, indexes in enumerate(counted)]
-    elif plan.counting is not None:
-        among = plan.counting()
+    elif plan.counted_positions is not None:
+        among = plan.counted_positions()
         counted = [indexes if at in among else () for at, indexes in enumerate(counted)]
     records = kept.records(bare_cases(), counted)
     before = redactor.value(

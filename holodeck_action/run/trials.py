@@ -18,7 +18,7 @@ SYSTEM_CLOCK = Clock(now=lambda: datetime.now(UTC), monotonic=time.monotonic)
 
 def grading_pool(open_suite: OpenSuite) -> WorkerPool:
     """Return the worker processes for a suite's graders; the caller closes them."""
-    item, suite = open_suite.item, open_suite.item.suite
+    item, suite = open_suite.prepared, open_suite.prepared.suite
     return WorkerPool(
         suite.folder,
         environ=item.environ,
@@ -33,7 +33,7 @@ def grading_pool(open_suite: OpenSuite) -> WorkerPool:
 
 def trial_runner(open_suite: OpenSuite, pool: WorkerPool) -> Trials:
     """Return the object that runs or grades a suite's trials in this process; graders run in the pool."""
-    item = open_suite.item
+    item = open_suite.prepared
     scorer = TurnScorer(
         item.grading.suite,
         pool=pool,

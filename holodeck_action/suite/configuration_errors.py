@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """A line of a file, split at the column of a problem. The text is untrusted."""
+    """A line of a file, split at the column of a problem, where `after` begins. The text is untrusted."""
 
     before: str
-    rest: str
+    after: str
 
     def map_text(self, change: Callable[[str], str]) -> Excerpt | None:
         """Apply a change, such as redaction, to the line; return None if the change replaces a text that extends across
         the column."""
-        before, whole = change(self.before), change(self.before + self.rest)
+        before, whole = change(self.before), change(self.before + self.after)
         return Excerpt(before, whole[len(before) :]) if whole.startswith(before) else None
 
 

@@ -101,7 +101,7 @@ def _excerpt(lines: tuple[str, ...], line: int, column: int) -> Excerpt | None:
     masked = Excerpt(before, rest).map_text(Redactor(credentials_in(text)).text)
     if masked is None:
         return None
-    before, rest = masked.before, masked.rest
+    before, rest = masked.before, masked.after
     cut_before, cut_rest = len(before) > _MOST_CHARACTERS, len(rest) > _MOST_CHARACTERS
     return Excerpt(
         f"…{before[-_MOST_CHARACTERS:]}" if cut_before else before,

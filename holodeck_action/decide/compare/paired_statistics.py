@@ -105,8 +105,8 @@ def student_interval(differences: WeightedDifferences) -> tuple[float, float]:
 
     d̄ ± t·√(s²/n), with the effective sample size n and n − 1 degrees of freedom. Source: Miller 2024, §4.2.
     """
-    mean, error, freedom = _moments(differences)
-    half = student_t_quantile(0.975, freedom) * error
+    mean, error, degrees_of_freedom = _moments(differences)
+    half = student_t_quantile(0.975, degrees_of_freedom) * error
     return max(-1.0, mean - half), min(1.0, mean + half)
 
 
@@ -178,8 +178,8 @@ def minimum_detectable_effect(differences: WeightedDifferences) -> float | None:
     if _needs_score_interval(differences):
         lost, gained, n = _count_changes(differences)
         return _detectable(2 * min(lost, gained) / n, n)
-    _, error, freedom = _moments(differences)
-    effect = (student_t_quantile(0.975, freedom) + student_t_quantile(0.8, freedom)) * error
+    _, error, degrees_of_freedom = _moments(differences)
+    effect = (student_t_quantile(0.975, degrees_of_freedom) + student_t_quantile(0.8, degrees_of_freedom)) * error
     return effect if effect <= 1 else None
 
 
@@ -199,8 +199,8 @@ def cases_to_detect(
         changing = min(1.0, 2 * min(lost, gained) / n + effect)
         needed = ((Z_95 * math.sqrt(changing) + Z_80 * math.sqrt(max(0.0, changing - effect**2))) / effect) ** 2
     else:
-        _, error, freedom = _moments(differences)
-        variance = error**2 * (freedom + 1)
+        _, error, degrees_of_freedom = _moments(differences)
+        variance = error**2 * (degrees_of_freedom + 1)
         variance -= min(noise, variance) * (1 - noise_factor)
         # Two more cases make up for Student's quantiles, which are larger than the normal ones.
         needed = ((Z_95 + Z_80) / effect) ** 2 * variance + 2
@@ -240,10 +240,10 @@ def _moments(differences: WeightedDifferences) -> tuple[float, float, float]:
     """Return mean, standard error of the mean and degrees of freedom (effective cases − 1)."""
     mean = weighted_mean(differences)
     assert mean is not None
-    freedom = effective_sample_size([weight for _, weight in differences]) - 1
+    degrees_of_freedom = effective_sample_size([weight for _, weight in differences]) - 1
     squares = weighted_mean([((value - mean) ** 2, weight) for value, weight in differences])
     assert squares is not None
-    return mean, math.sqrt(squares / freedom), freedom
+    return mean, math.sqrt(squares / degrees_of_freedom), degrees_of_freedom
 
 
 def _bisect(condition: Callable[[float], bool], low: float, high: float) -> float:

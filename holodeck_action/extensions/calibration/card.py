@@ -95,7 +95,7 @@ def make_card(
         if verdict.outcome == "error":
             missing.append(UngradedAnswer(item.row.line, verdict.reason))
         elif verdict.outcome in ("passed", "failed"):
-            humans = tuple(_human_verdict(label, labels.scores, evaluation.criteria) for label in item.row.labels)
+            humans = tuple(_human_verdict(label, labels.are_scores, evaluation.criteria) for label in item.row.labels)
             if humans[0] is None:
                 problems.append(
                     _threshold_problem(labels, item.row.line, f"the labels are scores, and {matched_labels.metric}")
@@ -125,8 +125,8 @@ def make_card(
         sensitivity=wilson(table.true_pass, table.human_passes),
         specificity=wilson(table.true_fail, table.human_fails),
         pass_rates=rates,
-        scores=_score_agreement(judged) if labels.scores else None,
-        humans=_human_agreement(judged, labels.scores),
+        scores=_score_agreement(judged) if labels.are_scores else None,
+        humans=_human_agreement(judged, labels.are_scores),
         missing=tuple(missing),
         disagreements=tuple(
             Disagreement(
@@ -158,9 +158,9 @@ def _threshold_problem(labels: Labels, line: int, subject: str) -> str:
     return f"{labels.file}:{line}: {subject} {NO_THRESHOLD}"
 
 
-def _human_verdict(label: float | None, scores: bool, criteria: Criteria) -> bool | None:
+def _human_verdict(label: float | None, are_scores: bool, criteria: Criteria) -> bool | None:
     """Return whether a human's label means pass; None if there is no label, or if it is a score without a threshold."""
-    if label is None or not scores:
+    if label is None or not are_scores:
         return None if label is None else label == 1.0
     if criteria.threshold is None:
         return None
@@ -187,14 +187,14 @@ def _score_agreement(judged: Sequence[_JudgedAnswer]) -> Scores | None:
     )
 
 
-def _human_agreement(judged: Sequence[_JudgedAnswer], scores: bool) -> HumanAgreement | None:
+def _human_agreement(judged: Sequence[_JudgedAnswer], are_scores: bool) -> HumanAgreement | None:
     raters = len(judged[0].humans) if judged else 0
     if raters < 2:
         return None
     both = [item for item in judged if item.humans[1] is not None]
     verdicts = [(item.human_verdict, bool(item.humans[1])) for item in both]
     units: list[Sequence[float | None]] = [
-        item.pair.row.labels if scores else [None if verdict is None else float(verdict) for verdict in item.humans]
+        item.pair.row.labels if are_scores else [None if verdict is None else float(verdict) for verdict in item.humans]
         for item in judged
     ]
     first_two = _agreement(verdicts, [item.pair.group for item in both], count_confusion(verdicts))

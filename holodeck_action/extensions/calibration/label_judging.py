@@ -143,7 +143,7 @@ def prepare_labels(
         suite=judged_suite,
         environ=loaded.environ,
         code=loaded.code,
-        shown=shown,
+        display_folder=shown,
         settings=settings,
         cases=judged_suite.cases,
         target=RecordedTarget(path=labels.file),
@@ -197,13 +197,13 @@ def _configuration(open_suite: OpenSuite, evaluations: Sequence[Evaluation]) -> 
         return None
     from holodeck_action.scoring.configurations import configuration_of, version_of
 
-    (spec,) = open_suite.item.cases[0].turns[0].metrics
-    environ = model_environment(open_suite.item)
-    return configuration_of(open_suite.item.suite, spec, version_of(evaluations), environ, open_suite.redactor)
+    (spec,) = open_suite.prepared.cases[0].turns[0].metrics
+    environ = model_environment(open_suite.prepared)
+    return configuration_of(open_suite.prepared.suite, spec, version_of(evaluations), environ, open_suite.redactor)
 
 
 async def _grade_answers(open_suite: OpenSuite, labels: Labels, clock: Clock) -> list[TrialRecord]:
-    item = open_suite.item
+    item = open_suite.prepared
     assert item.stored is not None
     suite = item.suite
     pool = WorkerPool(
@@ -241,7 +241,7 @@ async def _judge_pairs(
 ) -> list[TrialRecord]:
     """Return the trials with the judge's verdicts, each comparing a trial's answer with one of `other_answers`."""
     pairs = registry.pairs()
-    item = open_suite.item
+    item = open_suite.prepared
     assert pairs is not None
     assert item.stored is not None
     cases = tuple(
@@ -307,7 +307,7 @@ def _metric_specs(suite: Suite, labels: Labels, metric: str | None, place: str) 
 def _check_thresholds(labels: Labels, specs: Sequence[MetricSpec], display_path: str) -> None:
     """Raise LabelError, before any paid call, if the metric has no threshold to turn scores into verdicts."""
     for spec in specs:
-        if not spec.config.asserts or (labels.scores and spec.config.pass_mark is None):
+        if not spec.config.asserts or (labels.are_scores and spec.config.pass_mark is None):
             where = f"{display_path}/{spec.mark}" if display_path else str(spec.mark)
             raise LabelError([f"{where}: {spec.label} {NO_THRESHOLD}"])
 

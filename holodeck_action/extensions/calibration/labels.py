@@ -101,14 +101,14 @@ class LabelledAnswer(Struct, frozen=True):
 class Labels(Struct, frozen=True):
     """A file of labels.
 
-    `file` is the file's name as given, `digest` the SHA-256 of its bytes; `scores` is true if the labels of single
+    `file` is the file's name as given, `digest` the SHA-256 of its bytes; `are_scores` is true if the labels of single
     answers are scores, not verdicts; `unlabelled` is the number of rows with a comment and no label; `rows` does not
     contain these rows.
     """
 
     file: str
     digest: str
-    scores: bool
+    are_scores: bool
     rows: tuple[LabelledAnswer, ...]
     unlabelled: int
 
@@ -145,13 +145,13 @@ def read_labels(path: Path, file: str) -> Labels:
     problems: list[str] = []
     single = [(line, row) for line, row in rows if not _compares(row)]
     texts = [(line, row[name].strip()) for line, row in single for name in _label_columns(columns) if row[name].strip()]
-    scores = any(_is_number(label) and label not in ("0", "1") for _, label in texts)
-    answers = [_Row(file, line, row, problems).answer(columns, scores) for line, row in rows]
+    are_scores = any(_is_number(label) and label not in ("0", "1") for _, label in texts)
+    answers = [_Row(file, line, row, problems).answer(columns, are_scores) for line, row in rows]
     if not problems:
         problems += _find_duplicates(answers, file)
     if problems:
         raise LabelError(problems)
-    return Labels(file, content.digest(), scores, tuple(answers), len(written) - len(rows))
+    return Labels(file, content.digest(), are_scores, tuple(answers), len(written) - len(rows))
 
 
 def labels_of_metric(labels: Labels, metric: str, suite: str, *, compares_pairs: bool) -> Labels:
@@ -277,10 +277,10 @@ class _Row(Struct, frozen=True):
     fields: Mapping[str, str]
     problems: list[str]
 
-    def answer(self, columns: Sequence[str], scores: bool) -> LabelledAnswer:
+    def answer(self, columns: Sequence[str], are_scores: bool) -> LabelledAnswer:
         names = _label_columns(columns)
         of_pair = _compares(self.fields)
-        labels = tuple(self._pair_label(name) if of_pair else self._label(name, scores) for name in names)
+        labels = tuple(self._pair_label(name) if of_pair else self._label(name, are_scores) for name in names)
         case = self._text("case")
         found = LabelledAnswer(
             line=self.line,
@@ -337,7 +337,7 @@ class _Row(Struct, frozen=True):
         # Names that people typed may have white space around them.
         return (unguard_cell(cell.strip()) if name == cell else name) or None
 
-    def _label(self, column: str, scores: bool) -> float | None:
+    def _label(self, column: str, are_scores: bool) -> float | None:
         text = self.fields[column].strip()
         if not text:
             if column == "label":
@@ -348,7 +348,7 @@ class _Row(Struct, frozen=True):
             if 0 <= value <= 1:
                 return value
             self._add_problem(column, f"{cut(text, 40)!r} is not a score from 0 to 1")
-        elif scores:
+        elif are_scores:
             self._add_problem(column, f"{cut(text, 40)!r} is not a number, but other labels in the file are scores")
         elif text.lower() in _PASS:
             return 1.0

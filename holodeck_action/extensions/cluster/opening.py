@@ -29,7 +29,7 @@ MACHINE_PARTS = ("commit", "environment")
 class RemoteSuite(Struct, frozen=True):
     """A suite that is open on a worker, and the budget that counts its spending (None if there is no limit)."""
 
-    ready: OpenSuite
+    open_suite: OpenSuite
     budget: Budget | None
 
 

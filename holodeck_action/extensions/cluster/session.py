@@ -119,7 +119,7 @@ class Session(WorkerPlugin):  # type: ignore[misc]
             unpack(self._packed, self._folder, self._run.files_digest)
             self._packed = b""
             self._ready = open_remote_suite(self._run, Path(os.path.realpath(self._folder)), os.environ, self._leases)
-            self._ready.ready.start_judging_process()
+            self._ready.open_suite.start_judging_process()
             asyncio.run(self._serve())
         except ConfigurationError as error:
             self._fail_opening("; ".join(map(str, error.problems)))
@@ -135,10 +135,10 @@ class Session(WorkerPlugin):  # type: ignore[misc]
 
     async def _serve(self) -> None:
         assert self._ready is not None
-        ready = self._ready.ready
+        ready = self._ready.open_suite
         pool = grading_pool(ready)
         ready.imported.notify(self._imported.update)
-        self._cases = {case.id: case for case in ready.item.cases}
+        self._cases = {case.id: case for case in ready.prepared.cases}
         self._trials = trial_runner(ready, pool)
         self._loop = asyncio.get_running_loop()
         self._heard_at = self._loop.time()
@@ -208,7 +208,7 @@ class Session(WorkerPlugin):  # type: ignore[misc]
     def _new_calls(self) -> Counts:
         """Return the totals of model calls since the last report."""
         assert self._ready is not None
-        wire = self._ready.ready.wire
+        wire = self._ready.open_suite.wire
         if wire is None:
             return Counts()
         now, before = replace(wire.counts), self._reported_calls

@@ -82,7 +82,7 @@ class ClusterStages(Stages):
             message = (
                 "--cluster cannot be combined with recorded or cached model calls, which are on this machine; remove it"
             )
-            yield suite_problem(suite, prepared_suite.shown, marks.get("cache"), "cache.mode", message)
+            yield suite_problem(suite, prepared_suite.display_folder, marks.get("cache"), "cache.mode", message)
         if isinstance(prepared_suite.target, ConversationsTarget):
             target = prepared_suite.target.name
             yield f"--cluster cannot be combined with --target {target}:, whose files are on this machine"
@@ -91,7 +91,9 @@ class ClusterStages(Stages):
                 "--cluster cannot be combined with merge-base, which runs the base together with the "
                 "suite; compare with stored results"
             )
-            yield suite_problem(suite, prepared_suite.shown, marks.get("baseline.source"), "baseline.source", message)
+            yield suite_problem(
+                suite, prepared_suite.display_folder, marks.get("baseline.source"), "baseline.source", message
+            )
 
     def executor(
         self, open_suite: OpenSuite, request: Request, excluded_folders: Sequence[Path], user_output: UserOutput
@@ -104,10 +106,10 @@ class ClusterStages(Stages):
             )
         from holodeck_action.extensions.cluster.trials import build_worker_input
 
-        missing = [name for name in given.get("cluster_env", ()) if name not in open_suite.item.environ]
+        missing = [name for name in given.get("cluster_env", ()) if name not in open_suite.prepared.environ]
         if missing:
             raise ConfigurationError([f"--cluster-env {name}: there is no such variable" for name in missing])
-        if isinstance(open_suite.item.target, RecordedTarget) and open_suite.wire is None:
+        if isinstance(open_suite.prepared.target, RecordedTarget) and open_suite.wire is None:
             # Sending a recorded answer to a worker takes longer than evaluating it.
             user_output.note(CLUSTER_UNUSED)
             return None

@@ -36,7 +36,7 @@ class ClusterTrials(Struct, frozen=True):
     """Runs the trials of an open suite on a cluster, and adds up their calls and costs."""
 
     cluster: Cluster
-    ready: OpenSuite
+    open_suite: OpenSuite
 
     @property
     def clock(self) -> Clock:
@@ -46,7 +46,7 @@ class ClusterTrials(Struct, frozen=True):
     @property
     def redactor(self) -> Redactor:
         """Redactor that masks secrets. Trials from workers arrive with their secrets masked."""
-        return self.ready.redactor
+        return self.open_suite.redactor
 
     async def run(self, case: Case, index: int, slot: AbstractAsyncContextManager[Any]) -> TrialRecord:
         """Run one trial; see `run.trial.TrialRunner.run`."""
@@ -70,11 +70,11 @@ class ClusterTrials(Struct, frozen=True):
         return done.trial
 
     def _add_totals(self, trial: RemoteTrial) -> None:
-        self.ready.imported.add_digests(trial.imported)
-        for budget in self.ready.budgets:
+        self.open_suite.imported.add_digests(trial.imported)
+        for budget in self.open_suite.budgets:
             budget.charge(trial.spent)
-        if self.ready.wire is not None:
-            counts, more = self.ready.wire.counts, trial.calls
+        if self.open_suite.wire is not None:
+            counts, more = self.open_suite.wire.counts, trial.calls
             counts.calls += more.calls
             counts.cached += more.cached
             counts.failed += more.failed
@@ -103,7 +103,7 @@ def build_worker_input(open_suite: OpenSuite, request: Request, excluded_folders
     Raises:
         ConfigurationError: the files cannot be packed, or a setting cannot be sent to workers.
     """
-    item, flags = open_suite.item, request.flags
+    item, flags = open_suite.prepared, request.flags
     checkout = item.suite.checkout
     assert checkout.roots is not None
     root = checkout.roots[0]

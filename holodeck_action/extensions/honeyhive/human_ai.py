@@ -21,7 +21,7 @@ def human_ai_evaluations(labels: Labels, matched_labels: MatchedLabels) -> Itera
 
 def _compare(labelled: LabelledEvaluation, number: int, label: float, labels: Labels, metric: str) -> HumanAIEvaluation:
     evaluation = labelled.evaluation
-    by_score = labels.scores or labelled.row.of_pair
+    by_score = labels.are_scores or labelled.row.of_pair
     agreement, explanation = _score_agreement(labelled, label) if by_score else _verdict_agreement(labelled, label)
     who = f"human_{number}"
     score = evaluation.score

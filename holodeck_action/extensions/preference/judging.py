@@ -53,7 +53,7 @@ async def judge_pairs(open_suite: OpenSuite, head: Record, base: Record | None, 
     judging = _Judging(open_suite, base, found)
     work = asyncio.gather(*(judging.judge(case, specs, stop) for case, specs in _judged_cases(open_suite, head)))
     stopped = asyncio.create_task(stop.wait())
-    limit = open_suite.item.settings.run_timeout_s
+    limit = open_suite.prepared.settings.run_timeout_s
     left = None if limit is None else max(0.0, limit - head.run.duration_ms / 1000)
     try:
         await asyncio.wait((work, stopped), timeout=left, return_when=asyncio.FIRST_COMPLETED)
@@ -72,7 +72,9 @@ async def judge_pairs(open_suite: OpenSuite, head: Record, base: Record | None, 
 def _judged_cases(open_suite: OpenSuite, head: Record) -> Iterator[tuple[CaseRecord, Sequence[MetricSpec]]]:
     """Yield each case that has metrics which compare two answers, with these metrics."""
     redactor = open_suite.redactor
-    known: dict[str, Case] = {redactor.case_id(case.id, case.content_hash): case for case in open_suite.item.own_cases}
+    known: dict[str, Case] = {
+        redactor.case_id(case.id, case.content_hash): case for case in open_suite.prepared.own_cases
+    }
     for recorded in head.cases:
         case = known.get(recorded.id)
         turn = None if case is None else case.turns[-1]
@@ -93,9 +95,9 @@ class _Judging:
     ) -> None:
         self._ready, self._base, self.found = open_suite, base, evaluations
         self._places = {name: place for place, name in enumerate(case_ids(base.cases))}
-        self._slots = asyncio.Semaphore(open_suite.item.settings.concurrency)
+        self._slots = asyncio.Semaphore(open_suite.prepared.settings.concurrency)
         self._scorer = TurnScorer(
-            open_suite.item.grading.suite,
+            open_suite.prepared.grading.suite,
             pool=open_suite.target_pool,
             clock=SYSTEM_CLOCK.now,
             new_id=lambda: str(uuid.uuid4()),

@@ -1,4 +1,4 @@
-"""Reads the numeric axes of `evaluations.optimizer`: settings of the agent, and the values that each may have."""
+"""Reads the numeric axes of `evaluations.optimizer`: settings of the agent, and the values to try for each."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from holodeck_action.suite.yaml.document import Document, MarkedList, Path
 from holodeck_action.text.plain import one_line
 
 MOST_TRIALS = 10
-"""Default number of values of a range, as in HoloDeck."""
+"""Default maximum number of values of a range, as in HoloDeck."""
 _MOST_VALUES = 31
 """Maximum number of new values of an axis, so that they fit into a race with the present value."""
 _BLOCK = ("evaluations", "optimizer")
@@ -52,7 +52,7 @@ def read_axes(
     loaded: LoadedSuite,
     optimizer: Optimizer,
     document: Document,
-    shown: str,
+    display_folder: str,
     chosen: Sequence[str],
     most_trials: int | None,
 ) -> tuple[Axis, ...]:
@@ -62,20 +62,20 @@ def read_axes(
         loaded: the suite.
         optimizer: its `evaluations.optimizer`.
         document: its agent.yaml.
-        shown: path of the suite's folder relative to the working folder.
+        display_folder: path of the suite's folder relative to the working folder.
         chosen: paths of the axes to read; empty to read all.
         most_trials: maximum number of values of an axis; None for `numeric_phase.max_trials`, or else 10.
 
     Raises:
-        ConfigurationError: the suite has no axis, a chosen one does not exist, is textual, or has invalid values.
+        ConfigurationError: the suite has no axis, or a chosen axis does not exist, is textual, or has invalid values.
     """
     axes = optimizer.axes
     textual = () if axes is None else axes.textual
     numeric = () if axes is None else axes.numeric
-    there = [*(axis.path for axis in numeric), *(axis.path for axis in textual)]
-    unknown = [path for path in chosen if path not in there]
-    if unknown or not there:
-        listed = ", ".join(one_line(path, 100) for path in there) or "none"
+    paths = [*(axis.path for axis in numeric), *(axis.path for axis in textual)]
+    unknown = [path for path in chosen if path not in paths]
+    if unknown or not paths:
+        listed = ", ".join(one_line(path, 100) for path in paths) or "none"
         missing = f"--axis {one_line(unknown[0], 100)}: no such axis" if unknown else "there is no axis to optimize"
         raise ConfigurationError([f"{missing} in evaluations.optimizer.axes of {document.file} (axes: {listed})"])
     problems = [
@@ -97,7 +97,7 @@ def read_axes(
         else:
             found.append(read)
     if problems:
-        located = [locate_problem(problem, loaded.suite.folder, shown) for problem in problems]
+        located = [locate_problem(problem, loaded.suite.folder, display_folder) for problem in problems]
         raise ConfigurationError(with_lines(located, [loaded]))
     return tuple(found)
 
@@ -143,9 +143,9 @@ def _is_number(value: Any, *, whole: bool) -> bool:
 
 
 def spread(low: float, high: float, most: int, *, whole: bool) -> tuple[Value, ...]:
-    """Return at most `most` values from `low` to `high`, both included, at distances of 1, 2, 2.5 or 5 · 10ⁿ.
+    """Return at most `most` values from `low` to `high`, both included, with a step of 1, 2, 2.5 or 5 · 10ⁿ.
 
-    If only one value is allowed, it is the middle.
+    The last step may be shorter. If `most` is 1, the only value is the middle.
     """
     first, last = Decimal(repr(low)), Decimal(repr(high))
     kind: type[Value] = int if whole else float
@@ -160,7 +160,7 @@ def spread(low: float, high: float, most: int, *, whole: bool) -> tuple[Value, .
 
 
 def _place(key: str, document: Document) -> Path:
-    """Return the path, in agent.yaml, of a setting that a variant names; tools are list items."""
+    """Return the path in agent.yaml of a setting, given its key in a variant; a tool's name becomes its list index."""
     root, *rest = key.split(".")
     tools = document.root.get("tools") if root == "tools" else None
     if not rest or not isinstance(tools, MarkedList):

@@ -39,7 +39,7 @@ from holodeck_action.text.redaction import Redactor
 class Contender(Struct, frozen=True):
     """A variant that is ready to run, and the journal of its trials."""
 
-    ready: OpenSuite
+    open_suite: OpenSuite
     journal: Journal
 
 
@@ -196,12 +196,12 @@ async def run_race(
     Raises:
         UnboundedScoreError: the objective cannot be used.
     """
-    head = contenders[0].ready
-    settings, pool = head.item.settings, grading_pool(head)
+    head = contenders[0].open_suite
+    settings, pool = head.prepared.settings, grading_pool(head)
     stops = [Stop() for _ in contenders]
     slots = Slots(settings.concurrency)
     for each in contenders:
-        each.ready.imported.notify(each.journal.append_imports)
+        each.open_suite.imported.notify(each.journal.append_imports)
 
     def note_drop(variant: int, drop: Drop) -> None:
         names = [race.variants[at].name for at in (variant, drop.rival)]
@@ -225,15 +225,15 @@ async def run_race(
         course.enter(variant, recorded[case.id], value)
 
     async def run_variant(variant: int) -> Record:
-        ready, journal = contenders[variant].ready, contenders[variant].journal
+        ready, journal = contenders[variant].open_suite, contenders[variant].journal
         record = await run_suite(
-            ready.item.suite,
+            ready.prepared.suite,
             _plan(ready, flags, race.order, partial(course.counted, variant)),
             _PacedTrials(trial_runner(ready, pool), course, variant, positions),
             lane=lanes[variant],
             stop=stops[variant],
             journal=journal,
-            resumed=resumable_trials(ready.item.cases, ready.resumed.trials, ready.redactor),
+            resumed=resumable_trials(ready.prepared.cases, ready.resumed.trials, ready.redactor),
             on_case=partial(finish_case, variant),
         )
         if not course.is_done(variant):
@@ -250,10 +250,12 @@ async def run_race(
             scope.enter_context(budget.notify_refusal(everything.drain))
         try:
             done = await asyncio.gather(*map(run_variant, range(len(contenders))))
-            records = [await _complete(record, each.ready, pool) for record, each in zip(done, contenders, strict=True)]
+            records = [
+                await _complete(record, each.open_suite, pool) for record, each in zip(done, contenders, strict=True)
+            ]
         finally:
             for each in contenders:
-                await each.ready.close()
+                await each.open_suite.close()
             await pool.close()
     if troubles:
         raise troubles[0]
@@ -262,16 +264,18 @@ async def run_race(
     )
 
 
-async def _complete(record: Record, ready: OpenSuite, pool: Any) -> Record:
+async def _complete(record: Record, open_suite: OpenSuite, pool: Any) -> Record:
     """Return a variant's record with summaries and the totals of model calls."""
     pairs = registry.pairs()
-    if pairs is not None and any(map(compares_answers, ready.item.own_cases)):
+    if pairs is not None and any(map(compares_answers, open_suite.prepared.own_cases)):
         record = registry.resolve(pairs.skip)(record, "a race has no base to compare answers with")
-    return ready.complete_record(await add_custom_summary(record, pool, ready.redactor))
+    return open_suite.complete_record(await add_custom_summary(record, pool, open_suite.redactor))
 
 
-def _plan(ready: OpenSuite, flags: Flags, order: Sequence[int], counting: Callable[[], frozenset[int]]) -> RunPlan:
-    item, settings = ready.item, ready.item.settings
+def _plan(
+    open_suite: OpenSuite, flags: Flags, positions: Sequence[int], counted_positions: Callable[[], frozenset[int]]
+) -> RunPlan:
+    item, settings = open_suite.prepared, open_suite.prepared.settings
     return RunPlan(
         cases=item.cases,
         target=describe_target(item.target),
@@ -282,6 +286,6 @@ def _plan(ready: OpenSuite, flags: Flags, order: Sequence[int], counting: Callab
         commit=evaluated_commit(item),
         folder=folder_of(item),
         workflow_job=workflow_job(item.environ),
-        order=order,
-        counting=counting,
+        order=positions,
+        counted_positions=counted_positions,
     )

@@ -1,4 +1,4 @@
-"""Races the values of one axis after the other, each on the best values so far, and measures the gain at the end."""
+"""Finds the best value of one setting after the other by races, and measures the gain at the end."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Plan(Struct, frozen=True):
     seed: int
 
     def race(self, axis: Axis, base: Mapping[str, Value]) -> PreparedRace:
-        """Return the race of an axis. The first variant has its present value.
+        """Return the race of an axis; its first variant has the present value.
 
         Args:
             axis: the axis.
@@ -101,12 +101,12 @@ class Plan(Struct, frozen=True):
 
 
 class Descent:
-    """Runs the races of a plan over one wire, with one budget. `host` is open until the caller closes it."""
+    """Runs the races of a plan with shared connections and one budget. The caller must close `host`."""
 
     def __init__(
         self, plan: Plan, request: Request, folder: GivenPath, claims: Claims, caller: Caller, runner: asyncio.Runner
     ) -> None:
-        """Open the host; the runner's event loop is that of all races.
+        """Open the host, whose connections all races share. All races run in the event loop of `runner`.
 
         Raises:
             ConfigurationError: the suite's model or judges cannot be called.
@@ -126,7 +126,7 @@ class Descent:
         self._record: Record | None = None
 
     def plan_lines(self) -> Iterator[str]:
-        """Yield the lines of the plan, which counts one cycle and the gain as if no variant were dropped."""
+        """Yield the lines of the plan, with the calls of one cycle and of the measurement if no variant is dropped."""
         plan = self._plan
         races = [plan.race(axis, {}) for axis in plan.axes]
         every = [*races, plan.measurement({axis.key: axis.values[0] for axis in plan.axes})]
@@ -150,7 +150,7 @@ class Descent:
         """Run all races and measure the gain.
 
         Returns:
-            The outcome, and the better values of the settings that are to change, by key.
+            The outcome, and the new values of the settings to change, by key.
 
         Raises:
             OSError: results cannot be written.
@@ -162,19 +162,19 @@ class Descent:
         return self._outcome(self._race_all() or self._measure()), self._base
 
     def remove_journals(self) -> None:
-        """Remove the journals, since nothing is to be resumed."""
+        """Remove the journals, which only an interrupted optimization needs."""
         for journal in self._journals:
             journal.remove()
 
     def _race_all(self) -> Result | None:
-        """Race all axes until nothing changes; return a result if it is known without a measurement."""
+        """Race the axes in cycles until no setting changes; return the result, or None if the gain must be measured."""
         plan = self._plan
         raced_on: dict[str, Mapping[str, Value]] = {}
         for cycle in range(1, plan.cycles + 1):
             for axis in plan.axes:
                 others = {key: value for key, value in self._base.items() if key != axis.key}
                 if raced_on.get(axis.key) == others:
-                    # The same race again.
+                    # This race has already run with the same other settings.
                     continue
                 raced_on[axis.key] = others
                 race = self._race_axis(axis, cycle).race
@@ -248,7 +248,7 @@ class Descent:
         self._journals += journals
         self._spent += [each.complete_sum for each in done.spent]
         self._record = self._record or done.records[0]
-        return done, folders, write_variants(folders, done, self.host.item.shown, self._caller)
+        return done, folders, write_variants(folders, done, self.host.prepared.display_folder, self._caller)
 
     def _outcome(self, result: Result) -> Optimization:
         plan, first = self._plan, self._record

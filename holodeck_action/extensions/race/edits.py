@@ -26,7 +26,7 @@ _NEVER_PLAIN = ("&", "!", "|", ">", "*")
 
 
 class EditError(Exception):
-    """A file cannot be changed; the message is a clause to write after its name."""
+    """A file cannot be changed. The message is a clause whose subject is the file's name."""
 
 
 def edit_scalars(content: Foreign, values: Mapping[document.Path, Value]) -> bytes:
@@ -35,7 +35,7 @@ def edit_scalars(content: Foreign, values: Mapping[document.Path, Value]) -> byt
     A value keeps its quotes. The changed file is read again: it must have the new values, and no other difference.
 
     Raises:
-        EditError: there is no single value at a path, or it cannot be changed without another change.
+        EditError: a path does not lead to a plain value, or the value cannot be changed without changing another.
     """
     data: bytes = content.parse(bytes)
     root = _read(data)
@@ -78,7 +78,7 @@ def replace_file(path: Path, before: Foreign, after: bytes, disk: Disk) -> None:
     """Replace a file's content atomically; a link stays a link, and the file keeps its mode.
 
     Raises:
-        EditError: its content is not `before`, since it was changed meanwhile.
+        EditError: the file was changed since `before` was read.
         OSError: the file cannot be read or written.
     """
     real = Path(os.path.realpath(path))

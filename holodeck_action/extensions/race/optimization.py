@@ -30,8 +30,8 @@ class AxisRace(Struct, frozen=True):
         cycle: number of the cycle through the axes, from 1.
         folder: name of the folder with the race's results.
         present: name of the variant with the value that the setting had before the race.
-        adopted: name of the variant whose value replaces it; None if it stays, or the race is undecided.
-        reason: why, in one sentence.
+        adopted: name of the variant whose value replaces the present one; None if no value replaces it.
+        reason: reason for the choice, in one sentence.
         race: the outcome of the race.
     """
 
@@ -59,7 +59,7 @@ class Gain(Struct, frozen=True):
         cases: number of cases.
         before: weighted mean of the objective for the suite as it is.
         after: weighted mean of the objective for the changed suite.
-        difference: their difference, case by case; above 0 is better.
+        difference: weighted mean of the differences per case; above 0 is better.
         low: lower end of the 95 % interval of the difference.
         high: upper end of this interval.
         shown: whether the whole interval is above 0.
@@ -111,7 +111,7 @@ class Optimization(Struct, frozen=True):
             0), `unchanged` (no other value is better), or `undecided`.
         exit_code: the exit code.
         reason: the outcome in one sentence.
-        changes: the changed settings; of an undecided optimization, those so far.
+        changes: the changed settings; if the outcome is `undecided`, the settings changed so far.
         gain: the gain; None if it was not measured.
         races: the races, in their order.
         run: data that differ between repetitions.
@@ -136,10 +136,10 @@ class Optimization(Struct, frozen=True):
 
 
 def choose_value(race: PreparedRace, done: Finished, present: int, min_delta: float) -> tuple[int, str]:
-    """Return the index of the value that a setting is to have after a decided race, and why.
+    """Return the index of a setting's best value after a decided race, and the reason.
 
-    The present value stays unless it was dropped. Of several values that are left, that with the highest mean is
-    chosen. It must be better than the present value by more than `min_delta`, in the cases that both answered.
+    The present value stays unless it was dropped. If so, the remaining value with the highest mean is chosen. It must
+    be better than the present value by more than `min_delta` in the cases that both variants answered.
     """
     if present not in done.standing.dropped:
         return present, "no other value is better beyond chance"
@@ -185,14 +185,14 @@ def gain_phrase(gain: Gain, objective: str) -> str:
     return f"{sides} ({scale * gain.difference:+{digits}}{unit}, 95 % interval {ends})"
 
 
-def console_lines(found: Optimization) -> Iterator[str]:
+def console_lines(optimization: Optimization) -> Iterator[str]:
     """Yield the lines of the outcome as plain text, without the leaderboards of the races."""
-    cases = count_phrase(found.raced, "case")
-    yield f"optimization of {one_line(found.suite.name, 100)}: {cases} raced, {found.held_out} held out"
-    for race in found.races:
+    cases = count_phrase(optimization.raced, "case")
+    yield f"optimization of {one_line(optimization.suite.name, 100)}: {cases} raced, {optimization.held_out} held out"
+    for race in optimization.races:
         yield f"  {one_line(race.axis)} (cycle {race.cycle}): {one_line(race.reason, 1000)}"
-    for change in found.changes:
+    for change in optimization.changes:
         before = "not set" if change.before is None else one_line(str(change.before))
         yield f"  {one_line(change.axis)}: {before} → {one_line(str(change.after))}"
-    yield f"{found.outcome}: {one_line(found.reason, 1000)}"
-    yield f"spent: {'unknown' if found.run.spent_usd is None else format_dollars(found.run.spent_usd)}"
+    yield f"{optimization.outcome}: {one_line(optimization.reason, 1000)}"
+    yield f"spent: {'unknown' if optimization.run.spent_usd is None else format_dollars(optimization.run.spent_usd)}"

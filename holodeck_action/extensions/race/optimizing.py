@@ -103,7 +103,7 @@ def optimize_suite(given: Mapping[str, Any], caller: Caller) -> int:
 def _prepare(
     loaded: LoadedSuite, content: Foreign, given: Mapping[str, Any], request: Request, context: SuiteContext
 ) -> Plan:
-    """Return the plan of an optimization, all of whose values can be used.
+    """Return the plan of an optimization, after checking that all values can be used.
 
     Raises:
         ConfigurationError: the suite, an axis, a value or the objective cannot be used, or there are too few cases.
@@ -120,7 +120,7 @@ def _prepare(
             [f"{raced.head.place}: evaluations.optimizer is missing; name the settings to vary, or use race --vary"]
         )
     document = read_yaml(content, file=suite.file, environ=loaded.environ)
-    axes = read_axes(loaded, optimizer, document, raced.head.shown, given["axis"], given["numeric_max_trials"])
+    axes = read_axes(loaded, optimizer, document, raced.head.display_folder, given["axis"], given["numeric_max_trials"])
     cases = raced.head.cases
     if len(cases) < LEAST_CASES:
         raise ConfigurationError(
@@ -154,7 +154,7 @@ def _prepare(
 
 
 def _hold_out(cases: Sequence[Case], seed: int) -> frozenset[str]:
-    """Return the ids of a random 30 % of the cases, which are the same for the same seed in any order of the cases."""
+    """Return the ids of a random 30 % of the cases; they depend on the seed, but not on the order of the cases."""
     ranked = sorted(cases, key=lambda case: hashlib.sha256(f"held out {seed} {case.id}".encode()).digest())
     return frozenset(case.id for case in ranked[: round(HELD_OUT_SHARE * len(cases))])
 
@@ -163,7 +163,7 @@ def _check_edits(plan: Plan, content: Foreign) -> None:
     """Check that the settings can be changed in agent.yaml.
 
     Raises:
-        ConfigurationError: one cannot.
+        ConfigurationError: a setting cannot be changed.
     """
     try:
         edit_scalars(content, {axis.place: axis.values[0] for axis in plan.axes})
@@ -171,13 +171,15 @@ def _check_edits(plan: Plan, content: Foreign) -> None:
         raise ConfigurationError([f"--apply: {plan.suite.head.place} {error}"]) from error
 
 
-def _apply(found: Optimization, values: Mapping[str, Value], plan: Plan, content: Foreign, caller: Caller) -> int:
+def _apply(
+    optimization: Optimization, values: Mapping[str, Value], plan: Plan, content: Foreign, caller: Caller
+) -> int:
     """Write better values into agent.yaml, and print the difference; return the exit code."""
     place, suite = plan.suite.head.place, plan.suite.loaded.suite
-    if found.outcome != "improved":
-        why = "there is no better value" if found.outcome == "unchanged" else found.reason
+    if optimization.outcome != "improved":
+        why = "there is no better value" if optimization.outcome == "unchanged" else optimization.reason
         caller.note(f"--apply: {place} stays as it is: {why}")
-        return ExitCode.VIOLATED if found.outcome == "not_shown" else found.exit_code
+        return ExitCode.VIOLATED if optimization.outcome == "not_shown" else optimization.exit_code
     try:
         changed = edit_scalars(content, {axis.place: values[axis.key] for axis in plan.axes if axis.key in values})
         replace_file(suite.folder / suite.file, content, changed, caller.disk or DISK)
@@ -189,4 +191,4 @@ def _apply(found: Optimization, values: Mapping[str, Value], plan: Plan, content
         return ExitCode.INCOMPLETE
     caller.stdout.writelines(f"{plan.suite.head.redactor.text(line)}\n" for line in diff_lines(content, changed, place))
     caller.stdout.flush()
-    return found.exit_code
+    return optimization.exit_code

@@ -230,7 +230,7 @@ def _decide(
     race: PreparedRace,
     done: Finished,
     names: Sequence[str],
-    over: Sequence[Sequence[str]],
+    exceeded: Sequence[Sequence[str]],
     costs: Sequence[float | None],
     errors: Sequence[int],
     *,
@@ -252,10 +252,10 @@ def _decide(
     if all(errors[at] == len(done.values[at]) for at in left):
         reason = f"undecided: each case of the variants that are left ended in error: {shown}"
         return _Verdict("undecided", ExitCode.INCOMPLETE, reason, None)
-    within = [at for at in left if not over[at]]
+    within = [at for at in left if not exceeded[at]]
     if not within:
         reason = "no variant that is left is within the limits: " + "; ".join(
-            f"{names[at]}: {', '.join(over[at])}" for at in left
+            f"{names[at]}: {', '.join(exceeded[at])}" for at in left
         )
         return _Verdict("over_limit", ExitCode.VIOLATED, reason, None)
     if len(within) == 1:

@@ -185,7 +185,9 @@ def _vary(
         check_python_target(equipped, target)
         context.install(agent_extras(suite, target))
     except TargetError as error:
-        wrong = target_problems(suite, head.shown, str(error), error.problems, target_text=found.written_target)
+        wrong = target_problems(
+            suite, head.display_folder, str(error), error.problems, target_text=found.written_target
+        )
         raise ConfigurationError(with_lines(wrong, [loaded])) from error
     return structs.replace(
         head,
@@ -193,12 +195,12 @@ def _vary(
         target=target,
         target_files=files,
         python=equipped.python,
-        written=found.written_target,
+        written_target=found.written_target,
         variant=one_line(variant.name, 200),
     )
 
 
-def _inputs(variant: Variant, item: PreparedSuite) -> Mapping[str, Any]:
-    text = item.suite.agent.instructions.inline if INSTRUCTIONS in variant.settings else None
+def _inputs(variant: Variant, prepared: PreparedSuite) -> Mapping[str, Any]:
+    text = prepared.suite.agent.instructions.inline if INSTRUCTIONS in variant.settings else None
     written = json.dumps([dict(variant.settings), text], sort_keys=True)
     return {"variant": hashlib.sha256(written.encode("utf-8", "surrogatepass")).hexdigest()}

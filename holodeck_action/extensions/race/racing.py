@@ -47,24 +47,24 @@ RACE_FILE, LEADERBOARD_FILE = "race.json", "leaderboard.md"
 DEFAULT_FOLDER = Path("holodeck-race")
 
 
-def race_variants(given: Mapping[str, Any], caller: Caller) -> int:
+def race_variants(values: Mapping[str, Any], caller: Caller) -> int:
     """Race the variants of a suite; see `run_command`.
 
     Returns:
         The exit code: 0 if there is a leader, or all cases were answered; 1 if all variants that are left exceed a
         limit; 3 if values of these variants are unknown; 4 if the race ended early.
     """
-    outcome, _ = run_command(given, caller)
+    outcome, _ = run_command(values, caller)
     return ExitCode.PASSED if outcome is None else outcome.exit_code
 
 
 def run_command(
-    given: Mapping[str, Any], caller: Caller, install: Callable[[Sequence[NeededExtra]], None] = lambda needs: None
+    values: Mapping[str, Any], caller: Caller, install: Callable[[Sequence[NeededExtra]], None] = lambda needs: None
 ) -> tuple[RaceOutcome | None, GivenPath]:
     """Race the variants of a suite.
 
     Args:
-        given: the command line's values by option.
+        values: the command line's values by option.
         caller: environment, folder and streams of the command.
         install: installs the extras that a suite needs.
 
@@ -76,26 +76,26 @@ def run_command(
     """
     progress = caller.progress_display()
     caller = replace(caller, stderr=progress.stream)
-    if given["vary"] and given["variants"] is not None:
+    if values["vary"] and values["variants"] is not None:
         raise ConfigurationError(["--vary and --variants cannot be combined; leave out one of them"])
-    file = given["variants"]
-    variants = parse_axes(given["vary"]) if file is None else read_variants(file, caller.cwd)
+    file = values["variants"]
+    variants = parse_axes(values["vary"]) if file is None else read_variants(file, caller.cwd)
     check_variants(variants)
-    folder = given["output_dir"] or GivenPath(DEFAULT_FOLDER, caller.cwd)
-    request = request_from({**given, "output_dir": folder, "suites": (given["suite"] or "agent.yaml",)})
+    folder = values["output_dir"] or GivenPath(DEFAULT_FOLDER, caller.cwd)
+    request = request_from({**values, "output_dir": folder, "suites": (values["suite"] or "agent.yaml",)})
     context = caller.suite_context(request.env_file, request.allowed, request.requirements)
     context = structs.replace(context, install=install)
     with Claims(caller.disk or DISK) as claims:
         with progress.phase("loading the suite"):
             loaded = load_one_suite(request.suites[0], context, "a race needs a single suite; give one path")
             install(needed_extras(loaded.suite, loaded.environ, request.flags))
-            race = prepare_race(loaded, variants, given["objective"], request.flags, context)
+            race = prepare_race(loaded, variants, values["objective"], request.flags, context)
         if request.dry_run:
             _print_plan(race, request, caller)
             return None, folder
-        limits = Limits(given["max_cost_per_case"], given["max_p95_ms"])
+        limits = Limits(values["max_cost_per_case"], values["max_p95_ms"])
         with progress.phase(f"racing {len(variants)} variants"):
-            return _race(race, request, folder, limits, claims, caller, cheapest=given["cheapest"]), folder
+            return _race(race, request, folder, limits, claims, caller, cheapest=values["cheapest"]), folder
 
 
 def _print_plan(race: PreparedRace, request: Request, caller: Caller) -> None:
@@ -145,7 +145,7 @@ def _race(
         redact=suites[0].redactor.text,
     )
     try:
-        concluded = write_variants(folders, done, suites[0].item.shown, caller)
+        concluded = write_variants(folders, done, suites[0].prepared.display_folder, caller)
         write_outcome(outcome, concluded, folder, caller, html=request.html)
     except OSError as error:
         caller.stderr.write(
@@ -161,7 +161,7 @@ def _race(
 
 
 def write_outcome(
-    outcome: RaceOutcome, concluded: Mapping[str, Conclusion], folder: GivenPath, caller: Caller, *, html: bool
+    outcome: RaceOutcome, conclusions: Mapping[str, Conclusion], folder: GivenPath, caller: Caller, *, html: bool
 ) -> None:
     """Write race.json, the leaderboard and, if `html` is true, the page of the best variants into a folder.
 
@@ -173,16 +173,16 @@ def write_outcome(
         LEADERBOARD_FILE: lambda: [markdown_text(outcome).encode("utf-8", "replace")],
     }
     if html:
-        together[PAGE_FILE] = lambda: render_page(_view(outcome, concluded, folder, caller))
+        together[PAGE_FILE] = lambda: render_page(_view(outcome, conclusions, folder, caller))
     write_reports(folder, together, caller.note, caller.disk or DISK)
 
 
-def _view(outcome: RaceOutcome, concluded: Mapping[str, Conclusion], folder: GivenPath, caller: Caller) -> PageView:
+def _view(outcome: RaceOutcome, conclusions: Mapping[str, Conclusion], folder: GivenPath, caller: Caller) -> PageView:
     """Return the race's page, which shows the runs of as many of the best variants as fit on a page."""
     from holodeck_action.github.job import page_links
 
     best = outcome.variants[:MOST_RUNS]
-    runs = [RunColumn(one_line(each.name, 200), concluded[each.folder]) for each in best]
+    runs = [RunColumn(one_line(each.name, 200), conclusions[each.folder]) for each in best]
     viewed = ViewedSuite(runs[0].concluded)
     results = str(folder / best[0].folder)
     return PageView([viewed], outcome.exit_code, results=results, links=page_links(caller.environ), runs=runs)

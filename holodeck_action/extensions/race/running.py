@@ -62,7 +62,7 @@ def _folders(race: PreparedRace, root: GivenPath) -> list[GivenPath]:
 
 def calls_models(suites: Sequence[OpenSuite]) -> bool:
     """Return whether suites call models, so that the plan is printed first."""
-    return any(ready.wire is not None and ready.item.settings.calls.mode != "replay" for ready in suites)
+    return any(ready.wire is not None and ready.prepared.settings.calls.mode != "replay" for ready in suites)
 
 
 def planned_calls(suites: Sequence[OpenSuite], flags: Flags) -> Iterator[str]:
@@ -72,7 +72,7 @@ def planned_calls(suites: Sequence[OpenSuite], flags: Flags) -> Iterator[str]:
         own = suites[at].own
         return () if own is None or not own.calls_models else asyncio.run(own.plan_calls())
 
-    return plan_lines([ready.item for ready in suites], flags, plan_searches)
+    return plan_lines([ready.prepared for ready in suites], flags, plan_searches)
 
 
 def run_variants(
@@ -134,7 +134,7 @@ def _start_journals(suites: Sequence[OpenSuite], caller: Caller, note: Callable[
             for notice in dict.fromkeys(kept):
                 note(f"{ready.folder}: {notice}")
             disk = caller.disk or DISK
-            journals.append(Journal(path, ready.identity, resumed.keep_bytes, disk, len(ready.item.cases)))
+            journals.append(Journal(path, ready.identity, resumed.keep_bytes, disk, len(ready.prepared.cases)))
         except OSError as error:
             asyncio.run(close_all(suites))
             reason = f"cannot be replaced: {error.strerror}; remove it or give another --output-dir"

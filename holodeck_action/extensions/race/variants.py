@@ -45,14 +45,14 @@ class VariantError(ValueError):
     """A setting of a variant cannot be used; the message is a clause with the reason and a remedy."""
 
 
-def parse_axes(given: Sequence[str]) -> list[Variant]:
+def parse_axes(options: Sequence[str]) -> list[Variant]:
     """Return a variant for each combination of the values of `--vary KEY=VALUE`, in the order given.
 
     Raises:
         ConfigurationError: an entry has no key or no value, or a value is given twice.
     """
     axes: dict[str, list[str]] = {}
-    for entry in given:
+    for entry in options:
         key, found, value = (part.strip() for part in entry.partition("="))
         shown = one_line(entry, _SHOWN)
         if not found or not key or not value:
@@ -128,13 +128,13 @@ def changes_agent(variant: Variant) -> bool:
     return any(key != TARGET for key in variant.settings)
 
 
-def vary_suite(suite: Suite, variant: Variant, files: Checkout) -> Suite:
+def vary_suite(suite: Suite, variant: Variant, checkout: Checkout) -> Suite:
     """Return the suite with the settings of a variant, except its target.
 
     Args:
         suite: the suite.
         variant: the variant.
-        files: the folder that paths of instructions are relative to.
+        checkout: the folder that paths of instructions are relative to.
 
     Raises:
         VariantError: a setting does not exist, its value is not valid, or instructions cannot be read.
@@ -142,7 +142,7 @@ def vary_suite(suite: Suite, variant: Variant, files: Checkout) -> Suite:
     agent = suite.agent
     for key, value in variant.settings.items():
         if key == INSTRUCTIONS:
-            text = _read_instructions(str(value), files)
+            text = _read_instructions(str(value), checkout)
             agent = agent.model_copy(update={"instructions": Instructions(inline=text)})
         elif key == MODEL:
             agent = agent.model_copy(update={"model": _with_name(agent.model, str(value))})
@@ -162,9 +162,9 @@ def read_setting(agent: AgentConfig, key: str) -> Value | None:
     return found if isinstance(found, Value) else None
 
 
-def _read_instructions(name: str, files: Checkout) -> str:
+def _read_instructions(name: str, checkout: Checkout) -> str:
     try:
-        text: str = files.read(name).text()
+        text: str = checkout.read(name).text()
     except (OSError, ForeignError) as error:
         reason = error.strerror if isinstance(error, OSError) else f"it {error}"
         raise VariantError(f"instructions={one_line(name, _SHOWN)}: cannot be read: {reason}") from error
@@ -195,27 +195,27 @@ def _with_setting(agent: AgentConfig, key: str, value: Value) -> AgentConfig:
     return changed
 
 
-def _set_at(found: Any, path: Sequence[str], value: Value, key: str, agent: AgentConfig) -> Any:
+def _set_at(section: Any, path: Sequence[str], value: Value, key: str, agent: AgentConfig) -> Any:
     """Return a copy of a section in which the scalar at `path` is replaced."""
     name, *rest = path
-    if isinstance(found, list | tuple):
-        at = next((at for at, each in enumerate(found) if getattr(each, "name", None) == name), None)
+    if isinstance(section, list | tuple):
+        at = next((at for at, each in enumerate(section) if getattr(each, "name", None) == name), None)
         if at is None or not rest:
             raise VariantError(_unknown(key, agent))
-        return type(found)(
-            _set_at(each, rest, value, key, agent) if at == place else each for place, each in enumerate(found)
+        return type(section)(
+            _set_at(each, rest, value, key, agent) if at == place else each for place, each in enumerate(section)
         )
-    if not isinstance(found, BaseModel) or name not in type(found).model_fields:
+    if not isinstance(section, BaseModel) or name not in type(section).model_fields:
         raise VariantError(_unknown(key, agent))
-    inner = getattr(found, name)
+    inner = getattr(section, name)
     if rest:
-        return found.model_copy(update={name: _set_at(inner, rest, value, key, agent)})
+        return section.model_copy(update={name: _set_at(inner, rest, value, key, agent)})
     if not isinstance(inner, Value | None):
         raise VariantError(f"{key}: is not a single value; a race varies texts, numbers, true and false")
-    return _replace(found, {name: value}, f"{key}={value}")
+    return _replace(section, {name: value}, f"{key}={value}")
 
 
-def _replace(model: Any, values: Mapping[str, Any], shown: str) -> Any:
+def _replace(model: Any, values: Mapping[str, Any], option_text: str) -> Any:
     """Return a validated copy of a model with other values."""
     kept = {name: getattr(model, name) for name in model.model_fields_set}
     given = {name: value for name, value in {**kept, **values}.items() if value is not None or name not in values}
@@ -223,7 +223,7 @@ def _replace(model: Any, values: Mapping[str, Any], shown: str) -> Any:
         return type(model).model_validate(given)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        raise VariantError(f"{one_line(shown, _SHOWN)}: {first['msg']}") from error
+        raise VariantError(f"{one_line(option_text, _SHOWN)}: {first['msg']}") from error
 
 
 def _unknown(key: str, agent: AgentConfig) -> str:

@@ -115,7 +115,7 @@ def choose(
     candidates: Iterable[Candidate],
     reasons: Sequence[str],
     limit: int,
-    unlike: Callable[[Sequence[Candidate]], Sequence[Candidate]],
+    sort_unlike: Callable[[Sequence[Candidate]], Sequence[Candidate]],
 ) -> list[tuple[Candidate, str]]:
     """Return the chosen candidates, each with its reason; each reason in turn chooses one candidate.
 
@@ -123,13 +123,13 @@ def choose(
         candidates: the candidates.
         reasons: values of `--pick`, in the order of their turns.
         limit: maximum number of candidates.
-        unlike: sorts candidates so that those least similar to existing cases, and to each other, come first.
+        sort_unlike: sorts candidates so that those least similar to existing cases, and to each other, come first.
     """
     left = sorted(candidates, key=lambda candidate: candidate.order)
     queues: dict[str, list[Candidate]] = {}
     for reason in REASONS:
         if reason == "unlike" and reason in reasons:
-            queues[reason] = [*unlike(left)]
+            queues[reason] = [*sort_unlike(left)]
         elif reason in reasons:
             having = [candidate for candidate in left if reason in candidate.ranks]
             queues[reason] = sorted(having, key=lambda candidate: -candidate.ranks[reason])

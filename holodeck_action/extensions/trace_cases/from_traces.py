@@ -47,11 +47,11 @@ _LISTED = 5
 NO_ANONYMISATION = "this is no anonymisation: read every case before you commit it"
 
 
-def write_cases(given: Mapping[str, Any], caller: Caller) -> int:
+def write_cases(values: Mapping[str, Any], caller: Caller) -> int:
     """Choose conversations in traces, mask them, and write them as cases.
 
     Args:
-        given: the values of the command line by option.
+        values: the values of the command line by option.
         caller: receives the counts of written, masked and omitted data on standard output, and notices on standard
             error.
 
@@ -61,73 +61,75 @@ def write_cases(given: Mapping[str, Any], caller: Caller) -> int:
     Raises:
         ConfigurationError: a file cannot be used, the output file exists, or no conversation is left.
     """
-    output: GivenPath = given["output"]
+    output: GivenPath = values["output"]
     if os.path.lexists(output):
         raise ConfigurationError([f"{output}: already exists, and nothing was written; give another file with -o"])
-    loaded = _load_suite(given, caller)
+    loaded = _load_suite(values, caller)
     redactor = redactor_of_loaded([] if loaded is None else [loaded], caller.environ)
-    names = _read_names(given["names"])
+    names = _read_names(values["names"])
     existing = () if loaded is None else loaded.suite.cases
-    reasons = _wanted_reasons(given)
-    plan = embedding_plan(loaded) if given["embed"] else None
+    reasons = _wanted_reasons(values)
+    plan = embedding_plan(loaded) if values["embed"] else None
 
     def vectors(texts: Sequence[str]) -> NDArray[np.float32]:
-        return text_vectors(texts) if plan is None else model_vectors(texts, plan, redactor, given["max_tokens"])
+        return text_vectors(texts) if plan is None else model_vectors(texts, plan, redactor, values["max_tokens"])
 
     mask = Masker(redactor, names).mask
     try:
-        files = TraceFiles(given["files"], Checkout.unbounded(caller.cwd))
+        traces = TraceFiles(values["files"], Checkout.unbounded(caller.cwd))
     except TargetError as error:
         raise ConfigurationError([redactor.text(str(error))]) from None
     try:
-        caller.note(*map(redactor.text, files.notices))
+        caller.note(*map(redactor.text, traces.notices))
         texts = [[mask(turn.input) for turn in case.turns] for case in existing]
         cases = {key_of(inputs): case.name or case.id for case, inputs in zip(existing, texts, strict=True)}
-        found = collect(files.conversations(), cases, mask, given["thumbs_down"], given["low_score"], given["seed"])
-        known = ["\n".join(inputs) for inputs in texts[:MOST_COMPARED]]
+        candidates = collect(
+            traces.conversations(), cases, mask, values["thumbs_down"], values["low_score"], values["seed"]
+        )
+        known_texts = ["\n".join(inputs) for inputs in texts[:MOST_COMPARED]]
         chosen = choose(
-            found.found.values(),
+            candidates.found.values(),
             reasons,
-            given["limit"],
-            lambda left: _most_unlike(left, known, given["limit"], vectors),
+            values["limit"],
+            lambda ordered: _most_unlike(ordered, known_texts, values["limit"], vectors),
         )
         masker = Masker(redactor, names)
-        written, refused = _write(files, chosen, masker, existing, accept=given["accept"])
+        written, refused = _write(traces, chosen, masker, existing, accept=values["accept"])
     except ModelCallError as error:
         caller.stderr.write(f"error: {one_line(redactor.text(error.message), 1000)}; nothing was written\n")
         return ExitCode.INCOMPLETE
     finally:
-        files.close()
-    _deliver(output, given["files"], written, masker, redactor)
-    lines = [*_summary(output, chosen, written, found, masker), *_skipped(found, refused)]
-    suite = shlex.quote(given["suite"] or "agent.yaml")
+        traces.close()
+    _deliver(output, values["files"], written, masker, redactor)
+    lines = [*_summary(output, chosen, written, candidates, masker), *_skipped(candidates, refused)]
+    suite = shlex.quote(values["suite"] or "agent.yaml")
     lines += ["next:", f"  read {output}, and decide where a comment says so"]
     lines += [f"  name it in a suite, as test_cases_file: {output}", f"  holodeck-action validate {suite}"]
     caller.stdout.writelines(f"{one_line(redactor.text(line), 2000) if line[0] != ' ' else line}\n" for line in lines)
     return ExitCode.PASSED
 
 
-def _load_suite(given: Mapping[str, Any], caller: Caller) -> LoadedSuite | None:
-    if given["suite"] is None:
+def _load_suite(values: Mapping[str, Any], caller: Caller) -> LoadedSuite | None:
+    if values["suite"] is None:
         return None
-    context = caller.suite_context(given["env_file"], permissions_from(given))
-    return load_one_suite(given["suite"], context, "cases from-traces compares with a single suite; give one path")
+    context = caller.suite_context(values["env_file"], permissions_from(values))
+    return load_one_suite(values["suite"], context, "cases from-traces compares with a single suite; give one path")
 
 
-def _wanted_reasons(given: Mapping[str, Any]) -> Sequence[str]:
+def _wanted_reasons(values: Mapping[str, Any]) -> Sequence[str]:
     """Return the reasons for which conversations are picked.
 
     Raises:
         ConfigurationError: the attribute of a reason is missing.
     """
     needed = {"thumbs-down": "--thumbs-down ATTRIBUTE=VALUE", "low-scores": "--low-score ATTRIBUTE=NUMBER"}
-    given_of = {"thumbs-down": given["thumbs_down"], "low-scores": given["low_score"]}
-    missing = [reason for reason in given["pick"] if reason in needed and not given_of[reason]]
+    given_of = {"thumbs-down": values["thumbs_down"], "low-scores": values["low_score"]}
+    missing = [reason for reason in values["pick"] if reason in needed and not given_of[reason]]
     if missing:
         raise ConfigurationError(
             [f"--pick {reason} needs {needed[reason]}, the attribute to look for" for reason in missing]
         )
-    return given["pick"] or [*REASONS]
+    return values["pick"] or [*REASONS]
 
 
 def _read_names(file: GivenPath | None) -> list[str]:
@@ -145,21 +147,21 @@ def _read_names(file: GivenPath | None) -> list[str]:
 
 
 def _most_unlike(
-    left: Sequence[Candidate],
-    known: Sequence[str],
+    candidates: Sequence[Candidate],
+    known_texts: Sequence[str],
     limit: int,
     vectors: Callable[[Sequence[str]], NDArray[np.float32]],
 ) -> list[Candidate]:
-    some = left[:MOST_COMPARED]
+    some = candidates[:MOST_COMPARED]
     if not some:
         return []
-    found = vectors([*(each.text for each in some), *known])
+    found = vectors([*(each.text for each in some), *known_texts])
     # As many as are picked: those before may be picked for another reason.
     return [some[at] for at in farthest_first(found[: len(some)], found[len(some) :], limit)]
 
 
 def _write(
-    files: TraceFiles,
+    traces: TraceFiles,
     chosen: Sequence[tuple[Candidate, str]],
     masker: Masker,
     existing: Sequence[Case],
@@ -169,7 +171,7 @@ def _write(
     """Return the cases, sorted by the start of their conversations, and the reasons why others cannot be written."""
     reasons = {candidate.id: reason for candidate, reason in chosen}
     writer = CaseWriter(masker.mask, [case.name for case in existing if case.name], accept=accept)
-    return loadable([writer.write(each, reasons[each.id]) for each in files.conversations() if each.id in reasons])
+    return loadable([writer.write(each, reasons[each.id]) for each in traces.conversations() if each.id in reasons])
 
 
 def _deliver(
@@ -194,30 +196,30 @@ def _deliver(
 def _summary(
     output: GivenPath,
     chosen: Sequence[tuple[Candidate, str]],
-    written: Sequence[ConvertedCase],
-    found: Candidates,
+    written_cases: Sequence[ConvertedCase],
+    candidates: Candidates,
     masker: Masker,
 ) -> list[str]:
     counts = Counter(reason for _, reason in chosen)
     why = ", ".join(f"{counts[reason]} for {text}" for reason, text in REASONS.items() if counts[reason])
-    total = count_phrase(found.total, "conversation")
+    total = count_phrase(candidates.total, "conversation")
     return [
-        f"wrote {count_phrase(len(written), 'case')} of {total} to {output}: {why}",
+        f"wrote {count_phrase(len(written_cases), 'case')} of {total} to {output}: {why}",
         f"masked {masker.summary()}; {NO_ANONYMISATION}",
     ]
 
 
-def _skipped(found: Candidates, refused: Sequence[str]) -> list[str]:
+def _skipped(candidates: Candidates, refused: Sequence[str]) -> list[str]:
     lines = []
-    if found.existing:
-        total = count_phrase(sum(found.existing.values()), "conversation")
-        named = ", ".join(f"{name} ({count})" for name, count in found.existing.most_common(_LISTED))
-        more = f" and {len(found.existing) - _LISTED} more" if len(found.existing) > _LISTED else ""
+    if candidates.existing:
+        total = count_phrase(sum(candidates.existing.values()), "conversation")
+        named = ", ".join(f"{name} ({count})" for name, count in candidates.existing.most_common(_LISTED))
+        more = f" and {len(candidates.existing) - _LISTED} more" if len(candidates.existing) > _LISTED else ""
         lines.append(f"skipped {total} whose inputs are in the suite already: {named}{more}")
     for count, reason in (
-        (found.repeated, "with the same inputs as another conversation"),
-        (found.unknown, "whose input is unknown or blank"),
-        (found.long, "whose inputs are too long"),
+        (candidates.repeated, "with the same inputs as another conversation"),
+        (candidates.unknown, "whose input is unknown or blank"),
+        (candidates.long, "whose inputs are too long"),
         (len(refused), "that a suite could not load"),
     ):
         if count:

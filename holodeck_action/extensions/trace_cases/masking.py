@@ -111,15 +111,15 @@ class Masker:
         return 0
 
 
-def _spans(pattern: re.Pattern[str], valid: Callable[[str], bool]) -> Callable[[str], Iterator[tuple[int, int]]]:
+def _spans(pattern: re.Pattern[str], is_valid: Callable[[str], bool]) -> Callable[[str], Iterator[tuple[int, int]]]:
     def find(text: str) -> Iterator[tuple[int, int]]:
-        return (match.span() for match in pattern.finditer(text) if valid(match[0]))
+        return (match.span() for match in pattern.finditer(text) if is_valid(match[0]))
 
     return find
 
 
 def _spans_of_groups(
-    pattern: re.Pattern[str], valid: Callable[[str], bool]
+    pattern: re.Pattern[str], is_valid: Callable[[str], bool]
 ) -> Callable[[str], Iterator[tuple[int, int]]]:
     """Return a function that yields start and end of the longest valid runs of groups in a pattern's matches."""
 
@@ -129,7 +129,7 @@ def _spans_of_groups(
             first = 0
             while first < len(groups):
                 start, last = groups[first][0], len(groups)
-                while last > first and not valid(re.sub("[ -]", "", match[0][start : groups[last - 1][1]])):
+                while last > first and not is_valid(re.sub("[ -]", "", match[0][start : groups[last - 1][1]])):
                     last -= 1
                 if last > first:
                     yield match.start() + start, match.start() + groups[last - 1][1]

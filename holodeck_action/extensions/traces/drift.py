@@ -66,12 +66,12 @@ class _Scores:
         self.judges: dict[str, set[object]] = {}
         self.ids: set[str] = set()
 
-    def add(self, record: Record, known: set[str]) -> None:
-        """Add the scores of a record's cases; cases whose ids are in `known` are skipped."""
+    def add(self, record: Record, known_ids: set[str]) -> None:
+        """Add the scores of a record's cases; cases whose ids are in `known_ids` are skipped."""
         for name, configuration in record.configurations.items():
             self.judges.setdefault(name, set()).add(configuration)
         for case, verdict in judged_cases(record):
-            if case.id in known or case.id in self.ids or verdict.outcome == "quarantined":
+            if case.id in known_ids or case.id in self.ids or verdict.outcome == "quarantined":
                 continue
             self.ids.add(case.id)
             if verdict.outcome in ("passed", "failed"):
@@ -82,7 +82,7 @@ class _Scores:
                 self.pairs.setdefault(name, []).append((mean, case.weight))
 
 
-def find_drifts(before: Iterable[Record], now: Iterable[Record]) -> tuple[Drift, ...]:
+def find_drifts(earlier_records: Iterable[Record], later_records: Iterable[Record]) -> tuple[Drift, ...]:
     """Compare the pass rate and each metric between the conversations of two sets of runs.
 
     A conversation in both sets counts only as a later one.
@@ -91,18 +91,18 @@ def find_drifts(before: Iterable[Record], now: Iterable[Record]) -> tuple[Drift,
         The changes of the pass rate and of each metric that both sets have, sorted by name.
     """
     later, earlier = _Scores(), _Scores()
-    for record in now:
+    for record in later_records:
         later.add(record, set())
-    for record in before:
+    for record in earlier_records:
         earlier.add(record, later.ids)
     names = [OVERALL, *sorted(later.pairs.keys() & earlier.pairs.keys() - {OVERALL})]
     return tuple(_compare(name, earlier, later, ERROR / len(names)) for name in names)
 
 
-def _compare(name: str, earlier: _Scores, later: _Scores, error: float) -> Drift:
-    first, second = earlier.pairs[name], later.pairs[name]
+def _compare(name: str, earlier_scores: _Scores, later_scores: _Scores, error: float) -> Drift:
+    first, second = earlier_scores.pairs[name], later_scores.pairs[name]
     sizes = (len(first), len(second), weighted_mean(first), weighted_mean(second))
-    if len(earlier.judges.get(name, set()) | later.judges.get(name, set())) > 1:
+    if len(earlier_scores.judges.get(name, set()) | later_scores.judges.get(name, set())) > 1:
         return Drift(name, "not comparable", *sizes)
     if min(len(first), len(second)) < FEWEST:
         return Drift(name, "too few", *sizes)
@@ -110,7 +110,7 @@ def _compare(name: str, earlier: _Scores, later: _Scores, error: float) -> Drift
     if found.low <= 0.0 <= found.high:
         return Drift(name, "no drift", *sizes, found)
     lower = found.high < 0.0
-    return Drift(name, "worse" if lower != (name in later.minimized) else "better", *sizes, found)
+    return Drift(name, "worse" if lower != (name in later_scores.minimized) else "better", *sizes, found)
 
 
 class Comparison(Struct, frozen=True):
@@ -132,26 +132,26 @@ class Comparison(Struct, frozen=True):
         """Names of the numbers that are worse."""
         return [each.name for each in self.drifts if each.state == "worse"]
 
-    def text(self, form: str) -> str:
+    def text(self, format_name: str) -> str:
         """Return the changes as `console`, `markdown` or `json`."""
-        if form == "json":
+        if format_name == "json":
             return json.dumps([to_plain(each) for each in self.drifts], indent=1) + "\n"
-        return _markdown(self.drifts) if form == "markdown" else _console(self.drifts)
+        return _markdown(self.drifts) if format_name == "markdown" else _console(self.drifts)
 
 
-def compare_nights(now: GivenPath, before: Sequence[GivenPath]) -> Comparison:
+def compare_nights(later_results: GivenPath, earlier_results: Sequence[GivenPath]) -> Comparison:
     """Compare the latest conversations with earlier ones.
 
     Args:
-        now: results of the latest conversations: a file, or a folder to search.
-        before: results of earlier conversations: files, or folders to search. A folder may be without results, as
-            before the first night.
+        later_results: results of the latest conversations: a file, or a folder to search.
+        earlier_results: results of earlier conversations: files, or folders to search. A folder may be without
+            results, as before the first night.
 
     Raises:
         ConfigurationError: results are missing or invalid, or belong to another suite.
     """
-    latest = [read_record(file) for file in find_results(now, _SKIPPED)]
-    earlier = [read_record(file) for path in before for file in _earlier_results(path)]
+    latest = [read_record(file) for file in find_results(later_results, _SKIPPED)]
+    earlier = [read_record(file) for path in earlier_results for file in _earlier_results(path)]
     names = sorted({record.suite.name for record in (*latest, *earlier)})
     if len(names) > 1:
         listed = ", ".join(one_line(name, 100) for name in names)
@@ -184,14 +184,14 @@ def _number(mean: float | None) -> str:
     return "–" if mean is None else f"{mean:.3f}"
 
 
-def _console(found: Sequence[Drift]) -> str:
-    rows = [_HEADER, *(tuple(one_line(text, 100) for text in _row(each)) for each in found)]
+def _console(drifts: Sequence[Drift]) -> str:
+    rows = [_HEADER, *(tuple(one_line(text, 100) for text in _row(each)) for each in drifts)]
     return "".join(f"{line}\n" for line in align_columns(rows))
 
 
-def _markdown(found: Sequence[Drift]) -> str:
+def _markdown(drifts: Sequence[Drift]) -> str:
     lines = ["| " + " | ".join(_HEADER) + " |", "|" + "---|" * len(_HEADER)]
-    for each in found:
+    for each in drifts:
         name, *others = _row(each)
         lines.append("| " + " | ".join([cell(name), *others]) + " |")
     return "\n".join(lines) + "\n"

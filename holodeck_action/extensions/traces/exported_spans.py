@@ -97,9 +97,9 @@ def _langfuse_trace(trace: Mapping[str, Any]) -> Iterator[Span | Score | str | N
         )
 
 
-def _langfuse_span(value: Mapping[str, Any], shared: Mapping[str, Any] | None = None) -> Span:
+def _langfuse_span(value: Mapping[str, Any], resource_attributes: Mapping[str, Any] | None = None) -> Span:
     attributes: dict[str, Any] = {"openinference.span.kind": _KINDS.get(str(value.get("type")).upper(), "CHAIN")}
-    attributes |= shared or {}
+    attributes |= resource_attributes or {}
     attributes |= {f"{key}.value": _text(value.get(key)) for key in ("input", "output")}
     for key, name in (
         ("model", "llm.model_name"),

@@ -51,12 +51,12 @@ class TraceFiles:
         digest: SHA-256 of the files, in hexadecimal.
     """
 
-    def __init__(self, paths: Sequence[str], files: Checkout) -> None:
+    def __init__(self, paths: Sequence[str], checkout: Checkout) -> None:
         """Read trace files, and all files in the given folders.
 
         Args:
-            paths: files and folders, relative to the folder of `files`.
-            files: the files that may be read.
+            paths: files and folders, relative to the folder of `checkout`.
+            checkout: the files that may be read.
 
         Raises:
             TargetError: a file is missing or cannot be read, or no file contains a conversation.
@@ -75,8 +75,8 @@ class TraceFiles:
         self._sessions: dict[tuple[bool, str], list[tuple[int, str, int]]] = {}
         try:
             for path in paths:
-                for name in _files_of(path, files):
-                    self._read_file(name, files)
+                for name in _files_of(path, checkout):
+                    self._read_file(name, checkout)
             self._group_traces()
         except BaseException:
             self.close()
@@ -107,9 +107,9 @@ class TraceFiles:
         self._spans.close()
         self._turns.close()
 
-    def _read_file(self, name: str, files: Checkout) -> None:
+    def _read_file(self, name: str, checkout: Checkout) -> None:
         try:
-            with files.open(name, MOST_TRANSCRIPT) as file:
+            with checkout.open(name, MOST_TRANSCRIPT) as file:
                 while block := file.read(1 << 20):
                     self._digest.update(block)
                 file.seek(0)
@@ -189,9 +189,9 @@ class TraceFiles:
             notices.append(f"traces: {found} with more than {MOST_TURNS:,} turns: the rest is not read")
         self.notices = tuple(notices)
 
-    def _read_trace(self, trace: str, last: int) -> ReadTrace | None:
+    def _read_trace(self, trace: str, last_position: int) -> ReadTrace | None:
         found: list[Observation] = []
-        size, at = 0, last
+        size, at = 0, last_position
         while at >= 0 and len(found) < MOST_TRACE_SPANS and size < MOST_TRACE_BYTES:
             found.append(self._spans.read(at))
             size += self._spans.size(at)
@@ -205,17 +205,17 @@ class TraceFiles:
         return replace(read, turn=replace(read.turn, attributes={**read.turn.attributes, **scores}))
 
 
-def _files_of(path: str, files: Checkout) -> Iterator[str]:
+def _files_of(path: str, checkout: Checkout) -> Iterator[str]:
     """Yield a file, or the files in a folder and its subfolders, sorted by name; hidden files are left out.
 
     Raises:
         TargetError: the folder cannot be read, or contains no files.
     """
-    if not (files.folder / path).is_dir():
+    if not (checkout.folder / path).is_dir():
         yield path
         return
     try:
-        found = files.matching_files(f"{path}/**/*")
+        found = checkout.matching_files(f"{path}/**/*")
     except OSError as error:
         clause = error.clause if isinstance(error, RefusedFileError) else f"cannot be read: {error.strerror}"
         raise TargetError(f"traces {path} {clause}") from None
@@ -223,15 +223,15 @@ def _files_of(path: str, files: Checkout) -> Iterator[str]:
     if not names:
         raise TargetError(f"traces {path}: the folder has no files of traces")
     for name in names:
-        yield (Path(path) / name.relative_to(files.folder / path)).as_posix()
+        yield (Path(path) / name.relative_to(checkout.folder / path)).as_posix()
 
 
-def _conversation_id(named: bool, name: str) -> str:
+def _conversation_id(is_named: bool, name: str) -> str:
     """Return the id of a conversation: its name, or a digest if the name is not a valid, unambiguous id."""
-    if _ID.fullmatch(name) and not (named and (_TRACE_ID.fullmatch(name) or name.startswith("session-"))):
+    if _ID.fullmatch(name) and not (is_named and (_TRACE_ID.fullmatch(name) or name.startswith("session-"))):
         return name
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:24]
-    return f"{'session' if named else 'trace'}-{digest}"
+    return f"{'session' if is_named else 'trace'}-{digest}"
 
 
 class _Spool:

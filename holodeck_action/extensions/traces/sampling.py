@@ -35,7 +35,7 @@ def stratum_of(names: Sequence[str], counts: Mapping[str, int]) -> str:
     return min(names, key=lambda name: (counts[name], name), default=NONE)
 
 
-def draw_sample(listed: Sequence[Sequence[str]], size: int, seed: int) -> list[Drawn]:
+def draw_sample(conversation_strata: Sequence[Sequence[str]], size: int, seed: int) -> list[Drawn]:
     """Return a sample in the order of the conversations.
 
     One half of the sample is divided equally among the strata, the other half in proportion to their sizes; within a
@@ -44,19 +44,19 @@ def draw_sample(listed: Sequence[Sequence[str]], size: int, seed: int) -> list[D
     Techniques (1977), §5.3.
 
     Args:
-        listed: the models, tags or tools of each conversation.
+        conversation_strata: the models, tags or tools of each conversation.
         size: number of conversations to draw, at least 1; if there are not more, all are returned.
         seed: seed of the random choice.
     """
-    if len(listed) <= size:
-        return [Drawn(position, 1.0) for position in range(len(listed))]
-    counts = Counter(name for names in listed for name in set(names))
+    if len(conversation_strata) <= size:
+        return [Drawn(position, 1.0) for position in range(len(conversation_strata))]
+    counts = Counter(name for names in conversation_strata for name in set(names))
     strata: dict[str, list[int]] = {}
-    for position, names in enumerate(listed):
+    for position, names in enumerate(conversation_strata):
         strata.setdefault(stratum_of(names, counts), []).append(position)
     strata = _merge_rarest(strata, size)
     sizes = _allocate({name: len(members) for name, members in strata.items()}, size)
-    random, overall = Random(seed), len(listed) / size
+    random, overall = Random(seed), len(conversation_strata) / size
     found: list[Drawn] = []
     for name in sorted(strata):
         members, number = strata[name], sizes[name]

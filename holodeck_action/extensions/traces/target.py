@@ -150,21 +150,21 @@ def _answer(turn: TraceTurn) -> dict[str, Any]:
     return {"response": turn.output}
 
 
-def _sample(files: TraceFiles, options: Mapping[str, Any]) -> list[Drawn | None]:
+def _sample(traces: TraceFiles, options: Mapping[str, Any]) -> list[Drawn | None]:
     """Return, for each conversation, its position and weight in the sample; None if it is not in the sample."""
     size, by = options.get("sample"), options.get("sample_by")
     if size is None:
-        return [Drawn(position, 1.0) for position in range(len(files))]
-    listed = [_names(each, by) for each in files.conversations()]
+        return [Drawn(position, 1.0) for position in range(len(traces))]
+    listed = [_names(each, by) for each in traces.conversations()]
     found: list[Drawn | None] = [None] * len(listed)
     for drawn in draw_sample(listed, int(size), int(options.get("sample_seed", SEED))):
         found[drawn.position] = drawn
     return found
 
 
-def _names(conversation: TraceConversation, by: str | None) -> tuple[str, ...]:
+def _names(conversation: TraceConversation, group_attribute: str | None) -> tuple[str, ...]:
     found = {"model": conversation.models, "tag": conversation.tags, "tool": conversation.tools}
-    return () if by is None else found[by]
+    return () if group_attribute is None else found[group_attribute]
 
 
 def _line(value: Mapping[str, Any]) -> bytes:

@@ -119,9 +119,9 @@ def _exported_part(data: bytes, place: str) -> Part:
     return Part(spans, problem, place, frozenset(each for each in found if isinstance(each, str)), scores)
 
 
-def _part(found: Export, place: str) -> Part:
-    problem = f"has {found.unread:,} spans without an id or a time" if found.unread else ""
-    return Part(tuple(span for span, _ in found.spans), problem, place, found.unread_traces)
+def _part(export: Export, place: str) -> Part:
+    problem = f"has {export.unread:,} spans without an id or a time" if export.unread else ""
+    return Part(tuple(span for span, _ in export.spans), problem, place, export.unread_traces)
 
 
 def _read_span_by_span(line: bytes, place: str, problem: str) -> Part:

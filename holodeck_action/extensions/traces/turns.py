@@ -149,8 +149,8 @@ def _merge_attributes(observations: Iterable[Observation]) -> dict[str, Any]:
     return found
 
 
-def _tool_names(parts: Mapping[str, Any], spans: Iterable[Span]) -> tuple[str, ...]:
-    called = [call["name"] for call in parts.get("tool_invocations") or ()]
+def _tool_names(reply_fields: Mapping[str, Any], spans: Iterable[Span]) -> tuple[str, ...]:
+    called = [call["name"] for call in reply_fields.get("tool_invocations") or ()]
     called += [tool_name(span) for span in spans if work_kind(span) == "tool"]
     return tuple(dict.fromkeys(name[:_LONGEST_NAME] for name in called))
 
@@ -219,8 +219,8 @@ class _Tree:
     def __init__(self, observations: Sequence[Observation]) -> None:
         self._by_id = {each.span.id: each for each in observations}
         self._depths: dict[str, int] = {}
-        for name in self._by_id:
-            self._measure(name)
+        for span_id in self._by_id:
+            self._store_depths(span_id)
         unique = self._by_id.values()
         self.ordered = sorted(unique, key=lambda each: (self._depth(each), each.span.start_ns, each.span.id))
         self.ordered_by_end = sorted(unique, key=lambda each: (self._depth(each), -each.span.end_ns, each.span.id))
@@ -228,9 +228,9 @@ class _Tree:
     def _depth(self, observation: Observation) -> int:
         return self._depths[observation.span.id]
 
-    def _measure(self, name: str) -> None:
+    def _store_depths(self, span_id: str) -> None:
         path: dict[str, None] = {}
-        at: str | None = name
+        at: str | None = span_id
         while at is not None and at in self._by_id and at not in self._depths and at not in path:
             path[at] = None
             at = self._by_id[at].span.parent

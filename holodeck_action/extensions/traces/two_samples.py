@@ -64,12 +64,12 @@ def welch(first: Sample, second: Sample, error: float) -> Difference:
     d ± t·√(s₁²/n₁ + s₂²/n₂), with effective sample sizes and the degrees of freedom of Welch and Satterthwaite.
     Source: Welch 1947.
     """
-    (one, error_one, freedom_one), (two, error_two, freedom_two) = (_moments(sample) for sample in (first, second))
+    (one, error_one, degrees_one), (two, error_two, degrees_two) = (_moments(sample) for sample in (first, second))
     value, squared = two - one, error_one + error_two
     if squared == 0:
         return Difference(value, value, value)
-    freedom = squared**2 / (error_one**2 / freedom_one + error_two**2 / freedom_two)
-    half = student_t_quantile(1 - error / 2, freedom) * math.sqrt(squared)
+    degrees_of_freedom = squared**2 / (error_one**2 / degrees_one + error_two**2 / degrees_two)
+    half = student_t_quantile(1 - error / 2, degrees_of_freedom) * math.sqrt(squared)
     return Difference(value, value - half, value + half)
 
 

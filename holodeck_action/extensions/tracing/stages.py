@@ -41,11 +41,11 @@ class TracingStages(Stages):
     @contextmanager
     def run_context(self, open_suite: OpenSuite, user_output: UserOutput) -> Iterator[None]:
         """Trace the run of a suite inside the context, if the suite enables tracing."""
-        suite = open_suite.item.suite
+        suite = open_suite.prepared.suite
         # The SDK reads the variables of the process, which an env file does not change.
-        environ = {name: value for name, value in open_suite.item.environ.items() if name in os.environ}
+        environ = {name: value for name, value in open_suite.prepared.environ.items() if name in os.environ}
         planned = plan_traces(suite.agent.observability, suite.name, environ)
-        unread = [name for name in open_suite.item.environ.keys() - environ if name.startswith("OTEL_")]
+        unread = [name for name in open_suite.prepared.environ.keys() - environ if name.startswith("OTEL_")]
         if unread and planned.plan is not None:
             user_output.note(f"{', '.join(sorted(unread))}: not read from an env file; set it for the whole process")
         for notice in planned.notices:
@@ -62,9 +62,13 @@ class TracingStages(Stages):
 
 def _open_traces(plan: TracePlan, open_suite: OpenSuite, user_output: UserOutput) -> OtelTraces | None:
     """Return the traces of a run; if they cannot be sent, print a notice and return None, so that no suite fails."""
-    suite = open_suite.item.suite
+    suite = open_suite.prepared.suite
     # These attributes may contain values of variables, except those that their name or the policy file makes secret.
-    hidden = {*environment_secrets(open_suite.item.environ), *suite.policy.secrets, *secrets(suite.agent.observability)}
+    hidden = {
+        *environment_secrets(open_suite.prepared.environ),
+        *suite.policy.secrets,
+        *secrets(suite.agent.observability),
+    }
     try:
         from holodeck_action.extensions.tracing.otel import OtelTraces
 

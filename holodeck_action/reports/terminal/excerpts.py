@@ -58,7 +58,7 @@ def _excerpt_lines(excerpt: Excerpt, line: int, terminal: Terminal) -> Iterator[
 
     number = f"{line:>5}"
     room = max(20, (terminal.width or _LOG_WIDTH) - len(number) - 4)
-    before, rest = mark_hidden(excerpt.before), mark_hidden(excerpt.rest)
+    before, rest = mark_hidden(excerpt.before), mark_hidden(excerpt.after)
     while before and cell_len(before) > room * 2 // 3:
         before = f"…{before[2 + len(before) // 8 :]}"
     whole = before + rest

@@ -36,7 +36,7 @@ class BaseSuite(Struct, frozen=True):
     """A base suite, which runs at the same time as the suite to compare with it (the head).
 
     Attributes:
-        item: the base suite, ready to run, with only the cases that both suites have, in the head's version.
+        prepared: the base suite, ready to run, with only the cases that both suites have, in the head's version.
         unpaired: the base suite's other cases, which do not run because the head lacks them or has changed them.
         run: the base's description for the record.
         folder: the base suite's folder in the repository; None if it is not known.
@@ -44,7 +44,7 @@ class BaseSuite(Struct, frozen=True):
         own: the base suite's own gates, metrics and cases, for the record.
     """
 
-    item: PreparedSuite
+    prepared: PreparedSuite
     unpaired: tuple[Case, ...]
     run: BaseRun
     folder: str | None
@@ -54,7 +54,7 @@ class BaseSuite(Struct, frozen=True):
     @property
     def trials(self) -> frozenset[TrialKey]:
         """The (case id, trial index) pairs of all trials that run."""
-        return frozenset((case.id, index) for case in self.item.own_cases for index in range(case.repeat))
+        return frozenset((case.id, index) for case in self.prepared.own_cases for index in range(case.repeat))
 
 
 def load_base_suites(
@@ -101,19 +101,19 @@ def _load_base_suite(prepared_suite: PreparedSuite, flags: Flags, context: Suite
         raise ConfigurationError(with_lines(wrong, [loaded])) from error
     source, name = _describe_source(flags, target)
     changed = structs.replace(
-        prepared_suite, suite=suite, environ=loaded.environ, shown=shown, target=target, target_files=files
+        prepared_suite, suite=suite, environ=loaded.environ, display_folder=shown, target=target, target_files=files
     )
     changed = structs.replace(
         changed,
         python=equipped.python,
-        written=found.target,
+        written_target=found.target,
         variant="base" if other is not None else f"base, {source}",
     )
     folder = locate_folder(suite.folder, context.environ).folder
     base = pair_suites(
         prepared_suite, changed, flags, BaseRun(source, head_commit(suite.folder), name=name), folder, is_required=True
     )
-    if not base.item.cases:
+    if not base.prepared.cases:
         raise ConfigurationError(
             [
                 f"{changed.place}: this suite has no case with the same name and content "

@@ -78,8 +78,8 @@ def _source_problem(prepared_suite: PreparedSuite, message: str) -> str | Locate
     suite, given = prepared_suite.suite, prepared_suite.base_files is not prepared_suite.suite.checkout
     mark = None if given else suite.gate_marks.get("baseline.source")
     if mark is None:
-        return suite_problem(suite, prepared_suite.shown, None, "", f"--baseline: {message}")
-    return locate_problem(Problem(mark, "baseline.source", message), suite.folder, prepared_suite.shown)
+        return suite_problem(suite, prepared_suite.display_folder, None, "", f"--baseline: {message}")
+    return locate_problem(Problem(mark, "baseline.source", message), suite.folder, prepared_suite.display_folder)
 
 
 def _find_base(suite: PreparedSuite, job: Job, stores: dict[tuple[Api, str], ResultsSource]) -> Base:
