@@ -3,6 +3,7 @@
 Each sends one question per case to a fake model server on loopback and compares the answer with the expected one.
 The programs are not installed here: give the path of each, in its own environment. Only programs with a path are
 measured. The output is the wall time of each as a multiple of ours, from the start of its process to its end.
+`--write` measures 100 cases at several latencies, without and with faults, and renews their table in performance.md.
 """
 
 from __future__ import annotations
@@ -20,12 +21,15 @@ import click
 
 from bench.goals import HARD, plain_suite
 from bench.live import KEY, run_server
-from bench.pages import markdown_table
+from bench.pages import DOCS, markdown_table, replace_table
 from bench.processes import PROGRAM, measure
 
 LATENCY_S = 0.05
 CASES = (1, 10, 100, 1_000)
 AT_ONCE = (1, 10, 100)
+LATENCIES_S = (0.05, 2.0, 10.0)
+WRITTEN_CASES = 100
+WRITTEN_TIMES = 3
 MUCH = 2.0
 """The goal: every peer takes at least this many times as long."""
 
@@ -256,14 +260,38 @@ def table_rows(
                 raise click.ClickException(f"our own run of {count} cases failed")
             own = found.pop("ours")
             ratios = {name: took / own for name, took in found.items()}
-            shown = [_ratio_text(ratios[name]) if name in ratios else "not measured" for name in PEERS]
+            shown = [_cell(name, commands, ratios) for name in PEERS]
             held = ("yes" if min(ratios.values()) >= MUCH else "**no**") if ratios else "not measured"
             yield (f"{count:,}", str(most), f"{own:.2f} s", *shown, held)
 
 
-def _ratio_text(ratio: float) -> str:
-    """Return a ratio as text; in bold if the other program is faster."""
-    return f"{ratio:.1f} ×" if ratio >= 1 else f"**{ratio:.2f} ×**"
+def latency_rows(commands: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
+    """Yield a row for each latency, without and with faults: 100 cases, 100 at once."""
+    for hard in (False, True):
+        for latency_s in LATENCIES_S:
+            found = median_seconds(
+                commands, WRITTEN_CASES, WRITTEN_CASES, WRITTEN_TIMES, ServerSetup(latency_s, hard=hard)
+            )
+            if "ours" not in found:
+                raise click.ClickException(f"our own run with {latency_s:g} s per answer failed")
+            own = found.pop("ours")
+            ratios = {name: took / own for name, took in found.items()}
+            latency = f"{latency_s:g} s" if latency_s >= 1 else f"{latency_s * 1000:g} ms"
+            yield (
+                latency,
+                "30 %" if hard else "none",
+                f"{own:.2f} s",
+                *(_cell(name, commands, ratios) for name in commands),
+            )
+
+
+def _cell(name: str, commands: Mapping[str, str], ratios: Mapping[str, float]) -> str:
+    """Return the cell of a program: its ratio to ours, in bold if it is faster."""
+    if name not in commands:
+        return "not measured"
+    if name not in ratios:
+        return "loses a case"
+    return f"{ratios[name]:.1f} ×" if ratios[name] >= 1 else f"**{ratios[name]:.2f} ×**"
 
 
 HEADS = ("cases", "at once", "ours", *PEERS, f"all ≥ {MUCH:g} ×")
@@ -282,11 +310,22 @@ HEADS = ("cases", "at once", "ours", *PEERS, f"all ≥ {MUCH:g} ×")
 @click.option("--cases", multiple=True, type=int, default=CASES, show_default=True)
 @click.option("--at-once", multiple=True, type=int, default=AT_ONCE, show_default=True)
 @click.option("--times", default=5, show_default=True, help="Of the runs of each, the median counts.")
+@click.option("--write", is_flag=True, help="Renew the table by latency and faults in docs/performance.md.")
 def main(
-    cases: tuple[int, ...], at_once: tuple[int, ...], times: int, latency_s: float, hard: bool, **commands: str | None
+    cases: tuple[int, ...],
+    at_once: tuple[int, ...],
+    times: int,
+    latency_s: float,
+    hard: bool,
+    write: bool,
+    **commands: str | None,
 ) -> None:
     """Compare with other programs; prints a table in Markdown."""
-    named = {name: command for name, command in commands.items() if command is not None}
+    named = {name: command for name in PEERS if (command := commands[name]) is not None}
+    if write:
+        table = markdown_table(("answers after", "faults", "ours", *named), latency_rows(named))
+        replace_table(DOCS / "performance.md", "latencies", "python -m bench.peers --write", table)
+        return
     click.echo(markdown_table(HEADS, table_rows(named, cases, at_once, times, ServerSetup(latency_s, hard))), nl=False)
 
 
