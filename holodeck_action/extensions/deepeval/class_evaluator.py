@@ -150,7 +150,7 @@ class ClassEvaluator(DeepEvalBaseEvaluator):
         found, output = await self._own.measure(payload, judge)
         return EvaluationResult(
             score=found["score"],
-            reasoning=found["reason"] or f"{entry.name} is {found['score']:g}, without an explanation",
+            reasoning=found["reason"] or f"{entry.name} gave the score {found['score']:g} without an explanation",
             metric_name=self.metric_name,
             threshold=self._threshold,
             metadata={**({} if judge is None else {"judge": judge.label}), **({"output": output} if output else {})},
@@ -162,7 +162,7 @@ class ClassEvaluator(DeepEvalBaseEvaluator):
 
     def _result(self, metric: Any, test_case: Any, judge: str) -> EvaluationResult:
         if not metric.reason:
-            metric.reason = f"{self._entry.name} is {float(metric.score):g}, without an explanation"
+            metric.reason = f"{self._entry.name} gave the score {float(metric.score):g} without an explanation"
         return super()._result(metric, test_case, judge)
 
 
