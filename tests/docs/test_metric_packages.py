@@ -32,7 +32,7 @@ class PoliteMetric(JudgedMetric):
         return 1.0
 
     def evaluator(self, building):
-        return RefusalMetric().evaluator(building, by=self)
+        return RefusalMetric().evaluator(building, self)
 
 
 class Untyped(JudgedMetric):
