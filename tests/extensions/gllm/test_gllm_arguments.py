@@ -188,7 +188,7 @@ TRIES: Mapping[str, Try | Refused] = {
     ),
     "trajectory_accuracy_metric": Try(lambda model: metric("LangChainAgentTrajectoryAccuracyMetric")(), scores),
     "evaluator": Try(lambda model: rouge(), scores),
-    "asserts": Try(
+    "has_verdict": Try(
         lambda model: False,
         lambda seen: evaluated(named("CompositeEvaluator")([seen.made]), DATA)["aggregate_score"],
     ),
