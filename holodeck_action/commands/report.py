@@ -70,7 +70,9 @@ def show_record(options: ReportOptions, caller: Caller) -> int:
             [f"--case selects the cases of an HTML page and cannot be combined with --format {options.format}"]
         )
     if len(options.results) > 1 and options.format != "html":
-        raise ConfigurationError(["several RESULTS are columns of one HTML page: add --format html, or give one"])
+        raise ConfigurationError(
+            ["several RESULTS can be shown only as an HTML page: add --format html, or give a single RESULTS"]
+        )
     template = template_of(options.template)
     results, *others = [results_or_last(given, caller) for given in options.results or (None,)]
     viewed = read_viewed_suite(results)

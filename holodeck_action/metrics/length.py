@@ -125,7 +125,9 @@ class LengthMetric(ComputedMetric):
         return getattr(self, f"min_{unit}"), getattr(self, f"max_{unit}")
 
     def _assess(self, lengths: Mapping[str, int]) -> tuple[float, Judgement, str]:
-        """Return the score, the judgement on the unit with the smallest ratio, and the reason."""
+        """Return the score, the judgement on the unit that is furthest outside its bounds (the smallest ratio, see
+        `compute`), and the reason.
+        """
         worst: float = 1.0
         judgement: Judgement = "appropriate"
         inside, outside = [], []

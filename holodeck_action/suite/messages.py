@@ -188,8 +188,8 @@ def _unknown_key(finding: Finding) -> str:
     allowed = sorted(finding.schema["fields"])
     options = f"(allowed: {', '.join(allowed)})"
     if (option := key.replace("-", "_")) in _OPTIONS_ONLY:
-        line = f"--{option.replace('_', '-')}"
-        return f"unknown key: it can only be an option: give {line}, in a workflow as a line of args {options}"
+        only = f"this setting exists only as the option --{option.replace('_', '-')}"
+        return f"unknown key: {only}; in a workflow, add it as a line of the input `args` {options}"
     if key in _MIGRATED_KEYS:
         return f"unknown key: {_MIGRATED_KEYS[key]} {options}"
     if (told := _foreign_option_hint(key, allowed)) is not None:

@@ -86,7 +86,8 @@ def _unknown_databases(agent: AgentConfig, project: ProjectConfig) -> Iterator[s
     known = project.vectorstores or {}
     for index, tool in enumerate(agent.tools or ()):
         if tool.type == "vectorstore" and isinstance(tool.database, str) and known and tool.database not in known:
-            yield f"tools[{index}]: the project config names no database {quoted(tool.database)}; it is kept in memory"
+            missing = f"the project config has no database {quoted(tool.database)}"
+            yield f"tools[{index}]: {missing}; the tool's index is kept in memory"
 
 
 def _distinct_specs(suite_specs: Sequence[MetricSpec], cases: Sequence[Case]) -> list[MetricSpec]:

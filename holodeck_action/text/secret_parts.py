@@ -82,8 +82,9 @@ def _values(text: str, depth: int) -> Iterator[str]:
 
 
 def _setting_values(settings: Sequence[tuple[str, str]], depth: int) -> Iterator[str]:
-    """Yield the values of settings that have a secret name or are random; if there are none, every value that may be
-    secret."""
+    """Yield each value that is random or whose setting has a name such as `password`; if there are none, every value
+    that may be secret.
+    """
     told = [value for name, value in settings if _is_secret(name) and len(value) >= SHORTEST]
     told += [value for name, value in settings if not _is_secret(name) and is_random(value)]
     for value in told or [value for _, value in settings if len(value) >= SHORTEST_PART]:

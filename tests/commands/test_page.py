@@ -116,7 +116,10 @@ def test_runs_that_cannot_be_columns_are_refused(project: Project) -> None:
     other.policy(target="recorded:answers.jsonl")
     assert other.run("run", "-o", "out").code == 0
     for arguments, sentence in (
-        (("out", "out"), "several RESULTS are columns of one HTML page: add --format html, or give one"),
+        (
+            ("out", "out"),
+            "several RESULTS can be shown only as an HTML page: add --format html, or give a single RESULTS",
+        ),
         (("out",) * 7 + ("--format", "html"), "a page shows at most 6 runs, and there are 7: leave some out"),
         (
             ("out", "other/out", "--format", "html"),

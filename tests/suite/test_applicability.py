@@ -336,7 +336,7 @@ test_cases:
         "not used by this runner: claude.permission_mode, claude.web_search, deployment, "
         "observability.logs, observability.exporters.prometheus, observability.exporters.azure_monitor",
         "`openai` is not used: the model's provider is ollama, so `claude` applies instead",
-        'tools[1]: the project config names no database "unknown"; it is kept in memory',
+        'tools[1]: the project config has no database "unknown"; the tool\'s index is kept in memory',
         "agent.yaml:15:5: case_insensitive has no effect on rouge",
         "agent.yaml:15:5: model has no effect on rouge",
         "agent.yaml:16:5: accept_percent has no effect on equality",

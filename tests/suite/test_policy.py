@@ -58,7 +58,8 @@ def test_what_loosens_a_refusal_is_no_key(tmp_path: Path) -> None:
         assert key not in {each for model in models_below(Policy) for each in model.model_fields}
         [line] = policy_complaints(tmp_path, f"{key}: true")
         assert line.startswith(
-            f"1:1: {key}: unknown key: it can only be an option: give --{name}, in a workflow as a line of args"
+            f"1:1: {key}: unknown key: this setting exists only as the option --{name}; "
+            "in a workflow, add it as a line of the input `args` (allowed: "
         )
 
 

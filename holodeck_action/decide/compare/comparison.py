@@ -61,8 +61,8 @@ class Difference(Struct, frozen=True):
         state: `regressed` (worse beyond chance), `non_inferior` (not worse by more than the margin), `inconclusive`.
         detectable: the smallest difference that is detected with 80 % power; None if there are fewer than 10 pairs or
             no difference can be detected.
-        settles: a clause with the number of cases and trials that would detect the margin; empty if the state is not
-            inconclusive.
+        settles: a clause with the number of cases and trials that would detect a change as large as the margin, or a
+            smaller one that would decide the state; empty if the state is not inconclusive.
     """
 
     pairs: int

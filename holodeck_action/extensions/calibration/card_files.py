@@ -113,7 +113,7 @@ def _read_suite_card(checkout: Checkout, name: str) -> JudgeCard:
     folder = checkout.folder.resolve()
     try:
         if not checkout.resolve(name).is_relative_to(folder):
-            raise _CardError("is outside the suite's folder (allowed: a path relative to agent.yaml, inside it)")
+            raise _CardError("is outside the suite's folder (allowed: a path in this folder, relative to agent.yaml)")
         return checkout.read(name, MOST_BYTES).parse(_parse_card, _CardError)
     except FileNotFoundError:
         raise _CardError(f"does not exist ({_ALLOWED_PATH})") from None

@@ -375,7 +375,7 @@ def _text_turn(row: LabelledAnswer, mark: SourceMark, specs: Sequence[MetricSpec
 
 
 def _case_turn(row: LabelledAnswer, suite: Suite, label: str) -> Turn:
-    """Return the suite's turn that a row names, with the labelled metric as its only metric."""
+    """Return the suite's turn that a row names, with no other metric than the one that the labels are about."""
     cases = [case for case in suite.cases if case.id == row.case]
     cases = cases or [case for case in suite.cases if case.name == row.case]
     if len(cases) != 1:

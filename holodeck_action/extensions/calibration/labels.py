@@ -59,8 +59,8 @@ class LabelledAnswer(Struct, frozen=True):
         turn: index of the turn, from 0; None if not given.
         trial: index of the trial, from 0; None if not given.
         suite: name of the suite; None if not given.
-        metric: name of the labelled metric; empty if the row applies to all metrics of the answer that no other row
-            names; None if the file has no such column.
+        metric: name of the metric that the labels are about; empty if the row applies to all metrics of the answer that
+            no other row names; None if the file has no such column.
         input: the input of the turn; None to use the input of the case.
         response: the answer; None to use the answer in the record.
         other_response: the answer that `response` is compared with; None if the label is about a single answer.

@@ -73,7 +73,7 @@ def _measure(metric: Any, test_case: Any, wait_for: Wait) -> Any:
 
 
 def _quiet(method: Any) -> dict[str, Any]:
-    """Return the argument of DeepEval's own metrics that hides the progress bar, if a method takes it."""
+    """Return the keyword argument that hides DeepEval's progress bar; an empty dict if `method` does not accept it."""
     import inspect
 
     return {"_show_indicator": False} if "_show_indicator" in inspect.signature(method).parameters else {}

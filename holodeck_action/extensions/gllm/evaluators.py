@@ -19,7 +19,7 @@ from holodeck_action.extensions.gllm.base import (
     JudgedEvaluator,
     MetricsAggregator,
 )
-from holodeck_action.extensions.gllm.inputs import AgentData, ExpectedData, RAGData, RetrievalData, RetrievedData
+from holodeck_action.extensions.gllm.inputs import AgentData, GenerationData, RAGData, RetrievalData, RetrievedData
 from holodeck_action.extensions.gllm.judging import DefaultValues, Grading, Model, Models, make_grading
 from holodeck_action.extensions.gllm.metric_bases import BaseMetric, to_metric
 from holodeck_action.extensions.gllm.metrics import (
@@ -108,7 +108,7 @@ class ClassicalRetrievalEvaluator(BaseEvaluator):
 class BaseGenerationEvaluator(JudgedEvaluator):
     """Grades an answer by completeness, groundedness and redundancy, unless the answer is a refusal."""
 
-    input_type: ClassVar[type | None] = ExpectedData
+    input_type: ClassVar[type | None] = GenerationData
 
     def __init__(
         self,

@@ -50,8 +50,8 @@ class _ExpectedAnswerData(_AnswerData):
     expected_output: str
 
 
-class ExpectedData(_ExpectedAnswerData, total=False):
-    """Inputs for an answer with the expected answer, and optionally retrieved texts."""
+class GenerationData(_ExpectedAnswerData, total=False):
+    """An answer and its expected answer, optionally with retrieved texts."""
 
     retrieved_context: str | Sequence[str]
 

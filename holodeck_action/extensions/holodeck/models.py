@@ -1,4 +1,4 @@
-"""HoloDeck's models, for Python code that creates cases and metrics."""
+"""The classes of HoloDeck's package `holodeck.models`, for Python code that creates cases and metrics."""
 
 from __future__ import annotations
 

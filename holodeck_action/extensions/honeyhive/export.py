@@ -60,7 +60,7 @@ class _Options(Struct, frozen=True):
         file: file to write; None to write to standard output.
         cards: judge cards to add; their metrics must be in the record.
         labels: file with labels of the record's answers, in the format of `calibrate`; None to add no labels.
-        metric: the metric that was labelled; None if the record has only one metric with a judge.
+        metric: name of the metric that the labels are about; None if the record has only one metric with a judge.
         history: folder of a history; None to use the earlier runs stored next to the results.
     """
 

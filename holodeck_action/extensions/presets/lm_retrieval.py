@@ -1,4 +1,6 @@
-"""The metric `type: lm_retrieval`, which grades retrieved texts by contextual precision and recall, and rates them."""
+"""The metric `type: lm_retrieval`: contextual precision and recall of the retrieved texts, and a rating: `good`, `bad`
+or `incomplete`.
+"""
 
 from __future__ import annotations
 

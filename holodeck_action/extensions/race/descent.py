@@ -94,8 +94,8 @@ class Plan(Struct, frozen=True):
         ]
         return self.suite.race(variants, self.raced)
 
-    def measurement(self, base: Mapping[str, Value]) -> PreparedRace:
-        """Return the comparison of the suite as it is with the changed suite, on the cases that are held out."""
+    def held_out_race(self, base: Mapping[str, Value]) -> PreparedRace:
+        """Return the race of the unchanged against the changed suite on the held-out cases."""
         variants = [Variant("as it is", {}), Variant("changed", dict(base))]
         return self.suite.race(variants, self.held_out, drops=False)
 
@@ -129,7 +129,7 @@ class Descent:
         """Yield the lines of the plan, with the calls of one cycle and of the measurement if no variant is dropped."""
         plan = self._plan
         races = [plan.race(axis, {}) for axis in plan.axes]
-        every = [*races, plan.measurement({axis.key: axis.values[0] for axis in plan.axes})]
+        every = [*races, plan.held_out_race({axis.key: axis.values[0] for axis in plan.axes})]
         items = [item for race in every for item in race.items]
         inputs = [given for race in every for given in race.inputs]
         suites = open_siblings(items, [None] * len(items), None, resume=False, extra_inputs=inputs, host=self.host)
@@ -218,7 +218,7 @@ class Descent:
 
     def _measure(self) -> Result:
         """Compare the changed suite with the suite as it is, on the cases that are held out."""
-        race = self._plan.measurement(self._base)
+        race = self._plan.held_out_race(self._base)
         done, _, _ = self._run(race, self._folder / HELD_OUT_FOLDER)
         held_out = f"on {count_phrase(len(race.order), 'case')} held out"
         if not done.standing.is_over:

@@ -193,7 +193,7 @@ def _measure_rows(comparison: Comparison, suite: str) -> Iterator[dict[str, Any]
         }
 
 
-def _history_rows(suite: int, report: Report, columns: Sequence[tuple[int, str]]) -> Iterator[dict[str, Any]]:
+def _history_rows(suite: int, report: Report, suite_metrics: Sequence[tuple[int, str]]) -> Iterator[dict[str, Any]]:
     history = report.history
     if history is None:
         return
@@ -206,7 +206,10 @@ def _history_rows(suite: int, report: Report, columns: Sequence[tuple[int, str]]
             "pass_rate": history.pass_rate.values[at],
             "cost_usd": run.cost_usd,
             "latency_ms": run.p95_latency_ms,
-            "metrics": [trends[name][at] if of == suite and name in trends else None for of, name in columns],
+            "metrics": [
+                trends[name][at] if metric_suite == suite and name in trends else None
+                for metric_suite, name in suite_metrics
+            ],
         }
 
 

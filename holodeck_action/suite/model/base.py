@@ -61,7 +61,7 @@ else:
 
 
 class ArgumentError(ValueError):
-    """A constructor received an invalid argument; the message names each one."""
+    """A constructor received invalid arguments; the message names each of them."""
 
 
 class FormatModel(_BaseModel):

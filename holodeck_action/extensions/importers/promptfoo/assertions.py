@@ -232,7 +232,7 @@ def _read_assertion(
     kind = kind.removeprefix("not-")
     for key in ("transform", "contextTransform"):
         if data.get(key):
-            raise UnfitError(f"it has a {key}; let the agent return that part, or write a code grader")
+            raise UnfitError(f"it has a {key}; let the agent return the transformed value, or write a code grader")
     if test.options.get("transform") or test.options.get("postprocess"):
         raise UnfitError("the answer is transformed first (options.transform); let the agent return the result")
     threshold = data.get("threshold")

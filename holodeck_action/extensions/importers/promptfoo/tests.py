@@ -229,7 +229,9 @@ class TestReader:
                 yield WrittenAssertion(place, {"type": str(item), "problem": "it must be a mapping with a type"})
 
     def _resolve_reference(self, entry: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return a mapping with its `$ref` replaced by the target's keys; with a `problem` if `$ref` is invalid."""
+        """Return a mapping with its `$ref` replaced by the keys of the referenced mapping. If `$ref` is invalid, return
+        a mapping with `type` and `problem`.
+        """
         found: Any = entry
         for _ in range(_MAX_CHAIN):
             if not isinstance(found, dict) or "$ref" not in found:
