@@ -133,7 +133,7 @@ class TextualAxis(FormatModel):
     path: NonBlank
     """Path of the text in agent.yaml. Example: `instructions.inline`."""
     max_chars: Annotated[Integer, Field(ge=1)] = 8000
-    """Maximum length of the text, in characters."""
+    """Maximum length of the text, in characters. Checked, not used."""
 
 
 class OptimizerAxes(FormatModel):

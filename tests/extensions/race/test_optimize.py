@@ -16,7 +16,9 @@ pytestmark = pytest.mark.models(answer=tuned)
 BOTH = (TEMPERATURE, TOP_P)
 
 
-@pytest.mark.proves("optimize: SUITE --output-dir --html")
+@pytest.mark.proves(
+    "optimize: SUITE --output-dir --html", "Optimizer: axes", "OptimizerAxes: numeric", "NumericAxis: path"
+)
 def test_the_best_values_are_found_one_axis_after_the_other(project: Project, models: FakeModels) -> None:
     write(project, models, 100, BOTH, top_p="1.0")
     finished = optimize(project)
@@ -76,7 +78,7 @@ def test_the_gain_is_measured_on_cases_that_were_never_raced(project: Project, m
     assert gain["shown"]
 
 
-@pytest.mark.proves("optimize: --seed")
+@pytest.mark.proves("optimize: --seed", "Optimizer: seed")
 def test_the_seed_chooses_the_cases_that_are_held_out(project: Project, models: FakeModels) -> None:
     write(project, models)
 
@@ -88,6 +90,9 @@ def test_the_seed_chooses_the_cases_that_are_held_out(project: Project, models: 
     assert held_out("--seed", "7") != first
     assert outcome(project)["seed"] == 7
     assert held_out("--seed", "42") == first
+    project.write("agent.yaml", (project.folder / "agent.yaml").read_text().replace("max_cycles: 2", "seed: 7"))
+    assert held_out() != first
+    assert outcome(project)["seed"] == 7
 
 
 def test_values_that_cannot_be_told_apart_keep_the_present_one(project: Project, models: FakeModels) -> None:
@@ -103,6 +108,7 @@ def test_values_that_cannot_be_told_apart_keep_the_present_one(project: Project,
     assert not (project.out / "held-out").exists()
 
 
+@pytest.mark.proves("Optimizer: min_delta")
 def test_a_small_gain_changes_nothing(project: Project, models: FakeModels) -> None:
     write(project, models)
     text = (project.folder / "agent.yaml").read_text().replace("max_cycles: 2", "min_delta: 0.9")
@@ -153,7 +159,7 @@ def test_quarantined_cases_do_not_count(project: Project, models: FakeModels) ->
     assert "and there are 59" in optimize(project).stderr
 
 
-@pytest.mark.proves("optimize: --axis")
+@pytest.mark.proves("optimize: --axis", "OptimizerAxes: textual", "TextualAxis: path")
 def test_textual_axes_are_refused_by_name(project: Project, models: FakeModels) -> None:
     write(project, models, 60)
     text = (project.folder / "agent.yaml").read_text()
@@ -168,6 +174,7 @@ def test_textual_axes_are_refused_by_name(project: Project, models: FakeModels) 
     assert "--axis model.top_k: no such axis" in optimize(project, "--axis", "model.top_k").stderr
 
 
+@pytest.mark.proves("NumericAxis: type range")
 @pytest.mark.parametrize(
     ("axis", "said"),
     [
@@ -201,7 +208,7 @@ def test_a_suite_without_axes_is_refused(project: Project, models: FakeModels) -
     assert (finished.code, "evaluations.optimizer is missing" in finished.stderr) == (2, True)
 
 
-@pytest.mark.proves("optimize: --objective")
+@pytest.mark.proves("optimize: --objective", "Optimizer: loss")
 def test_the_objective_is_the_weighted_loss_or_a_given_one(project: Project, models: FakeModels) -> None:
     write(project, models)
     text = (project.folder / "agent.yaml").read_text()
@@ -226,7 +233,10 @@ def test_the_objective_is_the_weighted_loss_or_a_given_one(project: Project, mod
     assert "evaluations.optimizer.loss bleu: no case has this metric" in optimize(project).stderr
 
 
-@pytest.mark.proves("optimize: --numeric-max-trials --max-cycles --dry-run --repeat")
+@pytest.mark.proves(
+    "optimize: --numeric-max-trials --max-cycles --dry-run --repeat",
+    *("Optimizer: max_cycles numeric_phase", "OptimizerPhase: max_trials"),
+)
 def test_the_plan_counts_all_axes_before_anything_is_asked(project: Project, models: FakeModels) -> None:
     write(project, models, 60, BOTH)
     finished = optimize(project, "--dry-run", "--max-cost-usd", "0.5")
@@ -241,6 +251,9 @@ def test_the_plan_counts_all_axes_before_anything_is_asked(project: Project, mod
     assert "budget of the run: $0.50" in finished.stdout
     fewer = optimize(project, "--dry-run", "--numeric-max-trials", "2", "--max-cycles", "1", "--repeat", "2").stdout
     assert f"at most {2 * ((3 + 2) * 42 + 2 * 18):,} trials" in fewer
+    text = (project.folder / "agent.yaml").read_text()
+    project.write("agent.yaml", text.replace("max_cycles: 2", "max_cycles: 1\n    numeric_phase: {max_trials: 2}"))
+    assert f"at most {(3 + 2) * 42 + 2 * 18:,} trials" in optimize(project, "--dry-run").stdout
 
 
 def test_an_error_of_a_value_counts_against_it(project: Project, models: FakeModels) -> None:

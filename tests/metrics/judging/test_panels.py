@@ -292,7 +292,7 @@ def test_the_deadline_of_the_calls_is_that_of_the_attempt() -> None:
     ((judge,),) = panel = seats(0.9)
     evaluated(PanelEvaluator(panel, timeout=30))
     (context,) = judge.evaluator.contexts  # type: ignore[attr-defined]
-    assert 29 < context.deadline.left() <= 30
+    assert 29 < context.deadline.seconds_left() <= 30
 
 
 # -- seats
