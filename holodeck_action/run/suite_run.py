@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence, Set
 from functools import partial
 
 from msgspec import Struct
@@ -61,8 +61,8 @@ class RunPlan(Struct, frozen=True):
         workflow_job: the workflow and job of this run, for the record.
         order: positions of the cases that this run asks, in order; the run ends when its exit code is certain. None to
             ask all cases in the order of the suite.
-        counted_positions: called after the run; returns the positions of the cases that count. If it is given, a run
-            with an `order` does not end when its exit code is certain, only by its `Stop`. None if all cases count.
+        counted_positions: awaited after the last trial; returns the positions of the cases that count. If it is given,
+            a run with an `order` does not end when its exit code is certain. None if all cases count.
         certain_end: if this run grades stored answers, the cases that counted because the original run's exit code was
             certain; None if all cases of the original run count.
     """
@@ -82,7 +82,7 @@ class RunPlan(Struct, frozen=True):
     shard: Shard | None = None
     workflow_job: WorkflowJob = NO_JOB
     order: Sequence[int] | None = None
-    counted_positions: Callable[[], Set[int]] | None = None
+    counted_positions: Callable[[], Awaitable[Set[int]]] | None = None
     certain_end: CertainEnd | None = None
 
 
@@ -169,7 +169,7 @@ async def run_suite(
         certain = _certain_end(finished, found)
         counted = [indexes if at in found else () for at, indexes in enumerate(counted)]
     elif plan.counted_positions is not None:
-        among = plan.counted_positions()
+        among = await plan.counted_positions()
         counted = [indexes if at in among else () for at, indexes in enumerate(counted)]
     records = kept.records(bare_cases(), counted)
     before = redactor.value(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from functools import partial
 from signal import Signals
@@ -102,10 +102,19 @@ class _Course:
         self._places = {at: place for place, at in enumerate(order)}
         self._found: list[dict[int, Bounds]] = [{} for _ in order]
         self._on_drop = on_drop
+        self._running = {*range(len(stops))}
         self._moved = asyncio.Event()
 
-    def counted(self, variant: int) -> frozenset[int]:
-        """Return the positions, in the suite, of those cases of a variant that count."""
+    async def wait_counted(self, variant: int) -> frozenset[int]:
+        """Wait until results of other variants cannot change which cases of a finished variant count.
+
+        Returns:
+            The positions of these cases in the suite.
+        """
+        self._running.discard(variant)
+        self.wake()
+        while self._running and not self.standing.is_over and variant not in self.standing.dropped:
+            await self._moved.wait()
         return frozenset(self._order[: len(self.values[variant])])
 
     async def wait_turn(self, variant: int, at: int) -> None:
@@ -224,11 +233,17 @@ async def run_race(
             return
         course.enter(variant, recorded[case.id], value)
 
+    async def counted_positions(variant: int) -> frozenset[int]:
+        if not course.is_done(variant):
+            # The others would wait for its results.
+            everything.drain(stops[variant].reason or "a variant ended early")
+        return await course.wait_counted(variant)
+
     async def run_variant(variant: int) -> Record:
         ready, journal = contenders[variant].open_suite, contenders[variant].journal
-        record = await run_suite(
+        return await run_suite(
             ready.prepared.suite,
-            _plan(ready, flags, race.order, partial(course.counted, variant)),
+            _plan(ready, flags, race.order, partial(counted_positions, variant)),
             _PacedTrials(trial_runner(ready, pool), course, variant, positions),
             lane=lanes[variant],
             stop=stops[variant],
@@ -236,10 +251,6 @@ async def run_race(
             resumed=resumable_trials(ready.prepared.cases, ready.resumed.trials, ready.redactor),
             on_case=partial(finish_case, variant),
         )
-        if not course.is_done(variant):
-            # The others would wait for its results.
-            everything.drain(record.stopped or "a variant ended early")
-        return record
 
     timeout = flags.run_timeout_s
     with ExitStack() as scope:
@@ -273,7 +284,10 @@ async def _complete(record: Record, open_suite: OpenSuite, pool: Any) -> Record:
 
 
 def _plan(
-    open_suite: OpenSuite, flags: Flags, positions: Sequence[int], counted_positions: Callable[[], frozenset[int]]
+    open_suite: OpenSuite,
+    flags: Flags,
+    positions: Sequence[int],
+    counted_positions: Callable[[], Awaitable[frozenset[int]]],
 ) -> RunPlan:
     item, settings = open_suite.prepared, open_suite.prepared.settings
     return RunPlan(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import time
 from typing import Any
 
 import pytest
@@ -63,6 +64,22 @@ def test_each_variant_is_a_run_of_the_cases_that_count(project: Project, models:
     ]
     for one in orders:
         assert {*one} <= {*max(orders, key=len)}
+
+
+def test_a_variant_that_finishes_first_has_the_cases_that_a_slower_one_lets_count(
+    project: Project, models: FakeModels
+) -> None:
+    def rule(request: Request) -> Reply:
+        if request.model == "slow-100":
+            time.sleep(0.05)
+        return answered(request)
+
+    models.answer(rule)
+    write(project, models, 12)
+    race(project, names=("best-100", "slow-100"))
+    for each in variants(project).values():
+        record = read_record(project.out / each["folder"] / "results.json")
+        assert (each["cases"], sum(bool(case.trials) for case in record.cases)) == (12, 12)
 
 
 def test_the_leaderboard_is_printed_and_written(project: Project, models: FakeModels) -> None:
