@@ -29,7 +29,7 @@ CASES = (1, 10, 100, 1_000)
 AT_ONCE = (1, 10, 100)
 LATENCIES_S = (0.05, 2.0, 10.0)
 WRITTEN_CASES = 100
-WRITTEN_TIMES = 3
+WRITTEN_TIMES = 1
 MUCH = 2.0
 """The goal: every peer takes at least this many times as long."""
 
