@@ -260,6 +260,11 @@ def first_line(body: str) -> str:
     return _LINE_END.split(body, maxsplit=1)[0].rstrip()
 
 
+def newest_clause(count: int, noun: str) -> str:
+    """Return the clause that several texts have the same marker, with a noun in the plural; empty for a single text."""
+    return f"; {count} {noun} have this marker, and this is the newest" if count > 1 else ""
+
+
 def second_line(body: str) -> str:
     """Return the second line of a body; an empty string if it has one line."""
     return "".join(_LINE_END.split(body, maxsplit=2)[1:2])

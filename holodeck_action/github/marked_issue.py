@@ -19,6 +19,7 @@ from holodeck_action.github.channels import (
     Stopped,
     error_clause,
     first_line,
+    newest_clause,
     same_body,
     second_line,
 )
@@ -106,9 +107,7 @@ class _MarkedIssue(Struct, frozen=True):
         body = self._body()
         if open_issues:
             newest = open_issues[0]
-            more = (
-                f"; {len(open_issues)} open issues have this marker, and this is the newest" if open_issues[1:] else ""
-            )
+            more = newest_clause(len(open_issues), "open issues")
             if same_body(newest.body, body):
                 return Published(f"unchanged{more}", newest.url)
             return Published(f"updated{more}", self.github.api.update_issue(newest.number, body).url)

@@ -20,6 +20,7 @@ from holodeck_action.github.channels import (
     Stopped,
     error_clause,
     first_line,
+    newest_clause,
     same_body,
 )
 from holodeck_action.github.rest.objects import ApiError, Comment
@@ -245,5 +246,4 @@ class _Sticky(Struct, frozen=True):
 def _mention_others(outcome: Outcome, count: int) -> Outcome:
     if count < 2 or not isinstance(outcome, Published):
         return outcome
-    detail = f"{outcome.detail}; {count} comments have this marker, and this is the newest; delete the others"
-    return Published(detail, outcome.url)
+    return Published(f"{outcome.detail}{newest_clause(count, 'comments')}; delete the others", outcome.url)

@@ -114,7 +114,6 @@ def _open(race: PreparedRace, folders: Sequence[GivenPath | None], request: Requ
 
 def _plan(race: PreparedRace, suites: Sequence[OpenSuite], request: Request) -> list[str]:
     """Return the lines of the plan, which counts the calls of all variants as if no variant were dropped."""
-
     trials = len(race.items) * sum(case.repeat for case in race.cases)
     cases = count_phrase(len(race.cases), "case")
     total = f"plan: race of {len(race.items)} variants for {race.objective}: {cases}, at most {trials:,} trials"
