@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -39,8 +40,9 @@ def main() -> None:
         with suppress(Exception):  # the slim image lacks libraries of some modules
             importlib.import_module(name)
     packages = Path(sysconfig.get_path("purelib"))
-    for file in packages.rglob("*.pyc"):
-        file.unlink()
+    # With their folders: what a build ran, such as setuptools, differs with what the cache of uv holds.
+    for folder in [*packages.rglob("__pycache__")]:
+        shutil.rmtree(folder)
     found = {str(getattr(module, "__file__", None) or "") for module in [*sys.modules.values()]}
     used = sorted(file for file in found if file.endswith(".py") and Path(file).is_relative_to(packages))
     # The bytecode stays valid whatever happens to the times of files (unchecked-hash).
