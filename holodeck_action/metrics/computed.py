@@ -3,8 +3,6 @@
 The settings of a metric are fields of its class. Its method `compute` scores one answer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from inspect import Parameter, Signature
 from typing import Any, ClassVar, Generic, TypeVar

@@ -1,7 +1,5 @@
 """Metrics that compare texts or numbers for equality; the score is 1.0 or 0.0."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 import string

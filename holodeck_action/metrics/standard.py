@@ -4,12 +4,10 @@ The formulas of BLEU, ROUGE, METEOR and token F1 are in `holodeck_action.metrics
 HoloDeck evaluation API, Standard NLP Metrics.
 """
 
-from __future__ import annotations
-
 import builtins
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -19,7 +17,7 @@ from holodeck_action.metrics.errors import NLPMetricsError
 from holodeck_action.metrics.params import EvalParam, ParamSpec
 from holodeck_action.metrics.result import EvaluationResult
 from holodeck_action.seam import registry
-from holodeck_action.suite.model.base import Flag, Integer, NonBlank, Number, with_values
+from holodeck_action.suite.model.base import Flag, Integer, LazySection, NonBlank, Number, with_values
 from holodeck_action.suite.model.metric_base import GROUND_TRUTH, JudgedMetric, Metric, Role
 from holodeck_action.suite.model.patterns import RESPONSE_PATH
 from holodeck_action.suite.model.providers import LLMProvider
@@ -74,7 +72,7 @@ class StandardMetric(JudgedMetric):
     custom_prompt: NonBlank | None = None
     """Of an Azure AI metric: a prompt that replaces the package's prompt. Example: `Grade {{response}} from 1 to
     5.`."""
-    model: Annotated[LLMProvider | None, Role.JUDGES] = None
+    model: Annotated[LazySection[LLMProvider] | None, Role.JUDGES] = None
     """Of an Azure AI metric: the judge, of provider `azure_openai`."""
     case_insensitive: Flag = False
     """Of `equality`: compare case-folded text."""
@@ -98,7 +96,7 @@ class StandardMetric(JudgedMetric):
     """Of `rouge`: use the Porter stemmer."""
 
     @model_validator(mode="after")
-    def _check_threshold(self) -> StandardMetric:
+    def _check_threshold(self) -> Self:
         top = self.scale or 1
         if self.threshold is not None and self.threshold > top:
             raise PydanticCustomError(
@@ -107,7 +105,7 @@ class StandardMetric(JudgedMetric):
         return self
 
     @model_validator(mode="after")
-    def _check_judges(self) -> StandardMetric:
+    def _check_judges(self) -> Self:
         if self.judges is not None and not self.needs_judge:
             raise PydanticCustomError(
                 "judges", "have no effect here: no model is called for {metric}", {"metric": self.metric}
@@ -125,12 +123,12 @@ class StandardMetric(JudgedMetric):
             raise PydanticCustomError("metric", "is not {name}, the metric of this class", {"name": name})
         return {**value, "metric": name}
 
-    def __new__(cls, **settings: Any) -> StandardMetric:
+    def __new__(cls, **settings: Any) -> "StandardMetric":
         """Return an instance of the subclass for the setting `metric`."""
         return super().__new__(cls.of(settings))
 
     @classmethod
-    def of(cls, value: Mapping[str, Any]) -> builtins.type[StandardMetric]:
+    def of(cls, value: Mapping[str, Any]) -> builtins.type["StandardMetric"]:
         """Return the subclass for the setting `metric` in `value`."""
         to = _CLASSES.get(name) if isinstance(name := value.get("metric"), str) else None
         return cls if to is None or cls is not StandardMetric else registry.resolve(to)

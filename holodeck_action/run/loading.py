@@ -17,15 +17,7 @@ from msgspec import Struct, field, structs
 from holodeck_action.metrics.weak_assertions import weak_assertions
 from holodeck_action.record.agent_errors import TargetError
 from holodeck_action.run.environments.case_rows import CaseRows
-from holodeck_action.run.environments.environments import (
-    PackageSetup,
-    ProjectPython,
-    environment_problem,
-    needs_python,
-    project_python,
-)
-from holodeck_action.run.environments.extras import NeededExtra
-from holodeck_action.run.environments.packages import PackagesError
+from holodeck_action.run.environments.setup import PackageSetup, ProjectPython, needs_python
 from holodeck_action.run.metrics import installed_metrics
 from holodeck_action.run.options.request import NO_PERMISSIONS, Permissions
 from holodeck_action.seam import registry
@@ -49,6 +41,7 @@ from holodeck_action.workers.pool import WorkerPool
 
 if TYPE_CHECKING:
     from holodeck_action.record.judge_card import JudgeCard
+    from holodeck_action.run.environments.extras import NeededExtra
     from holodeck_action.suite.cases.case_files import Conversations
 
 
@@ -397,6 +390,10 @@ def with_python(loaded: LoadedSuite, context: SuiteContext, target: AnyTarget | 
     """
     if loaded.python is not None or not needs_python(loaded.suite, target):
         return loaded
+    # Many suites have no code.
+    from holodeck_action.run.environments.environments import environment_problem, project_python
+    from holodeck_action.run.environments.packages import PackagesError
+
     setup = context.package_setup(loaded.code)
     try:
         return structs.replace(loaded, python=project_python(loaded.suite, loaded.environ, setup))

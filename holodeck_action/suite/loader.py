@@ -275,8 +275,11 @@ def _load_project(sources: Sources) -> ProjectConfig | None:
         if config is not None and document is sources.project:
             sources.problems += unreadable_project_files(config, sources.checkout, document)
         valid = valid and config is not None
+    if not valid:
+        return None
+    merged = merge_project(sources)
     # Every entry is complete within its file, so files that are valid alone are valid when merged.
-    return ProjectConfig.model_validate(merge_project(sources)) if valid else None
+    return ProjectConfig.model_validate(merged) if merged else ProjectConfig.model_construct()
 
 
 def _load_policy(sources: Sources) -> Policy | None:

@@ -9,13 +9,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from holodeck_action.text.foreign import Redact
 from holodeck_action.workers.code_errors import UserCodeError
 from holodeck_action.workers.environment import job_environment
 from holodeck_action.workers.permission import CodeAllowed, NoCode
-from holodeck_action.workers.worker_process import USER_CODE, Answering, OnImport, Outcome, WorkerProcess
+
+if TYPE_CHECKING:
+    from holodeck_action.workers.worker_process import Answering, OnImport, Outcome, WorkerProcess
+
+USER_CODE = "holodeck_action.workers.serving"
+"""Name of the module that answers calls of user code in a worker."""
 
 IMPORT_TIMEOUT_S = 60.0
 """Time limit in seconds for importing the module of a callable."""
@@ -229,6 +234,9 @@ class WorkerPool:
             if worker.is_alive:
                 return worker
             self._end(worker)
+        # Many runs start no worker.
+        from holodeck_action.workers.worker_process import WorkerProcess
+
         try:
             worker = WorkerProcess(
                 *(self._folder, self._environ, self._cwd, self._server, self._on_import),
@@ -369,11 +377,11 @@ class DedicatedWorker:
         if self._closed:
             raise UserCodeError(f"{reference}: not called, because the conversation has ended", "closed")
         if self._worker is None:
+            from holodeck_action.workers.worker_process import WorkerProcess
+
             try:
                 self._worker = WorkerProcess(
-                    self._folder,
-                    self._environ,
-                    self._cwd,
+                    *(self._folder, self._environ, self._cwd, USER_CODE),
                     on_import=self._on_import,
                     interpreter=self._interpreter,
                     code=self._code,

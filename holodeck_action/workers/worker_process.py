@@ -9,9 +9,10 @@ import signal
 import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from holodeck_action.text.foreign import Foreign, Redact
 from holodeck_action.text.plain import cut
@@ -45,9 +46,6 @@ _EXIT_GRACE_S = 1.0
 _KILLED_S = 5.0
 """Seconds to wait for the system to report the end of a killed process."""
 
-USER_CODE = "holodeck_action.workers.serving"
-"""Name of the module that answers calls of user code in a worker."""
-
 OnImport = Callable[[Sequence[str]], None]
 """Called with absolute paths of imported files, which user code may have forged."""
 
@@ -56,8 +54,7 @@ Answering = Callable[[Any], Awaitable[Any]]
 raises only cancellation."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """The result of a call.
 
     Attributes:
@@ -85,7 +82,7 @@ class WorkerProcess:
         folder: Path,
         environ: Mapping[str, str],
         cwd: Path,
-        server: str = USER_CODE,
+        server: str,
         on_import: OnImport = lambda files: None,
         interpreter: Path | None = None,
         spans: bool = False,
@@ -99,7 +96,7 @@ class WorkerProcess:
             folder: absolute path of the suite's folder.
             environ: the whole environment of the process.
             cwd: absolute path of the working folder.
-            server: name of the module that answers in the process, such as `USER_CODE`.
+            server: name of the module that answers in the process, such as `pool.USER_CODE`.
             on_import: called with the files of the checkout that a call has imported, before its result is returned.
             interpreter: path of the process's Python (see `ServingProcess`).
             spans: whether the process collects the spans of its calls.

@@ -14,7 +14,7 @@ import click
 import pytest
 
 from holodeck_action.cli import cli
-from holodeck_action.workers.permission import CODE_STARTERS
+from holodeck_action.workers.code_starters import CODE_STARTERS
 from tests.action import composite
 from tests.action.step import ROOT, inputs_for
 from tests.commands.project import Finished, Project

@@ -15,7 +15,7 @@ import pytest
 
 from holodeck_action.metrics.registry import built_in
 from holodeck_action.run.environments.case_rows import CaseRows
-from holodeck_action.run.environments.environments import PackageSetup
+from holodeck_action.run.environments.setup import PackageSetup
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.errors import SuiteError
 from holodeck_action.suite.loader import load_suite

@@ -6,15 +6,11 @@ import asyncio
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from holodeck_action.record.disk import UNSYNCED_DISK, write_new
-from holodeck_action.run.environments.environments import PackageSetup, environment_python
-from holodeck_action.run.environments.extras import NeededExtra
-from holodeck_action.run.environments.packages import PackagesError
-from holodeck_action.seam.extras import way_to_get
+from holodeck_action.run.environments.setup import PackageSetup
 from holodeck_action.seam.manifest import Table
 from holodeck_action.suite.cases.case_files import RowsError
 from holodeck_action.suite.checkout import MOST_YAML, Checkout
@@ -23,8 +19,10 @@ from holodeck_action.text.foreign import bounded_lines, open_file
 from holodeck_action.text.redaction import Redactor
 from holodeck_action.text.secrets import environment_secrets
 from holodeck_action.workers.code_errors import UserCodeError
-from holodeck_action.workers.limited_workers import limited_worker_pool
 from holodeck_action.workers.pool import WorkerPool
+
+if TYPE_CHECKING:
+    from holodeck_action.run.environments.extras import NeededExtra
 
 SECONDS = 60.0
 """Time limit in seconds for all rows; the import of a function is not included."""
@@ -61,6 +59,13 @@ class CaseRows:
 
     def read_table(self, kind: Table, file: BinaryIO, sheet: str | None) -> Iterator[bytes]:
         """Yield the rows of a file; see `RowSource.read_table`."""
+        # Most files of cases are read without an extension.
+        from importlib.util import find_spec
+
+        from holodeck_action.run.environments.extras import NeededExtra
+        from holodeck_action.seam.extras import way_to_get
+        from holodeck_action.workers.limited_workers import limited_worker_pool
+
         if kind.package and find_spec(kind.package) is None:
             self._install((NeededExtra(kind.extra, f"cases in a file {kind.suffix}"),))
             raise RowsError(
@@ -76,6 +81,10 @@ class CaseRows:
 
     def call_function(self, reference: str, environment: Environment | None) -> Iterator[bytes]:
         """Yield the rows of a function; see `RowSource.call_function`."""
+        # Few suites have cases of a function.
+        from holodeck_action.run.environments.environments import environment_python
+        from holodeck_action.run.environments.packages import PackagesError
+
         folder, cwd = self._checkout.folder, self._checkout.cwd
         try:
             python = environment_python(environment, self._checkout, self._environ, self._setup)

@@ -5,10 +5,8 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-
-from msgspec import Struct
 
 from holodeck_action.run.environments.packages import (
     BasePython,
@@ -21,12 +19,11 @@ from holodeck_action.run.environments.packages import (
     requirements_recipe,
     use_interpreter,
 )
+from holodeck_action.run.environments.setup import PackageSetup, ProjectPython
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.configuration_errors import LocatedProblem, locate_problem
 from holodeck_action.suite.errors import Problem
-from holodeck_action.suite.loader import graders, metric_classes
 from holodeck_action.suite.model.environments import Environment, environment_from
-from holodeck_action.suite.model.targets import AnyTarget, ModelTarget, PythonTarget
 from holodeck_action.suite.values import Suite
 from holodeck_action.text.credentials import credentials_in
 from holodeck_action.text.plain import cut_start
@@ -46,68 +43,6 @@ _MAX_PROBE_BYTES = 10_000
 _MAX_OUTPUT_CHARACTERS = 1500
 """Maximum characters of uv's output in messages; only the end is kept."""
 _PROBE = "import sys; print(*sys.version_info[:2], sys.version.replace('\\n', ' '), sys.prefix, sep='\\n')"
-
-
-class ProjectPython(Struct, frozen=True):
-    """A Python interpreter other than the program's own, with the project's packages.
-
-    Attributes:
-        interpreter: absolute path of the interpreter; links are kept, since the path decides which packages it sees.
-        digest: digest of the environment's content, independent of its location.
-    """
-
-    interpreter: Path
-    digest: str
-
-
-class PackageSetup(Struct, frozen=True):
-    """How to install packages for a suite, and where.
-
-    Attributes:
-        requirements: lines of `--requirements`; empty if the policy file decides.
-        home: the user's home folder; None if the user has no home folder.
-        cwd: absolute path of the folder that paths in `requirements` start from.
-        code: the permission to run packages and interpreters.
-        announce: called with a sentence about each slow operation.
-        copy_of: the folder of a temporary copy of the repository, and that of the original; None if there is no copy.
-    """
-
-    requirements: tuple[str, ...]
-    home: Path | None
-    cwd: Path
-    code: CodeAllowed
-    announce: Callable[[str], None] = lambda sentence: None
-    copy_of: tuple[Path, Path] | None = None
-
-    def original_folder(self, folder: Path) -> Path:
-        """Return the original of a folder in the temporary copy, which lacks the project's interpreters; return any
-        other folder unchanged.
-        """
-        if self.copy_of is not None and folder.is_relative_to(self.copy_of[0]):
-            return self.copy_of[1] / folder.relative_to(self.copy_of[0])
-        return folder
-
-    def folder_for(self, recipe: Recipe, environ: Mapping[str, str]) -> Path:
-        """Return the folder for installed environments. For packages that are used in place, the folder is in the
-        temporary copy.
-
-        Raises:
-            PackagesError: no such folder can be determined.
-        """
-        if self.copy_of is not None and recipe.in_place:
-            return self.copy_of[0] / ".holodeck" / "environments"
-        return environments_folder(environ, self.home)
-
-
-def needs_python(suite: Suite, target: AnyTarget | None) -> bool:
-    """Return whether a run needs Python for graders and own metrics, for the target, or for functions that the suite's
-    model calls.
-
-    A target of None is the suite's own model.
-    """
-    if isinstance(target, ModelTarget | None) and any(tool.type == "function" for tool in suite.agent.tools or ()):
-        return True
-    return isinstance(target, PythonTarget) or bool(graders(suite) or metric_classes(suite))
 
 
 def project_python(suite: Suite, environ: Mapping[str, str], setup: PackageSetup) -> ProjectPython | None:
@@ -176,7 +111,7 @@ def _recipe(environment: Environment, checkout: Checkout) -> Recipe:
 
 
 def _find_or_install(recipe: Recipe, environ: Mapping[str, str], setup: PackageSetup) -> ProjectPython:
-    folder = setup.folder_for(recipe, environ)
+    folder = _folder_for(recipe, environ, setup)
     base = _base_python(environ, setup)
     python = use_interpreter(recipe, base, folder)
     if python is None:
@@ -185,6 +120,18 @@ def _find_or_install(recipe: Recipe, environ: Mapping[str, str], setup: PackageS
         python = install_environment(recipe, base, folder, environ, setup.code)
         setup.announce(f"installed {recipe.shown} in {time.monotonic() - begun:.1f} s")
     return ProjectPython(python, recipe.digest(base))
+
+
+def _folder_for(recipe: Recipe, environ: Mapping[str, str], setup: PackageSetup) -> Path:
+    """Return the folder for installed environments. For packages that are used in place, the folder is in the temporary
+    copy.
+
+    Raises:
+        PackagesError: no such folder can be determined.
+    """
+    if setup.copy_of is not None and recipe.in_place:
+        return setup.copy_of[0] / ".holodeck" / "environments"
+    return environments_folder(environ, setup.home)
 
 
 def _base_python(environ: Mapping[str, str], setup: PackageSetup) -> BasePython:

@@ -1,9 +1,7 @@
 """The top level of agent.yaml."""
 
-from __future__ import annotations
-
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
@@ -102,7 +100,7 @@ class Instructions(FormatModel):
     """The text itself. Example: `Answer questions about our shop.`."""
 
     @model_validator(mode="after")
-    def _check_source(self) -> Instructions:
+    def _check_source(self) -> Self:
         if (self.file is None) == (self.inline is None):
             raise PydanticCustomError("instructions", "give exactly one of file and inline")
         return self
@@ -235,7 +233,7 @@ class AgentConfig(FormatModel):
     """Checked, not used. Example: `{}`."""
 
     @model_validator(mode="after")
-    def _check_embedding_model(self) -> AgentConfig:
+    def _check_embedding_model(self) -> Self:
         if self.embedding_provider is not None and self.embedding_provider.provider == "anthropic":
             raise PydanticCustomError("embedding_provider", "cannot be anthropic: it has no embedding models")
         searches = any(tool.type in ("vectorstore", "hierarchical_document") for tool in self.tools or ())

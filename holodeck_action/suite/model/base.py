@@ -56,7 +56,7 @@ else:
                 model = cls.of(given) if hasattr(cls, "of") else cls
                 raise ArgumentError(argument_errors(model, given, error)) from None
 
-    class _BaseModel(BaseModel, metaclass=_ArgumentErrorMeta):
+    class _BaseModel(BaseModel, metaclass=_ArgumentErrorMeta, defer_build=True):
         pass
 
 

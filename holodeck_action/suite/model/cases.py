@@ -1,9 +1,7 @@
 """Test cases as they are written in agent.yaml or in a case file."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
@@ -154,7 +152,7 @@ class FileInput(FormatModel):
     """False: download the `url` in every run; true when absent."""
 
     @model_validator(mode="after")
-    def _check_source(self) -> FileInput:
+    def _check_source(self) -> Self:
         if (self.path is None) == (self.url is None):
             raise PydanticCustomError("path", "give exactly one of path and url")
         return self
@@ -181,7 +179,7 @@ class ExpectedToolEntry(TrajectoryEntry):
     """How the name is compared: as a substring, or as a whole."""
 
     @model_validator(mode="after")
-    def _check_counts(self) -> ExpectedToolEntry:
+    def _check_counts(self) -> Self:
         if self.max_count is not None and self.max_count < self.count:
             raise PydanticCustomError("max_count", "is below count: no number of calls satisfies both")
         return self
@@ -215,9 +213,9 @@ class TurnEntry(FormatModel):
     """The question to the agent. Example: `Where is order A-17?`."""
     ground_truth: GroundTruth | None = None
     """The expected answer, a text. Unquoted numbers and booleans keep their spelling. Example: `It is in Leeds.`."""
-    expected_tools: ExpectedToolsField | None = None
+    expected_tools: LazySection[ExpectedToolsField] | None = None
     """Expected tool calls. An empty list asserts that no tool is called. Example: `[find_order]`."""
-    files: Annotated[list[FileInput], Field(max_length=10)] | None = None
+    files: LazySection[Annotated[list[FileInput], Field(max_length=10)]] | None = None
     """At most 10 files that are sent with the input."""
     retrieval_context: list[str] | None = None
     """Texts that replace the texts the agent reports. Example: `[Returns are free.]`."""
@@ -239,9 +237,9 @@ class CaseEntry(FormatModel):
     """The question to the agent. Example: `How long can I return a parcel?`."""
     ground_truth: GroundTruth | None = None
     """The expected answer, a text. Unquoted numbers and booleans keep their spelling. Example: `Within 30 days.`."""
-    expected_tools: ExpectedToolsField | None = None
+    expected_tools: LazySection[ExpectedToolsField] | None = None
     """Expected tool calls. An empty list asserts that no tool is called. Example: `[find_order]`."""
-    files: Annotated[list[FileInput], Field(max_length=10)] | None = None
+    files: LazySection[Annotated[list[FileInput], Field(max_length=10)]] | None = None
     """At most 10 files that are sent with the input."""
     retrieval_context: list[str] | None = None
     """Texts that replace the texts the agent reports. Example: `[Returns are free.]`."""
@@ -250,13 +248,13 @@ class CaseEntry(FormatModel):
     expect: list[CheckMetric] | None = None
     """Checks of the answer, in addition to the metrics: `{TYPE: VALUE}`, with other settings as further keys. A mapping
     of values by type is accepted, too. Example: `[{contains: Thursday}, {not_regex: sorry|cannot}]`."""
-    turns: Annotated[list[TurnEntry], Field(min_length=1)] | None = None
+    turns: LazySection[Annotated[list[TurnEntry], Field(min_length=1)]] | None = None
     """The inputs of a conversation, instead of `input`."""
     simulate: LazySection[SimulatedUser] | None = None
     """A user that a model plays, instead of `input`."""
 
     @model_validator(mode="after")
-    def _check_form(self) -> CaseEntry:
+    def _check_form(self) -> Self:
         if self.simulate is not None:
             return self._check_simulated(self.simulate)
         if self.turns is None:
@@ -276,7 +274,7 @@ class CaseEntry(FormatModel):
             )
         return self
 
-    def _check_simulated(self, simulation: Simulation) -> CaseEntry:
+    def _check_simulated(self, simulation: Simulation) -> Self:
         others = [name for name in ("input", "turns", "files") if getattr(self, name) is not None]
         if others:
             raise PydanticCustomError(

@@ -1,10 +1,8 @@
 """The source of the Python packages for a suite's own code: `environment` of the policy file, and `--requirements`."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -34,7 +32,7 @@ class Environment(FormatModel):
     SCHEMA_RULES = ({"oneOf": [with_values(way) for way in _KEYS]},)
 
     @model_validator(mode="after")
-    def _check_keys(self) -> Environment:
+    def _check_keys(self) -> Self:
         named = [way for way in _KEYS if getattr(self, way) is not None]
         if len(named) != 1:
             what = f"has {' and '.join(named)}" if named else "is empty"

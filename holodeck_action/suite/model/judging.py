@@ -1,7 +1,5 @@
 """`judges`: panels of judges, in the policy file and on a metric."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

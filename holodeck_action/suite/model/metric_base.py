@@ -4,8 +4,6 @@ A concrete metric is a subclass in `holodeck_action.metrics` or in another packa
 code that scores.
 """
 
-from __future__ import annotations
-
 import builtins
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum, auto
@@ -16,7 +14,7 @@ from msgspec import Struct
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from holodeck_action.suite.model.base import Flag, FormatModel, Integer, MaybeText
+from holodeck_action.suite.model.base import Flag, FormatModel, Integer, LazySection, MaybeText
 from holodeck_action.suite.model.judging import Judges
 from holodeck_action.suite.model.providers import LLMProvider
 from holodeck_action.text.foreign import Foreign
@@ -61,7 +59,7 @@ class Member(Struct, frozen=True):
     """One of the evaluations that a composite consists of; `k` is the cut-off rank of a retrieval metric."""
 
     name: str
-    config: Metric
+    config: "Metric"
     k: int | None
 
 
@@ -86,7 +84,7 @@ class JudgeCalls(Struct, frozen=True):
         writes_steps: whether the judge is also called once in a run to write the evaluation steps.
     """
 
-    config: Metric
+    config: "Metric"
     calls: int
     writes_steps: bool = False
 
@@ -135,7 +133,7 @@ class Metric(FormatModel):
     """Whether high or low scores are good."""
 
     @classmethod
-    def of(cls, value: Mapping[str, Any]) -> builtins.type[Metric]:
+    def of(cls, value: Mapping[str, Any]) -> builtins.type["Metric"]:
         """Return the class that validates the entry `value`: this class, or the subclass that the entry selects."""
         return cls
 
@@ -297,11 +295,11 @@ class Metric(FormatModel):
         """Return the member metrics; empty if there are none."""
         return ()
 
-    def leaf_metrics(self) -> list[Metric]:
+    def leaf_metrics(self) -> list["Metric"]:
         """Return the member metrics, or the metric itself if it has none."""
         return [member.config for member in self.members()] or [self]
 
-    def judged_parts(self) -> Iterator[tuple[str, Metric]]:
+    def judged_parts(self) -> Iterator[tuple[str, "Metric"]]:
         """Yield (name, part) for each part that a judge grades; the name is empty if the part is the metric itself."""
         yield from ()
 
@@ -334,7 +332,7 @@ class Metric(FormatModel):
         """Name of the library that computes the metric or calls the judge; None if this package does so itself."""
         return None
 
-    def library_parts(self) -> list[Metric]:
+    def library_parts(self) -> list["Metric"]:
         """Return the metrics that a library computes without a model: the metric itself, its parts or its members."""
         return []
 
@@ -387,7 +385,7 @@ class ScopedMetric(Metric):
 class JudgedMetric(Metric):
     """The base of every judged metric."""
 
-    judges: Annotated[Judges | None, Role.JUDGES] = None
+    judges: Annotated[LazySection[Judges] | None, Role.JUDGES] = None
     """A panel of judges. Its settings replace those of the policy file, one by one. Example: `{models: [{provider:
     openai, name: gpt-4o}]}`."""
 

@@ -1,10 +1,8 @@
 """The policy file holodeck-action.yaml: settings outside of HoloDeck's schema (docs/policy-file.md)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from datetime import date
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from msgspec import Struct
 from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator, model_validator
@@ -110,7 +108,7 @@ class GateMetric(FormatModel):
     """Highest accepted 90th percentile of the scores. Example: `0.3`."""
 
     @model_validator(mode="after")
-    def _require_bound(self) -> GateMetric:
+    def _require_bound(self) -> Self:
         if all(getattr(self, key) is None for pair in BOUNDS_OF_METRICS for key in pair):
             raise PydanticCustomError("min_mean", "is missing: give at least one bound, such as min_mean: 0.8")
         return self
@@ -130,13 +128,13 @@ class GateSummary(FormatModel):
     """Lowest accepted number. Example: `0.7`."""
 
     @model_validator(mode="after")
-    def _check_function(self) -> GateSummary:
+    def _check_function(self) -> Self:
         if (self.method == "custom") != (self.function is not None):
             raise PydanticCustomError("function", "is required with method custom, and allowed only with it")
         return self
 
     @model_validator(mode="after")
-    def _check_weights(self) -> GateSummary:
+    def _check_weights(self) -> Self:
         if (self.method == "weighted_average") != (self.weights is not None):
             raise PydanticCustomError("weights", "is required with method weighted_average, and allowed only with it")
         return self
@@ -262,7 +260,7 @@ class Baseline(FormatModel):
     run too, but first runs each of these cases again, and counts it only if it fails in most of its trials now, and
     passed in most of those of the base. A recorded target cannot be called again: there `confirm` is `fail`. Example:
     `warn`."""
-    confirm: Confirmation = Confirmation()
+    confirm: Confirmation = Confirmation.model_construct()
     """How often a case that got worse runs again. Example: `{trials: 6}`."""
     on_loosened: Reaction = "warn"
     """What happens when the run has less strict or other gates, thresholds, cases, quarantine or judges than the base.

@@ -1,10 +1,8 @@
 """References to models, and the providers and services that serve them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -101,7 +99,7 @@ class LLMProvider(FormatModel):
     """How the key is sent to Anthropic. `bedrock`, `vertex` and `foundry` are refused. Example: `oauth_token`."""
 
     @model_validator(mode="after")
-    def _check_endpoint(self) -> LLMProvider:
+    def _check_endpoint(self) -> Self:
         if self.provider == "azure_openai" and self.endpoint is None:
             raise PydanticCustomError("endpoint", "is missing (required for provider azure_openai)")
         return self

@@ -1,17 +1,16 @@
 """The target, which answers the cases: `target` of the policy file, and `--target`."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Annotated, Any, BinaryIO, ClassVar, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, ConfigDict, Discriminator, Field, PlainValidator, Tag, WithJsonSchema
-from pydantic_core import PydanticCustomError
+from pydantic import AfterValidator, ConfigDict, Discriminator, Field, GetCoreSchemaHandler, Tag, WithJsonSchema
+from pydantic_core import CoreSchema, PydanticCustomError
+from pydantic_core.core_schema import no_info_plain_validator_function
 
 from holodeck_action.seam import registry
-from holodeck_action.suite.model.base import FormatModel, NonBlank, SecretText
+from holodeck_action.suite.model.base import FormatModel, LazySection, NonBlank, SecretText
 from holodeck_action.suite.model.cases import FreeMapping
 
 _WORD = r"[^\W\d]\w*"
@@ -245,13 +244,20 @@ def _parse_short_form(value: Any) -> WrittenTarget:
     return parse_target(value)
 
 
+class _ShortForm:
+    """Annotation of a target's short form: pydantic builds no validators for the targets that it can name."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return no_info_plain_validator_function(_parse_short_form)
+
+
 Target = Annotated[
     Annotated[
         WrittenTarget,
-        PlainValidator(_parse_short_form),
+        _ShortForm(),
         WithJsonSchema({"type": "string", "pattern": _TEXT_FORMS}),
         Tag("text"),
     ]
-    | Annotated[HttpTarget, Tag("mapping")],
+    | Annotated[LazySection[HttpTarget], Tag("mapping")],
     Discriminator(lambda value: "mapping" if isinstance(value, dict) else "text"),
 ]
