@@ -35,7 +35,8 @@ CALLS = 1 + 1 + 4 + 3
 """Calls per case: answer, G-Eval, faithfulness (claims and truths in parallel, verdicts, reason), answer relevancy."""
 CHAIN = 1 + 3
 """Calls of a case in sequence: the answer, and those of the longest metric."""
-_TESTED = "gpt-4o-tested"
+TESTED = "gpt-4o-tested"
+"""Name of the model under test; longer names are its variants."""
 _GEVAL: dict[str, Any] = {"type": "geval", "name": "quality", "criteria": "Is it good?", "evaluation_steps": STEPS}
 _EQUALITY: dict[str, Any] = {"type": "standard", "metric": "equality"}
 _TWO = ("faithfulness", "answer_relevancy")
@@ -73,7 +74,7 @@ def serve(kind: str, count: int, latency_s: float) -> None:
     judge = Judge(*truths)
 
     def answer(request: Request) -> Answer:
-        if request.model == _TESTED:
+        if request.model.startswith(TESTED):
             return Answer(f"answer of {request.text.rpartition('question of ')[2]}")
         return judge(request)
 
@@ -103,7 +104,7 @@ def judged_suite(server: Server, truths: Sequence[Truth], metrics: list[dict[str
     ]
     return {
         "name": "bench",
-        "model": {**judge, "name": _TESTED},
+        "model": {**judge, "name": TESTED},
         "instructions": {"inline": "Answer."},
         "evaluations": {"model": judge, "metrics": metrics},
         "test_cases": cases,

@@ -35,7 +35,7 @@ from holodeck_action.record.result_files import read_record as read_results
 from holodeck_action.record.stored_cases import RecordError
 from holodeck_action.reports.conclusion import Conclusion
 from holodeck_action.run.caller import Caller
-from holodeck_action.run.loading import LoadedSuite, load_one_suite
+from holodeck_action.run.loading import load_one_suite
 from holodeck_action.run.one_answer import score_answer
 from holodeck_action.run.options.action_inputs import INPUTS
 from holodeck_action.run.options.request import request_from
@@ -87,7 +87,7 @@ def load_suite(suite: AnyPath = "agent.yaml", *, environ: Mapping[str, str] | No
     Raises:
         ConfigurationError: the suite is invalid (see `lines`), or the workflow's event forbids running its code.
     """
-    return _load(suite, _caller(environ, None)).suite
+    return load_one_suite(_path(suite), _caller(environ, None).suite_context(None), _ONE_SUITE).suite
 
 
 def evaluate(
@@ -324,9 +324,8 @@ def _invalid_inputs(values: Mapping[str, Any]) -> Iterable[tuple[str, Any, str]]
             yield name.removesuffix("_s"), value, _INPUT_KINDS[name].allowed
 
 
-def _load(suite: AnyPath | Suite, caller: Caller) -> LoadedSuite:
-    path = suite.folder / suite.file if isinstance(suite, Suite) else suite
-    return load_one_suite(os.fspath(path), caller.suite_context(None), _ONE_SUITE)
+def _path(suite: AnyPath | Suite) -> str:
+    return os.fspath(suite.folder / suite.file if isinstance(suite, Suite) else suite)
 
 
 def _run_suite(suite: AnyPath | Suite, values: Mapping[str, Any], caller: Caller) -> Record:
@@ -335,11 +334,11 @@ def _run_suite(suite: AnyPath | Suite, values: Mapping[str, Any], caller: Caller
     try:
         with Claims(DISK) as claims:
             claims.clear(request.output_dir)
-            loaded = _load(suite, caller)
+            context = caller.suite_context(None)
+            loaded = load_one_suite(_path(suite), context, _ONE_SUITE, request.flags)
             if isinstance(suite, Suite) and loaded.suite != suite:
                 place = suite.folder / suite.file
                 raise ConfigurationError([f"{place}: differs from what load_suite returned; load it again"])
-            context = caller.suite_context(None)
             prepared = prepare_suites([loaded], request.flags, context)
             output = replace(
                 Output.for_caller(caller, request, None, caller.progress_display()), on_conclusion=found.append

@@ -66,7 +66,8 @@ def rejudge_record(results: GivenPath, suite: str, values: Mapping[str, Any], ca
     with Claims() as claims:
         try:
             with progress.phase("loading suite and results"):
-                loaded = load_one_suite(suite, context, "a record holds the answers of a single suite; give that suite")
+                reason = "a record holds the answers of a single suite; give that suite"
+                loaded = load_one_suite(suite, context, reason, request.run_flags)
                 prepared = [prepare_stored(results, loaded, request.flags, context, request.output_dir)]
             output = Output.for_caller(caller, request, template, progress)
             with caller.job() as job:

@@ -42,13 +42,15 @@ def run_suites(values: Mapping[str, Any], caller: Caller) -> int:
         template = template_of(request.template)
         context = caller.suite_context(request.env_file, request.allowed, request.requirements)
 
-        def clear_folders(suites: Sequence[Path]) -> None:
+        def clear(suites: Sequence[Path]) -> None:
             if not request.dry_run:
                 clear_suite_folders(claims, request.output_dir, suites, caller.cwd)
 
         with progress.phase("loading suites"):
             context = context.with_conversations(request.flags.target, request.flags.extra)
-            loaded = load_suites(request.suites, context, allow_empty=request.allow_empty, on_found=clear_folders)
+            loaded = load_suites(
+                request.suites, context, allow_empty=request.allow_empty, on_found=clear, flags=request.run_flags
+            )
             prepared = prepare_suites(loaded, request.flags, context)
         output, kept = Output.for_caller(caller, request, template, progress), ""
         if output.folder is None and not request.dry_run:

@@ -265,7 +265,9 @@ class _Step:
         try:
             context = self._suite_context(settings).with_conversations(request.flags.target, request.flags.extra)
             self._conversations = context.conversations
-            loaded = load_suites(request.suites, context, allow_empty=request.allow_empty, on_found=note_suites)
+            loaded = load_suites(
+                request.suites, context, allow_empty=request.allow_empty, on_found=note_suites, flags=request.run_flags
+            )
             # Before the check run begins: the program starts again with what it installs.
             self._runner.install(
                 [need for item in loaded for need in needed_extras(item.suite, item.environ, request.flags)]

@@ -106,9 +106,6 @@ def _run_all(
     with output.progress.phase("preparing targets and judges"):
         suites = open_all(prepared_suites, folders, shared, resume=request.resume, bases_to_run=bases_to_run)
     stages = stages_of([item.suite for item in prepared_suites], flags)
-    for ready in suites if not any(stage.GRADES_ELSEWHERE for stage in stages) else ():
-        # Started first: it imports in parallel.
-        ready.start_judging_process()
     started = _start_journals(suites, folders, output, claims)
     _announce_costs(suites, flags, output)
     deadline = None if flags.run_timeout_s is None else SYSTEM_CLOCK.monotonic() + flags.run_timeout_s

@@ -18,8 +18,10 @@ from holodeck_action.metrics.weak_assertions import weak_assertions
 from holodeck_action.record.agent_errors import TargetError
 from holodeck_action.run.environments.case_rows import CaseRows
 from holodeck_action.run.environments.setup import PackageSetup, ProjectPython, needs_python
+from holodeck_action.run.judging_libraries import start_judging_libraries
 from holodeck_action.run.metrics import installed_metrics
 from holodeck_action.run.options.request import NO_PERMISSIONS, Permissions
+from holodeck_action.run.options.settings import Flags
 from holodeck_action.seam import registry
 from holodeck_action.suite.cases.sources import POLICY_NAMES
 from holodeck_action.suite.checkout import Checkout
@@ -131,6 +133,7 @@ def load_suites(
     *,
     allow_empty: bool = False,
     on_found: Callable[[Sequence[Path]], None] = lambda paths: None,
+    flags: Flags | None = None,
 ) -> tuple[LoadedSuite, ...]:
     """Find suites and load them.
 
@@ -139,6 +142,8 @@ def load_suites(
         context: environment, folders and permissions of suites.
         allow_empty: whether a suite may have no cases.
         on_found: called with the files of all suites, before the first is loaded.
+        flags: options of the run that grades the suites, whose judging libraries then start as soon as the suites'
+            files are valid; None if nothing is graded.
 
     Raises:
         ConfigurationError: code of suites must not run here, a suite does not exist or may not be read, or suites are
@@ -147,7 +152,7 @@ def load_suites(
     code = require_permission(context.permission)
     paths = _find_suites(patterns, context.cwd, context.allowed)
     on_found(paths)
-    return _load_all(paths, context, code, allow_empty=allow_empty)
+    return _load_all(paths, context, code, allow_empty=allow_empty, flags=flags)
 
 
 def require_permission(permission: Callable[[], CodeAllowed]) -> CodeAllowed:
@@ -162,28 +167,31 @@ def require_permission(permission: Callable[[], CodeAllowed]) -> CodeAllowed:
         raise ConfigurationError([str(refused)]) from None
 
 
-def load_suite_at(path: Path, checkout: Checkout, context: SuiteContext) -> LoadedSuite:
+def load_suite_at(path: Path, checkout: Checkout, context: SuiteContext, flags: Flags | None = None) -> LoadedSuite:
     """Load one suite from its file.
 
     Args:
         path: absolute path of the suite's file.
         checkout: the suite's folder, and the files that may be read.
         context: environment, folders and permissions of suites.
+        flags: see `load_suites`.
 
     Raises:
         ConfigurationError: the suite is invalid.
     """
-    (loaded,) = _load_all([path], context, require_permission(context.permission), allow_empty=True, checkout=checkout)
+    code = require_permission(context.permission)
+    (loaded,) = _load_all([path], context, code, allow_empty=True, checkout=checkout, flags=flags)
     return loaded
 
 
-def load_one_suite(pattern: str, context: SuiteContext, reason: str) -> LoadedSuite:
+def load_one_suite(pattern: str, context: SuiteContext, reason: str, flags: Flags | None = None) -> LoadedSuite:
     """Find one suite, and load it.
 
     Args:
         pattern: a file, a folder or a glob.
         context: environment, folders and permissions of suites.
         reason: clause with the reason why only one suite is allowed, for the error message if several match.
+        flags: see `load_suites`.
 
     Raises:
         ConfigurationError: several suites match, or as for `load_suites`.
@@ -193,7 +201,7 @@ def load_one_suite(pattern: str, context: SuiteContext, reason: str) -> LoadedSu
         if len(paths) > 1:
             raise ConfigurationError([f"{pattern}: {len(paths)} suites match; {reason}"])
 
-    (loaded,) = load_suites((pattern,), context, on_found=require_one)
+    (loaded,) = load_suites((pattern,), context, on_found=require_one, flags=flags)
     return loaded
 
 
@@ -247,6 +255,7 @@ def _load_all(
     *,
     allow_empty: bool,
     checkout: Checkout | None = None,
+    flags: Flags | None = None,
 ) -> tuple[LoadedSuite, ...]:
     """Load suites and check that their code graders can be imported.
 
@@ -274,6 +283,8 @@ def _load_all(
                 conversations=context.conversations,
             )
             cards = _read_cards(suite)
+            if flags is not None:
+                start_judging_libraries(suite, flags)
             loaded = LoadedSuite(suite, found.variables, code, cards)
             references = graders(suite)
             if references:

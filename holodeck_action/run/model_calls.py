@@ -111,8 +111,6 @@ def make_judges(suite: PreparedSuite, wire: Wire) -> Judges:
     Raises:
         TargetError: the budget is in US dollars, but the price of a judge is not known.
     """
-    # What `completed` needs, too: when a run is stopped, DeepEval's import may be under way, and would be waited for.
-    import holodeck_action.scoring.configurations  # noqa: F401
     from holodeck_action.scoring.judges import Judges, plans_of
     from holodeck_action.targets.own_model.own_agent import check_price
 
@@ -124,7 +122,7 @@ def make_judges(suite: PreparedSuite, wire: Wire) -> Judges:
     return Judges(suite.grading.suite, environ, wire)
 
 
-def make_reuse(suite: PreparedSuite, redactor: Redactor, judges: Judges, wire: Wire) -> Reuse | None:
+def make_reuse(suite: PreparedSuite, redactor: Redactor, wire: Wire) -> Reuse | None:
     """Return the store of judges' verdicts, in the folder of stored model calls; None if no calls are stored.
 
     A recording calls every judge and stores the verdicts, so that a replay needs no judging library.
@@ -148,4 +146,4 @@ def make_reuse(suite: PreparedSuite, redactor: Redactor, judges: Judges, wire: W
         writes=calls.mode != "replay",
         needs_calls=calls.mode == "replay",
     )
-    return Reuse(suite.grading.suite, judging_environment(suite), cache, redactor, judges.begin_import)
+    return Reuse(suite.grading.suite, judging_environment(suite), cache, redactor)

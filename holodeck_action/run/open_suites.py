@@ -116,23 +116,6 @@ class OpenSuite(Struct, frozen=True):
             *(() if self.reuse is None else self.reuse.notices),
         )
 
-    def start_judging_process(self) -> None:
-        """Start the process of the judging libraries, if judges are needed and no verdicts can be reused."""
-        if self.judges is not None and not self._may_reuse:
-            self.judges.start_libraries()
-
-    def begin_judge_import(self) -> None:
-        """Begin to import the judging libraries, if judges are needed and no verdicts can be reused.
-
-        Call it while an event loop runs.
-        """
-        if self.judges is not None and not self._may_reuse:
-            self.judges.begin_import()
-
-    @property
-    def _may_reuse(self) -> bool:
-        return self.reuse is not None and self.reuse.has_verdicts
-
     async def close(self) -> None:
         """Close the suite and its base."""
         if isinstance(self.base, OpenSuite):
@@ -353,7 +336,7 @@ def _open(
         wire = make_wire(suite, redactor, budgets, leases) if shared_wire is None else shared_wire.sibling()
     if judged and wire is not None:
         judges = make_judges(suite, wire)
-        reuse = make_reuse(suite, redactor, judges, wire)
+        reuse = make_reuse(suite, redactor, wire)
     users: Users | None = None
     if simulated and wire is not None:
         users = make_users(suite, simulated, wire)

@@ -66,9 +66,9 @@ class TrialRunner(Struct, frozen=True):
 
     `agent_name` is the agent's name in traces. `files` reads the files of turns (None if no turn has files); their
     texts are extracted if the agent or a metric uses them. `own_model` is whether the agent is the suite's own model,
-    which receives these texts and whose calls have their own spans. `on_turn` is called before each call of the agent,
-    and `on_usage` after it with the usage that the agent reports (None if none). `base` tells whether the run is the
-    base of another run. `users` plays the users of cases; None if no case has a simulated user.
+    which receives these texts and whose calls have their own spans. `on_usage` is called after each call of the agent
+    with the usage that the agent reports (None if none). `base` tells whether the run is the base of another run.
+    `users` plays the users of cases; None if no case has a simulated user.
     """
 
     agent: Agent
@@ -79,7 +79,6 @@ class TrialRunner(Struct, frozen=True):
     agent_name: str = ""
     files: CaseFiles | None = None
     own_model: bool = False
-    on_turn: Callable[[], None] = lambda: None
     on_usage: Callable[[Usage | None], None] = lambda usage: None
     base: bool = False
     users: Users | None = None
@@ -240,7 +239,6 @@ class TrialRunner(Struct, frozen=True):
         try:
             async with deadline:
                 texts = await self._read_texts(turn)
-                self.on_turn()
                 reply = await session.send(turn)
         except TimeoutError as error:
             if deadline.has_expired():

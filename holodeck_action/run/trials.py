@@ -56,7 +56,5 @@ def trial_runner(open_suite: OpenSuite, pool: WorkerPool) -> Trials:
         own_model=open_suite.own is not None,
         on_usage=(lambda usage: None) if open_suite.charges is None else open_suite.charges.add,
         base=open_suite.as_base is not None,
-        # Not earlier: with reused verdicts there may be nothing to judge.
-        on_turn=open_suite.begin_judge_import,
         users=open_suite.users,
     )

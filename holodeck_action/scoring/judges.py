@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib.util
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 from msgspec import Struct
 
@@ -14,10 +13,8 @@ from holodeck_action.llm.clients import RequestSender
 from holodeck_action.llm.embeddings import Embedder, EmbeddingPlan, resolve_embedding
 from holodeck_action.llm.judge import JudgeModel, judge_plan
 from holodeck_action.llm.providers import KeylessEnvironment, ModelConfigError, ModelPlan
-from holodeck_action.metrics.judging.libraries import begin_import, import_library
 from holodeck_action.seam import registry
 from holodeck_action.seam.extras import way_to_get
-from holodeck_action.suite.applicability import judged_metrics, library_metrics
 from holodeck_action.suite.errors import Problem, SourceMark
 from holodeck_action.suite.model.metric_base import Metric
 from holodeck_action.suite.model.providers import LLMProvider
@@ -57,31 +54,6 @@ class Judges:
         self._clients = sender
         self._models: dict[tuple[Account, str, str | None, str], JudgeModel] = {}
         self._embedders: dict[str, Embedder] = {}
-        self._importing: asyncio.Task[None] | None = None
-
-    def start_libraries(self) -> None:
-        """Start the process that imports the judging libraries, while the run is prepared."""
-        for library in self._libraries():
-            begin_import(library)
-
-    def _libraries(self) -> list[str]:
-        cases = self._suite.cases
-        metrics = [*judged_metrics(cases).values(), *library_metrics(cases).values()]
-        return [library for library in dict.fromkeys(config.library for config in metrics) if library is not None]
-
-    def begin_import(self) -> None:
-        """Begin to import the judging libraries in their process, while the agent answers."""
-        if self._importing is None:
-            self._importing = asyncio.get_running_loop().create_task(_import_libraries(self._libraries()))
-
-    async def wait_for_import(self) -> None:
-        """Wait until the judging libraries are imported; call it before the time limit of an evaluation starts.
-
-        Failed imports raise nothing here; the metrics that need them report the error.
-        """
-        self.begin_import()
-        assert self._importing is not None
-        await asyncio.wait([self._importing])
 
     def judge_for(self, model: LLMProvider | None) -> JudgeModel:
         """Return the judge of a metric.
@@ -130,11 +102,6 @@ class Judges:
         if judge is None:
             judge = self._models[key] = JudgeModel(plan, self._clients)
         return judge
-
-
-async def _import_libraries(libraries: Iterable[str]) -> None:
-    for library in libraries:
-        await import_library(library)
 
 
 JudgedMetrics = Mapping[tuple[SourceMark, str], Metric]

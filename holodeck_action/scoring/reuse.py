@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
-from functools import cache, cached_property
+from functools import cache
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -79,7 +79,6 @@ class Reuse:
         environ: Mapping[str, str],
         cache: VerdictCache,
         redactor: Redactor,
-        on_miss: Callable[[], None] = lambda: None,
     ) -> None:
         """Store the arguments; nothing is read.
 
@@ -88,19 +87,12 @@ class Reuse:
             environ: environment variables, with keys and URLs that model references omit.
             cache: the stored verdicts.
             redactor: masks secrets in inputs before they are hashed.
-            on_miss: called once, before the first evaluation that must call a judge.
         """
         self._suite = suite
         self._environ = environ
         self._cache = cache
         self._redactor = redactor
-        self._on_miss: Callable[[], None] | None = on_miss
         self._metrics: dict[tuple[int, int], tuple[Metric, BaseEvaluator, Reusable | None]] = {}
-
-    @cached_property
-    def has_verdicts(self) -> bool:
-        """Whether there may be stored verdicts of earlier runs."""
-        return self._cache.reads and not self._cache.is_empty
 
     def close(self) -> None:
         """Close the cache."""
@@ -127,15 +119,10 @@ class Reuse:
         if config.HAS_MEMBERS:
             return None
         reusable = self._reusable(config, evaluator)
-        found = None
-        if reusable is not None:
-            key = self._key(reusable, inputs, trial)
-            found = None if key is None else self._cache.read(key)
-            if found is not None and reusable.threshold_free:
-                found = structs.replace(found, result=replace(found.result, threshold=reusable.threshold, passed=None))
-        if found is None and config.needs_judge and self._on_miss is not None:
-            on_miss, self._on_miss = self._on_miss, None
-            on_miss()
+        key = None if reusable is None else self._key(reusable, inputs, trial)
+        found = None if key is None else self._cache.read(key)
+        if found is not None and reusable is not None and reusable.threshold_free:
+            found = structs.replace(found, result=replace(found.result, threshold=reusable.threshold, passed=None))
         return found
 
     def keep(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -27,6 +27,7 @@ from holodeck_action.scoring.computing import EvaluationSpans, Job, JobResult, c
 from holodeck_action.scoring.evaluations import EvaluationWriter
 from holodeck_action.scoring.planning import DEFAULT_TIMEOUT_S, PlannedMetric, Planner
 from holodeck_action.suite.applicability import missing_static_inputs, skip_reason
+from holodeck_action.suite.model.metric_base import Metric
 from holodeck_action.suite.values import MetricSpec, Suite, Turn
 from holodeck_action.workers.threads import DaemonThreads
 
@@ -107,11 +108,11 @@ class TurnScorer:
         threads: DaemonThreads | None = None,
         reuse: Reuse | None = None,
     ) -> None:
-        self._judges = judges
         self._reuse = reuse
         self._clock = clock
         self._new_id = new_id
         self._threads = threads or DaemonThreads()
+        self._imports: dict[str, asyncio.Task[None]] = {}
         self._planner = Planner(pool, judges, reuse)
         for case in suite.cases:
             for turn in case.turns:
@@ -142,8 +143,7 @@ class TurnScorer:
                     done[at] = JobResult(None, error, None)
                     continue
                 if isinstance(evaluator, DeterministicEvaluator):
-                    if metric.spec.config.library_parts():
-                        await self._wait_for_imports()
+                    await self._import_libraries(metric.spec.config.library_parts())
                     quick = metric.response_path is None and evaluator.is_quick(arguments)
                     compute = partial(_compute, evaluator, arguments, metric.response_path)
                     jobs[at] = Job(compute, metric.timeout_s, quick)
@@ -193,23 +193,27 @@ class TurnScorer:
         kept = None if self._reuse is None else self._reuse.find(config, evaluator, arguments, trial)
         if kept is not None:
             return JobResult(kept.result, None, kept.duration_ms, kept.usage, cached=True)
-        if self._judges is not None and config.needs_judge and evaluator.knows_verdicts(arguments, trial) is not True:
-            await self._judges.wait_for_import()
-        if config.library_parts():
-            await self._wait_for_imports()
+        parts = config.library_parts()
+        if config.needs_judge and evaluator.knows_verdicts(arguments, trial) is not True:
+            parts = [*parts, *(part for _, part in config.judged_parts())]
+        await self._import_libraries(parts)
         done = await _call_evaluator(metric, evaluator, arguments, trial, trace_span)
         if self._reuse is not None and done.result is not None and done.duration_ms is not None:
             self._reuse.keep(config, evaluator, arguments, trial, done.result, done.duration_ms, done.usage, done.calls)
         return done
 
-    async def _wait_for_imports(self) -> None:
-        """Wait until DeepEval is imported; called before a time limit starts. The metrics report a failed import."""
-        if self._judges is not None:
-            await self._judges.wait_for_import()
-            return
-        from holodeck_action.metrics.judging.libraries import import_library
+    async def _import_libraries(self, configs: Iterable[Metric]) -> None:
+        """Wait until the libraries of metrics are imported; called before a time limit starts.
 
-        await import_library("deepeval")
+        A failed import raises nothing here; the metrics that need the library report it.
+        """
+        for library in {config.library for config in configs if config.library is not None}:
+            if library not in self._imports:
+                from holodeck_action.metrics.judging.libraries import import_library
+
+                self._imports[library] = asyncio.create_task(import_library(library))
+            # Evaluations that are cancelled do not cancel the import.
+            await asyncio.wait([self._imports[library]])
 
     def uses_context(self, turn: Turn) -> bool:
         """Return whether a metric of the turn uses the texts of its files."""

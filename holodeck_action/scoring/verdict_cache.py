@@ -76,7 +76,7 @@ class VerdictCache:
             writes: whether verdicts may be written; false if the folder is only replayed.
             needs_calls: whether a verdict is used only if all its model calls are still stored.
         """
-        self.reads = reads
+        self._reads = reads
         self._writes = writes
         self._needs_calls = needs_calls
         self._stored = stored
@@ -109,14 +109,6 @@ class VerdictCache:
         found = self._stored(call)
         # In a cache, calls may expire before their verdict.
         return found == digest or (found is None and not self._needs_calls)
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether the cache contains no verdicts; False if this cannot be determined."""
-        try:
-            return self._documents.is_empty
-        except OSError:
-            return False
 
     def close(self) -> None:
         """Close the store of documents."""
@@ -164,7 +156,7 @@ class VerdictCache:
         self._write_document(key, {"steps": list(steps)})
 
     def _read_document(self, key: str) -> dict[str, Any] | None:
-        if not self.reads:
+        if not self._reads:
             return None
         try:
             data = self._documents.read(key)

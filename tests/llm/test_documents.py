@@ -116,7 +116,6 @@ def test_files_of_earlier_versions_are_read_beside_lines(tmp_path: Path) -> None
     for number in range(3):
         files.write(key(number), document(number))
     both = tape(tmp_path)
-    assert not both.is_empty
     both.write(key(1), document(11))
     both.write(key(3), document(3))
     assert [content(both.read(key(number))) for number in range(4)] == [document(n) for n in (0, 11, 2, 3)]

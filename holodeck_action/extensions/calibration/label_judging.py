@@ -215,7 +215,6 @@ async def _grade_answers(open_suite: OpenSuite, labels: Labels, clock: Clock) ->
         redact=open_suite.redactor.text,
         interpreter=item.interpreter,
     )
-    open_suite.begin_judge_import()
     scorer = TurnScorer(
         item.suite,
         pool=pool,

@@ -57,7 +57,7 @@ def open_remote_suite(run: RemoteRun, root: Path, environ: Mapping[str, str], le
         requirements=run.requirements,
     )
     path = root / run.suite
-    loaded = load_suite_at(path, Checkout(path.parent, (root,), root / run.cwd), around)
+    loaded = load_suite_at(path, Checkout(path.parent, (root,), root / run.cwd), around, run.flags)
     (item,) = prepare_suites((loaded,), run.flags, around)
     own = item.settings
     item = replace(item, settings=replace(run.settings, files=own.files, workers=own.workers))

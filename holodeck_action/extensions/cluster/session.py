@@ -119,7 +119,6 @@ class Session(WorkerPlugin):  # type: ignore[misc]
             unpack(self._packed, self._folder, self._run.files_digest)
             self._packed = b""
             self._ready = open_remote_suite(self._run, Path(os.path.realpath(self._folder)), os.environ, self._leases)
-            self._ready.open_suite.start_judging_process()
             asyncio.run(self._serve())
         except ConfigurationError as error:
             self._fail_opening("; ".join(map(str, error.problems)))

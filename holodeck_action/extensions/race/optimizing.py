@@ -69,7 +69,8 @@ def optimize_suite(given: Mapping[str, Any], caller: Caller) -> int:
     disk = caller.disk or DISK
     with Claims(disk) as claims, asyncio.Runner() as runner:
         with progress.phase("loading the suite"):
-            loaded = load_one_suite(request.suites[0], context, "an optimization needs a single suite; give one path")
+            reason = "an optimization needs a single suite; give one path"
+            loaded = load_one_suite(request.suites[0], context, reason, request.run_flags)
             content = Checkout.unbounded(loaded.suite.folder).read(loaded.suite.file, MOST_YAML)
             plan = _prepare(loaded, content, given, request, context)
             if given["apply"]:

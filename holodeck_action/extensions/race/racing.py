@@ -87,7 +87,8 @@ def run_command(
     context = structs.replace(context, install=install)
     with Claims(caller.disk or DISK) as claims:
         with progress.phase("loading the suite"):
-            loaded = load_one_suite(request.suites[0], context, "a race needs a single suite; give one path")
+            reason = "a race needs a single suite; give one path"
+            loaded = load_one_suite(request.suites[0], context, reason, request.run_flags)
             install(needed_extras(loaded.suite, loaded.environ, request.flags))
             race = prepare_race(loaded, variants, values["objective"], request.flags, context)
         if request.dry_run:

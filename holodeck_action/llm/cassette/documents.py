@@ -45,11 +45,6 @@ class Documents(Protocol):
         """The folder of the documents."""
         ...
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether there are no documents."""
-        ...
-
     def describe_location(self, key: str) -> str:
         """Return the path of a document's file, with its line if there is one, for messages."""
         ...
@@ -86,11 +81,6 @@ class JsonFiles:
     def __init__(self, folder: Path) -> None:
         """Create the instance; no file is read or created yet."""
         self.folder = folder
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether there are no documents."""
-        return next(self.folder.glob("*.json"), None) is None
 
     def describe_location(self, key: str) -> str:
         """Return the path of a document's file, for messages."""
@@ -150,12 +140,6 @@ class JsonLinesFile:
     def folder(self) -> Path:
         """The folder of the file."""
         return self._path.parent
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether there are no documents."""
-        self._update_index()
-        return not self._index and self._earlier.is_empty
 
     def describe_location(self, key: str) -> str:
         """Return the file and line number of a document, for messages."""

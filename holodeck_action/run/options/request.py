@@ -85,6 +85,11 @@ class Request(Struct, frozen=True):
     history: GivenPath | str | None = None
     verbose: bool = False
 
+    @property
+    def run_flags(self) -> Flags | None:
+        """The options if something is run; None if only the plan is requested."""
+        return None if self.dry_run else self.flags
+
     def process_exit_code(self, verdict_code: int) -> int:
         """Return the exit code of the process for a verdict's exit code, as `fail_on` requests."""
         tolerated = self.fail_on == "never" and verdict_code in TOLERABLE

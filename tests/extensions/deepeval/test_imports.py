@@ -165,33 +165,58 @@ def test_what_cannot_be_imported_is_not_tried_for_ever_and_told_by_every_metric(
     assert len(models.requests) == 2
 
 
-@pytest.mark.parametrize("metric", [GEVAL, {"type": "deepeval", "metric": "BiasMetric"}], ids=["geval", "class"])
-def test_only_a_run_that_asks_starts_its_process(
-    project: Project, models: FakeModels, tmp_path_factory: pytest.TempPathFactory, metric: dict[str, Any]
+STARTS = """
+import sys
+def tell(event, arguments):
+    if event == "subprocess.Popen":
+        with open({kept!r}, "a") as file:
+            file.write(arguments[1][-1] + "\\n")
+sys.addaudithook(tell)
+"""
+
+
+@pytest.mark.parametrize(
+    ("metric", "command"),
+    [
+        (GEVAL, ("run", "agent.yaml", "other/agent.yaml")),
+        ({"type": "deepeval", "metric": "BiasMetric"}, ("race", *(f"--vary=model=gpt-4o-{n}" for n in "abcd"))),
+    ],
+    ids=["suites", "race"],
+)
+def test_its_process_starts_once_while_the_suite_loads_and_only_if_a_judge_is_asked(
+    project: Project,
+    models: FakeModels,
+    tmp_path_factory: pytest.TempPathFactory,
+    metric: dict[str, Any],
+    command: tuple[str, ...],
 ) -> None:
     folder = tmp_path_factory.mktemp("watch")
-    started = folder / "started"
-    (folder / "sitecustomize.py").write_text(
-        "import pathlib, sys\n"
-        "if sys.orig_argv[-1].endswith('libraries_serving'):\n"
-        f"    pathlib.Path({str(started)!r}).touch()\n"
-    )
+    kept = folder / "kept"
+    (folder / "sitecustomize.py").write_text(STARTS.format(kept=str(kept)))
     environ = {"PYTHONPATH": f"{folder}:{ROOT}", "OPENAI_API_KEY": KEY}
+
+    def started() -> list[str]:
+        names = [line.rpartition(".")[2] for line in kept.read_text().split()] if kept.exists() else []
+        kept.unlink(missing_ok=True)
+        return names
+
     models.answer(
         lambda request: Answer("It is." if request.system else BIAS if "opinions" in request.text else SCORED)
     )
-    suite(project, models, metric)
-    recorded = ("run", "-o", "out", "--record", "tape")
+    project.write("graders.py", "def fine(context):\n    return True\n")
+    suite(project, models, metric, {"type": "code", "grader": "graders:fine"})
+    project.copy_to(project.folder / "other")
     assert project.run("validate", **environ).code == 0
-    assert project.run("run", "--dry-run", **environ).code == 0
-    assert project.run("run", "-o", "out", "--target", "recorded:nowhere.jsonl", **environ).code == 2
-    assert project.run("run", "-o", "out", "--max-cost-usd", "-1", **environ).code == 2
-    assert not started.exists()
-    assert project.run(*recorded, **environ).code == 0
-    assert started.exists()
-    started.unlink()
-    assert project.run("run", "-o", "out", "--replay", "tape", **environ).code == 0
-    assert not started.exists()
+    assert project.run(*command, "--dry-run", **environ).code == 0
+    assert project.run(*command, "-o", "out", "--max-cost-usd", "-1", **environ).code == 2
+    assert "libraries_serving" not in started()
+    finished = project.run(*command, "-o", "out", "--record", "tape", **environ)
+    assert finished.code == 0, finished.stderr
+    # Before the process that imports the suite's graders, which is a part of loading it.
+    names = started()
+    assert (names[0], names.count("libraries_serving")) == ("libraries_serving", 1), names
+    assert project.run(*command, "-o", "out", "--replay", "tape", **environ).code == 0
+    assert "libraries_serving" not in started()
 
 
 # Runs the command line, with or without DeepEval, and tells whether it was imported.
