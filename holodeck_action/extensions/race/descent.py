@@ -35,6 +35,7 @@ from holodeck_action.extensions.race.running import (
     claim_folders,
     planned_calls,
     run_variants,
+    variant_folders,
     write_variants,
 )
 from holodeck_action.extensions.race.variants import Value, Variant
@@ -239,7 +240,8 @@ class Descent:
     def _run(
         self, race: PreparedRace, folder: GivenPath
     ) -> tuple[Finished, Sequence[GivenPath], Mapping[str, Conclusion]]:
-        folders = claim_folders(race, folder, (RACE_FILE, LEADERBOARD_FILE), self._claims, self._caller)
+        folders = variant_folders(race, folder)
+        claim_folders((folder, *folders), (RACE_FILE, LEADERBOARD_FILE), self._claims, self._caller)
         resume = self._request.resume
         suites = open_siblings(race.items, folders, None, resume=resume, extra_inputs=race.inputs, host=self.host)
         limit = self._flags.run_timeout_s

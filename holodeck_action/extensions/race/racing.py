@@ -22,11 +22,12 @@ from holodeck_action.extensions.race.running import (
     claim_folders,
     planned_calls,
     run_variants,
+    variant_folders,
     write_variants,
 )
 from holodeck_action.extensions.race.variants import check_variants, parse_axes, read_variants
 from holodeck_action.record.disk import DISK
-from holodeck_action.record.folder import Claims
+from holodeck_action.record.folder import Claims, FolderError
 from holodeck_action.record.serialization import to_json
 from holodeck_action.reports.conclusion import Conclusion
 from holodeck_action.reports.formats import write_reports
@@ -132,8 +133,14 @@ def _race(
     cheapest: bool,
 ) -> RaceOutcome:
     started, begun = datetime.now(UTC), time.monotonic()
-    folders = claim_folders(race, folder, (RACE_FILE, LEADERBOARD_FILE), claims, caller)
+    folders = variant_folders(race, folder)
+    # Opened first, so that a race that cannot start creates no folder.
     suites = _open(race, folders, request)
+    try:
+        claim_folders((folder, *folders), (RACE_FILE, LEADERBOARD_FILE), claims, caller)
+    except (ConfigurationError, FolderError):
+        asyncio.run(close_all(suites))
+        raise
     if calls_models(suites):
         caller.stderr.writelines(f"{line}\n" for line in _plan(race, suites, request))
         caller.stderr.flush()

@@ -29,26 +29,24 @@ from holodeck_action.text.given_paths import GivenPath
 Run = Callable[[Coroutine[Any, Any, Finished]], Finished]
 
 
-def claim_folders(
-    race: PreparedRace, root: GivenPath, stale: Sequence[str], claims: Claims, caller: Caller
-) -> list[GivenPath]:
-    """Return the folder of each variant's results, below `root`, ready for writing.
+def claim_folders(folders: Sequence[GivenPath], stale: Sequence[str], claims: Claims, caller: Caller) -> None:
+    """Create the folders of a race, lock them, and clear them of earlier results.
 
-    The files `stale` in `root` are deleted: those of an earlier race are of no use without its results.
+    The files `stale` in the first folder are deleted: those of an earlier race are of no use without its results.
 
     Raises:
         ConfigurationError: a folder cannot be used.
+        FolderError: another run writes to a folder.
     """
-    folders = _folders(race, root)
-    for each in (root, *folders):
+    for each in folders:
         ensure_writable(each)
         claims.clear(each)
     for name in stale:
-        (caller.disk or DISK).remove((root / name).path)
-    return folders
+        (caller.disk or DISK).remove((folders[0] / name).path)
 
 
-def _folders(race: PreparedRace, root: GivenPath) -> list[GivenPath]:
+def variant_folders(race: PreparedRace, root: GivenPath) -> list[GivenPath]:
+    """Return the folder of each variant's results, below `root`; none is created."""
     taken: set[str] = set()
     found = []
     for number, variant in enumerate(race.variants, start=1):

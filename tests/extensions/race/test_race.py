@@ -236,6 +236,7 @@ def test_wrong_use_is_one_sentence(project: Project, models: FakeModels, argumen
     assert finished.code == 2, finished.stdout
     assert said in finished.stderr
     assert not models.requests
+    assert not project.out.exists()
 
 
 @pytest.mark.proves("race: --variants")
