@@ -86,10 +86,9 @@ class TraceFiles:
         self.digest = self._digest.hexdigest()
         if not self._sessions:
             self.close()
-            clause = "no spans"
-            if self._traces:
-                clause = f"{count_phrase(len(self._traces), 'trace')}, none with a span of a model or an agent"
-            raise TargetError(f"traces {', '.join(paths)}: no conversations, but {clause}{self._first_problem()}")
+            found = f"{count_phrase(len(self._traces), 'trace')} without them" if self._traces else "no spans"
+            expected = "no conversations: expected spans of a model or an agent"
+            raise TargetError(f"traces {', '.join(paths)}: {expected}, found {found}{self._first_problem()}")
 
     def __len__(self) -> int:
         """Return the number of conversations."""

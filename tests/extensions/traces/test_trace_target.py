@@ -117,8 +117,8 @@ def test_what_a_trace_does_not_contain_is_an_error_of_its_case_alone(project: Pr
     [
         (["--target", "traces:missing.jsonl"], "--target: traces missing.jsonl: there is no such file or folder"),
         (["--target", "traces:"], "--target: traces: needs the path of a file or a folder"),
-        (["--target", "traces:plain.jsonl"], "traces plain.jsonl: no conversations, but 1 trace, none with a span"),
-        (["--target", "traces:broken.jsonl"], "traces broken.jsonl: no conversations, but no spans; broken.jsonl"),
+        (["--target", "traces:plain.jsonl"], "expected spans of a model or an agent, found 1 trace without them"),
+        (["--target", "traces:broken.jsonl"], "expected spans of a model or an agent, found no spans; broken.jsonl"),
         (["--sample", "3", "--target", "recorded:a.jsonl"], "--sample chooses conversations of --target traces:PATH"),
         (["--sample-by", "model", "--target", "traces:plain.jsonl"], "--sample-by belongs to --sample"),
         (["--sample", "0", "--target", "traces:plain.jsonl"], "--sample"),
