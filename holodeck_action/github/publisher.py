@@ -293,6 +293,7 @@ class Publisher:
             changed=lambda body: not is_same_result(State.read(body), now),
             clash=lambda body: is_same_run(State.read(body), now),
             worse=lambda body: is_worse(State.read(body), now),
+            check=self._options.check,
         )
         return publish_comment(github, pull.number, first_line, wanted)
 

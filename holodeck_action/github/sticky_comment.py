@@ -32,6 +32,8 @@ _IDS_PER_QUERY = 100
 """Maximum node ids of one GraphQL query (`nodes`)."""
 _UNCONFIRMED = "whether the comment was {} is unknown, so it was not sent again; the next run brings it up to date"
 
+_CHECK_ADVICE = " and its own `--check-name`, because GitHub shows one check run per name"
+
 
 def marker(comment_id: str, kind: str = "report") -> str:
     """Return the marker of a comment id, the first line of the comment; different ids have different markers.
@@ -62,6 +64,7 @@ class CommentRequest(Struct, frozen=True):
         changed: returns whether the existing body reports another result than this run's.
         clash: returns whether another step of this run and attempt wrote the existing body.
         worse: returns whether the existing body reports a worse verdict than this run's; only called after a clash.
+        check: whether the step also writes a check run.
     """
 
     mode: Mode
@@ -70,6 +73,7 @@ class CommentRequest(Struct, frozen=True):
     changed: Callable[[str], bool]
     clash: Callable[[str], bool]
     worse: Callable[[str], bool]
+    check: bool
 
 
 class EarlierComment(Struct, frozen=True):
@@ -228,8 +232,7 @@ class _Sticky(Struct, frozen=True):
     def _clash_outcome(self, comment: Comment) -> Outcome:
         return Failed(
             f"two steps of this run write the same comment ({comment.url}), which shows the worse of their "
-            "verdicts: give each step its own `comment-id` and its own `--check-name`, because GitHub shows one "
-            "check run per name"
+            f"verdicts: give each step its own `comment-id`{_CHECK_ADVICE if self.wanted.check else ''}"
         )
 
     def _read_failure_outcome(self, error: ApiError) -> Outcome:

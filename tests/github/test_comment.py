@@ -56,6 +56,7 @@ def _wanted(failing: int, mode: Mode = "always", run: str = "1/1") -> CommentReq
         changed=lambda body: _told(body)[1] != failing,
         clash=lambda body: _told(body)[0] == run,
         worse=lambda body: _told(body)[1] > failing,
+        check=True,
     )
 
 
@@ -465,5 +466,5 @@ def test_a_body_without_its_marker_is_never_posted(hub: FakeGitHub, repo: Any) -
     broken: Callable[[str | None], str] = lambda previous: "no marker"  # noqa: E731
     wanted = _wanted(1)
     with pytest.raises(ValueError, match="marker"):
-        _publish(hub, CommentRequest("always", True, broken, wanted.changed, wanted.clash, wanted.worse))
+        _publish(hub, CommentRequest("always", True, broken, wanted.changed, wanted.clash, wanted.worse, check=True))
     assert repo.comments(7) == []

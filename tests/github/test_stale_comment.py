@@ -165,6 +165,7 @@ def test_the_comment_of_another_step_of_this_run_is_not_out_of_date(scene: Scene
     suite(scene.project)
     ended = run(scene, GITHUB_RUN_ID="777")
     assert "two steps of this run write the same comment" in ended.summary
+    assert "its own `--check-name`" in ended.summary
     assert not any(_STALE.match(line) for line in begins(scene, ended))
 
 

@@ -246,5 +246,8 @@ def test_two_races_of_one_run_do_not_take_turns(workflow: Workflow, repository: 
     run(workflow)
     ended = run(workflow, GITHUB_RUN_ID="4243")
     assert "two steps of this run write the same comment" in ended.text
+    # A race writes no check run.
+    assert "give each step its own `comment-id`" in ended.text
+    assert "--check-name" not in ended.text
     assert marker("x", "race") != marker("x")
     assert [item["user"]["login"] for item in repository.comments(7)] == [BOT]
