@@ -37,6 +37,7 @@ lint: setup
 	$(BIN)/python -m scripts.check_doors
 	$(BIN)/python -m scripts.check_budget
 	$(BIN)/python -m scripts.check_words
+	$(BIN)/python -m scripts.check_replace
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/hadolint Dockerfile
