@@ -17,6 +17,7 @@ from holodeck_action.record.facts import LARGEST, Sum, within_bounds
 from holodeck_action.record.record import ModelUsage, RetrievedChunk, ToolInvocation, Usage
 from holodeck_action.targets.protocol import Reply, ReplyError, ReplyFact
 from holodeck_action.targets.shapes import (
+    Boolean,
     Choice,
     Field,
     Json,
@@ -63,6 +64,7 @@ _USAGE = Object(
         "cached_tokens": Field(WholeNumber(), "The part of `prompt_tokens` that the provider read from its cache."),
         "reasoning_tokens": Field(WholeNumber(), "The part of `completion_tokens` that the model used for reasoning."),
         "cost_usd": Field(Number(0.0), "Cost of the model's calls in US dollars."),
+        "estimated": Field(Boolean(), "Whether `cost_usd` is computed from list prices; false if absent."),
     }
 )
 _MESSAGE = Object(
@@ -236,7 +238,7 @@ def _model_usage(entry: Mapping[str, Any], model: str | None, path: str) -> Mode
     cost = entry["cost_usd"]
     if cost is None and named is not None:
         cost = price_of_named(named, Tokens(entry["prompt_tokens"], entry["completion_tokens"], entry["cached_tokens"]))
-    estimated = entry["cost_usd"] is None and cost is not None
+    estimated = cost is not None and (entry["cost_usd"] is None or bool(entry["estimated"]))
     return ModelUsage(**{**entry, "model": named, "cost_usd": cost, "estimated": estimated})
 
 

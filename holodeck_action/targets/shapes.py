@@ -190,6 +190,18 @@ class WholeNumber(Shape):
         return {"type": "integer", "minimum": 0, "maximum": LARGEST}
 
 
+class Boolean(Shape):
+    """The shape of true or false."""
+
+    def read(self, value: object, path: str, reader: Reader) -> bool:
+        """Return the value."""
+        return value if isinstance(value, bool) else refuse_type(path, "true or false", value)
+
+    def schema(self) -> Schema:
+        """Return the JSON Schema of the shape."""
+        return {"type": "boolean"}
+
+
 class Json(Shape):
     """The shape of any JSON value."""
 

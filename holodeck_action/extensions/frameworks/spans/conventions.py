@@ -47,7 +47,9 @@ _REASONING_TOKENS = (
     "gen_ai.usage.details.reasoning_tokens",
     "llm.token_count.completion_details.reasoning",
 )
-_COST = ("llm.cost.total", "operation.cost")
+_COST = "llm.cost.total"
+_PRICE = "operation.cost"
+"""The attribute of Pydantic AI, which computes it from the list prices of genai-prices."""
 _MODEL_NAME = (
     "gen_ai.response.model",
     "gen_ai.request.model",
@@ -113,14 +115,16 @@ def usage_of(span: Span) -> dict[str, Any] | None:
         prompt += cached
     if reasoning is not None and completion is not None and reasoning > completion:
         completion += reasoning
-    cost = first_attribute(span, _COST)
+    cost = first_attribute(span, (_COST, _PRICE))
+    known = isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < 1e9
     return {
         "model": model_of(span),
         "prompt_tokens": prompt,
         "completion_tokens": completion,
         "cached_tokens": cached,
         "reasoning_tokens": reasoning,
-        "cost_usd": cost if isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < 1e9 else None,
+        "cost_usd": cost if known else None,
+        "estimated": known and first_attribute(span, (_COST,)) is None,
     }
 
 

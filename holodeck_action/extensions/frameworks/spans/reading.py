@@ -239,7 +239,7 @@ def _token_counts(usage: Mapping[str, Any]) -> tuple[Any, Any]:
 
 def _add_usage(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
     """Return the sum of the usage of two calls."""
-    found: dict[str, Any] = {"model": first["model"]}
+    found: dict[str, Any] = {"model": first["model"], "estimated": first["estimated"] or second["estimated"]}
     for key in ("prompt_tokens", "completion_tokens", "cost_usd"):
         found[key] = None if None in (first[key], second[key]) else first[key] + second[key]
     for key in ("cached_tokens", "reasoning_tokens"):
