@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import AsyncExitStack, ExitStack
-from dataclasses import dataclass
 from functools import partial
 
 from msgspec import Struct
@@ -40,15 +39,17 @@ class RunSide(Struct, frozen=True):
     journal: Journal | None
 
 
-# Without repr: asyncio formats its main task when it ends, with the task's result.
-@dataclass(frozen=True, slots=True, repr=False)
-class RunResult:
+class RunResult(Struct, frozen=True):
     """The result of a suite: its record, the base's record (None if no base ran), and whether a signal or the deadline
     stopped the run."""
 
     record: Record
     base: Record | None
     interrupted: bool
+
+    def __repr__(self) -> str:
+        # Short: asyncio formats its main task when it ends, with the task's result.
+        return "RunResult(...)"
 
 
 async def run_sides(

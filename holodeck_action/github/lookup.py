@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 
 from msgspec import Struct
 
@@ -75,7 +74,7 @@ def evaluation_permission(
         except ApiError:
             pulls = ()
         if pulls:
-            origin = replace(origin, fork=any(map(is_fork, pulls)))
+            origin = origin._replace(fork=any(map(is_fork, pulls)))
     return CodeAllowed(origin, accepted)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
@@ -42,8 +41,7 @@ class WireError(Exception):
         self.retry_worthy = retry_worthy
 
 
-@dataclass(frozen=True, slots=True)
-class Account:
+class Account(Struct, frozen=True):
     """A model service with the API key used for it. All calls of an account share its connections and its rate limit.
 
     Attributes:
@@ -54,7 +52,10 @@ class Account:
 
     provider: str
     base_url: str
-    key: str = field(repr=False)
+    key: str
+
+    def __repr__(self) -> str:
+        return f"Account({self.provider!r}, {self.base_url!r})"
 
     @property
     def label(self) -> str:
@@ -196,8 +197,7 @@ without a deadline.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class HttpRequest:
+class HttpRequest(Struct, frozen=True):
     """A request to a model's service.
 
     Attributes:
@@ -208,9 +208,13 @@ class HttpRequest:
     """
 
     url: str
-    headers: Mapping[str, str] = field(repr=False)
+    headers: Mapping[str, str]
     content: bytes
     document: Any
+
+    def __repr__(self) -> str:
+        # Headers have keys.
+        return f"HttpRequest({self.url!r}, {len(self.content)} bytes)"
 
 
 class Call(Struct):

@@ -16,6 +16,7 @@ from holodeck_action.suite.model.metric_base import Metric
 from holodeck_action.suite.model.metric_types import MetricTypes
 from holodeck_action.text.foreign import read_file
 
+_FOLDER = os.path.dirname(__file__)
 _PACKAGES = ("", "judging", "tools")
 _METRIC_MARKER = b"Role.KIND] = "
 """A string in the source of every module with a metric, so that these modules can be found without an import; a test
@@ -51,13 +52,15 @@ class _BuiltIn(Mapping[str, type[Metric]]):
 
     def _candidates(self, kind: str) -> Iterator[type[Metric]]:
         """Yield the metric that an extension declares for the type `kind`. If no extension declares one, yield all
-        metrics of the modules that contain `kind` as the default of a field.
+        metrics of the module with that name, or of the modules that contain `kind` as the default of a field.
         """
         declared = registry.metrics().get((kind, ""))
         if declared is not None:
             yield registry.resolve(declared.to)
             return
-        for name in _modules_containing(f' = "{kind}"\n'.encode("utf-8", "replace")):
+        default = f' = "{kind}"\n'.encode("utf-8", "replace")
+        namesake = kind.isidentifier() and default in _read_source(os.path.join(_FOLDER, f"{kind}.py"))
+        for name in (kind,) if namesake else _modules_containing(default):
             yield from _metrics_in(_import_module(name))
 
     @cached_property
@@ -80,9 +83,8 @@ def metric_type(metric: type[Metric]) -> str:
 
 def _modules_containing(content: bytes) -> Iterator[str]:
     """Yield the names, relative to this package, of the modules whose source contains `content`."""
-    root = os.path.dirname(__file__)
     for package in _PACKAGES:
-        folder = os.path.join(root, package)
+        folder = os.path.join(_FOLDER, package)
         for file in sorted(os.listdir(folder)):
             name, ending = os.path.splitext(file)
             if ending == ".py" and content in _read_source(os.path.join(folder, file)):

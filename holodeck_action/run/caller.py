@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from holodeck_action.workers.permission import CodeAllowed
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Caller:
     """The environment, folder, streams and other resources of one call of the program.
 

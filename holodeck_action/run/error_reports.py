@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from holodeck_action import __version__
 from holodeck_action.decide.exit_codes import ExitCode
@@ -15,8 +14,7 @@ if TYPE_CHECKING:
     from holodeck_action.text.terminal import Terminal
 
 
-@dataclass(frozen=True, slots=True)
-class EarlyEnd:
+class EarlyEnd(NamedTuple):
     """The exit code of a command that an error ended early, and the problems to report, with secrets masked."""
 
     code: int

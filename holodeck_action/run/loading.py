@@ -7,7 +7,6 @@ import glob
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -300,7 +299,7 @@ def _load_all(
             mark = references[reference]
             field_name = "gates.summary.function" if mark == suite.summary_mark else "grader"
             lines.append(locate_problem(Problem(mark, field_name, message), suite.folder, shown))
-        suite = replace(suite, notices=(*suite.notices, *weak_assertions(suite)))
+        suite = structs.replace(suite, notices=(*suite.notices, *weak_assertions(suite)))
         suites.append(structs.replace(loaded, suite=suite))
     if lines:
         # Errors of the suite's code may contain secrets.

@@ -366,6 +366,8 @@ def user_problems(
     suite: Suite, cases: Sequence[Case], settings: Settings, environ: Mapping[str, str], display_path: str
 ) -> list[str | LocatedProblem]:
     """Return a problem for each case whose simulated user's model is not configured."""
+    if all(case.simulation is None for case in cases):
+        return []
     from holodeck_action.llm.providers import KeylessEnvironment
 
     keys = KeylessEnvironment(environ) if settings.calls.mode == "replay" else environ

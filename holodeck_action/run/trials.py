@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 
 from holodeck_action.run.open_suites import OpenSuite
 from holodeck_action.run.schedule import Trials
-from holodeck_action.run.stored import StoredTrials
 from holodeck_action.run.trial import Clock, Deadlines, TrialRunner
 from holodeck_action.scoring.scoring import TurnScorer
 from holodeck_action.workers.pool import WorkerPool
@@ -43,6 +42,8 @@ def trial_runner(open_suite: OpenSuite, pool: WorkerPool) -> Trials:
         reuse=open_suite.reuse,
     )
     if item.stored is not None:
+        from holodeck_action.run.stored import StoredTrials
+
         return StoredTrials(item.stored, scorer, SYSTEM_CLOCK, open_suite.redactor)
     assert open_suite.agent is not None
     return TrialRunner(

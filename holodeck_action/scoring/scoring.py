@@ -18,8 +18,6 @@ from holodeck_action.metrics.base import BaseEvaluator, DeterministicEvaluator, 
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.exchange import Exchange, conversation_inputs, conversation_text
 from holodeck_action.metrics.params import CONVERSATION_CALLS, UNKNOWN_CALLS, UNREPORTED, EvalParam
-from holodeck_action.metrics.response_path import ResponsePathError, extract
-from holodeck_action.metrics.tools.tool_assertions import check_tools
 from holodeck_action.record.evaluation import Evaluation
 from holodeck_action.record.facts import Fact, Unknown, items_of, items_or_none
 from holodeck_action.record.record import RetrievedChunk, ToolAssertion, ToolInvocation
@@ -236,6 +234,8 @@ class TurnScorer:
         """Check the turn's `expected_tools` against its tool calls; return an empty tuple if it expects no tools."""
         if turn.expected_tools is None:
             return ()
+        from holodeck_action.metrics.tools.tool_assertions import check_tools
+
         # In a thread: a pattern may take its whole time limit.
         job = Job(partial(check_tools, turn.expected_tools, calls), DEFAULT_TIMEOUT_S)
         with span("evaluate expected_tools", {"gen_ai.evaluation.name": "expected_tools"}) as trace_span:
@@ -354,6 +354,8 @@ def _select_part(
     part."""
     if path is None:
         return arguments
+    from holodeck_action.metrics.response_path import ResponsePathError, extract
+
     try:
         return {**arguments, "response": extract(arguments["response"], path)}
     except ResponsePathError as error:

@@ -6,7 +6,6 @@ import os
 from collections.abc import Container, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 from holodeck_action.seam.manifest import (
@@ -32,7 +31,7 @@ from holodeck_action.seam.manifest import (
 
 ENTRY_POINTS = "holodeck_action.extensions"
 """The entry point group in which another installed package names its `Extension`, as `module:name`."""
-_FOLDER = Path(__file__).parent.parent / "extensions"
+_FOLDER = os.path.join(os.path.dirname(os.path.dirname(__file__)), "extensions")
 _PACKAGE = "holodeck_action.extensions"
 _MANIFEST = "manifest"
 
@@ -48,7 +47,7 @@ def own_extensions() -> tuple[Extension, ...]:
         folders = sorted(entry.name for entry in os.scandir(_FOLDER) if entry.is_dir())
     except FileNotFoundError:
         return ()
-    names = [name for name in folders if (_FOLDER / name / f"{_MANIFEST}.py").is_file()]
+    names = [name for name in folders if os.path.isfile(os.path.join(_FOLDER, name, f"{_MANIFEST}.py"))]
     return tuple(import_module(f"{_PACKAGE}.{name}.{_MANIFEST}").EXTENSION for name in names)
 
 

@@ -6,17 +6,18 @@ The command line imports this module first, so heavy imports are inside of funct
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 if TYPE_CHECKING:
     from holodeck_action.suite.errors import Problem, SourceMark
     from holodeck_action.suite.values import Suite
 
 
-@dataclass(frozen=True, slots=True)
-class Excerpt:
+class Excerpt(Struct, frozen=True):
     """A line of a file, split at the column of a problem, where `after` begins. The text is untrusted."""
 
     before: str
@@ -29,8 +30,7 @@ class Excerpt:
         return Excerpt(before, whole[len(before) :]) if whole.startswith(before) else None
 
 
-@dataclass(frozen=True, slots=True)
-class LocatedProblem:
+class LocatedProblem(Struct, frozen=True):
     """A problem with its position in a file.
 
     Attributes:

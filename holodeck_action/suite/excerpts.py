@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.configuration_errors import Excerpt, LocatedProblem

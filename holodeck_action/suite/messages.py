@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -106,7 +105,9 @@ def sentence(finding: Finding) -> str:
 
 def did_you_mean(word: str, allowed: Iterable[str]) -> str:
     """Return `, did you mean "x"?` if an allowed word is similar, else an empty string."""
-    close = difflib.get_close_matches(word, list(allowed), 1)
+    from difflib import get_close_matches
+
+    close = get_close_matches(word, list(allowed), 1)
     return f", did you mean {quoted(close[0])}?" if close else ""
 
 

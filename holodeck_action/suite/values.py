@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.errors import SourceMark
@@ -153,8 +152,7 @@ class Case(Struct, frozen=True):
         return 2 * self.passes_needed <= self.repeat
 
 
-@dataclass(frozen=True, slots=True)
-class Suite:
+class Suite(Struct, frozen=True):
     """A validated suite.
 
     Attributes:
@@ -191,7 +189,7 @@ class Suite:
     cases: tuple[Case, ...]
     checkout: Checkout
     notices: tuple[str, ...] = ()
-    secrets: frozenset[str] = field(default=frozenset(), repr=False)
+    secrets: frozenset[str] = frozenset()
     tool_marks: Mapping[str, SourceMark] = field(default_factory=dict)
     summary_mark: SourceMark | None = None
     gates_mark: SourceMark | None = None
@@ -201,3 +199,7 @@ class Suite:
     model_mark: SourceMark | None = None
     gate_marks: Mapping[str, SourceMark] = field(default_factory=dict)
     quarantine_marks: tuple[SourceMark, ...] = ()
+
+    def __repr__(self) -> str:
+        # Without secrets.
+        return f"Suite({self.name!r}, {str(self.folder / self.file)!r}, {len(self.cases)} cases)"

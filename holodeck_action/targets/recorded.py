@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from array import array
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -258,7 +257,9 @@ class _TranscriptIndex:
     def _note_unusable(self, line: int, problem: str, name: str | None = None) -> None:
         self._unusable += 1
         if len(self._notices) < _NOTICES_SHOWN:
-            close = difflib.get_close_matches(name, [*self._by_name, *self._by_id], n=1) if name else []
+            from difflib import get_close_matches
+
+            close = get_close_matches(name, [*self._by_name, *self._by_id], n=1) if name else []
             hint = f" (did you mean {excerpt(close[0], 80)}?)" if close else ""
             self._notices.append(f"{self._title}:{line}: the row cannot be used: {problem}{hint}")
 

@@ -10,8 +10,6 @@ import math
 from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
-from holodeck_action.llm.calls import Tokens
-from holodeck_action.llm.usage import price_of_named
 from holodeck_action.record.agent_errors import AgentError
 from holodeck_action.record.facts import LARGEST, Sum, within_bounds
 from holodeck_action.record.record import ModelUsage, RetrievedChunk, ToolInvocation, Usage
@@ -237,6 +235,9 @@ def _model_usage(entry: Mapping[str, Any], model: str | None, path: str) -> Mode
     named = entry["model"] or model
     cost = entry["cost_usd"]
     if cost is None and named is not None:
+        from holodeck_action.llm.calls import Tokens
+        from holodeck_action.llm.usage import price_of_named
+
         cost = price_of_named(named, Tokens(entry["prompt_tokens"], entry["completion_tokens"], entry["cached_tokens"]))
     estimated = cost is not None and (entry["cost_usd"] is None or bool(entry["estimated"]))
     return ModelUsage(**{**entry, "model": named, "cost_usd": cost, "estimated": estimated})

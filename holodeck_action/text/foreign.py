@@ -261,7 +261,11 @@ def read_rest(file: BinaryIO, max_bytes: int) -> Foreign:
         RefusedFileError: the rest has more than `max_bytes` bytes.
         OSError: it cannot be read.
     """
-    data = file.read(max_bytes + 1)
+    # Memory for `max_bytes` would be reserved before it is known how much there is.
+    expected = min(os.fstat(file.fileno()).st_size, max_bytes)
+    data = file.read(expected + 1)
+    if len(data) > expected:
+        data += file.read(max_bytes + 1 - len(data))
     if len(data) > max_bytes:
         raise _too_large(len(data), max_bytes)
     return Foreign(data)

@@ -13,7 +13,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
-from difflib import SequenceMatcher
 from itertools import groupby
 from typing import Literal
 
@@ -100,6 +99,8 @@ def difference(before: str, after: str, limit: int = 400) -> str | None:
     one, other = (one_line(text, 20 * limit).split() for text in (before, after))
     if max(len(one), len(other)) > _MOST_WORDS or not one or not other:
         return None
+    from difflib import SequenceMatcher
+
     matcher = SequenceMatcher(
         None, [_comparison_key(word) for word in one], [_comparison_key(word) for word in other], autojunk=False
     )

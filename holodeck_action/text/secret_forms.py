@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import html
 import json
 import re
 from collections.abc import Iterator
@@ -24,6 +23,8 @@ def unencoded_forms(secret: str) -> Iterator[str]:
         # As in form data of a browser.
         yield from (secret.replace(" ", "+"), re.sub(r"\s", "+", secret))
     if any(sign in secret for sign in "\\%&+"):
+        import html
+
         yield from (html.escape(secret), quote(secret, safe="", errors="surrogatepass"))
         yield from (quote(secret, errors="surrogatepass"), quote_plus(secret, errors="surrogatepass"))
     slug = slug_of(secret)

@@ -9,7 +9,6 @@ projection `bare` everything but letters and digits.
 
 from __future__ import annotations
 
-import html
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -76,6 +75,9 @@ def _decode_percent(match: re.Match[str]) -> str:
 
 
 def _decode_entity(match: re.Match[str]) -> str:
+    # The table of all entities is large.
+    import html
+
     return html.unescape(match[0])
 
 

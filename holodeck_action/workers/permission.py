@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 FORKS = "docs/github.md#pull-requests-from-forks"
 _ACCEPT_RISK = (
@@ -22,8 +22,7 @@ PRIVILEGED = frozenset(("pull_request_target", "workflow_run", "issue_comment", 
 Source: GitHub's documentation, "Events that trigger workflows"."""
 
 
-@dataclass(frozen=True)
-class Origin:
+class Origin(NamedTuple):
     """The GitHub event of a job, and whether the code that the job evaluates may be untrusted.
 
     Attributes:

@@ -7,7 +7,6 @@ import hashlib
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from typing import TYPE_CHECKING, TextIO
 
 from msgspec import Struct, structs
@@ -122,7 +121,7 @@ def prepare_labels(
         raise ConfigurationError(error.lines) from error
     except SettingsError as error:
         raise ConfigurationError(with_lines([settings_problem(suite, shown, error)], [loaded])) from error
-    judged_suite = replace(suite, cases=tuple(case for case, _ in cases))
+    judged_suite = structs.replace(suite, cases=tuple(case for case, _ in cases))
     loaded = with_python(structs.replace(loaded, suite=judged_suite), context, RecordedTarget(path=labels.file))
     problems = judge_problems(judged_suite, judged_suite.cases, settings, loaded.environ, shown)
     problems += metric_class_problems(loaded, shown)

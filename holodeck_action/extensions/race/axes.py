@@ -13,7 +13,7 @@ from msgspec import Struct
 from holodeck_action.extensions.race.variants import Value, read_setting
 from holodeck_action.run.loading import LoadedSuite, with_lines
 from holodeck_action.suite.configuration_errors import ConfigurationError, locate_problem
-from holodeck_action.suite.model.agent import NumericAxis, Optimizer
+from holodeck_action.suite.model.optimizer import NumericAxis, Optimizer
 from holodeck_action.suite.yaml.document import Document, MarkedList, Path
 from holodeck_action.text.plain import one_line
 

@@ -7,7 +7,6 @@ settings and files. Only the agent differs: its model, instructions, tools and c
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from msgspec import Struct, structs
 
@@ -16,7 +15,6 @@ from holodeck_action.record.agent_errors import TargetError
 from holodeck_action.record.own_terms import OwnPlan
 from holodeck_action.record.record import BaseRun
 from holodeck_action.run.case_choice import filters_of, with_trials
-from holodeck_action.run.environments.extras import agent_extras
 from holodeck_action.run.loading import SuiteContext, display_folder, load_one_suite, with_lines, with_python
 from holodeck_action.run.options.settings import Flags, SettingsError, merge_baseline
 from holodeck_action.run.preflight import PreparedSuite, check_python_target, target_of
@@ -80,6 +78,8 @@ def load_base_suites(
 
 
 def _load_base_suite(prepared_suite: PreparedSuite, flags: Flags, context: SuiteContext) -> BaseSuite:
+    from holodeck_action.run.environments.extras import agent_extras
+
     other = flags.against
     loaded = (
         prepared_suite
@@ -179,9 +179,9 @@ def _vary_agent(suite: PreparedSuite, flags: Flags, context: SuiteContext) -> Su
     agent = suite.suite.agent
     if flags.against_prompt is None:
         model = agent.model.model_copy(update={"name": flags.against_model})
-        return replace(suite.suite, agent=agent.model_copy(update={"model": model}))
+        return structs.replace(suite.suite, agent=agent.model_copy(update={"model": model}))
     instructions = Instructions(inline=_read_instructions(flags.against_prompt, context))
-    return replace(suite.suite, agent=agent.model_copy(update={"instructions": instructions}))
+    return structs.replace(suite.suite, agent=agent.model_copy(update={"instructions": instructions}))
 
 
 def _read_instructions(prompt: GivenPath, context: SuiteContext) -> str:

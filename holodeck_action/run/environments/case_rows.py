@@ -14,7 +14,6 @@ from holodeck_action.run.environments.setup import PackageSetup
 from holodeck_action.seam.manifest import Table
 from holodeck_action.suite.cases.case_files import RowsError
 from holodeck_action.suite.checkout import MOST_YAML, Checkout
-from holodeck_action.suite.model.environments import Environment
 from holodeck_action.text.foreign import bounded_lines, open_file
 from holodeck_action.text.redaction import Redactor
 from holodeck_action.text.secrets import environment_secrets
@@ -23,6 +22,7 @@ from holodeck_action.workers.pool import WorkerPool
 
 if TYPE_CHECKING:
     from holodeck_action.run.environments.extras import NeededExtra
+    from holodeck_action.suite.model.environments import Environment
 
 SECONDS = 60.0
 """Time limit in seconds for all rows; the import of a function is not included."""

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 from holodeck_action.seam import registry
 from holodeck_action.seam.manifest import Table
@@ -27,12 +27,14 @@ from holodeck_action.suite.cases.tables import (
 from holodeck_action.suite.checkout import MOST_YAML
 from holodeck_action.suite.errors import Problem, quoted
 from holodeck_action.suite.messages import did_you_mean
-from holodeck_action.suite.model.environments import Environment
 from holodeck_action.suite.model.policy import Policy
 from holodeck_action.suite.model.targets import ConversationsTarget
 from holodeck_action.suite.yaml.document import Document, MarkedList, MarkedMap
 from holodeck_action.suite.yaml.reading import read_yaml
 from holodeck_action.text.foreign import RefusedFileError
+
+if TYPE_CHECKING:
+    from holodeck_action.suite.model.environments import Environment
 
 MOST_FILES = 1000
 """Maximum number of files that one pattern may match."""

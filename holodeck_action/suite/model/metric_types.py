@@ -6,9 +6,9 @@ The available metrics are passed to validation as `context={METRICS: types}`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal, get_args
 
+from msgspec import Struct
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic import ValidationInfo as Info
 from pydantic_core import CoreSchema, PydanticCustomError, PydanticKnownError, core_schema
@@ -28,8 +28,7 @@ Place = Literal["suite", "case", "member", "expect"]
 PLACES: tuple[Place, ...] = get_args(Place)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class MetricTypes:
+class MetricTypes(Struct, frozen=True, eq=False):
     """The classes of metrics by the value of `type`, in the order in which messages list them."""
 
     classes: Mapping[str, type[Metric]]

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from datetime import date
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from msgspec import Struct
 from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator, model_validator
@@ -14,6 +14,7 @@ from holodeck_action.suite.model.base import (
     FormatModel,
     Integer,
     LazySection,
+    LazyType,
     NonBlank,
     NoneAs,
     Number,
@@ -23,10 +24,15 @@ from holodeck_action.suite.model.base import (
 )
 from holodeck_action.suite.model.base_sources import SOURCE_PATTERN
 from holodeck_action.suite.model.cases import TableCase, TrajectoryEntry, Weight
-from holodeck_action.suite.model.environments import Environment
 from holodeck_action.suite.model.judging import SuiteJudges
 from holodeck_action.suite.model.metric_types import CaseMetric, CheckMetric, SuiteMetric
 from holodeck_action.suite.model.targets import Target
+
+if TYPE_CHECKING:
+    from holodeck_action.suite.model.environments import Environment
+else:
+    # Most suites have no such section.
+    Environment = LazyType("holodeck_action.suite.model.environments", "Environment")
 
 Count = Annotated[Integer, Field(ge=0)]
 AtLeastOne = Annotated[Integer, Field(ge=1)]
