@@ -23,10 +23,6 @@ from holodeck_action.metrics.judging.trajectory_accuracy import TrajectoryAccura
 from holodeck_action.metrics.length import LengthMetric
 from holodeck_action.metrics.retrieval import RetrievalMetric
 from holodeck_action.metrics.similar import SimilarMetric
-from holodeck_action.metrics.standard import BLEUMetric
-from holodeck_action.metrics.standard import F1Metric
-from holodeck_action.metrics.standard import METEORMetric
-from holodeck_action.metrics.standard import ROUGEMetric
 from holodeck_action.metrics.text_checks import ContainsAllMetric
 from holodeck_action.metrics.text_checks import ContainsAnyMetric
 from holodeck_action.metrics.text_checks import ContainsMetric
@@ -35,6 +31,10 @@ from holodeck_action.metrics.text_checks import NotContainsMetric
 from holodeck_action.metrics.text_checks import NotRegexMetric
 from holodeck_action.metrics.text_checks import RegexMetric
 from holodeck_action.metrics.text_checks import StartsWithMetric
+from holodeck_action.metrics.text_similarity import BLEUMetric
+from holodeck_action.metrics.text_similarity import F1Metric
+from holodeck_action.metrics.text_similarity import METEORMetric
+from holodeck_action.metrics.text_similarity import ROUGEMetric
 from holodeck_action.metrics.tools.tool_correctness import ToolCorrectnessMetric
 from holodeck_action.metrics.tools.trajectory import TrajectoryMetric
 

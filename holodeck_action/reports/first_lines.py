@@ -11,7 +11,6 @@ from holodeck_action.reports.report_views import Report
 from holodeck_action.reports.terms import RUN, terms_notice, terms_sentence
 from holodeck_action.text.code_spans import inline_code
 from holodeck_action.text.plain import one_line
-from holodeck_action.text.prose import prose
 
 _NAMED = 3
 _NOTICE_LINES = 4
@@ -37,6 +36,8 @@ def first_notices(reports: Sequence[Report], subject: str = RUN, max_suites: int
     several."""
     if len(reports) == 1:
         return comparison_notices(reports[0].comparison, subject)
+    from holodeck_action.text.prose import prose
+
     found = [(report, comparison_notices(report.comparison, subject)) for report in reports]
     said = [(report, notices) for report, notices in found if notices]
     lines = [f"{notice} in {prose(report.suite, 80)}" for report, notices in said[:max_suites] for notice in notices]

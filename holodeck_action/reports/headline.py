@@ -19,7 +19,6 @@ from holodeck_action.reports.phrases import VERDICTS
 from holodeck_action.reports.report_views import Report
 from holodeck_action.text.code_spans import inline_code
 from holodeck_action.text.plain import one_line
-from holodeck_action.text.prose import prose
 
 _GATES_NAMED = 3
 """Maximum number of violated gates in a headline."""
@@ -53,7 +52,14 @@ class Style(Struct, frozen=True):
     text: Callable[[str, int], str]
 
 
-MARKDOWN = Style(lambda name: inline_code(name, 80), prose)
+def _prose(text: str, limit: int) -> str:
+    # A console needs no Markdown.
+    from holodeck_action.text.prose import prose
+
+    return prose(text, limit)
+
+
+MARKDOWN = Style(lambda name: inline_code(name, 80), _prose)
 PLAIN = Style(lambda name: one_line(name, 80), one_line)
 
 

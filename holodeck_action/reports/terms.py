@@ -9,7 +9,6 @@ from holodeck_action.decide.terms_changes import MOST_CHANGES, TermsChange, chan
 from holodeck_action.record.serialization import from_plain
 from holodeck_action.reports.untrusted import Fields, Untrusted, value_of
 from holodeck_action.text.plain import one_line
-from holodeck_action.text.prose import prose
 
 RUN, PULL_REQUEST = "Unlike the base, this run", "Unlike the base, this pull request"
 _LIMIT = 1000
@@ -30,6 +29,9 @@ def terms_notice(comparison: Comparison | None, subject: str = RUN) -> str:
 
 
 def _prose(text: str) -> str:
+    # A console needs no Markdown.
+    from holodeck_action.text.prose import prose
+
     return prose(text, _LIMIT)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 NLP = """
 import asyncio
-from holodeck_action.metrics.standard import BLEUEvaluator, METEOREvaluator, ROUGEEvaluator
+from holodeck_action.metrics.text_similarity import BLEUEvaluator, METEOREvaluator, ROUGEEvaluator
 
 async def main():
     bleu = BLEUEvaluator(threshold=0.5)
@@ -51,7 +51,7 @@ asyncio.run(main())
 
 SETTINGS = """
 from holodeck_action.metrics.base import EvalParam, ParamSpec, RetryConfig
-from holodeck_action.metrics.standard import BLEUEvaluator
+from holodeck_action.metrics.text_similarity import BLEUEvaluator
 
 config = RetryConfig(max_retries=3, base_delay=2.0)
 print(list(config.delays()), config.max_delay, config.exponential_base)

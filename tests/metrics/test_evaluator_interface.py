@@ -31,7 +31,7 @@ from holodeck_action.metrics.base import (
     RetryConfig,
 )
 from holodeck_action.metrics.computed import ComputedEvaluator
-from holodeck_action.metrics.standard import BLEUEvaluator, F1Metric, METEOREvaluator, ROUGEEvaluator
+from holodeck_action.metrics.text_similarity import BLEUEvaluator, F1Metric, METEOREvaluator, ROUGEEvaluator
 
 FAST = RetryConfig(max_retries=4, base_delay=0.001)
 

@@ -8,7 +8,7 @@ from holodeck_action.metrics.base import BaseEvaluator
 from holodeck_action.metrics.computed import ComputedEvaluator
 from holodeck_action.metrics.length import LengthMetric
 from holodeck_action.metrics.retrieval import RetrievalMetric
-from holodeck_action.metrics.standard import BLEUEvaluator
+from holodeck_action.metrics.text_similarity import BLEUEvaluator
 
 BLEU, LENGTH = BLEUEvaluator(), ComputedEvaluator(LengthMetric(max_words=3))
 RETRIEVAL = ComputedEvaluator(RetrievalMetric(metric="recall_at_k", k=1))

@@ -17,11 +17,11 @@ from sacrebleu import BLEU, sentence_bleu
 from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 
 from holodeck_action.extensions.reference.reference import LIBRARIES, TableWordNet
-from holodeck_action.metrics.standard import BLEUEvaluator, METEOREvaluator, ROUGEEvaluator
 from holodeck_action.metrics.text.meteor import align, meteor
 from holodeck_action.metrics.text.overlap import bleu, lcs_length, rouge
 from holodeck_action.metrics.text.porter import stem
 from holodeck_action.metrics.text.tokens import tokens_13a, treebank_tokens
+from holodeck_action.metrics.text_similarity import BLEUEvaluator, METEOREvaluator, ROUGEEvaluator
 
 _PLAIN = (
     "the a an cat cats mat dog dogs hound run running ran quickly quick fast car automobile cars purchase buy bought"

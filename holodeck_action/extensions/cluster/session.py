@@ -43,7 +43,7 @@ _COMMON_MODULES = (
     "llm.connections",
     "llm.limits.leases",
     "llm.network",
-    "metrics.standard",
+    "metrics.text_similarity",
     "targets.own_model.own_agent",
 )
 """Modules of the package that most runs import at their start."""

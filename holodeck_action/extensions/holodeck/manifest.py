@@ -31,7 +31,7 @@ _NAMES = {
     },
     "holodeck.lib.evaluators.nlp_metrics": {
         **{
-            name: f"holodeck_action.metrics.standard:{name}"
+            name: f"holodeck_action.metrics.text_similarity:{name}"
             for name in ("BLEUEvaluator", "METEOREvaluator", "ROUGEEvaluator")
         },
         "NLPMetricsError": "holodeck_action.metrics.errors:NLPMetricsError",

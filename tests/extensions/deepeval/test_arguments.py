@@ -31,7 +31,7 @@ from holodeck_action.llm.judge import JudgeModel
 from holodeck_action.metrics.base import BaseEvaluator, EvaluationError, RetryConfig
 from holodeck_action.metrics.deterministic import EqualityEvaluator, NumericEvaluator
 from holodeck_action.metrics.result import EvaluationResult
-from holodeck_action.metrics.standard import BLEUEvaluator, METEOREvaluator, ROUGEEvaluator
+from holodeck_action.metrics.text_similarity import BLEUEvaluator, METEOREvaluator, ROUGEEvaluator
 from tests.fields.test_judged import TRUTH, judge
 from tests.llm.models import KEY, Answer, FakeModels, Request
 from tests.llm.models.values import Reply
