@@ -213,7 +213,6 @@ class HttpRequest(Struct, frozen=True):
     document: Any
 
     def __repr__(self) -> str:
-        # Headers have keys.
         return f"HttpRequest({self.url!r}, {len(self.content)} bytes)"
 
 
