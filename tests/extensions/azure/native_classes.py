@@ -1,8 +1,8 @@
 """Evaluator classes of Azure AI Evaluation by themselves, with its own client, in a process of their own.
 
-    python -m tests.extensions.azure.native_classes URL KEY
+    python -m tests.extensions.azure.native_classes KEY
 
-reads `[{"evaluator", "inputs"}, …]` from standard input and prints the raw scores as JSON, in this order.
+reads `[{"url", "evaluator", "inputs"}, …]` from standard input and prints the raw scores as JSON, in this order.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from typing import Any
 from tests.extensions.azure.native_azure import DEPLOYMENT, VERSION
 
 
-def main(url: str, key: str) -> None:
+def main(key: str) -> None:
     from azure.ai import evaluation
 
-    config = {"azure_endpoint": url, "api_key": key, "azure_deployment": DEPLOYMENT, "api_version": VERSION}
+    given = {"api_key": key, "azure_deployment": DEPLOYMENT, "api_version": VERSION}
 
-    async def score(evaluator: str, inputs: dict[str, Any]) -> float:
+    async def score(url: str, evaluator: str, inputs: dict[str, Any]) -> float:
+        config = {"azure_endpoint": url, **given}
         made = getattr(evaluation, evaluator)(config)
         if evaluator == "GroundednessEvaluator":
             made._ensure_query_prompty_loaded()
@@ -33,4 +34,4 @@ def main(url: str, key: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2])
+    main(sys.argv[1])

@@ -24,7 +24,8 @@ from tests.llm.models import KEY, Answer, FakeModels, Request
 from tests.llm.wiring import opened
 
 pytestmark = pytest.mark.models(answer=judging)
-COUNT = 20
+COUNT = 5
+"""Cases, of which each metric gives each score."""
 
 
 # -- the library's own client is the reference

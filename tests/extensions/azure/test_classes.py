@@ -14,6 +14,7 @@ import subprocess
 import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from holodeck_action.metrics.base import EvaluationResult
 from holodeck_action.record.record import ToolInvocation
 from tests.commands.project import Project, evaluations
 from tests.extensions.azure.azure_judge import config
+from tests.github.steps import naming
 from tests.llm.models import KEY, Answer, FakeModels, Request, serve_models
 from tests.llm.wiring import opened
 
@@ -79,13 +81,23 @@ async def ours(models: FakeModels, name: str, entry: AzureEntry) -> EvaluationRe
         return await AzureClassEvaluator(name, options(entry), judge=judge).evaluate(**TEXTS, tool_invocations=CALLS)
 
 
-def bare(models: FakeModels, name: str, entry: AzureEntry, folder: Path) -> float:
+def inputs_of(entry: AzureEntry) -> dict[str, Any]:
     inputs: dict[str, Any] = {each: TEXTS[each] for each in entry.inputs if each in TEXTS}
     if entry.takes_calls:
         inputs["response"] = agent_messages(CALLS, TEXTS["response"])
+    return inputs | options(entry)
+
+
+def bare(servers: Mapping[str, FakeModels], folder: Path) -> dict[str, float]:
+    """Scores of the library by itself, each class with a server of its own."""
+    known = entries()
+    rows = [
+        {"url": models.azure_url, "evaluator": name, "inputs": inputs_of(known[name])}
+        for name, models in servers.items()
+    ]
     finished = subprocess.run(
-        [sys.executable, "-m", "tests.extensions.azure.native_classes", models.azure_url, KEY],
-        input=json.dumps([{"evaluator": name, "inputs": inputs | options(entry)}]),
+        [sys.executable, "-m", "tests.extensions.azure.native_classes", KEY],
+        input=json.dumps(rows),
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
         capture_output=True,
@@ -94,28 +106,29 @@ def bare(models: FakeModels, name: str, entry: AzureEntry, folder: Path) -> floa
         check=False,
     )
     assert finished.returncode == 0, finished.stderr[-3000:]
-    (score,) = json.loads(finished.stdout.splitlines()[-1])
-    return float(score)
+    return dict(zip(servers, json.loads(finished.stdout.splitlines()[-1]), strict=True))
 
 
 def prompts(models: FakeModels) -> list[tuple[str, str]]:
     return [(request.system, request.text) for request in models.requests]
 
 
-@pytest.mark.parametrize("name", entries())
-def test_a_class_scores_and_asks_as_the_bare_library(name: str, tmp_path: Path) -> None:
-    entry = entries()[name]
-    with serve_models(answer=judged(entry.scale)) as models:
-        result = asyncio.run(ours(models, name, entry))
-        asked = prompts(models)
-    with serve_models(answer=judged(entry.scale)) as models:
-        raw = bare(models, name, entry, tmp_path)
-        assert asked == prompts(models)
-    low, high = entry.scale
-    assert (result.raw_score, result.score) == (raw, (raw - low) / (high - low))
-    assert result.reasoning.startswith("because")
-    if entry.reads_calls:
-        assert "lookup" in "".join(asked[0])
+def test_each_class_scores_and_asks_as_the_bare_library(tmp_path: Path) -> None:
+    known = entries()
+    assert len(known) > 5
+    with ExitStack() as stack:
+        servers = {name: stack.enter_context(serve_models(answer=judged(entry.scale))) for name, entry in known.items()}
+        raw = bare(servers, tmp_path)
+        asked = {name: prompts(models) for name, models in servers.items()}
+    for name, entry in known.items():
+        with naming(name), serve_models(answer=judged(entry.scale)) as models:
+            result = asyncio.run(ours(models, name, entry))
+            assert asked[name] == prompts(models)
+            low, high = entry.scale
+            assert (result.raw_score, result.score) == (raw[name], (raw[name] - low) / (high - low))
+            assert result.reasoning.startswith("because")
+            if entry.reads_calls:
+                assert "lookup" in "".join(asked[name][0])
 
 
 def test_the_facts_that_the_package_does_not_tell_are_few_and_about_its_classes() -> None:
