@@ -122,6 +122,10 @@ class Place:
         """What finds the request's path, whatever the ids."""
         return "^" + _IDENT.sub(r"\\d+", re.escape(self.path)) + "$"
 
+    def count(self, calls: Sequence[Call]) -> int:
+        """Count the requests of this kind."""
+        return sum(call.method == self.method and re.search(self.pattern, call.path) is not None for call in calls)
+
     def order(self, hub: FakeGitHub, fault: Fault) -> None:
         """Let a fault happen here; one that is for ever happens from the first request of the kind on."""
         if fault.times is not None and self.nth:

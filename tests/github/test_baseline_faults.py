@@ -13,10 +13,10 @@ from tests.github.fake import FakeGitHub, Fault
 from tests.github.steps import naming, places
 from tests.github.workflow import TOKEN
 
+# Other answers that are refusals are in test_retry.
 FAULTS = [
     Fault("*", "", status=500, times=None),
     Fault("*", "", status=401, body={"message": "Bad credentials"}),
-    Fault("*", "", status=403, body={"message": "Resource not accessible by integration"}),
     Fault("*", "", status=404, body={"message": "Not Found"}),
     Fault("*", "", status=429, headers={"Retry-After": "86400"}),
     Fault("*", "", status=200, body="<html>a proxy</html>", times=None),
