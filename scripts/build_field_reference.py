@@ -18,7 +18,7 @@ import click
 import yaml
 from pydantic import BaseModel
 
-from holodeck_action.cli import cli
+from holodeck_action.commands.command_line import cli
 from holodeck_action.metrics.registry import built_in
 from holodeck_action.run.options.action_inputs import INPUTS
 from holodeck_action.suite.model.agent import AgentConfig, ProjectConfig

@@ -17,7 +17,8 @@ import yaml
 
 import holodeck_action
 import holodeck_action.metrics
-from holodeck_action.cli import cli, main
+from holodeck_action.cli import main
+from holodeck_action.commands.command_line import cli
 from holodeck_action.decide.exit_codes import ExitCode
 from holodeck_action.seam import manifest
 from scripts.build_field_reference import commands_below, parameters_of

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from holodeck_action.cli import run
+from holodeck_action.commands.command_line import run
 from holodeck_action.commands.compare_judging import JUDGING
 from holodeck_action.run.options.action_inputs import ACTION_INPUTS, INPUTS, PUBLISH_INPUTS
 from holodeck_action.run.options.step_inputs import OPTIONS

@@ -11,8 +11,8 @@ from pathlib import Path
 import click
 import pytest
 
-from holodeck_action.cli import cli
 from holodeck_action.commands.command_classes import COMMAND_GROUPS
+from holodeck_action.commands.command_line import cli
 from holodeck_action.run.options.command_help import OPTION_GROUPS
 from holodeck_action.seam import registry
 from tests.commands.project import Project

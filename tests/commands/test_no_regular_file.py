@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 import pytest
 
-from holodeck_action.cli import cli
+from holodeck_action.commands.command_line import cli
 from tests.commands.project import Project
 from tests.extensions.traces.spans import exchange, request
 from tests.extensions.view.test_view import served

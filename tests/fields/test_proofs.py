@@ -18,7 +18,7 @@ import click
 import pytest
 from pydantic import BaseModel
 
-from holodeck_action.cli import cli
+from holodeck_action.commands.command_line import cli
 from holodeck_action.seam import registry
 from holodeck_action.suite.model.agent import AgentConfig, ProjectConfig
 from holodeck_action.suite.model.policy import Policy

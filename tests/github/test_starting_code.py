@@ -13,7 +13,7 @@ from typing import Any
 import click
 import pytest
 
-from holodeck_action.cli import cli
+from holodeck_action.commands.command_line import cli
 from holodeck_action.workers.code_starters import CODE_STARTERS
 from tests.action import composite
 from tests.action.step import ROOT, inputs_for

@@ -13,7 +13,7 @@ import click
 import pytest
 
 import holodeck_action
-from holodeck_action.cli import cli
+from holodeck_action.commands.command_line import cli
 from holodeck_action.metrics.registry import metric_type
 from holodeck_action.seam import registry
 from holodeck_action.seam.manifest import Extension
