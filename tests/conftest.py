@@ -54,11 +54,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: item.path.parent.name != "cluster")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection() -> None:
+    """Look for garbage in what tests make, not again and again in ten thousand tests and the modules they import."""
+    gc.disable()
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
-    """Look for garbage in what tests make, not again and again in ten thousand tests and the modules they import."""
-    gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -38,6 +39,20 @@ def kept(cache: Path) -> list[Path]:
     return sorted((cache / "rates").glob("*"))
 
 
+@pytest.fixture(scope="module")
+def once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache folder that one run has used."""
+    folder = tmp_path_factory.mktemp("once")
+    ran(folder, 0, 20)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def unknown(tmp_path_factory: pytest.TempPathFactory) -> tuple[int, float]:
+    """What a run takes whose cache folder is empty."""
+    return ran(tmp_path_factory.mktemp("unused"), 1, 20)
+
+
 @pytest.mark.parametrize("at_once", [20, 100])
 def test_a_second_run_starts_at_the_rate_that_the_first_one_found(tmp_path: Path, at_once: int) -> None:
     first, _ = ran(tmp_path, 0, at_once)
@@ -63,11 +78,11 @@ def test_a_rate_is_only_a_start(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("rate", [20, 60, 1_000])
 @pytest.mark.parametrize("most", [5, 10])
-def test_a_rate_that_is_too_high_costs_less_than_none(tmp_path: Path, rate: float, most: int) -> None:
-    ran(tmp_path, 0, 20)
-    (path,) = kept(tmp_path)
+def test_a_rate_that_is_too_high_costs_less_than_none(tmp_path: Path, once: Path, rate: float, most: int) -> None:
+    shutil.copytree(once, tmp_path / "cache")
+    (path,) = kept(tmp_path / "cache")
     path.write_text(written(rate))
-    requests, seconds = ran(tmp_path, 1, 100, most)
+    requests, seconds = ran(tmp_path / "cache", 1, 100, most)
     assert requests <= 1.3 * CALLS
     assert seconds <= 1.25 * CALLS / most
 
@@ -128,14 +143,14 @@ def holding(content: Callable[[], str] | bytes) -> Callable[[Path], object]:
         as_link,
     ],
 )
-def test_what_cannot_be_believed_is_as_if_it_were_missing(tmp_path: Path, spoil: Callable[[Path], object]) -> None:
+def test_what_cannot_be_believed_is_as_if_it_were_missing(
+    tmp_path: Path, once: Path, unknown: tuple[int, float], spoil: Callable[[Path], object]
+) -> None:
     """Two requests a second would take 50 s."""
-    (tmp_path / "unused").mkdir()
-    expected = ran(tmp_path / "unused", 1, 20)
-    ran(tmp_path / "cache", 0, 20)
+    shutil.copytree(once, tmp_path / "cache")
     (path,) = kept(tmp_path / "cache")
     spoil(path)
-    assert ran(tmp_path / "cache", 1, 20) == expected
+    assert ran(tmp_path / "cache", 1, 20) == unknown
 
 
 def test_what_is_believed_counts(tmp_path: Path) -> None:

@@ -9,21 +9,18 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import anthropic
 import httpx2
-import openai
 import pytest
-from anthropic.types import MessageParam
-from anthropic.types.beta.message_create_params import MessageCreateParamsBase as BetaMessageParams
-from anthropic.types.message_create_params import MessageCreateParamsBase, MessageCreateParamsStreaming
-from openai.types.chat import ChatCompletionMessageParam
-from openai.types.chat.completion_create_params import CompletionCreateParamsBase, CompletionCreateParamsStreaming
 
 from tests.llm.models import KEY, Answer, FakeModels, Fault, Request, mixed
 from tests.llm.models.contract import BETA_FIELDS, CHAT_FIELDS, MESSAGE_FIELDS
 from tests.llm.models.server import NO_ANSWER
+
+if TYPE_CHECKING:
+    from anthropic.types import MessageParam
+    from openai.types.chat import ChatCompletionMessageParam
 
 pytestmark = pytest.mark.models(keys=None)
 HI = [{"role": "user", "content": "hi there"}]
@@ -70,25 +67,27 @@ def ask(models: FakeModels, client: Any, provider: str, *, key: str | None = KEY
 @pytest.mark.parametrize(
     ("error", "status", "kind", "code"),
     [
-        ("bad_key", 401, openai.AuthenticationError, "invalid_api_key"),
-        ("forbidden", 403, openai.PermissionDeniedError, "model_not_found"),
-        ("unknown_model", 404, openai.NotFoundError, "model_not_found"),
-        ("context_length", 400, openai.BadRequestError, "context_length_exceeded"),
-        ("content_filter", 400, openai.BadRequestError, "invalid_prompt"),
-        ("bad_request", 400, openai.BadRequestError, "invalid_value"),
-        ("too_large", 413, openai.APIStatusError, None),
-        ("rate_limit", 429, openai.RateLimitError, "rate_limit_exceeded"),
-        ("quota", 429, openai.RateLimitError, "insufficient_quota"),
-        ("server_error", 500, openai.InternalServerError, None),
-        ("bad_gateway", 502, openai.InternalServerError, None),
-        ("unavailable", 503, openai.InternalServerError, None),
-        ("overloaded", 503, openai.InternalServerError, None),
+        ("bad_key", 401, "AuthenticationError", "invalid_api_key"),
+        ("forbidden", 403, "PermissionDeniedError", "model_not_found"),
+        ("unknown_model", 404, "NotFoundError", "model_not_found"),
+        ("context_length", 400, "BadRequestError", "context_length_exceeded"),
+        ("content_filter", 400, "BadRequestError", "invalid_prompt"),
+        ("bad_request", 400, "BadRequestError", "invalid_value"),
+        ("too_large", 413, "APIStatusError", None),
+        ("rate_limit", 429, "RateLimitError", "rate_limit_exceeded"),
+        ("quota", 429, "RateLimitError", "insufficient_quota"),
+        ("server_error", 500, "InternalServerError", None),
+        ("bad_gateway", 502, "InternalServerError", None),
+        ("unavailable", 503, "InternalServerError", None),
+        ("overloaded", 503, "InternalServerError", None),
     ],
 )
-def test_errors_of_openai(models: FakeModels, error: Any, status: int, kind: type[Exception], code: str) -> None:
+def test_errors_of_openai(models: FakeModels, error: Any, status: int, kind: str, code: str) -> None:
+    import openai
+
     models.fail(Fault(error))
     with openai.OpenAI(base_url=models.openai_url, api_key=KEY, max_retries=0) as client:
-        with pytest.raises(kind) as caught:
+        with pytest.raises(getattr(openai, kind)) as caught:
             client.chat.completions.create(model="gpt-9", messages=GPT_HI)
         assert isinstance(caught.value, openai.APIStatusError)
         assert (caught.value.status_code, caught.value.code) == (status, code)
@@ -112,6 +111,8 @@ def test_errors_of_openai(models: FakeModels, error: Any, status: int, kind: typ
     ],
 )
 def test_errors_of_azure(models: FakeModels, error: Any, status: int, code: str) -> None:
+    import openai
+
     models.fail(Fault(error))
     with (
         openai.AzureOpenAI(
@@ -142,6 +143,8 @@ def test_errors_of_azure(models: FakeModels, error: Any, status: int, code: str)
     ],
 )
 def test_errors_of_anthropic(models: FakeModels, error: Any, status: int, kind: str) -> None:
+    import anthropic
+
     models.fail(Fault(error))
     with (
         anthropic.Anthropic(base_url=models.anthropic_url, api_key=KEY, max_retries=0) as client,
@@ -197,6 +200,9 @@ def test_the_refused_key_is_shown_as_openai_shows_it(models: FakeModels, http: h
 
 
 def test_an_error_in_a_stream(models: FakeModels) -> None:
+    import anthropic
+    import openai
+
     models.fail(Fault("overloaded", streamed=True, times=2))
     with (
         anthropic.Anthropic(base_url=models.anthropic_url, api_key=KEY, max_retries=0) as claude,
@@ -416,14 +422,18 @@ def test_the_fake_in_a_process_of_its_own(http: httpx2.Client) -> None:
 
 
 def test_known_fields_are_those_of_the_clients() -> None:
-    own = {*CompletionCreateParamsBase.__annotations__, *CompletionCreateParamsStreaming.__annotations__}
+    from anthropic.types import message_create_params as messages
+    from anthropic.types.beta import message_create_params as beta
+    from openai.types.chat import completion_create_params as chat
+
+    own = {*chat.CompletionCreateParamsBase.__annotations__, *chat.CompletionCreateParamsStreaming.__annotations__}
     assert own == CHAT_FIELDS
-    own = {*MessageCreateParamsBase.__annotations__, *MessageCreateParamsStreaming.__annotations__}
+    own = {*messages.MessageCreateParamsBase.__annotations__, *messages.MessageCreateParamsStreaming.__annotations__}
     # The newest client leaves these three to older models' users; the API still takes them.
     assert MESSAGE_FIELDS - own == {"temperature", "top_k", "top_p"}
     assert own <= MESSAGE_FIELDS
     # Betas are named in a header.
-    assert set(BetaMessageParams.__annotations__) - MESSAGE_FIELDS - {"betas"} == BETA_FIELDS
+    assert set(beta.MessageCreateParamsBase.__annotations__) - MESSAGE_FIELDS - {"betas"} == BETA_FIELDS
 
 
 ASSISTANT = {"role": "assistant", "content": None, "tool_calls": [CALL]}

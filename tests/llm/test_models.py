@@ -7,23 +7,22 @@ import json
 import math
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import anthropic
 import httpx2
 import jsonschema
-import openai
 import pytest
-from anthropic.types import Message as AnthropicMessage
 from hypothesis import given
 from hypothesis import strategies as st
-from openai.types import CreateEmbeddingResponse
-from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from pydantic import BaseModel
 
 from tests.llm.models import KEY, Answer, FakeModels, ToolCall, echo, tools_first
 from tests.llm.models.rules import least
 from tests.llm.models.tokens import split
+
+if TYPE_CHECKING:
+    import anthropic
+    import openai
 
 pytestmark = pytest.mark.models(keys=None)
 HI = [{"role": "user", "content": "hi there"}]
@@ -46,12 +45,16 @@ ANSWERS = {
 
 @pytest.fixture
 def gpt(models: FakeModels) -> Iterator[openai.OpenAI]:
+    import openai
+
     with openai.OpenAI(base_url=models.openai_url, api_key=KEY, max_retries=0) as client:
         yield client
 
 
 @pytest.fixture
 def azure(models: FakeModels) -> Iterator[openai.AzureOpenAI]:
+    import openai
+
     with openai.AzureOpenAI(
         azure_endpoint=models.azure_url, api_key=KEY, api_version="2024-10-21", max_retries=0
     ) as client:
@@ -60,12 +63,16 @@ def azure(models: FakeModels) -> Iterator[openai.AzureOpenAI]:
 
 @pytest.fixture
 def claude(models: FakeModels) -> Iterator[anthropic.Anthropic]:
+    import anthropic
+
     with anthropic.Anthropic(base_url=models.anthropic_url, api_key=KEY, max_retries=0) as client:
         yield client
 
 
 @pytest.fixture
 def llama(models: FakeModels) -> Iterator[openai.OpenAI]:
+    import openai
+
     with openai.OpenAI(base_url=f"{models.ollama_url}/v1", api_key="ollama", max_retries=0) as client:
         yield client
 
@@ -111,6 +118,9 @@ def extras(value: Any, at: str = "") -> Iterator[str]:
 
 @pytest.mark.parametrize("name", ANSWERS)
 def test_whole_answers_fit_the_clients_types(models: FakeModels, http: httpx2.Client, name: str) -> None:
+    from anthropic.types import Message as AnthropicMessage
+    from openai.types.chat import ChatCompletion
+
     answer = ANSWERS[name]
     models.answer(lambda _: answer)
     for provider, shape, known in (
@@ -141,6 +151,8 @@ def test_text_usage_and_finish_arrive(models: FakeModels, gpt: Any, azure: Any, 
 def test_streams_bring_what_whole_answers_bring(
     models: FakeModels, gpt: Any, azure: Any, llama: Any, name: str
 ) -> None:
+    from openai.types.chat import ChatCompletionChunk
+
     models.answer(lambda _: ANSWERS[name])
     for client in (gpt, azure, llama):
         whole = client.chat.completions.create(model="m", messages=HI)
@@ -314,6 +326,8 @@ def test_an_answer_is_cut_at_its_limit(models: FakeModels, gpt: Any, claude: Any
 
 
 def test_embeddings(models: FakeModels, gpt: Any, azure: Any, llama: Any, http: httpx2.Client) -> None:
+    from openai.types import CreateEmbeddingResponse
+
     texts = ["red apples", "green apples", "tax law"]
 
     def likeness(a: list[float], b: list[float]) -> float:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ from holodeck_action.record.canonical import canonical_json, record_digest
 from holodeck_action.record.record import Record
 from holodeck_action.record.result_files import read_results
 from holodeck_action.record.stored_cases import INDEXED_FROM, LazyCases
-from tests.commands.project import Project
+from tests.commands.project import Finished, Project
 
 CASES = 40
 LENGTH = 900_000
@@ -27,8 +29,7 @@ def answer(messages):
 """
 
 
-@pytest.fixture
-def large(project: Project) -> Project:
+def write_suite(project: Project) -> Project:
     """Cases of which two of three answers are wrong, and a megabyte long."""
     project.numbered(CASES)
     project.policy(
@@ -40,6 +41,28 @@ def large(project: Project) -> Project:
     return project
 
 
+@dataclass(frozen=True)
+class Whole:
+    """A run's output folder, and what the command printed."""
+
+    out: Path
+    ran: Finished
+
+
+@pytest.fixture
+def large(project: Project) -> Project:
+    return write_suite(project)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
+    """An undisturbed run of the suite; nothing may change it."""
+    project = write_suite(Project(tmp_path_factory.mktemp("whole")))
+    ran = project.run("run", "-o", "out")
+    assert ran.code == 1, ran.stderr
+    return Whole(project.out, ran)
+
+
 def stored(folder: Path) -> Record:
     path = folder / "results.json"
     assert path.stat().st_size > INDEXED_FROM / 2
@@ -48,10 +71,8 @@ def stored(folder: Path) -> Record:
     return found.record
 
 
-def test_a_large_run_writes_what_its_small_parts_write_together(large: Project) -> None:
-    whole = large.run("run", "-o", "whole")
-    assert whole.code == 1, whole.stderr
-    record = stored(large.folder / "whole")
+def test_a_large_run_writes_what_its_small_parts_write_together(large: Project, whole: Whole) -> None:
+    record = stored(whole.out)
     assert isinstance(record.cases, LazyCases)
     folders = []
     for number in (1, 2, 3):
@@ -61,16 +82,16 @@ def test_a_large_run_writes_what_its_small_parts_write_together(large: Project) 
         assert (large.folder / folders[-1] / "results.json").stat().st_size < INDEXED_FROM
     assert large.run("merge", *folders, "-o", "merged").code == 1
     assert canonical_json(record) == canonical_json(stored(large.folder / "merged"))
+    shutil.copytree(whole.out, large.folder / "whole")
     decided = large.run("decide", "whole/results.json", "-o", "again")
     assert decided.code == 1
     verdicts = [json.loads((large.folder / name / "verdict.json").read_bytes()) for name in ("whole", "again")]
     assert verdicts[0] == verdicts[1]
     assert len(verdicts[0]["cases"]) == CASES
-    assert decided.stdout.splitlines()[-1] == whole.stdout.splitlines()[-1]
+    assert decided.stdout.splitlines()[-1] == whole.ran.stdout.splitlines()[-1]
 
 
-def test_a_large_run_is_resumed(large: Project) -> None:
-    assert large.run("run", "-o", "whole").code == 1
+def test_a_large_run_is_resumed(large: Project, whole: Whole) -> None:
     large.write("hangs", "")
     stopped = large.run("run", "-o", "out", "--run-timeout", "5")
     assert stopped.code in (1, 4), stopped.stderr
@@ -81,14 +102,12 @@ def test_a_large_run_is_resumed(large: Project) -> None:
     assert resumed.code == 1, resumed.stderr
     record = stored(large.out)
     assert record.run.resumed_trials >= 2
-    assert canonical_json(record) == canonical_json(stored(large.folder / "whole"))
+    assert canonical_json(record) == canonical_json(stored(whole.out))
 
 
 @pytest.mark.parametrize("damage", ["case", "last case", "digest", "cut", "swapped"])
-def test_a_large_file_that_was_changed_is_refused(large: Project, damage: str) -> None:
-    assert large.run("run", "-o", "out").code == 1
-    path = large.out / "results.json"
-    lines = path.read_bytes().splitlines(keepends=True)
+def test_a_large_file_that_was_changed_is_refused(large: Project, whole: Whole, damage: str) -> None:
+    lines = (whole.out / "results.json").read_bytes().splitlines(keepends=True)
     first = next(at for at, line in enumerate(lines) if line.startswith(b'{"id"'))
     match damage:
         case "case":
@@ -101,17 +120,15 @@ def test_a_large_file_that_was_changed_is_refused(large: Project, damage: str) -
             lines = lines[:-1]
         case "swapped":
             lines[first], lines[first + 1] = lines[first + 1], lines[first]
-    path.write_bytes(b"".join(lines))
+    large.write("out/results.json", b"".join(lines))
     refused = large.run("decide", "out/results.json")
     assert refused.code == 2
     assert refused.stderr.startswith(f"error: out{os.sep}results.json: ")
     assert "Traceback" not in refused.stderr
 
 
-def test_windows_line_ends_of_a_large_file_do_not_matter(large: Project) -> None:
-    assert large.run("run", "-o", "out").code == 1
-    path = large.out / "results.json"
-    path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+def test_windows_line_ends_of_a_large_file_do_not_matter(large: Project, whole: Whole) -> None:
+    large.write("out/results.json", (whole.out / "results.json").read_bytes().replace(b"\n", b"\r\n"))
     assert large.run("decide", "out/results.json").code == 1
 
 

@@ -29,6 +29,10 @@ ROUGE = {"type": "standard", "metric": "rouge", "threshold": 0.5}
 
 @pytest.fixture
 def mixed(project: Project) -> Project:
+    return write_mixed(project)
+
+
+def write_mixed(project: Project) -> Project:
     """Cases of one and two turns, some repeated, flaky, wrong, unanswered, cut short or quarantined."""
     cases: list[dict[str, Any]] = []
     rows: list[dict[str, Any]] = []
@@ -363,16 +367,24 @@ BAD: dict[str, tuple[Callable[[Project], Any], str]] = {
 }
 
 
+@pytest.fixture(scope="module")
+def all_shards(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A whole run and its three shards; copies of it are spoilt."""
+    project = write_mixed(Project(tmp_path_factory.mktemp("shards")))
+    assert project.run("run", "-o", "base").code == 3
+    run_shards(project, 3)
+    return project
+
+
 @pytest.mark.parametrize("kind", BAD)
-def test_what_is_not_all_shards_of_one_run_is_refused_by_name(mixed: Project, kind: str) -> None:
-    assert mixed.run("run", "-o", "base").code == 3
-    run_shards(mixed, 3)
+def test_what_is_not_all_shards_of_one_run_is_refused_by_name(all_shards: Project, tmp_path: Path, kind: str) -> None:
+    project = all_shards.copy_to(tmp_path)
     make, said = BAD[kind]
-    make(mixed)
-    finished = mixed.run("merge", "shards", "-o", "merged")
+    make(project)
+    finished = project.run("merge", "shards", "-o", "merged")
     assert finished.code == 2
     assert said in finished.stderr
-    assert not (mixed.folder / "merged").exists()
+    assert not (project.folder / "merged").exists()
 
 
 def test_folders_that_cannot_be_merged_are_refused(mixed: Project) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,6 @@ from holodeck_action.suite.yaml.reading import read_yaml
 from holodeck_action.text.foreign import Foreign
 from tests.suite.folders import complaints
 
-SCHEMAS = {name: suite_schema(name, built_in()) for name in ("agent", "policy")}
-VALIDATORS = {name: jsonschema.Draft7Validator(schema) for name, schema in SCHEMAS.items()}
 MODELS: dict[str, type[BaseModel]] = {"agent": AgentConfig, "policy": Policy}
 
 MODEL = {"provider": "openai", "name": "m", "temperature": 0.1, "api_key": "k"}
@@ -186,6 +185,16 @@ BEYOND_SCHEMA = {
 RANGES = {"greater_than", "greater_than_equal", "less_than", "less_than_equal"}
 
 
+@cache
+def schema_of(name: str) -> dict[str, Any]:
+    return suite_schema(name, built_in())
+
+
+@cache
+def validator_of(name: str) -> jsonschema.Draft7Validator:
+    return jsonschema.Draft7Validator(schema_of(name))
+
+
 def refusals(name: str, document: Any) -> list[ErrorDetails]:
     """What the loader's model finds in a document as YAML."""
     text = yaml.dump(document, Dumper=yaml.CSafeDumper, allow_unicode=True)
@@ -200,9 +209,9 @@ def refusals(name: str, document: Any) -> list[ErrorDetails]:
 
 def agree(name: str, document: Any) -> None:
     found = refusals(name, document)
-    accepted = VALIDATORS[name].is_valid(document)
+    accepted = validator_of(name).is_valid(document)
     if not found:
-        assert accepted, next(VALIDATORS[name].iter_errors(document)).message
+        assert accepted, next(validator_of(name).iter_errors(document)).message
     elif accepted:
         unexplained = [
             error
@@ -215,8 +224,8 @@ def agree(name: str, document: Any) -> None:
 @pytest.mark.needs
 @pytest.mark.parametrize("name", ["agent", "policy"])
 def test_the_schemas_are_schemas(name: str) -> None:
-    jsonschema.Draft7Validator.check_schema(SCHEMAS[name])
-    assert SCHEMAS[name]["$schema"] == "http://json-schema.org/draft-07/schema#"
+    jsonschema.Draft7Validator.check_schema(schema_of(name))
+    assert schema_of(name)["$schema"] == "http://json-schema.org/draft-07/schema#"
     assert not refusals(name, BASES[name])
     agree(name, BASES[name])
 
@@ -372,7 +381,7 @@ def test_every_single_key_may_be_wrong_alike(name: str, value: Any) -> None:
 def test_both_refuse(name: str, path: tuple[Any, ...], value: Any) -> None:
     document = change(BASES[name], path, value)
     assert refusals(name, document)
-    assert not VALIDATORS[name].is_valid(document)
+    assert not validator_of(name).is_valid(document)
 
 
 @pytest.mark.parametrize(
@@ -399,7 +408,7 @@ def test_both_refuse(name: str, path: tuple[Any, ...], value: Any) -> None:
 def test_both_accept(name: str, path: tuple[Any, ...], value: Any) -> None:
     document = change(BASES[name], path, value)
     assert not refusals(name, document)
-    assert VALIDATORS[name].is_valid(document)
+    assert validator_of(name).is_valid(document)
 
 
 def test_variables_may_stand_for_numbers_flags_and_choices() -> None:
@@ -407,24 +416,24 @@ def test_variables_may_stand_for_numbers_flags_and_choices() -> None:
     document = change(document, ("model", "provider"), "${P}")
     document = change(document, ("evaluations", "metrics", 0, "enabled"), "${E:-true}")
     document = change(document, ("evaluations", "metrics", 4, "grader"), "${G}")
-    assert VALIDATORS["agent"].is_valid(document)
+    assert validator_of("agent").is_valid(document)
 
 
 def test_the_project_config_may_complete_the_models() -> None:
     document = change(AGENT, ("model",), {"provider": "azure_openai"})
-    assert VALIDATORS["agent"].is_valid(document)
+    assert validator_of("agent").is_valid(document)
     document = change(AGENT, ("embedding_provider",), {"provider": "openai"})
-    assert not VALIDATORS["agent"].is_valid(document)
+    assert not validator_of("agent").is_valid(document)
 
 
 def test_cases_come_from_one_place(tmp_path: Path) -> None:
     document = {**AGENT, "test_cases_file": "cases.yaml"}
-    assert not VALIDATORS["agent"].is_valid(document)
+    assert not validator_of("agent").is_valid(document)
     text = yaml.safe_dump(document, sort_keys=False)
     assert any("cannot be combined with test_cases: keep one of them" in line for line in complaints(tmp_path, text))
 
 
 @pytest.mark.parametrize("name", ["agent", "policy"])
 def test_every_definition_is_described(name: str) -> None:
-    for title, definition in SCHEMAS[name]["$defs"].items():
+    for title, definition in schema_of(name)["$defs"].items():
         assert definition.get("description"), title

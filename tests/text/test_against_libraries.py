@@ -8,15 +8,10 @@ from inspect import signature
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from nltk.stem.porter import PorterStemmer
-from nltk.tokenize import word_tokenize
-from nltk.translate.meteor_score import meteor_score
 from rapidfuzz.distance import LCSseq
-from rouge_score.rouge_scorer import RougeScorer
 from sacrebleu import BLEU, sentence_bleu
 from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 
-from holodeck_action.extensions.reference.reference import LIBRARIES, TableWordNet
 from holodeck_action.metrics.text.meteor import align, meteor
 from holodeck_action.metrics.text.overlap import bleu, lcs_length, rouge
 from holodeck_action.metrics.text.porter import stem
@@ -60,6 +55,8 @@ def test_13a_tokens(text: str) -> None:
 @many
 @given(texts)
 def test_treebank_tokens(text: str) -> None:
+    from nltk.tokenize import word_tokenize
+
     assert treebank_tokens(text) == word_tokenize(text, preserve_line=True)
 
 
@@ -71,12 +68,16 @@ def test_treebank_tokens(text: str) -> None:
     ).map("".join)
 )
 def test_stems(word: str) -> None:
+    from nltk.stem.porter import PorterStemmer
+
     word = word.replace("*", "")
     assert stem(word) == PorterStemmer().stem(word)
 
 
 @pytest.mark.parametrize("word", ["", *_SPECIAL.split(" ")])
 def test_stems_of_special_words(word: str) -> None:
+    from nltk.stem.porter import PorterStemmer
+
     assert stem(word) == PorterStemmer().stem(word)
 
 
@@ -90,6 +91,8 @@ def test_bleu(pair: tuple[str, str]) -> None:
 @many
 @given(pairs, st.booleans())
 def test_rouge(pair: tuple[str, str], use_stemmer: bool) -> None:
+    from rouge_score.rouge_scorer import RougeScorer
+
     response, reference = pair
     variants = ["rouge1", "rouge2", "rougeL"]
     scores = RougeScorer(variants, use_stemmer=use_stemmer).score(reference, response)
@@ -100,6 +103,11 @@ def test_rouge(pair: tuple[str, str], use_stemmer: bool) -> None:
 @many
 @given(pairs)
 def test_meteor(pair: tuple[str, str]) -> None:
+    from nltk.tokenize import word_tokenize
+    from nltk.translate.meteor_score import meteor_score
+
+    from holodeck_action.extensions.reference.reference import TableWordNet
+
     response, reference = (word_tokenize(text, preserve_line=True) for text in pair)
     assert meteor(*pair) == meteor_score([reference], response, wordnet=TableWordNet())
 
@@ -140,6 +148,8 @@ def test_the_version_of_bleu_is_sacrebleus_own_signature() -> None:
 
 
 def test_the_versions_are_those_of_the_libraries_that_the_tests_hold_ours_against() -> None:
+    from holodeck_action.extensions.reference.reference import LIBRARIES
+
     evaluators = (BLEUEvaluator(), ROUGEEvaluator(), METEOREvaluator())
     assert [" ".join(evaluator.version.split(" ")[:2]) for evaluator in evaluators] == [*LIBRARIES]
 
@@ -151,6 +161,9 @@ def test_the_version_of_rouge_has_its_settings() -> None:
 
 
 def test_the_version_of_meteor_has_nltks_defaults() -> None:
+    from nltk.stem.porter import PorterStemmer
+    from nltk.translate.meteor_score import meteor_score
+
     defaults = {name: parameter.default for name, parameter in signature(meteor_score).parameters.items()}
     stated = dict(part.split(":") for part in METEOREvaluator().version.split(" ")[2].split("|"))
     assert (defaults["preprocess"], stated["case"]) == (str.lower, "lower")

@@ -54,6 +54,16 @@ def refused(project: Project, says: str, *arguments: str, **environ: str) -> Non
         assert says in found.stderr, found.stderr
 
 
+@pytest.fixture(scope="module")
+def ready(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """A wheel, a list of requirements and a lock file; tests copy it."""
+    project = Project(tmp_path_factory.mktemp("ready"))
+    shop(project)
+    project.write("requirements.txt", f"{NO_INDEX}shop==1.0\n")
+    locked(project)
+    return project
+
+
 @pytest.mark.proves("Environment: requirements project packages", "validate.--requirements", "run.--requirements")
 @pytest.mark.parametrize(
     ("environment", "flags"),
@@ -67,10 +77,10 @@ def refused(project: Project, says: str, *arguments: str, **environ: str) -> Non
         ({"requirements": "not-there.txt"}, ("--requirements", "requirements.txt")),
     ],
 )
-def test_packages_are_installed_once(project: Project, environment: dict[str, Any], flags: tuple[str, ...]) -> None:
-    shop(project)
-    project.write("requirements.txt", f"{NO_INDEX}shop==1.0\n")
-    locked(project)
+def test_packages_are_installed_once(
+    ready: Project, tmp_path: Path, environment: dict[str, Any], flags: tuple[str, ...]
+) -> None:
+    project = ready.copy_to(tmp_path)
     suite(project, **environment)
     first = run(project, *flags)
     assert first.code == 0, first.stderr

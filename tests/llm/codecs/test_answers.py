@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pydantic_ai.exceptions import (
-    ModelAPIError,
-    ModelAuthenticationError,
-    ModelContextWindowExceededError,
-    ModelHTTPError,
-    ModelNotFoundError,
-    ModelQuotaExceededError,
-    ModelRateLimitError,
-    ModelRequestRejectedError,
-    ModelServerError,
-    ModelUnavailableError,
-)
-from pydantic_ai.messages import ModelResponse
 
 from holodeck_action.llm.clients import codec_of
 from holodeck_action.llm.codecs.codec import BrokenAnswerError
 from holodeck_action.llm.errors import status_error
 from holodeck_action.llm.messages import Reply, TokenProbability
 from holodeck_action.llm.outcomes import parse
-from tests.llm.codecs.packages import Package, answer_of, plan_of
+from tests.llm.codecs.plans import answer_of, package_of, plan_of
 from tests.llm.codecs.test_requests import ASKED, BLOCKS, SAID, STREAM
+
+if TYPE_CHECKING:
+    from pydantic_ai.messages import ModelResponse
 
 GPT = plan_of("openai", "gpt-4o")
 CLAUDE = plan_of("anthropic", "claude-haiku-4-5")
@@ -40,7 +30,7 @@ def read(plan: Any, payload: Any) -> Reply:
 
 
 def asked(plan: Any, payload: Any) -> ModelResponse:
-    return Package(plan).ask(ASKED, (200, payload), settings={"max_tokens": 9})
+    return package_of(plan).ask(ASKED, (200, payload), settings={"max_tokens": 9})
 
 
 def same(ours: Reply, theirs: ModelResponse) -> None:
@@ -146,13 +136,13 @@ def test_a_stream_is_one_answer() -> None:
         body += event("content_block_stop", index=place)
     end = {"stop_reason": "tool_use", "stop_sequence": None}
     body += event("message_delta", delta=end, usage={"output_tokens": 2}) + event("message_stop")
-    theirs = Package(CLAUDE).ask(ASKED, (200, body))
+    theirs = package_of(CLAUDE).ask(ASKED, (200, body))
     ours = read(CLAUDE, parse("text/event-stream", body))
     assert (ours.text, ours.finish, ours.model) == (theirs.text, theirs.finish_reason, theirs.model_name)
     calls = [(call.tool_call_id, call.tool_name, call.args_as_dict()) for call in theirs.tool_calls]
     assert calls == [("c1", "f", {"a": 1}), ("c2", "g", {})]
     assert [(call.id, call.name, call.args) for call in ours.calls] == [("c1", "f", '{"a": 1}'), ("c2", "g", {})]
-    package = Package(CLAUDE)
+    package = package_of(CLAUDE)
     package.ask((*ASKED, theirs), (200, answer_of("anthropic")), settings={"max_tokens": 9})
     ours_again = codec_of(CLAUDE).build_request((*ASKED, ours), {"max_tokens": 9}, {}).body
     assert ours_again["messages"] == package.bodies[0]["messages"]
@@ -228,16 +218,16 @@ def test_whatever_a_server_says(plan: Any, value: Any) -> None:
         codec.build_request((*ASKED, reply, *ASKED), {}, {})
 
 
-CODES: tuple[tuple[type[Exception], str], ...] = (
-    (ModelQuotaExceededError, "quota"),
-    (ModelRateLimitError, "rate_limited"),
-    (ModelContextWindowExceededError, "context_length"),
-    (ModelAuthenticationError, "authentication"),
-    (ModelNotFoundError, "model_not_found"),
-    (ModelUnavailableError, "overloaded"),
-    (ModelServerError, "server_error"),
-    (ModelRequestRejectedError, "bad_request"),
-)
+CODES = {
+    "ModelQuotaExceededError": "quota",
+    "ModelRateLimitError": "rate_limited",
+    "ModelContextWindowExceededError": "context_length",
+    "ModelAuthenticationError": "authentication",
+    "ModelNotFoundError": "model_not_found",
+    "ModelUnavailableError": "overloaded",
+    "ModelServerError": "server_error",
+    "ModelRequestRejectedError": "bad_request",
+}
 NAMES = (
     *("insufficient_quota", "billing_hard_limit_reached", "context_length_exceeded", "model_not_found", "429"),
     *("invalid_api_key", "rate_limit_error", "overloaded_error", "billing_error", "server_is_overloaded", "other"),
@@ -247,6 +237,9 @@ NAMES = (
 @pytest.mark.parametrize("status", [400, 401, 402, 403, 404, 409, 418, 422, 429, 500, 502, 503, 504, 529])
 @pytest.mark.parametrize("plan", [GPT, CLAUDE], ids=["openai", "anthropic"])
 def test_a_refusal_has_the_kind_that_it_had(plan: Any, status: int) -> None:
+    from pydantic_ai import exceptions
+
+    kinds = {getattr(exceptions, name): code for name, code in CODES.items()}
     bodies: list[Any] = [{"error": {"message": "No.", "type": name, "code": None}} for name in NAMES]
     bodies += [{"error": {"message": "No.", "type": "invalid_request_error", "code": name}} for name in NAMES]
     bodies += [
@@ -255,9 +248,9 @@ def test_a_refusal_has_the_kind_that_it_had(plan: Any, status: int) -> None:
     ]
     bodies.append({"error": {"message": "Flagged.", "code": 403, "metadata": {"reasons": ["violence"]}}})
     for body in bodies:
-        with pytest.raises(ModelAPIError) as caught:
-            Package(plan).ask(ASKED, (status, body), settings={"max_tokens": 9})
-        assert isinstance(caught.value, ModelHTTPError)
-        expected = next((code for kind, code in CODES if isinstance(caught.value, kind)), "http_status")
+        with pytest.raises(exceptions.ModelAPIError) as caught:
+            package_of(plan).ask(ASKED, (status, body), settings={"max_tokens": 9})
+        assert isinstance(caught.value, exceptions.ModelHTTPError)
+        expected = next((code for kind, code in kinds.items() if isinstance(caught.value, kind)), "http_status")
         found = status_error(status, body, plan, str).code
         assert found == expected, body

@@ -8,7 +8,7 @@ import pytest
 
 from holodeck_action.llm.clients import codec_of
 from holodeck_action.llm.messages import AnswerSchema, Image, Question, Request, ToolDefinition, ToolResult
-from tests.llm.codecs.packages import Package, answer_of, codec_body, plan_of
+from tests.llm.codecs.plans import answer_of, codec_body, package_of, plan_of
 from tests.llm.models import KEY
 
 AZURE = {"endpoint": "https://a.example", "api_version": "2024-10-21"}
@@ -76,7 +76,7 @@ def hold(name: str, *, messages: Any = ASKED, **given: Any) -> dict[str, Any]:
     """Hold our request against the packages' and return it."""
     provider, model, more = MODELS[name]
     plan = plan_of(provider, model, **more)
-    package = Package(plan)
+    package = package_of(plan)
     package.ask(messages, (200, answer(name, given.get("settings"))), **given)
     ours = codec_body(plan, messages, **given)
     assert ours == package.bodies[0]
@@ -166,7 +166,7 @@ def test_thinking(name: str, settings: dict[str, Any]) -> None:
 
 def test_betas_are_a_header() -> None:
     plan = plan_of("anthropic", "claude-opus-5-5", auth_provider="oauth_token")
-    package = Package(plan)
+    package = package_of(plan)
     package.ask(ASKED, (200, answer_of("anthropic")), settings={**plan.settings, "betas": [*plan.settings["betas"]]})
     codec = codec_of(plan)
     out = codec.build_request(ASKED, plan.settings, {})
@@ -204,7 +204,7 @@ def test_what_was_said_goes_back(name: str, said: str) -> None:
     provider, model, more = MODELS[name]
     plan = plan_of(provider, model, **more)
     told = answer_of(provider, **SAID[said])
-    package, codec = Package(plan), codec_of(plan)
+    package, codec = package_of(plan), codec_of(plan)
     theirs = package.ask(ASKED, (200, told))
     ours = codec.read(told)
     asked = NEXT if "tool_calls" in SAID[said] else Request((Question("And?"),), "Be brief.")
@@ -233,7 +233,7 @@ BLOCKS: dict[str, list[dict[str, Any]]] = {
 def test_what_claude_said_goes_back(model: str, said: str) -> None:
     plan = plan_of("anthropic", model)
     told = answer_of("anthropic", content=BLOCKS[said])
-    package, codec = Package(plan), codec_of(plan)
+    package, codec = package_of(plan), codec_of(plan)
     settings = {"max_tokens": 100}
     theirs = package.ask(ASKED, (200, told), settings=settings)
     asked = NEXT if USES[0] in BLOCKS[said] else Request((Question("And?"),), "Be brief.")
@@ -243,7 +243,7 @@ def test_what_claude_said_goes_back(model: str, said: str) -> None:
 
 def test_thoughts_of_another_conversation_are_left_out_when_they_are_refused() -> None:
     plan = plan_of("anthropic", "claude-opus-5-5")
-    package, codec = Package(plan), codec_of(plan)
+    package, codec = package_of(plan), codec_of(plan)
     settings = {"max_tokens": 100, "betas": ["one-2025-01-01"]}
     message = "messages.1: The block is bound to a different conversation prefix"
     refused = {"type": "error", "error": {"type": "invalid_request_error", "message": message}}

@@ -120,8 +120,12 @@ def test_a_second_run_imports_nothing_that_judges(
     imports = Imports(tmp_path_factory.mktemp("watch"))
     calls, _, _ = kept.run(**imports.environ)
     assert (calls, imports.seen()) == (0, set())
-    # The same watch sees the imports of a run that asks.
-    calls, _, _ = kept.run("--cache", "elsewhere", **imports.environ)
+
+
+def test_the_watch_sees_the_imports_of_a_run_that_asks(kept: Kept, tmp_path_factory: pytest.TempPathFactory) -> None:
+    kept.suite(*ALL)
+    imports = Imports(tmp_path_factory.mktemp("watch"))
+    calls, _, _ = kept.run(**imports.environ)
     assert calls > 0
     assert "deepeval" in imports.seen()
 
