@@ -51,6 +51,7 @@ ODD = """
 from typing import Literal
 
 from holodeck_action.metrics.base import DeterministicEvaluator, EvaluationResult
+from holodeck_action.metrics.params import EvalParam, ParamSpec
 from holodeck_action.suite.model.metric_base import Metric
 
 
@@ -62,10 +63,10 @@ class OddMetric(Metric):
 
 
 class OddEvaluator(DeterministicEvaluator):
-    def compute(self, **kwargs):
-        return EvaluationResult(score=1.0, passed=True, metric_name="odd", metadata=VALUE)
+    PARAM_SPEC = ParamSpec(required=frozenset({EvalParam.RESPONSE}))
 
-
+    def compute(self, *, response):
+        return EvaluationResult(score=1.0, passed=True, metric_name="odd", **eval(f"dict({response})"))
 """
 
 
@@ -109,32 +110,33 @@ def test_every_command_that_knows_metrics_refuses_a_broken_one(
     assert "entry point absent:PoliteMetric of the group" in finished.stderr
 
 
-@pytest.mark.parametrize(
-    ("value", "problem"),
-    [
-        ('{"a": float("nan")}', "Out of range float values"),
-        ('{"a": [object()]}', "no JSON for object"),
-        ("{(1, 2): 3}", "Only dicts with str-like or number-like keys are supported"),
-        ('{"a": "\\ud800"}', "surrogates not allowed"),
-        ('{}, raw_score=float("nan")', "Out of range float values"),
-        ('{}, evaluation_steps=("\\ud800",)', "surrogates not allowed"),
-    ],
-)
-def test_what_no_record_can_hold_is_an_error_of_its_case(
-    project: Project, tmp_path: Path, value: str, problem: str
-) -> None:
-    project.suite([{"name": "one", "input": "Is it open?"}], [{"type": "odd"}, {"type": "length", "min_words": 1}])
-    project.answers([{"case": "one", "response": "Yes."}])
+NOT_STORED = {
+    'metadata={"a": float("nan")}': "Out of range float values",
+    'metadata={"a": [object()]}': "no JSON for object",
+    "metadata={(1, 2): 3}": "Only dicts with str-like or number-like keys are supported",
+    'metadata={"a": "\\ud800"}': "surrogates not allowed",
+    'raw_score=float("nan")': "Out of range float values",
+    'evaluation_steps=("\\ud800",)': "surrogates not allowed",
+}
+
+
+def test_what_no_record_can_hold_is_an_error_of_its_case(project: Project, tmp_path: Path) -> None:
+    project.suite(
+        [{"name": text, "input": "Is it open?"} for text in (*NOT_STORED, "metadata={}")],
+        [{"type": "odd"}, {"type": "length", "min_words": 1}],
+    )
+    project.answers([{"case": text, "response": text} for text in (*NOT_STORED, "metadata={}")])
     project.policy(target="recorded:answers.jsonl")
-    path = site(tmp_path / "site", "polite:OddMetric", ODD.replace("VALUE", value))
-    finished = project.run("run", "-o", "out", PYTHONPATH=path)
+    finished = project.run("run", "-o", "out", PYTHONPATH=site(tmp_path / "site", "polite:OddMetric", ODD))
     assert finished.code == 3, finished.stdout + finished.stderr
-    record = read_record(project.out / "results.json")
-    odd, length = record.cases[0].trials[0].turns[0].evaluations
-    assert (odd.status, length.status) == ("failed", "completed")
-    assert odd.error is not None
-    assert odd.error.code == "invalid_result"
-    assert problem in odd.error.message
+    found = [case.trials[0].turns[0].evaluations for case in read_record(project.out / "results.json").cases]
+    assert {length.status for _, length in found} == {"completed"}
+    odds = [odd for odd, _ in found]
+    assert [odd.status for odd in odds] == ["failed"] * len(NOT_STORED) + ["completed"]
+    for odd, problem in zip(odds, NOT_STORED.values(), strict=False):
+        assert odd.error is not None
+        assert odd.error.code == "invalid_result"
+        assert problem in odd.error.message
 
 
 def test_a_judged_metric_of_a_package_is_planned_composed_and_kept_like_ours(project: Project, tmp_path: Path) -> None:

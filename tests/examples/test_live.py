@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -39,11 +40,29 @@ def replayed(project: Project, cassette: str = "cassette") -> tuple[Finished, Re
     )
 
 
-@pytest.mark.parametrize("example", ALL)
-def test_a_replay_fails_where_the_example_does(copied: Project, example: Example) -> None:
-    finished, record = replayed(copied)
+@dataclass(frozen=True)
+class Replay:
+    """A replay of an example as it is shipped."""
+
+    example: Example
+    project: Project
+    finished: Finished
+    record: Record
+
+
+@pytest.fixture(scope="module", params=ALL)
+def replay(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Replay:
+    """A replay of each example; nothing may change its folder."""
+    example: Example = request.param
+    folder = tmp_path_factory.mktemp(example.name)
+    shutil.copytree(EXAMPLES / example.name, folder, dirs_exist_ok=True)
+    return Replay(example, Project(folder), *replayed(Project(folder)))
+
+
+def test_a_replay_fails_where_the_example_does(replay: Replay) -> None:
+    example, finished, record = replay.example, replay.finished, replay.record
     assert finished.code == 1, finished.stdout + finished.stderr
-    outcomes = {case["id"]: case["outcome"] for case in copied.verdict()["cases"]}
+    outcomes = {case["id"]: case["outcome"] for case in replay.project.verdict()["cases"]}
     assert "error" not in outcomes.values()
     failed = {name for name, outcome in outcomes.items() if outcome == "failed"}
     assert failed == set(example.failed) | FURTHER.get(example.name, set())
@@ -55,11 +74,10 @@ def test_a_replay_fails_where_the_example_does(copied: Project, example: Example
         assert any(turn.retrieved_chunks for turn in turns)
 
 
-@pytest.mark.parametrize("example", ALL)
-def test_a_cassette_holds_what_the_replay_asks_for_and_says_where_it_is_from(copied: Project, example: Example) -> None:
+def test_a_cassette_holds_what_the_replay_asks_for_and_says_where_it_is_from(replay: Replay, tmp_path: Path) -> None:
+    copied = replay.project.copy_to(tmp_path)
     cassette = copied.folder / "cassette"
-    finished, record = replayed(copied)
-    calls = record.run.model_calls
+    calls = replay.record.run.model_calls
     assert calls is not None
     assert (calls.failed, calls.requests) == (0, 0)
     recorded = cassette / "cassette.jsonl"

@@ -33,7 +33,8 @@ def limited(project: Project, size: int, *arguments: str) -> subprocess.Complete
     return subprocess.run(
         [*COMMAND, *arguments],
         cwd=project.folder,
-        env=project.environ(),
+        # Or a module that is first imported here would be cut in Python's cache for all later tests.
+        env=project.environ(PYTHONDONTWRITEBYTECODE="1"),
         capture_output=True,
         text=True,
         timeout=60,
