@@ -65,6 +65,7 @@ class TermsTally:
             settings: the head's settings of the comparison.
         """
         self._base, self._head, self._gates, self._settings = base, head, gates, settings
+        self._replaced = base_run.replaced
         self._own = base.own
         # A base that ran beside the head was recorded with the head's terms.
         self._base_terms_known = base.own is not None or not (
@@ -111,6 +112,7 @@ class TermsTally:
         for change in (
             *(self._run_changes() if self._base_terms_known else _UNKNOWN_TERMS),
             *self._unmatched_case_changes(),
+            *self._results_changes(),
         ):
             found.setdefault((change.way, change.said), []).extend(change.places)
         for what, places in self._changed.items():
@@ -214,6 +216,18 @@ class TermsTally:
             elif name in both or (self._own is not None and then is None and name in self._metric_names[0]):
                 side = "on the base" if then is None else "now"
                 yield TermsChange("unknown", f"does not record who judges {shown} {side}", ())
+
+    def _results_changes(self) -> Iterator[TermsChange]:
+        """Yield the change of a committed results file, by which a run chooses its own base."""
+        replaced = self._replaced
+        if replaced is None:
+            return
+        place = ChangedPlace("", replaced.source)
+        if replaced.unknown:
+            said = f"may replace the results that it is compared with ({replaced.unknown})"
+            yield TermsChange("unknown", said, (place,))
+        else:
+            yield TermsChange("changed", "replaces the results that it is compared with", (place,))
 
     def _unmatched_case_changes(self) -> Iterator[TermsChange]:
         """Yield the changes due to cases that only one run has: removed, renamed or left out by filters."""

@@ -467,7 +467,19 @@ class CustomSummary(Struct, frozen=True):
     reason: str = ""
 
 
-class BaseRun(Struct, frozen=True):
+class ReplacedResults(Struct, frozen=True, omit_defaults=True):
+    """A committed results file that differs, or may differ, from that of the commit that the run is compared with.
+
+    Attributes:
+        source: the position of the file.
+        unknown: why it is unknown whether the file differs, as a clause; empty if it differs.
+    """
+
+    source: SourceMark
+    unknown: str = ""
+
+
+class BaseRun(Struct, frozen=True, omit_defaults=True):
     """The base of a run; its results are in the folder `base` of the run's folder.
 
     Attributes:
@@ -478,14 +490,17 @@ class BaseRun(Struct, frozen=True):
         distance: number of commits from `commit` to `wanted`; None if unknown.
         notices: notices about the base, one sentence each.
         name: name of the base in messages, such as the base branch; empty if unknown.
+        replaced: how a committed results file differs from the base commit's; None if it does not, if that commit has
+            no such file, or if the source is another one.
     """
 
     source: str
-    commit: str | None = None
-    wanted: str | None = None
-    distance: int | None = None
-    notices: tuple[str, ...] = ()
-    name: str = ""
+    commit: str | None = always_written(None)
+    wanted: str | None = always_written(None)
+    distance: int | None = always_written(None)
+    notices: tuple[str, ...] = always_written(())
+    name: str = always_written("")
+    replaced: ReplacedResults | None = None
 
 
 class RecordedBaseline(Struct, frozen=True):

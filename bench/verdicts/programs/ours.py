@@ -39,11 +39,10 @@ def run(job: Job) -> int:
     if not base:
         _write(job, scenario, _HEAD_MARK)
     if base:
-        options += ["--on-missing-baseline", scenario.team.on_missing_base]
+        # `on_loosened` also protects the committed results, so that it is not for strict exams alone.
+        options += ["--on-missing-baseline", scenario.team.on_missing_base, "--on-loosened", "fail"]
     if scenario.team.regressions is not None:
         options += ["--max-regressions", str(scenario.team.regressions)]
-    if scenario.team.strict_exam:
-        options += ["--on-loosened", "fail"]
     return job.run(*PROGRAM, "run", "-o", "out", *options)
 
 
@@ -55,48 +54,59 @@ def _event() -> dict[str, Any]:
 
 
 def _write_base(job: Job) -> list[str]:
-    """Make the base and write the head's files; return the options that name the base."""
+    """Commit the base and the head; return the options that name the base."""
     scenario = job.scenario
     base = scenario.base
     assert base is not None
     old = replace(scenario, change=Change())
-    if base.source == "file":
-        if base.tamper == "other-suite":
-            old = replace(old, cases=tuple(numbered_case(f"q{number}") for number in range(11, 15)))
-        # The best forgery is a real run: that of the agent which the pull request breaks.
-        _write(job, old, _HEAD_MARK if base.tamper == "flip" else BASE_MARK)
-        job.run(*PROGRAM, "run", "-o", "base")
-        _tamper(job)
-        _write(job, scenario, _HEAD_MARK)
-        return ["--baseline", f"file:{_BASE}"]
     git = ("git", "-c", "user.name=a", "-c", "user.email=a@b.c")
     job.run("git", "init", "-q", "-b", "main")
     if base.tamper == "no-suite":
         job.write("README.md", "A shop.\n")
     else:
         _write(job, old, BASE_MARK)
+    if base.source == "file":
+        job.write(_BASE, _results(job))
     for step in (("add", "-A"), ("commit", "-q", "-m", "base"), ("update-ref", "refs/remotes/origin/main", "HEAD")):
         job.run(*git, *step)
     job.run("git", "checkout", "-q", *(("--orphan",) if base.tamper == "unrelated" else ("-b",)), "topic")
+    if base.source == "file":
+        _tamper(job, old)
     _write(job, scenario, _HEAD_MARK)
     for step in (("add", "-A"), ("commit", "-q", "-m", "change")):
         job.run(*git, *step)
-    return ["--baseline", "merge-base"]
+    return ["--baseline", f"file:{_BASE}" if base.source == "file" else "merge-base"]
 
 
-def _tamper(job: Job) -> None:
-    """Put the results of the base into the repository, after what was done to them."""
+def _results(job: Job) -> str:
+    """Return the results of a run of what is checked out."""
+    out = job.folder.parent / "base"
+    job.run(*PROGRAM, "run", "-o", str(out))
+    return (out / "results.json").read_text(encoding="utf-8")
+
+
+def _tamper(job: Job, old: Scenario) -> None:
+    """Do to the committed results what the pull request does to them."""
     base = job.scenario.base
     assert base is not None
-    content = (job.folder / "base" / "results.json").read_text(encoding="utf-8")
-    if base.tamper == "cut":
-        content = content[: len(content) // 2]
-    elif base.tamper == "indent":
-        content = json.dumps(json.loads(content), indent=4, ensure_ascii=False)
-    elif base.tamper == "score":
-        content = _with_impossible_score(content)
-    if base.tamper != "delete":
-        job.write(_BASE, content)
+    file = job.folder / _BASE
+    content = file.read_text(encoding="utf-8")
+    match base.tamper:
+        case "delete":
+            file.unlink()
+        case "flip":
+            # The best forgery is a real run: that of the agent which the pull request breaks.
+            _write(job, old, _HEAD_MARK)
+            job.write(_BASE, _results(job))
+        case "other-suite":
+            _write(job, replace(old, cases=tuple(numbered_case(f"q{number}") for number in range(11, 15))), BASE_MARK)
+            job.write(_BASE, _results(job))
+        case "cut":
+            job.write(_BASE, content[: len(content) // 2])
+        case "indent":
+            job.write(_BASE, json.dumps(json.loads(content), indent=4, ensure_ascii=False))
+        case "score":
+            job.write(_BASE, _with_impossible_score(content))
 
 
 def _with_impossible_score(content: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import zlib
 from collections import defaultdict
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from pathlib import Path
 
 from msgspec import Struct
@@ -71,7 +71,7 @@ def fetch_objects(api: Api, commit: str, known_hashes: Set[str], store: Path, li
         size += len(content)
         if size > limits.size:
             raise ObjectsError(_too_large(commit, limits.size))
-        if _object_name("blob", content, name) != name:
+        if object_name("blob", (content,), name) != name:
             raise ObjectsError(f"GitHub returned another file instead of a file of commit {commit[:12]}")
         _write_object(store, name, "blob", content)
     return tree
@@ -117,7 +117,7 @@ def _tree_objects(entries: Sequence[TreeEntry], tree_hash: str, commit: str) -> 
             folders[entry.path] = entry.sha
     for path, name in folders.items():
         content = b"".join(line for _, line in sorted(inside.pop(path, ())))
-        if _object_name("tree", content, name) != name:
+        if object_name("tree", (content,), name) != name:
             raise ObjectsError(
                 f"the list of files that GitHub gave for commit {commit[:12]} does not match its tree, or "
                 "contains a name that is not UTF-8"
@@ -127,11 +127,19 @@ def _tree_objects(entries: Sequence[TreeEntry], tree_hash: str, commit: str) -> 
         raise ObjectsError(f"the list of files that GitHub gave for commit {commit[:12]} has files in no folder")
 
 
-def _object_name(kind: str, content: bytes, sample: str) -> str:
-    data = f"{kind} {len(content)}\0".encode() + content
-    return (
-        hashlib.sha256(data) if len(sample) == _SHA256_DIGITS else hashlib.sha1(data, usedforsecurity=False)
-    ).hexdigest()
+def object_name(kind: str, content: Iterable[bytes], sample: str) -> str:
+    """Return the hash by which Git names an object.
+
+    Args:
+        kind: `blob` or `tree`.
+        content: the pieces of the object, which can be iterated several times.
+        sample: another hash of the repository, whose length tells the algorithm.
+    """
+    digest = hashlib.sha256() if len(sample) == _SHA256_DIGITS else hashlib.sha1(usedforsecurity=False)
+    digest.update(f"{kind} {sum(map(len, content))}\0".encode())
+    for piece in content:
+        digest.update(piece)
+    return digest.hexdigest()
 
 
 def _write_object(store: Path, name: str, kind: str, content: bytes) -> None:

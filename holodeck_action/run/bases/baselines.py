@@ -88,7 +88,7 @@ def _find_base(suite: PreparedSuite, job: Job, stores: dict[tuple[Api, str], Res
         return None
     kind, name = parse_source(source)
     if kind == "file":
-        return _read_base_file(suite, name)
+        return _read_base_file(suite, name, job)
     from holodeck_action.github.bases.stored_results import NoResultsError
     from holodeck_action.github.rest.objects import ApiError
 
@@ -151,8 +151,8 @@ def wanted_suite(suite: PreparedSuite) -> WantedSuite:
     return WantedSuite(folder_of(suite), suite.suite.file, suite.redactor.text(target), workflow_job(suite.environ))
 
 
-def _read_base_file(suite: PreparedSuite, name: str) -> FoundBase:
-    """Read a results file, or the one in a folder, as a base.
+def _read_base_file(suite: PreparedSuite, name: str, job: Job) -> FoundBase:
+    """Read a results file, or the one in a folder, as a base, and look for the file of the base commit.
 
     Raises:
         RecordError: the file cannot be used.
@@ -169,7 +169,10 @@ def _read_base_file(suite: PreparedSuite, name: str) -> FoundBase:
         raise RecordError(f"{name}: cannot be read: {error.strerror}; give the results.json of a run") from error
     if found.results.record.certain is not None:
         raise RecordError(f"{name}: {NO_BASE}; give the results.json of a run that asked all cases")
-    return FoundBase(found, BaseRun(f"file:{name}", found.results.record.provenance.commit))
+    from holodeck_action.run.bases.committed_results import find_replaced
+
+    replaced = find_replaced(suite, evaluated_commit(suite), files.folder / name, found, results.path, job)
+    return FoundBase(found, BaseRun(f"file:{name}", found.results.record.provenance.commit, replaced=replaced))
 
 
 def attach_base(record: Record, suite: PreparedSuite, base: Base) -> tuple[Record, BaseResults | None]:

@@ -269,8 +269,8 @@ class Baseline(FormatModel):
     confirm: Confirmation = Confirmation.model_construct()
     """How often a case that got worse runs again. Example: `{trials: 6}`."""
     on_loosened: Reaction = "warn"
-    """What happens when the run has less strict or other gates, thresholds, cases, quarantine or judges than the base.
-    The stricter value of this key in run and base counts. Example: `fail`."""
+    """What happens when the run has less strict or other gates, thresholds, cases, quarantine, judges or committed
+    results than the base. The stricter value of this key in run and base counts. Example: `fail`."""
 
     OMITTED: ClassVar[frozenset[str]] = frozenset({"on_loosened", "confirm"})
     """Keys that records omit if they have their default, so that records keep the bytes of earlier versions."""
