@@ -1,10 +1,13 @@
-"""A Dask cluster on loopback: a scheduler and workers, each a process of its own."""
+"""A Dask cluster on loopback: a scheduler and workers, each a process of its own.
+
+They are forked from one process that has imported Dask and the program; with `fresh` they are started as users do.
+"""
 
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -12,16 +15,55 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
+from functools import cache
+from multiprocessing.context import ForkServerContext
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Self
 
 STARTED_S = 100.0
+SESSION = "holodeck_action.extensions.cluster.session"
+
+
+@cache
+def forking() -> ForkServerContext:
+    """Return what forks processes that need not import Dask again."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["distributed.cli.dask_scheduler", "distributed.cli.dask_worker", SESSION])
+    return context
+
+
+def run_dask(arguments: tuple[str, ...], environ: Mapping[str, str], folder: Path) -> None:
+    """Be the command `dask`, in a process that was forked."""
+    import dask.cli
+    import dask.config
+
+    with (folder / "dask.log").open("ab") as log, open(os.devnull, "rb") as nothing:
+        for stream, number in ((nothing, 0), (log, 1), (log, 2)):
+            os.dup2(stream.fileno(), number)
+    os.environ.clear()
+    os.environ.update(environ)
+    os.chdir(folder)
+    dask.config.refresh()
+    sys.argv = ["dask", *arguments]
+    dask.cli.run_cli()  # type: ignore[no-untyped-call]
+
+
+Killable = subprocess.Popen[bytes] | BaseProcess
+
+
+def end(process: Killable) -> None:
+    """Kill a process, and wait for its end."""
+    process.kill()
+    process.wait() if isinstance(process, subprocess.Popen) else process.join()
 
 
 class Dask:
     """From `with Dask(folder) as dask` to its end; the log of all processes is in the folder."""
 
-    def __init__(self, folder: Path, environ: Mapping[str, str], *, workers: int = 2, protocol: str = "tcp") -> None:
+    def __init__(
+        self, folder: Path, environ: Mapping[str, str], *, workers: int = 2, protocol: str = "tcp", fresh: bool = False
+    ) -> None:
         """Prepare.
 
         Args:
@@ -29,14 +71,16 @@ class Dask:
             environ: of all processes, beside that of this one; an empty value takes a variable away.
             workers: how many there are.
             protocol: `tcp` or `tls`.
+            fresh: whether each process is a new Python.
         """
         folder.mkdir(parents=True, exist_ok=True)
         merged = {**os.environ, **environ}
         self._environ = {name: value for name, value in merged.items() if value}
         self._folder, self._count, self._protocol = folder, workers, protocol
         self._file = folder / "scheduler.json"
+        self._fresh = fresh
         self._scope = ExitStack()
-        self.workers: list[subprocess.Popen[bytes]] = []
+        self.workers: list[Killable] = []
 
     def __enter__(self) -> Self:
         self.scheduler = self._start(
@@ -69,30 +113,34 @@ class Dask:
             self._start(
                 *("worker", "--scheduler-file", str(self._file), "--protocol", self._protocol, "--no-nanny"),
                 *("--nthreads", "100", "--local-directory", str(self._folder)),
-                *("--preload", "holodeck_action.extensions.cluster.session"),
+                *("--preload", SESSION),
                 **environ,
             )
         )
 
     def kill(self, number: int = 0) -> None:
         """Kill a worker, by default the one that has lived longest."""
-        worker = self.workers.pop(number)
-        worker.send_signal(signal.SIGKILL)
-        worker.wait()
+        end(self.workers.pop(number))
 
-    def _start(self, *arguments: str, **environ: str) -> subprocess.Popen[bytes]:
-        log = self._scope.enter_context((self._folder / "dask.log").open("ab"))
-        process = subprocess.Popen(
-            [sys.executable, "-m", "dask", *arguments, "--host", "127.0.0.1", "--no-dashboard"],
-            env={**self._environ, **environ},
-            cwd=self._folder,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-        )
-        self._scope.callback(process.wait)
-        self._scope.callback(process.kill)
+    def _start(self, *arguments: str, **environ: str) -> Killable:
+        process = self._started((*arguments, "--host", "127.0.0.1", "--no-dashboard"), {**self._environ, **environ})
+        self._scope.callback(end, process)
         return process
+
+    def _started(self, arguments: tuple[str, ...], environ: Mapping[str, str]) -> Killable:
+        if not self._fresh:
+            forked = forking().Process(target=run_dask, args=(arguments, environ, self._folder))
+            forked.start()
+            return forked
+        with (self._folder / "dask.log").open("ab") as log:
+            return subprocess.Popen(
+                [sys.executable, "-m", "dask", *arguments],
+                env=environ,
+                cwd=self._folder,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
 
 
 class CountingProxy:

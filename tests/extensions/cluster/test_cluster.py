@@ -1,4 +1,4 @@
-"""Runs on a Dask cluster: real scheduler, workers and coordinator as processes, and models on loopback."""
+"""Runs on a Dask cluster: real scheduler and workers as processes, and models on loopback."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def models(models: FakeModels) -> FakeModels:
 def dask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Started]:
     with ExitStack() as scope:
 
-        def started(workers: int = 2, protocol: str = "tcp", **environ: str) -> Dask:
+        def started(workers: int = 2, protocol: str = "tcp", *, fresh: bool = False, **environ: str) -> Dask:
             folder = tmp_path_factory.mktemp("dask")
-            return scope.enter_context(Dask(folder, environ, workers=workers, protocol=protocol))
+            return scope.enter_context(Dask(folder, environ, workers=workers, protocol=protocol, fresh=fresh))
 
         yield started
 
@@ -74,7 +74,7 @@ def asking(project: Project, models: FakeModels, count: int, **policy: object) -
 
 
 def run(project: Project, folder: str, *arguments: str, **environ: str) -> tuple[Finished, Record]:
-    finished = project.run_process("run", "-o", folder, *arguments, **environ)
+    finished = project.run("run", "-o", folder, *arguments, **environ)
     return finished, read_record(project.folder / folder / "results.json")
 
 
@@ -91,7 +91,7 @@ def test_a_run_with_a_lost_worker_equals_one_on_this_machine(
 
     cluster = dask(OPENAI_API_KEY="")
     # Nobody gave the workers the key.
-    unknown = project.run_process("run", "--limit", "3", "--cluster", cluster.address, OPENAI_API_KEY=KEY)
+    unknown = project.run("run", "--limit", "3", "--cluster", cluster.address, OPENAI_API_KEY=KEY)
     assert unknown.code == 3
     assert "refused the key (status 401); check OPENAI_API_KEY" in unknown.stdout
     assert models.count(key=KEY) == asked
@@ -241,11 +241,11 @@ def test_workers_must_have_the_same_suite(project: Project, dask: Started) -> No
     cluster = dask(workers=1, SHOP="theirs")
     arguments = ("run", "-o", "out", "--cluster", cluster.address)
 
-    refused = project.run_process(*arguments, SHOP="ours")
+    refused = project.run(*arguments, SHOP="ours")
     assert refused.code == 2
     (error,) = refused.errors
     assert "the suite differs from that of the coordinator (cases differ)" in error
-    assert project.run_process(*arguments, "--cluster-env", "SHOP", SHOP="ours").code == 0
+    assert project.run(*arguments, "--cluster-env", "SHOP", SHOP="ours").code == 0
 
 
 @pytest.mark.slow
@@ -280,7 +280,7 @@ def test_tls_with_the_certificates_of_dasks_configuration(project: Project, tmp_
     project.numbered(20)
     project.write("agent.py", "def answer(messages):\n    return messages[-1]['content'][8:-1]\n")
     project.policy(target="python:agent:answer")
-    cluster = dask(workers=1, protocol="tls", **certificates)
+    cluster = dask(workers=1, protocol="tls", fresh=True, **certificates)
     assert cluster.address.startswith("tls://")
 
     assert project.run_process("run", "--cluster", cluster.address, **certificates).code == 0
