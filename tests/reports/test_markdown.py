@@ -61,7 +61,7 @@ def test_many_hostile_answers_stay_within_the_budget(limit: SizeLimit) -> None:
 
 
 def test_two_thousand_hostile_cases() -> None:
-    report = report_of(hostile_record(2000, 20_000))
+    report = report_of(hostile_record(2000, 4_000))
     for limit in (COMMENT, CHECK, JOB_SUMMARY):
         shown = render_markdown(report, limit)
         assert within(shown, limit)

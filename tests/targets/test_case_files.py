@@ -378,11 +378,11 @@ def test_in_ci_private_networks_are_not_asked(project: Project, models: FakeMode
 
 def test_a_replay_needs_what_was_downloaded_and_reports_the_same_bytes(project: Project, site: Site) -> None:
     site.pages["/a"] = page(b"one")
-    project.write("a.pdf", PAGES)
+    project.write("a.txt", "First page")
     project.write("i.png", PNG)
     files = [
         {"url": f"{site.url}/a", "type": "text"},
-        {"path": "a.pdf", "type": "pdf"},
+        {"path": "a.txt", "type": "text"},
         {"path": "i.png", "type": "image"},
     ]
     with FakeModels(keys=[KEY]) as models:
@@ -396,7 +396,7 @@ def test_a_replay_needs_what_was_downloaded_and_reports_the_same_bytes(project: 
     ]
     assert reports[0] == reports[1]
     assert len(site.asked) == 1
-    project.write("a.pdf", pdf(["Other page"]))
+    project.write("a.txt", "Other page")
     finished, record = project.evaluate("--replay", "tape")
     assert (finished.code, error_of(record)[0]) == (3, "cassette_miss")
     assert "Other page" in error_of(record)[1]

@@ -72,7 +72,7 @@ def interpreters() -> dict[str, str]:
     found = {}
     for path in paths:
         probe = "import sys; sys.version_info >= (3, 9) and print('%d.%d' % sys.version_info[:2])"
-        answer = subprocess.run([path, "-c", probe], capture_output=True, text=True, timeout=60)
+        answer = subprocess.run([path, "-IS", "-c", probe], capture_output=True, text=True, timeout=60)
         if answer.returncode == 0 and answer.stdout:
             found[answer.stdout.strip()] = path
     return dict(sorted(found.items(), key=lambda item: int(item[0].partition(".")[2])))

@@ -48,50 +48,50 @@ def test_the_context_has_every_documented_field(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("returned", "grade_sent"),
-    [
-        ("True", {"kind": "bare", "score": True}),
-        ("0.25", {"kind": "bare", "score": 0.25}),
-        ("7", {"kind": "bare", "score": 7}),
-        ("'good'", {"kind": "bare", "score": "good"}),
-        ("numpy.float32(0.25)", {"kind": "bare", "score": 0.25}),
-        ("numpy.bool_(False)", {"kind": "bare", "score": False}),
-        ("numpy.int64(1)", {"kind": "bare", "score": 1}),
-        (
-            "GraderResult(0.5, numpy.bool_(True), 'half', {'n': (1, 2), 3: numpy.float64(0.5), None: {}})",
-            {
-                "confidence": None,
-                "kind": "verdict",
-                "score": 0.5,
-                "passed": True,
-                "reason": "half",
-                "details": {"n": [1, 2], "3": 0.5, "null": {}},
-            },
-        ),
-        (
-            "GraderResult(score=None, reason='surrogate \\ud800')",
-            {"kind": "verdict", "score": None, "passed": None, "reason": "surrogate \ud800", "details": None}
-            | {"confidence": None},
-        ),
-    ],
-)
-def test_results(tmp_path: Path, returned: str, grade_sent: dict[str, object]) -> None:
-    write(
-        tmp_path,
-        f"""
-        import numpy
-        from holodeck.lib.test_runner.code_grader import GraderResult
+RESULTS: list[tuple[str, Any]] = [
+    ("True", {"kind": "bare", "score": True}),
+    ("0.25", {"kind": "bare", "score": 0.25}),
+    ("7", {"kind": "bare", "score": 7}),
+    ("'good'", {"kind": "bare", "score": "good"}),
+    ("numpy.float32(0.25)", {"kind": "bare", "score": 0.25}),
+    ("numpy.bool_(False)", {"kind": "bare", "score": False}),
+    ("numpy.int64(1)", {"kind": "bare", "score": 1}),
+    (
+        "GraderResult(0.5, numpy.bool_(True), 'half', {'n': (1, 2), 3: numpy.float64(0.5), None: {}})",
+        {
+            "confidence": None,
+            "kind": "verdict",
+            "score": 0.5,
+            "passed": True,
+            "reason": "half",
+            "details": {"n": [1, 2], "3": 0.5, "null": {}},
+        },
+    ),
+    (
+        "GraderResult(score=None, reason='surrogate \\ud800')",
+        {"kind": "verdict", "score": None, "passed": None, "reason": "surrogate \ud800", "details": None}
+        | {"confidence": None},
+    ),
+]
 
-        def check(ctx):
-            return {returned}
 
-        async def check_async(ctx):
-            return {returned}
-        """,
-    )
-    assert graded(tmp_path, "check").value == grade_sent
-    assert graded(tmp_path, "check_async").value == grade_sent
+def test_results(tmp_path: Path) -> None:
+    source = "import numpy\nfrom holodeck.lib.test_runner.code_grader import GraderResult\n"
+    for number, (returned, _) in enumerate(RESULTS):
+        for word in ("def", "async def"):
+            source += f"{word} check_{word[0]}{number}(ctx):\n    return {returned}\n"
+    write(tmp_path, source)
+
+    async def work(pool: WorkerPool) -> list[tuple[str, object]]:
+        found = []
+        for number, (returned, _) in enumerate(RESULTS):
+            for kind in "da":
+                outcome = await grade(pool, f"check_{kind}{number}")
+                assert isinstance(outcome, Outcome), outcome
+                found.append((returned, outcome.value))
+        return found
+
+    assert run(tmp_path, work) == [result for result in RESULTS for _ in range(2)]
 
 
 def test_async_graders_share_one_event_loop(tmp_path: Path) -> None:
