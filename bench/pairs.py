@@ -1,7 +1,12 @@
-"""Generates answers and references that overlap as real ones do: in words, stems and synonyms, in another order."""
+"""Generates answers and references that overlap as real ones do: in words, stems and synonyms, in another order.
+
+The references are random words, or texts that people wrote: the descriptions of the installed packages.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from importlib.metadata import distributions
 from random import Random
 
 from holodeck_action.metrics.text.meteor import synonyms
@@ -105,3 +110,30 @@ def paraphrase_pairs(count: int, *, words: tuple[int, int], seed: int) -> list[t
         response = _paraphrase(reference, random)
         pairs.append((_sentences(response, random), _sentences(reference, random)))
     return pairs
+
+
+_PARAGRAPH = 60
+"""Number of words of a paragraph of a description."""
+
+
+def real_pairs(count: int, *, seed: int) -> list[tuple[str, str]]:
+    """Return `count` pairs of response and reference; references are paragraphs of descriptions of installed packages.
+
+    Raises:
+        ValueError: the installed packages have fewer paragraphs.
+    """
+    random = Random(seed)
+    # A suite would read ${NAME} as a variable.
+    paragraphs = [words for words in dict.fromkeys(_paragraphs()) if "${" not in " ".join(words)]
+    random.shuffle(paragraphs)
+    if len(paragraphs) < count:
+        raise ValueError(f"the descriptions of the installed packages have {len(paragraphs)} of {count} paragraphs")
+    return [(" ".join(_paraphrase([*words], random)), " ".join(words)) for words in paragraphs[:count]]
+
+
+def _paragraphs() -> Iterator[tuple[str, ...]]:
+    """Yield the words of each paragraph, in the order of the packages' names."""
+    for package in sorted(distributions(), key=lambda each: each.name.lower()):
+        words = package.metadata["Description"].split() if "Description" in package.metadata else []
+        for start in range(0, len(words) - _PARAGRAPH + 1, _PARAGRAPH):
+            yield tuple(words[start : start + _PARAGRAPH])

@@ -59,7 +59,7 @@ def write_pairs(
         lines += [
             f"  - name: case {number}",
             f"    input: What is the rule for order {number}?",
-            f"    ground_truth: {json.dumps(reference)}",
+            f"    ground_truth: {json.dumps(reference, ensure_ascii=False)}",
         ]
     rows = [{"case": f"case {number}", "response": answer} for number, (answer, _) in enumerate(pairs)]
     return _write_files(folder, lines, rows)

@@ -35,6 +35,8 @@ texts = st.one_of(
     st.lists(st.sampled_from(_WORDS), max_size=15).map("".join),
     st.text(alphabet=st.characters(exclude_categories=()), max_size=60),
     st.text(alphabet=string.printable + "«»“”‘’–—é٣", max_size=60),
+    # Signs next to each other, at which the rules of the tokenisers meet.
+    st.text(alphabet="a1.,:-`=@%( ", max_size=30),
 )
 pairs = st.one_of(
     st.tuples(texts, texts),

@@ -22,12 +22,13 @@ def _ngrams(tokens: list[str], n: int) -> Iterable[Hashable]:
 
 def overlap(candidate: list[str], reference: list[str], n: int = 1) -> int:
     """Return the size of the multiset intersection of the n-grams of length `n` of two token lists."""
-    distinct = set(_ngrams(candidate, n))
-    shared = distinct.intersection(_ngrams(reference, n))
-    if not shared or len(distinct) == len(candidate) - n + 1:
-        return len(shared)
-    counts, limits = Counter(_ngrams(candidate, n)), Counter(_ngrams(reference, n))
-    return sum([min(counts[ngram], limits[ngram]) for ngram in shared])
+    free = Counter(_ngrams(reference, n))
+    matches = 0
+    for ngram in _ngrams(candidate, n):
+        if left := free.get(ngram):
+            free[ngram] = left - 1
+            matches += 1
+    return matches
 
 
 def f_measure(matches: int, candidate: int, reference: int) -> float:
