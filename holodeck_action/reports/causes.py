@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache, partial
 from typing import Literal, NamedTuple
 
 from msgspec import Struct
@@ -14,7 +15,7 @@ from holodeck_action.decide.faults import Actor
 from holodeck_action.decide.number_texts import decisive_numbers
 from holodeck_action.decide.verdict import MetricVerdict, TurnVerdict, explaining_trial
 from holodeck_action.reports.report_views import CaseView, CaseViews, ConversationView, Report, TurnView
-from holodeck_action.reports.shared_traits import Trait, split_by_trait, trait_text, traits_of
+from holodeck_action.reports.shared_traits import Trait, split_by_trait, trait_shares, trait_text, traits_of
 
 Standing = Literal["worse", "failing", "before"]
 """Status of a failing case: it passed on the base, was not compared, or already failed on the base."""
@@ -99,6 +100,8 @@ def causes_of(report: Report) -> tuple[Cause, ...]:
             problems = tuple((mask_values(problem.text), problem.check) for problem in found.problems)
             groups[found.standing, case.outcome, problems, _metric_names(found.metrics)].append(found)
     view = _view_at(report)
+    # All groups are compared with the same passing cases, and most reports have no group that is.
+    passing_shares = cache(partial(trait_shares, report.passing))
     causes = [
         Cause(
             part[0].standing,
@@ -110,7 +113,7 @@ def causes_of(report: Report) -> tuple[Cause, ...]:
             _case_views(part, view),
         )
         for group in groups.values()
-        for trait, part in split_by_trait(group, report.passing)
+        for trait, part in split_by_trait(group, passing_shares)
     ]
     causes.sort(
         key=lambda cause: (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple, Protocol, TypeVar
 
 from holodeck_action.reports.report_views import CaseView
@@ -45,12 +45,18 @@ def traits_of(case: CaseView) -> tuple[Trait, ...]:
     return tuple(_traits(case))
 
 
-def split_by_trait(cases: Sequence[_C], passing: Sequence[CaseView]) -> Iterator[tuple[Trait | None, Sequence[_C]]]:
+def split_by_trait(
+    cases: Sequence[_C], passing_shares: Callable[[], Mapping[Trait, float] | None]
+) -> Iterator[tuple[Trait | None, Sequence[_C]]]:
     """Divide cases into groups that share a trait.
 
     A shared answer is always used as a trait. Other traits are used only if they are at least twice as frequent in
     these cases as in the passing cases, so that a property of the whole suite is not taken for a cause; they are not
     used if no case passes. Larger groups are formed first.
+
+    Args:
+        cases: the cases.
+        passing_shares: returns the proportion of the passing cases that have each trait; None if no case passes.
 
     Yields:
         Each trait with its cases; finally None with the cases that share no such trait.
@@ -59,7 +65,7 @@ def split_by_trait(cases: Sequence[_C], passing: Sequence[CaseView]) -> Iterator
     if not any(case.traits for case in cases):
         yield None, rest
         return
-    elsewhere = _frequencies(passing)
+    elsewhere = passing_shares()
     for kind, fewest in _MIN_CASES.items():
         while found := _most_common(kind, rest, max(fewest, _MIN_PROPORTION * len(cases)), elsewhere):
             yield found, [case for case in rest if found in case.traits]
@@ -90,7 +96,7 @@ def _traits(case: CaseView) -> Iterator[Trait]:
     yield from (Trait("word", word) for word in dict.fromkeys(words[:_MAX_WORDS]))
 
 
-def _frequencies(passing: Sequence[CaseView]) -> dict[Trait, float] | None:
+def trait_shares(passing: Sequence[CaseView]) -> Mapping[Trait, float] | None:
     """Return the proportion of the passing cases that have each trait; None if no case passes."""
     step = -(-len(passing) // _MAX_PASSING) or 1
     looked = range(0, len(passing), step)
@@ -99,7 +105,7 @@ def _frequencies(passing: Sequence[CaseView]) -> dict[Trait, float] | None:
 
 
 def _most_common(
-    kind: Kind, cases: Sequence[_HasTraits], min_cases: float, other_shares: dict[Trait, float] | None
+    kind: Kind, cases: Sequence[_HasTraits], min_cases: float, other_shares: Mapping[Trait, float] | None
 ) -> Trait | None:
     counts = Counter(trait for case in cases for trait in case.traits if trait.kind == kind)
     for trait, count in counts.most_common():

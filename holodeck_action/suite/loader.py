@@ -239,12 +239,12 @@ def metric_classes(suite: Suite) -> Mapping[str, SourceMark]:
 def _first_marks(
     suite: Suite, references_of: Callable[[Metric], Sequence[str]], first_marks: dict[str, SourceMark]
 ) -> Mapping[str, SourceMark]:
-    for case in suite.cases:
-        for turn in case.turns:
-            for spec in turn.metrics:
-                for part in spec.config.leaf_metrics() if spec.config.enabled else ():
-                    for reference in references_of(part):
-                        first_marks[reference] = min(spec.mark, first_marks.get(reference, spec.mark))
+    # Most turns have the metrics of the whole suite.
+    specs = {id(spec): spec for case in suite.cases for turn in case.turns for spec in turn.metrics}
+    for spec in specs.values():
+        for part in spec.config.leaf_metrics() if spec.config.enabled else ():
+            for reference in references_of(part):
+                first_marks[reference] = min(spec.mark, first_marks.get(reference, spec.mark))
     return first_marks
 
 
