@@ -148,10 +148,13 @@ def _headers(plan: ModelPlan) -> dict[str, str]:
     return {**headers, **({"api-key": key} if plan.deployments else {"authorization": f"Bearer {key}"})}
 
 
+_ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
 def _encode(body: Mapping[str, Any]) -> tuple[bytes, Any]:
     """Return the body encoded as JSON, and its value after decoding."""
     try:
-        return json.dumps(body, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode(), body
+        return _ENCODER.encode(body).encode(), body
     except UnicodeEncodeError:
         # A lone surrogate in hostile text can be written in JSON but not in UTF-8.
         content = json.dumps(body, separators=(",", ":"), allow_nan=False).encode()

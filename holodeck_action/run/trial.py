@@ -346,14 +346,12 @@ class TrialRunner(Struct, frozen=True):
 
 
 async def _next_turn(source: TurnSource, conversation: Conversation) -> Turn | None:
-    # A simulated user's time is not the agent's.
-    with pause_all_clocks():
-        try:
-            return await source.next_turn(conversation.answers)
-        except UserError:
-            raise
-        except Exception as error:
-            raise UserError(f"{type(error).__name__}: {error}", "internal") from error
+    try:
+        return await source.next_turn(conversation.answers)
+    except UserError:
+        raise
+    except Exception as error:
+        raise UserError(f"{type(error).__name__}: {error}", "internal") from error
 
 
 def error_info(error: Exception, redact: Redact) -> ErrorInfo:

@@ -340,8 +340,10 @@ def _writes_steps(configuration: Any) -> bool:
 
 def digest_of(value: Any) -> str:
     """Return the SHA-256 of a value's JSON, in hex."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=str)
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return hashlib.sha256(_ENCODER.encode(value).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=str)
 
 
 def _has_error(value: Any) -> bool:

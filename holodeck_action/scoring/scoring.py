@@ -304,24 +304,24 @@ def _missing_input(names: Sequence[str], place: str) -> EvaluationError:
 def _known_inputs(answer: Answer) -> dict[str, Any]:
     """Return the evaluator inputs from an answer and its turn, by parameter name; unknown data are omitted."""
     turn = answer.turn
-    facts: dict[EvalParam, Fact[tuple[Any, ...]]] = {
-        EvalParam.TOOL_INVOCATIONS: answer.calls,
-        EvalParam.RETRIEVAL_CONTEXT: answer.texts,
-        EvalParam.RETRIEVED_CHUNKS: answer.chunks,
+    facts: dict[str, Fact[tuple[Any, ...]]] = {
+        "tool_invocations": answer.calls,
+        "retrieval_context": answer.texts,
+        "retrieved_chunks": answer.chunks,
     }
     # Unknown facts are left out: a metric that needs one cannot be evaluated.
-    known = {param: found for param, fact in facts.items() if not isinstance(found := items_of(fact), Unknown)}
-    shared_inputs: dict[EvalParam, Any] = {
-        EvalParam.RESPONSE: answer.response,
-        EvalParam.QUERY: turn.input,
-        EvalParam.GROUND_TRUTH: turn.ground_truth,
-        EvalParam.EXPECTED_TOOLS: turn.expected_tools,
-        EvalParam.EXPECTED_TRAJECTORY: turn.expected_trajectory,
-        EvalParam.GROUND_TRUTH_CHUNK_IDS: turn.ground_truth_chunk_ids,
-        EvalParam.SIMULATED_USER: turn.simulated_user,
+    known = {name: found for name, fact in facts.items() if not isinstance(found := items_of(fact), Unknown)}
+    shared_inputs: dict[str, Any] = {
+        "response": answer.response,
+        "query": turn.input,
+        "ground_truth": turn.ground_truth,
+        "expected_tools": turn.expected_tools,
+        "expected_trajectory": turn.expected_trajectory,
+        "ground_truth_chunk_ids": turn.ground_truth_chunk_ids,
+        "simulated_user": turn.simulated_user,
         **known,
     }
-    return {param.value: value for param, value in shared_inputs.items() if value is not None}
+    return {name: value for name, value in shared_inputs.items() if value is not None}
 
 
 def _evaluator_inputs(metric: PlannedMetric, answer: Answer, shared_inputs: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -213,8 +213,10 @@ def _seal(document: Mapping[str, Any]) -> str:
         TypeError, ValueError: JSON cannot represent the document.
     """
     bare = {name: value for name, value in document.items() if name != "key"}
-    text = json.dumps(bare, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return hashlib.sha256(_ENCODER.encode(bare).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+_ENCODER = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 class _Result(Struct):

@@ -44,8 +44,8 @@ _KEPT_FIELDS = frozenset(
 _OWN_KEYS = frozenset(("context", "metadata", "settings"))
 """Fields whose value is a mapping with keys of this program: only its values may hold secrets."""
 _WITHOUT_TEXT = frozenset((type(None), bool, int, float))
-_LONGEST_CACHED, _MOST_CACHED = 40, 4_000
-"""Maximum length and number of texts without secrets that are cached, since names of fields recur."""
+_LONGEST_CACHED, _MOST_CACHED = 120, 4_000
+"""Maximum length and number of texts without secrets that are cached, since names and versions recur."""
 _DIGITS = 8
 """Minimum number of digits of a number that may be a secret."""
 _LONGEST_ID = 60
@@ -193,7 +193,7 @@ class Redactor:
         made: dict[Any, Any] = {}
         unchanged = True
         for old_key, old_item in value.items():
-            key, item = self._clean(old_key), self._clean_item(old_item)
+            key, item = old_key if old_key in self._known else self._clean(old_key), self._clean_item(old_item)
             if key is not old_key:
                 # Different secrets must stay different keys.
                 names = (key if number == 1 else f"{key} ({number})" for number in count(1))
@@ -207,7 +207,7 @@ class Redactor:
         changes = {}
         for name, keeps_keys in _fields_with_text(kind):
             old = getattr(value, name)
-            if type(old) in _WITHOUT_TEXT:
+            if not old or type(old) in _WITHOUT_TEXT or (type(old) is str and old in self._known):
                 continue
             new = self._clean_items(old) if keeps_keys and isinstance(old, Mapping) else self._clean(old)
             if new is not old:
@@ -223,7 +223,7 @@ class Redactor:
         kind = type(value)
         if kind is int or kind is float:
             return MASK if self._numbers and self._is_secret_number(value) else value
-        return self._clean(value)
+        return value if kind is str and value in self._known else self._clean(value)
 
     def _is_secret_number(self, number: int | float) -> bool:
         written = (f"{number:d}",) if isinstance(number, int) else (f"{number:.0f}", repr(number).replace(".", ""))

@@ -14,7 +14,7 @@ from holodeck_action.extensions.simulation.settings import Simulate
 from holodeck_action.llm.calls import CALL, CallContext, Meter
 from holodeck_action.llm.chat import ChatModel
 from holodeck_action.llm.errors import ModelCallError
-from holodeck_action.llm.limits.pauses import Deadline, detach_limits, stop_during_calls
+from holodeck_action.llm.limits.pauses import Deadline, detach_limits, pause_all_clocks, stop_during_calls
 from holodeck_action.llm.messages import Question, Request
 from holodeck_action.llm.providers import ModelConfigError, ModelPlan, resolve_model
 from holodeck_action.llm.wire import Wire
@@ -147,6 +147,11 @@ class UserTurns:
         Raises:
             UserError: the model gave no valid message, or a check could not be evaluated.
         """
+        # The user's time is not the agent's.
+        with pause_all_clocks():
+            return await self._find_turn(answers)
+
+    async def _find_turn(self, answers: Sequence[Answer]) -> Turn | None:
         place, lines = len(answers), self._settings.lines
         if answers:
             self._ended = await self._stop_reason(answers[-1])

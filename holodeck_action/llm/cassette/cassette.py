@@ -141,6 +141,7 @@ _IGNORED_FIELDS = frozenset(
     }
 )
 """Fields of a request body that cannot change the answer; keys ignore them."""
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 _GENERATED_ID = re.compile(r"pyd_ai_[0-9a-zA-Z_-]+")
 _NORMALIZED_URL = re.compile(
     r"https?://(?!.*xn--)[\w.-]+(?::\d+)?(?:/(?!\.)[\w.~%-]*)+(?:\?[\w.~%=&-]*)?", re.ASCII | re.IGNORECASE
@@ -187,7 +188,7 @@ def key_parts(call: Call, redactor: Redactor) -> dict[str, Any]:
 
 def make_key(key_parts: dict[str, Any]) -> str:
     """Return the cache key: 40 hexadecimal digits of the SHA-256 of the parts."""
-    text = json.dumps(key_parts, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    text = _ENCODER.encode(key_parts)
     if "pyd_ai_" in text:
         numbers: dict[str, int] = {}
         text = _GENERATED_ID.sub(lambda match: f"pyd_ai_{numbers.setdefault(match[0], len(numbers))}", text)
