@@ -15,7 +15,6 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,16 +22,17 @@ import click
 
 from bench.judges import JUDGED, judge_server, judged_suite, plain_truths
 from bench.live import Bench, run_server
-from bench.pages import markdown_table
+from bench.pages import GOAL_HEADS, Goal, markdown_table
 from bench.pairs import paraphrase_pairs
 from bench.processes import PROGRAM, Cost, call_in_process, measure
-from bench.recorded import CASES as DIALOGS
-from bench.recorded import TEXT_METRICS, TURNS
+from bench.recorded import TEXT_METRICS
 from bench.suites import write_conversations, write_pairs, write_suite
 from holodeck_action.metrics.text.meteor import meteor
 from holodeck_action.metrics.text.overlap import bleu, rouge, token_f1
 
 MANY = 100_000
+DIALOGS, TURNS = 133, 485
+"""Numbers of cases and turns in ConvFinQA's sample."""
 LATENCY_S = 0.2
 SHORT_S = 0.05
 """Latency of a model call in the shorter runs."""
@@ -43,41 +43,6 @@ PEER_S = 12.0
 """Seconds of the fastest peer that loses no case with these faults: `python -m bench.peers --hard`."""
 _CALLS = 2
 _GRADED = JUDGED[:1]
-
-
-@dataclass(frozen=True)
-class Goal:
-    """One goal: its name, the measured figure and its bound in the same unit, and a description of the floor."""
-
-    name: str
-    figure: float
-    bound: float
-    unit: str
-    floor: str
-    at_least: bool = False
-
-    @property
-    def is_reached(self) -> bool:
-        """Whether the figure is within the bound."""
-        return self.figure >= self.bound if self.at_least else self.figure <= self.bound
-
-    def row(self) -> tuple[str, ...]:
-        """Return the goal's row in the table."""
-        sign = "≥" if self.at_least else "≤"
-        return (
-            self.name,
-            _figure_text(self.figure, self.unit),
-            f"{sign} {_figure_text(self.bound, self.unit)}",
-            self.floor,
-            "yes" if self.is_reached else "**no**",
-        )
-
-
-HEADS = ("goal", "measured", "bound", "floor in the same run", "held")
-
-
-def _figure_text(value: float, unit: str) -> str:
-    return f"{value:.0f} {unit}" if value >= 100 else f"{value:.2f} {unit}"
 
 
 def _environ() -> dict[str, str]:
@@ -376,7 +341,7 @@ def main(only: tuple[str, ...], markdown: bool) -> None:
                 if not markdown:
                     click.echo(f"{goal.row()[-1].strip('*'):<4} {'  '.join(goal.row()[:-1])}")
     if markdown:
-        click.echo(markdown_table(HEADS, (goal.row() for goal in found)), nl=False)
+        click.echo(markdown_table(GOAL_HEADS, (goal.row() for goal in found)), nl=False)
 
 
 if __name__ == "__main__":

@@ -7,11 +7,8 @@ of WordNet are not counted on either side; the latter is on a separate line. The
 from __future__ import annotations
 
 import gc
-import re
-import string
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -28,22 +25,6 @@ _VARIANTS = ("rouge1", "rouge2", "rougeL")
 Metric = Callable[[str, str], object]
 
 
-def _plain_f1(response: str, reference: str) -> float:
-    """Return the token F1 by a direct implementation."""
-
-    def words(text: str) -> list[str]:
-        punctuation = set(string.punctuation)
-        kept = "".join(character for character in text.lower() if character not in punctuation)
-        return re.sub(r"\b(a|an|the)\b", " ", kept).split()
-
-    ours, theirs = words(response), words(reference)
-    common = sum((Counter(ours) & Counter(theirs)).values())
-    if not common:
-        return 0.0
-    precision, recall = common / len(ours), common / len(theirs)
-    return 2 * precision * recall / (precision + recall)
-
-
 class Contest(NamedTuple):
     """One of our metrics and the library call that it must equal."""
 
@@ -58,6 +39,8 @@ def _contests(directory: Path) -> tuple[list[Contest], Metric]:
     from nltk.tokenize import word_tokenize
     from nltk.translate.meteor_score import meteor_score
     from rouge_score.rouge_scorer import RougeScorer
+
+    from bench.bare_metrics import plain_f1
 
     scorer = RougeScorer(list(_VARIANTS))
     wordnet = wordnet_reader(directory)
@@ -85,7 +68,7 @@ def _contests(directory: Path) -> tuple[list[Contest], Metric]:
         Contest("BLEU", bleu, library_bleu, "sacrebleu.sentence_bleu"),
         Contest("ROUGE-1/2/L", rouge, library_rouge, "rouge_score RougeScorer.score"),
         Contest("METEOR", meteor, library_meteor, "nltk meteor_score on ready tokens"),
-        Contest("token F1", token_f1, _plain_f1, "a plain implementation"),
+        Contest("token F1", token_f1, plain_f1, "a plain implementation"),
     ], library_tokens
 
 

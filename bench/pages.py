@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -39,3 +40,39 @@ def replace_table(page: Path, name: str, command: str, text: str) -> None:
     if not found:
         raise click.ClickException(f"{page} has no place for the table {name}")
     page.write_text(f"{before}{begin}{text}{end}{after}", encoding="utf-8")
+
+
+GOAL_HEADS = ("goal", "measured", "bound", "floor in the same run", "held")
+"""Heads of a table of goals."""
+
+
+@dataclass(frozen=True)
+class Goal:
+    """One goal: its name, the measured figure and its bound in the same unit, and a description of the floor."""
+
+    name: str
+    figure: float
+    bound: float
+    unit: str
+    floor: str
+    at_least: bool = False
+
+    @property
+    def is_reached(self) -> bool:
+        """Whether the figure is within the bound."""
+        return self.figure >= self.bound if self.at_least else self.figure <= self.bound
+
+    def row(self) -> tuple[str, ...]:
+        """Return the goal's row in the table."""
+        sign = "≥" if self.at_least else "≤"
+        return (
+            self.name,
+            _figure_text(self.figure, self.unit),
+            f"{sign} {_figure_text(self.bound, self.unit)}",
+            self.floor,
+            "yes" if self.is_reached else "**no**",
+        )
+
+
+def _figure_text(value: float, unit: str) -> str:
+    return f"{value:.0f} {unit}" if value >= 100 else f"{value:.2f} {unit}"

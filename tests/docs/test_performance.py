@@ -1,14 +1,23 @@
-"""The table of goals in docs/performance.md has the rows that `python -m bench.goals` prints, judged as it judges."""
+"""The tables of goals in docs/performance.md have the rows that their commands print, judged as these judge."""
 
 from __future__ import annotations
 
 import re
 
-from bench.goals import HEADS, Goal
-from bench.pages import DOCS, current_table, markdown_table
+import pytest
 
-SHOWN = current_table(DOCS / "performance.md", "goals", "python -m bench.goals --markdown")
-ROWS = [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in SHOWN.splitlines()[2:]]
+from bench import recorded
+from bench.pages import DOCS, GOAL_HEADS, Goal, current_table, markdown_table
+
+PAGE = DOCS / "performance.md"
+TABLES = {
+    "goals": current_table(PAGE, "goals", "python -m bench.goals --markdown"),
+    "cases": current_table(PAGE, "cases", recorded.COMMAND),
+}
+
+
+def rows_of(name: str) -> list[list[str]]:
+    return [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in TABLES[name].splitlines()[2:]]
 
 
 def number(text: str) -> float:
@@ -17,14 +26,17 @@ def number(text: str) -> float:
     return float(found[0])
 
 
-def test_the_table_is_one_of_the_command() -> None:
-    assert SHOWN.startswith(markdown_table(HEADS, []))
-    assert len(ROWS) >= 15
-    assert len({row[0] for row in ROWS}) == len(ROWS)
+@pytest.mark.parametrize(("name", "fewest"), [("goals", 15), ("cases", 3)])
+def test_the_table_is_one_of_the_command(name: str, fewest: int) -> None:
+    rows = rows_of(name)
+    assert TABLES[name].startswith(markdown_table(GOAL_HEADS, []))
+    assert len(rows) >= fewest
+    assert len({row[0] for row in rows}) == len(rows)
 
 
-def test_each_goal_is_judged_by_its_figures() -> None:
-    for name, measured, bound, _, held in ROWS:
+@pytest.mark.parametrize("table", TABLES)
+def test_each_goal_is_judged_by_its_figures(table: str) -> None:
+    for name, measured, bound, _, held in rows_of(table):
         if number(measured) == number(bound):
             # They were rounded.
             continue
