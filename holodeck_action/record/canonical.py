@@ -123,13 +123,12 @@ def _canonical_case(case: CaseRecord) -> bytes:
 
 
 def _round_floats(value: Any) -> Any:
-    if isinstance(value, float):
+    kind = type(value)
+    if kind is float:
         return float(f"{value:.12g}")
-    if isinstance(value, dict):
+    if kind is dict:
         return {key: _round_floats(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_round_floats(item) for item in value]
-    return value
+    return [_round_floats(item) for item in value] if kind is list or kind is tuple else value
 
 
 def _drop_keys(mapping: dict[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:

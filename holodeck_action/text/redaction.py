@@ -177,13 +177,13 @@ class Redactor:
             return value
         if isinstance(value, Struct):
             return self._clean_fields(value)
-        if kind is dict or isinstance(value, Mapping):
-            return self._clean_mapping(value)
-        if kind is tuple or isinstance(value, tuple | list):
+        if kind is tuple or kind is list or isinstance(value, tuple | list):
             items = [self._clean_item(item) for item in value]
             if all(map(is_, value, items)):
                 return value
             return tuple(items) if isinstance(value, tuple) else items
+        if kind is dict or isinstance(value, Mapping):
+            return self._clean_mapping(value)
         if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
             # A lazy sequence would create its items again, with their secrets.
             return tuple(map(self._clean_item, value))
