@@ -182,7 +182,8 @@ def read_scenarios(file: Path = FILE) -> tuple[Scenario, ...]:
     Raises:
         msgspec.ValidationError: an entry does not have the form of a scenario.
     """
-    return tuple(_completed(entry) for entry in yaml.safe_load(file.read_text(encoding="utf-8")))
+    entries = yaml.load(file.read_text(encoding="utf-8"), yaml.CSafeLoader)
+    return tuple(_completed(entry) for entry in entries)
 
 
 def _completed(entry: Any) -> Scenario:

@@ -16,8 +16,8 @@ from holodeck_action.suite.model.agent import AgentConfig, ProjectConfig
 from holodeck_action.suite.model.metric_types import METRICS
 from tests.suite.folders import HEAD, load
 
-BLOCKS: dict[str, dict[str, Any]] = yaml.safe_load(
-    (Path(__file__).parent / "data" / "holodeck-keys.yaml").read_text(encoding="utf-8")
+BLOCKS: dict[str, dict[str, Any]] = yaml.load(
+    (Path(__file__).parent / "data" / "holodeck-keys.yaml").read_text(encoding="utf-8"), yaml.CSafeLoader
 )
 MODELS: dict[str, type[BaseModel]] = {"agent": AgentConfig, "project": ProjectConfig}
 

@@ -67,8 +67,10 @@ def bare_python(folder: Path, python: str = sys.executable) -> Path:
 @cache
 def interpreters() -> dict[str, str]:
     """The Pythons of this machine from 3.9 on, one of each version."""
-    named = [shutil.which(f"python3.{minor}") for minor in range(9, 16)]
-    paths = [*filter(None, named), *map(str, Path.home().glob(".pyenv/versions/3.*/bin/python")), sys.executable]
+    named = filter(None, (shutil.which(f"python3.{minor}") for minor in range(9, 16)))
+    # The shims of pyenv start a shell, and what they start is in its folder.
+    paths = [path for path in named if "/shims/" not in path]
+    paths += [*map(str, Path.home().glob(".pyenv/versions/3.*/bin/python")), sys.executable]
     found = {}
     for path in paths:
         probe = "import sys; sys.version_info >= (3, 9) and print('%d.%d' % sys.version_info[:2])"

@@ -9,9 +9,6 @@ import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import openpyxl
-from pptx import Presentation
-
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
@@ -60,6 +57,8 @@ def swelling_pdf(megabytes: int) -> bytes:
 
 
 def excel(sheets: Mapping[str, Sequence[Sequence[Any]]]) -> bytes:
+    import openpyxl
+
     book = openpyxl.Workbook()
     book.remove(book.worksheets[0])
     for name, rows in sheets.items():
@@ -71,6 +70,8 @@ def excel(sheets: Mapping[str, Sequence[Sequence[Any]]]) -> bytes:
 
 def powerpoint(slides: Sequence[tuple[str, str]]) -> bytes:
     """Slides with a title and a text each."""
+    from pptx import Presentation
+
     presentation = Presentation()
     for title, text in slides:
         slide = presentation.slides.add_slide(presentation.slide_layouts[1])

@@ -10,7 +10,6 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
-import openpyxl
 import pytest
 
 from holodeck_action.suite.checkout import Checkout
@@ -116,6 +115,8 @@ def test_parts_of_documents(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_read(tmp_path: Path) -> None:
+    import openpyxl
+
     formula = openpyxl.Workbook()
     formula.worksheets[0]["B2"] = "=1+1"
     formula.save(tmp_path / "formula.xlsx")
