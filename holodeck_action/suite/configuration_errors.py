@@ -1,6 +1,6 @@
 """Errors of a request that cannot be run: the problems as sentences, with their positions in files.
 
-The command line imports this module first, so heavy imports are inside of functions.
+Each command imports this module, so heavy imports are inside of functions.
 """
 
 from __future__ import annotations
