@@ -27,6 +27,7 @@ MODULES = ("ensurepip", "json", "logging", "pip", "runpy", "sitecustomize", "sub
 PROGRAMS = ("env", "git", "python", "python3", "python3.13", "readlink", "uv")
 FORK, OWN = "pull_request_target.fork", "pull_request"
 REFUSED = "would give a fork's code the secrets and a token that can write"
+NOT_INSTALLED = "the program's environment cannot be made"
 QUIET = {"comment": "off", "check": "false"}
 
 OF_THE_MACHINE = """#!/bin/sh
@@ -170,14 +171,19 @@ def test_a_forks_event_is_refused_before_anything_is_made(hostile: Hostile, has_
     assert not (hostile.folder / "home").exists()
 
 
-@pytest.mark.parametrize("variables", [{}, {"PYTHONPATH": "", "PYTHONSTARTUP": ""}], ids=["PYTHONPATH", "plain"])
-def test_without_uv_pip_and_venv_are_those_of_python(hostile: Hostile, variables: dict[str, str]) -> None:
-    """What the index offers as uv has not the hash of the release: the real pip says so."""
+def test_without_uv_pip_and_venv_are_those_of_python(hostile: Hostile) -> None:
+    """What the index offers as uv has not the hash of the release: the real pip says so.
+
+    Python's variables lead into the checkout in the test below.
+    """
     version = (ROOT / "requirements" / "image.txt").read_text().partition("\nuv==")[2].split()[0]
     links = wheel(hostile.folder / "links", "uv", version, "").parent
-    ended = hostile.job(OWN, hostile.without_uv, PIP_NO_INDEX="1", PIP_FIND_LINKS=str(links), **variables)
+    plain = {"PYTHONPATH": "", "PYTHONSTARTUP": ""}
+    ended = hostile.job(OWN, hostile.without_uv, PIP_NO_INDEX="1", PIP_FIND_LINKS=str(links), **plain)
     assert hostile.has_run() == [], ended.log
     assert (ended.code, "DO NOT MATCH THE HASHES" in ended.log) == (2, True), ended.log
+    assert f"::error title=holodeck-action::{NOT_INSTALLED}: python ended with 1" in ended.log
+    assert (ended.outputs["verdict"], ended.outputs["exit-code"]) == ("invalid", "2")
 
 
 def test_without_uv_it_is_installed_once(hostile: Hostile) -> None:

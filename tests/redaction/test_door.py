@@ -151,29 +151,31 @@ def test_innocent_texts_are_left_alone(text: str) -> None:
 @pytest.mark.parametrize(
     "hostile",
     [
-        "a" * 1_000_000,
-        "…" * 300_000,
-        "sk-7Lq2z" * 120_000,
-        "7Lq2 zV…" * 120_000,
-        "sk7Lq2zVm" * 110_000,
-        RANDOM[0] * 30_000,
-        "<a " * 300_000,
-        "\x1b[" * 300_000,
-        "\\" * 1_000_000,
-        "%25" * 300_000,
-        "&#" * 500_000,
-        "&amp;" * 200_000,
-        "\u200b" * 500_000,
-        "&aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa" * 25_000,
-        "....\"'`(" * 120_000,
+        "a",
+        "…",
+        "sk-7Lq2z",
+        "7Lq2 zV…",
+        "sk7Lq2zVm",
+        RANDOM[0],
+        "<a ",
+        "\x1b[",
+        "\\",
+        "%25",
+        "&#",
+        "&amp;",
+        "\u200b",
+        "&aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+        "....\"'`(",
     ],
     ids=lambda text: ascii(text[:9]),
 )
-def test_a_hostile_megabyte_takes_no_longer_than_it_takes_to_read(hostile: str) -> None:
+def test_a_hostile_text_takes_no_longer_than_it_takes_to_read(hostile: str) -> None:
+    """What takes a time that grows with the square of the length takes far longer than this."""
     door = Redactor([*SECRETS, "a" * 100, "…" * 20])
+    text = hostile * (400_000 // len(hostile.encode()))
     begun = time.process_time()
-    door.text(hostile)
-    assert time.process_time() - begun < 10
+    door.text(text)
+    assert time.process_time() - begun < 2
 
 
 @pytest.mark.parametrize("number", [12_345_678, -12_345_678, 12345678.0, 1234.5678, 0.12345678])
