@@ -27,28 +27,28 @@ def shop(project: Project) -> Project:
 
 def test_what_the_change_does_not_touch_costs_nothing(shop: Project, models: FakeModels) -> None:
     kept = ("--cache", str(shop.folder.parent / "kept"))
-    write(shop, models, "", OLD, count=100)
+    write(shop, models, "", OLD, count=30)
     fork = commit(shop)
     shop.run("run", *kept, OPENAI_API_KEY=KEY)
     before = len(models.requests)
-    assert before == 200
-    write(shop, models, "", NEW, count=100)
+    assert before == 60
+    write(shop, models, "", NEW, count=30)
     head = commit(shop, "topic")
     finished = run(shop, *kept, "--on-case-regression", "fail")
     asked = Counter("judge" if asks_judge(request) else agent(request) for request in models.requests[before:])
-    assert asked == {NEW: 100, "judge": 100}, finished.stderr
+    assert asked == {NEW: 30, "judge": 30}, finished.stderr
     mine, base = records(shop)
-    assert (scores(mine), scores(base)) == ([0.9] * 100, [0.2] * 100)
+    assert (scores(mine), scores(base)) == ([0.9] * 30, [0.2] * 30)
     assert (mine.provenance.commit, base.provenance.commit) == (head, fork)
     assert mine.provenance.folder == base.provenance.folder == ""
     found = baseline(shop).base
     assert found is not None
     assert (found.source, found.commit, found.wanted, found.distance) == ("merge-base", fork, fork, 0)
     assert base.run.model_calls is not None
-    assert (base.run.model_calls.requests, base.run.model_calls.reused) == (0, 100)
+    assert (base.run.model_calls.requests, base.run.model_calls.reused) == (0, 30)
     assert finished.code == 0
     comparison = shop.verdict()["comparison"]
-    assert (comparison["paired"], len(comparison["fixed"])) == (100, 100)
+    assert (comparison["paired"], len(comparison["fixed"])) == (30, 30)
     # Nor does anything the second time.
     before = len(models.requests)
     run(shop, *kept)
