@@ -97,11 +97,13 @@ def test_the_test_of_the_page_passes_and_can_fail(tmp_path: Path) -> None:
     exec(written.text, defined)
     test = defined["test_opens_with"]
     [cases] = [mark.args[1] for mark in test.pytestmark if mark.name == "parametrize"]
+    site = _installed(tmp_path / "site")
     for number, (settings, response, code) in enumerate(cases):
-        project = _With(tmp_path / str(number), _installed(tmp_path / f"site {number}"))
-        test(project, settings, response, code)
+        test(_With(tmp_path / str(number), site), settings, response, code)
+    # Each of the two exit codes is noticed where the other one is expected.
+    for settings, response, code in {case[2]: case for case in cases}.values():
         with pytest.raises(AssertionError):
-            test(project, settings, response, 1 - code)
+            test(_With(tmp_path / f"not {code}", site), settings, response, 1 - code)
 
 
 def test_without_the_package_its_type_is_unknown(project: Project) -> None:

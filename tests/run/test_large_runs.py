@@ -17,7 +17,7 @@ from holodeck_action.record.stored_cases import INDEXED_FROM, LazyCases
 from tests.commands.project import Finished, Project
 
 CASES = 40
-LENGTH = 900_000
+LENGTH = 700_000
 
 AGENT = f"""
 import os, time
