@@ -120,9 +120,11 @@ class TermsTally:
         if not found:
             return None
         changes = (TermsChange(way, said, tuple(places)) for (way, said), places in found.items())
-        return TermsChanges(
-            stricter_reaction(self._base_settings.on_loosened, self._settings.on_loosened), sort_changes(changes)
-        )
+        reaction = stricter_reaction(self._base_settings.on_loosened, self._settings.on_loosened)
+        if self._replaced is not None and self._replaced.on_loosened is not None:
+            # Whoever replaces the results chooses the base's reaction, too.
+            reaction = stricter_reaction(reaction, self._replaced.on_loosened)
+        return TermsChanges(reaction, sort_changes(changes))
 
     @property
     def _base_settings(self) -> Baseline:

@@ -19,7 +19,7 @@ from holodeck_action.record.own_terms import OwnTerms
 from holodeck_action.record.sequences import OneByOne
 from holodeck_action.record.serialization import always_written
 from holodeck_action.suite.errors import SourceMark
-from holodeck_action.suite.model.policy import Baseline, Gates, QuarantineEntry
+from holodeck_action.suite.model.policy import Baseline, Gates, QuarantineEntry, Reaction
 from holodeck_action.suite.model.simulation import Speaker
 
 SCHEMA_VERSION = 3
@@ -473,10 +473,12 @@ class ReplacedResults(Struct, frozen=True, omit_defaults=True):
     Attributes:
         source: the position of the file.
         unknown: why it is unknown whether the file differs, as a clause; empty if it differs.
+        on_loosened: `baseline.on_loosened` in that commit's policy file; None if it is not set there, or unknown.
     """
 
     source: SourceMark
     unknown: str = ""
+    on_loosened: Reaction | None = None
 
 
 class BaseRun(Struct, frozen=True, omit_defaults=True):

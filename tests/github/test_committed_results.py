@@ -91,6 +91,25 @@ def test_a_replaced_file_is_said_first_and_fails_where_that_is_wanted(shop: Proj
     assert shop.run("decide", "out/results.json").code == 1
 
 
+def test_a_pull_request_cannot_ignore_what_the_policy_before_it_refuses(shop: Project) -> None:
+    git(shop.folder, "checkout", "-q", "main")
+    gates = {"min_pass_rate": 0.5}
+    settings = {"source": f"file:{FILE}", "on_loosened": "fail"}
+    shop.policy(target="recorded:answers.jsonl", gates=gates, baseline=settings)
+    commit(shop)
+    git(shop.folder, "checkout", "-q", "-B", "topic")
+    answers(shop, WRONG)
+    shop.policy(target="recorded:answers.jsonl", gates=gates, baseline={**settings, "on_loosened": "ignore"})
+    # The forged results say `ignore`, too.
+    assert shop.run("run", "-o", "out", "--on-missing-baseline", "warn").code in (0, 1)
+    shop.write(FILE, (shop.out / "results.json").read_bytes())
+    commit(shop)
+    assert shop.run("run", "-o", "out").code == 1
+    assert shop.verdict()["reason"].startswith("the run ")
+    assert ("changed", SAID) in said(shop)
+    assert shop.run("decide", "out/results.json").code == 1
+
+
 def test_a_file_that_is_as_it_was_changes_nothing(shop: Project) -> None:
     answers(shop, WRONG)
     commit(shop)

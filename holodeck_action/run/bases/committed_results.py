@@ -8,8 +8,9 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any, get_args
 
 from holodeck_action.github.bases.commit_files import FOLDER, LINK, SUBMODULE, CommitFiles, CommitFilesError
 from holodeck_action.github.bases.commit_objects import object_name
@@ -23,6 +24,7 @@ from holodeck_action.suite.cases.sources import POLICY_NAMES
 from holodeck_action.suite.checkout import MOST_YAML, repository_root
 from holodeck_action.suite.errors import SourceMark
 from holodeck_action.suite.model.base_sources import parse_source
+from holodeck_action.suite.model.policy import Reaction
 from holodeck_action.suite.yaml.reading import read_yaml
 from holodeck_action.text.foreign import ForeignError
 
@@ -61,7 +63,9 @@ def find_replaced(
         return None
     files = CommitFiles(job, root, wanted.commit)
     try:
-        found = (_find_results(files, each) for each in (*_paths_named_before(files, suite, root), path))
+        settings = tuple(_baselines_before(files, suite, root))
+        named_before = _paths_named(settings, suite, root) if suite.base_files is suite.suite.checkout else ()
+        found = (_find_results(files, each) for each in (*named_before, path))
         before = next(filter(None, found), None)
         if before is None:
             return None
@@ -70,7 +74,9 @@ def find_replaced(
         if before.mode == LINK and _path_in(root, Path(os.path.realpath(file))) is None:
             # Both files are outside the repository, where no commit has them.
             return None
-        return None if _is_same(files, before, results.content) else ReplacedResults(source)
+        if _is_same(files, before, results.content):
+            return None
+        return ReplacedResults(source, on_loosened=_strictest_reaction(settings))
     except CommitFilesError as error:
         return ReplacedResults(source, str(error))
 
@@ -91,10 +97,8 @@ def _path_in(root: Path, file: Path) -> str | None:
     return None
 
 
-def _paths_named_before(files: CommitFiles, suite: PreparedSuite, root: Path) -> Iterator[str]:
-    """Yield the path of the results file that the commit's policy file names; none if the command line names one."""
-    if suite.base_files is not suite.suite.checkout:
-        return
+def _baselines_before(files: CommitFiles, suite: PreparedSuite, root: Path) -> Iterator[Mapping[str, Any]]:
+    """Yield the section `baseline` of the commit's policy file, unchecked; nothing if there is none."""
     for name in POLICY_NAMES:
         path = _path_in(root, suite.suite.folder / name)
         policy = None if path is None else files.find(path)
@@ -102,14 +106,31 @@ def _paths_named_before(files: CommitFiles, suite: PreparedSuite, root: Path) ->
         if content is None:
             continue
         try:
-            document = read_yaml(content, file=name, environ=suite.environ)
-            kind, named = parse_source(document.root["baseline"]["source"])
+            section = read_yaml(content, file=name, environ=suite.environ).root["baseline"]
         except (ForeignError, KeyError, TypeError, ValueError, AttributeError):
-            # The file does not name a source.
+            # The commit's file is invalid or has no such section.
             continue
-        before = _path_in(root, suite.suite.folder / named) if kind == "file" else None
-        if before is not None:
-            yield before
+        if isinstance(section, Mapping):
+            yield section
+
+
+def _paths_named(settings: Iterable[Mapping[str, Any]], suite: PreparedSuite, root: Path) -> Iterator[str]:
+    """Yield the paths of the results files that are named in sections `baseline`."""
+    for section in settings:
+        try:
+            kind, named = parse_source(section["source"])
+        except (KeyError, TypeError, ValueError, AttributeError):
+            # The section does not name a source.
+            continue
+        path = _path_in(root, suite.suite.folder / named) if kind == "file" else None
+        if path is not None:
+            yield path
+
+
+def _strictest_reaction(settings: Iterable[Mapping[str, Any]]) -> Reaction | None:
+    reactions = [section.get("on_loosened") for section in settings]
+    # The strictest is the first one.
+    return next((each for each in get_args(Reaction) if each in reactions), None)
 
 
 def _find_results(files: CommitFiles, path: str) -> TreeEntry | None:
