@@ -21,7 +21,8 @@ from holodeck_action.record.stored_cases import StoredCases
 from tests.commands.project import Finished, Project
 from tests.record.records import resealed
 
-CASES = 21
+CASES = 17
+"""Their contexts of 1 MB are more than a record may have that is read as a whole."""
 BLEU = {"type": "standard", "metric": "bleu", "threshold": 0.5}
 
 
@@ -90,8 +91,9 @@ NEEDED = {"export": "honeyhive", "history import": "history", "calibrate": "cali
 def test_a_command_does_the_same_however_its_record_is_read(made: Project, tmp_path: Path, name: str) -> None:
     done = []
     for file in ("large.json", "whole.json"):
-        project = made.copy_to(tmp_path / file)
-        shutil.copy(project.folder / file, project.folder / "given.json")
+        shutil.copytree(made.folder, tmp_path / file, ignore=shutil.ignore_patterns("out", "large.json", "whole.json"))
+        project = Project(tmp_path / file)
+        (project.folder / "given.json").hardlink_to(made.folder / file)
         finished, more = COMMANDS[name](project, "given.json")
         said = re.sub(r'"created_at": "[^"]*"', "", finished.stdout)
         assert finished.code in (0, 1), finished.stderr
