@@ -73,7 +73,8 @@ def suite(project: Project, models: FakeModels) -> Callable[..., None]:
         case: dict[str, Any] = {"name": "one", "input": "Can I return it?"}
         listed = [{"type": "deepeval", **each} for each in metrics]
         project.suite([case], evaluations={"model": model, "metrics": listed})
-        project.policy(target="recorded:answers.jsonl")
+        # One worker imports DeepEval for all classes.
+        project.policy(target="recorded:answers.jsonl", limits={"concurrency": 1})
         project.answers([{"case": "one", "response": "Gladly, any time.", **row}])
         project.write("my_metrics.py", code)
 
