@@ -63,6 +63,7 @@ def main(url: str, key: str) -> None:
     names = ("DEEPEVAL_TELEMETRY_OPT_OUT", "DEEPEVAL_DISABLE_DOTENV", "DEEPEVAL_DISABLE_LEGACY_KEYFILE")
     os.environ.update(dict.fromkeys(names, "1"))
     import deepeval.metrics as metrics
+    import httpx2
     from deepeval.models import OpenAIModel
     from deepeval.test_case import ConversationalTestCase, LLMTestCase, ToolCall, Turn
     from pydantic import BaseModel, TypeAdapter
@@ -72,12 +73,16 @@ def main(url: str, key: str) -> None:
 
     tools = [ToolCall(name=call["name"], input_parameters=call["args"], output=call["result"]) for call in CALLS]
 
+    # One for all: making one for every class takes longer than its calls.
+    client = httpx2.AsyncClient(trust_env=False, timeout=60)
+
     async def score(metric: str, options: dict[str, Any]) -> float:
         if "expected_schema" in options:
             options = {**options, "expected_schema": Order}
         kind = getattr(metrics, metric)
         if "model" in kind.__init__.__annotations__:
-            options = {**options, "model": OpenAIModel(model="gpt-4o", api_key=key, base_url=url, temperature=0.0)}
+            model = OpenAIModel(model="gpt-4o", api_key=key, base_url=url, temperature=0.0, async_http_client=client)
+            options = {**options, "model": model}
         for name, converted in kind.__init__.__annotations__.items():
             if name in options and name != "expected_schema" and name != "model":
                 options = {**options, name: TypeAdapter(converted).validate_python(options[name])}
