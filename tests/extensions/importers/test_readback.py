@@ -6,7 +6,6 @@ import json
 import tempfile
 from pathlib import Path
 
-import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -52,19 +51,22 @@ TEXTS = (
 TEXT = st.lists(st.sampled_from((*ODD, *TEXTS)), min_size=1, max_size=6).map("".join)
 
 
-@pytest.mark.parametrize("character", ODD)
-def test_no_line_break_or_control_character_is_lost(character: str, project: Project) -> None:
-    text = f"a{character}b{character}"
-    text = text.encode("utf-16", "surrogatepass").decode("utf-16")
-    case = {"description": "it", "vars": {"answer": "x"}, "assert": [{"type": "equals", "value": text}]}
-    project.write("c.json", json.dumps({"prompts": [text], "providers": ["echo"], "tests": [case]}))
+def test_no_line_break_or_control_character_is_lost(project: Project) -> None:
+    texts = [f"a{character}b{character}" for character in ODD]
+    texts = [text.encode("utf-16", "surrogatepass").decode("utf-16") for text in texts]
+    # Each prompt has one case, which expects that prompt as the answer.
+    prompts = [{"raw": text, "label": f"p{index}"} for index, text in enumerate(texts)]
+    cases = [
+        {"description": f"case {index}", "prompts": [f"p{index}"], "assert": [{"type": "equals", "value": text}]}
+        for index, text in enumerate(texts)
+    ]
+    project.write("c.json", json.dumps({"prompts": prompts, "providers": ["echo"], "tests": cases}))
     finished = project.run("import", "promptfoo", "c.json", "-o", "new")
     assert finished.code == 0, finished.stderr
     finished, record = project.evaluate("new")
     # The question is echoed, and is the expected text.
     assert finished.code == 0, finished.stdout
-    [turn] = record.cases[0].trials[0].turns
-    assert turn.input == text
+    assert [turn.input for case in record.cases for turn in case.trials[0].turns] == texts
 
 
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
