@@ -6,7 +6,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,9 @@ from holodeck_action.extensions.importers.source import UnfitError
 from tests.commands.project import Project
 from tests.extensions.importers.accounts import account
 from tests.extensions.importers.generated_patterns import node_answers, pair
+from tests.extensions.importers.test_promptfoo import verdicts
 
-MORE = int(os.environ.get("PATTERNS_FUZZ", "3000"))
+MORE = int(os.environ.get("PATTERNS_FUZZ", "1000"))
 """Generated patterns that are compared with the Node.js of this machine: `PATTERNS_FUZZ=100000` takes more."""
 STORED = Path(__file__).parent / "promptfoo/pattern_answers.json"
 """What Node.js 20 says of the pairs from 0 on, as `node_answers` gives it."""
@@ -63,66 +64,76 @@ def test_more_patterns_match_what_they_match_in_this_node() -> None:
         assert metric_verdict_of(pattern, texts) in (None, told), pattern
 
 
-METRIC, GRADER = "regex", "imported_graders:line_1_regex"
+def imported(project: Project, asked: Sequence[tuple[str, str]], **environ: str) -> list[dict[str, Any]]:
+    """Import a case for each pattern and answer, named by the pattern and answer; their rows of the import report.
 
-
-def imported(project: Project, pattern: str, answer: str, **environ: str) -> dict[str, Any]:
-    """Import a case with a pattern; its row of the import report."""
+    The case with index N is on line N + 1.
+    """
     tests = [
         {
-            "description": "it",
+            "description": f"{pattern} {answer}",
             "vars": {"q": "x"},
             "providerOutput": answer,
             "assert": [{"type": "regex", "value": pattern}],
         }
+        for pattern, answer in asked
     ]
-    project.write("c.json", json.dumps({"prompts": ["{{q}}"], "providers": ["echo"], "tests": tests}))
+    lines = ",\n".join(map(json.dumps, tests))
+    project.write("c.json", f'{{"prompts": ["{{{{q}}}}"], "providers": ["echo"], "tests": [{lines}]}}')
     project.run("import", "promptfoo", "c.json", "-o", "new", "--report", "new/account.json", **environ)
-    [row] = [row for row in account(project, "new") if row["asserts"]]
-    return row
+    rows = sorted((row for row in account(project, "new") if row["asserts"]), key=lambda row: int(row["line"]))
+    assert [row["line"] for row in rows] == [*range(1, len(asked) + 1)]
+    return rows
 
 
-@pytest.mark.parametrize(
-    ("pattern", "answer", "passes", "becomes"),
-    [
-        ("^a{,2}$", "a{,2}", True, METRIC),
-        ("^a{,2}$", "aa", False, METRIC),
-        ("^.$", "😀", False, GRADER),
-        ("^..$", "😀", True, GRADER),
-        ("^\\ud83d", "😀", True, GRADER),
-        ("^[^]$", "\n", True, GRADER),
-        ("a[]?$", "ba", True, METRIC),
-        ("^[\\s\\S]+$", "\u2028", True, METRIC),
-        ("^[\\S]$", "\ufeff", False, GRADER),
-        ("^\\w$", "é", False, METRIC),
-        ("é\\b", "é!", False, METRIC),
-        ("(a)\\1$", "aa", True, METRIC),
-    ],
-)
-def test_a_translated_pattern_needs_no_node(
-    pattern: str, answer: str, passes: bool, becomes: str, project: Project, tmp_path: Path
-) -> None:
-    row = imported(project, pattern, answer)
-    assert (row["becomes"], row["note"]) == (becomes, "")
-    finished, _ = project.evaluate("new", PATH=str(tmp_path))
-    assert finished.code == (0 if passes else 1), finished.stdout
+TRANSLATED = [
+    ("^a{,2}$", "a{,2}", True, True),
+    ("^a{,2}$", "aa", False, True),
+    ("^.$", "😀", False, False),
+    ("^..$", "😀", True, False),
+    ("^\\ud83d", "😀", True, False),
+    ("^[^]$", "\n", True, False),
+    ("a[]?$", "ba", True, True),
+    ("^[\\s\\S]+$", "\u2028", True, True),
+    ("^[\\S]$", "\ufeff", False, False),
+    ("^\\w$", "é", False, True),
+    ("é\\b", "é!", False, True),
+    ("(a)\\1$", "aa", True, True),
+]
+"""Patterns with an answer, whether it matches, and whether the pattern becomes a metric instead of a grader."""
 
 
-@pytest.mark.parametrize("pattern", ["(?<=a+)b", "(a)|b\\1", "\\p{L}", "(?<é>a)b", "[\\d-x]b"])
-def test_other_patterns_run_in_node_or_have_no_equal(pattern: str, project: Project, tmp_path: Path) -> None:
-    without = imported(project, pattern, "aab", PATH=str(tmp_path))
-    assert without["outcome"] == "missing"
-    assert without["note"].startswith("the pattern has JavaScript syntax that is not translated (")
+def test_a_translated_pattern_needs_no_node(project: Project, tmp_path: Path) -> None:
+    rows = imported(project, [(pattern, answer) for pattern, answer, _, _ in TRANSLATED])
+    told = [(row["becomes"], row["note"]) for row in rows]
+    assert told == [
+        ("regex" if metric else f"imported_graders:line_{line}_regex", "")
+        for line, (_, _, _, metric) in enumerate(TRANSLATED, 1)
+    ]
+    found = verdicts(project, "new", code=1, PATH=str(tmp_path))
+    assert list(found.values()) == ["passed" if passes else "failed" for _, _, passes, _ in TRANSLATED]
+
+
+UNTRANSLATED = ("(?<=a+)b", "(a)|b\\1", "\\p{L}", "(?<é>a)b", "[\\d-x]b")
+
+
+def test_other_patterns_run_in_node_or_have_no_equal(project: Project, tmp_path: Path) -> None:
+    asked = [(pattern, "aab") for pattern in UNTRANSLATED]
+    for without in imported(project, asked, PATH=str(tmp_path)):
+        assert without["outcome"] == "missing"
+        assert without["note"].startswith("the pattern has JavaScript syntax that is not translated (")
     shutil.rmtree(project.folder / "new")
     if shutil.which("node") is None:
         pytest.skip("Node.js is not installed")
-    row = imported(project, pattern, "aab")
-    assert row["outcome"] == "grader"
-    assert row["note"].startswith("runs in Node.js, and the case fails if it is missing: ")
-    [told] = node_answers([(pattern, ["aab"])])
-    finished, _ = project.evaluate("new")
-    assert finished.code == (0 if told == "1" else 1)
+    for row in imported(project, asked):
+        assert row["outcome"] == "grader"
+        assert row["note"].startswith("runs in Node.js, and the case fails if it is missing: ")
+    told = node_answers([(pattern, [answer]) for pattern, answer in asked])
+    assert set(told) == {"0", "1"}
+    found = verdicts(project, "new", code=1)
+    assert list(found.values()) == ["passed" if each == "1" else "failed" for each in told]
     # Where Node.js is missing, nothing passes.
-    finished, _ = project.evaluate("new", "--min-completeness", "0.5", PATH=str(tmp_path))
+    finished, _ = project.evaluate("new", "--min-completeness", "0.1", PATH=str(tmp_path))
     assert finished.code == 1
-    assert "JavaScript cannot be run" in finished.stdout
+    assert finished.stdout.count("JavaScript cannot be run") >= len(asked)
+    assert [each["outcome"] for each in project.verdict()["cases"]] == ["failed"] * len(asked)
