@@ -27,37 +27,28 @@ CONTENTS = {
     "py": f"def get_assert(output, context):\n    return '{CANARY}'\n",
     "js": f"module.exports = () => '{CANARY}'\n",
 }
-PLACES = """
-prompts:
-- "{{q}}"
-- "FILE.txt"
-- "PATH.txt"
-- {id: "FILE.yaml", label: mine}
-providers:
-- echo
-- "FILE.py"
-- {id: "python:PATH.py:call"}
-- {id: "python:FILE.py"}
-scenarios:
-- "FILE.yaml"
-- {config: [{}], tests: "FILE.csv"}
-tests:
-- {vars: {q: hello}, assert: [{type: contains, value: hello}]}
-- {vars: {q: "FILE.txt"}, assert: [{type: contains, value: hello}]}
-- {vars: "PATH.yaml", assert: [{type: contains, value: hello}]}
-- {vars: ["FILE.yaml"], assert: [{type: contains, value: hello}]}
-- "FILE.csv"
-- "PATH.yaml"
-- "FILE.json"
-- "FILE.jsonl"
-- {vars: {q: hello}, assert: ["FILE.yaml"]}
-- {vars: {q: hello}, assert: [{type: contains, value: "FILE.txt"}]}
-- {vars: {q: hello}, assert: [{type: contains-any, value: [hello, "FILE.txt"]}]}
-- {vars: {q: hello}, assert: [{type: is-json, value: "FILE.json"}]}
-- {vars: {q: hello}, assert: [{type: python, value: "FILE.py"}]}
-- {vars: {q: hello}, assert: [{type: javascript, value: "FILE.js"}]}
-"""
-"""A configuration that names files: each line with FILE or PATH is one place."""
+LISTS: dict[str, list[Any]] = {
+    "prompts": ["{{q}}", "FILE.txt", "PATH.txt", {"id": "FILE.yaml", "label": "mine"}],
+    "providers": ["echo", "FILE.py", {"id": "python:PATH.py:call"}, {"id": "python:FILE.py"}],
+    "scenarios": ["FILE.yaml", {"config": [{}], "tests": "FILE.csv"}],
+    "tests": [
+        TEST,
+        {**TEST, "vars": {"q": "FILE.txt"}},
+        {**TEST, "vars": "PATH.yaml"},
+        {**TEST, "vars": ["FILE.yaml"]},
+        "FILE.csv",
+        "PATH.yaml",
+        "FILE.json",
+        "FILE.jsonl",
+        {**TEST, "assert": ["FILE.yaml"]},
+        {**TEST, "assert": [{"type": "contains", "value": "FILE.txt"}]},
+        {**TEST, "assert": [{"type": "contains-any", "value": ["hello", "FILE.txt"]}]},
+        {**TEST, "assert": [{"type": "is-json", "value": "FILE.json"}]},
+        {**TEST, "assert": [{"type": "python", "value": "FILE.py"}]},
+        {**TEST, "assert": [{"type": "javascript", "value": "FILE.js"}]},
+    ],
+}
+"""Lists in a configuration that name files: each item with FILE or PATH is one place."""
 SINGLE = """
 prompts: {"PATH.txt": mine}
 providers: "FILE.py"
@@ -67,7 +58,6 @@ DEFAULTS = """
 tests: "FILE.csv"
 defaultTest: "FILE.yaml"
 """
-CONFIGURATIONS = {"lists": PLACES, "single": SINGLE, "defaults": DEFAULTS}
 WAYS: dict[str, tuple[str, str]] = {
     "up": ("../outside/secret", OUTSIDE),
     "absolute": ("HERE/outside/secret", OUTSIDE),
@@ -106,18 +96,43 @@ def written(project: Project, folder: str = "new") -> str:
     return "".join(path.read_text(encoding="utf-8") for path in sorted((project.folder / folder).rglob("*.*")))
 
 
-@pytest.mark.parametrize("configuration", CONFIGURATIONS)
-@pytest.mark.parametrize("way", WAYS)
-def test_no_file_out_of_reach_is_read(way: str, configuration: str, checkout: Project, tmp_path: Path) -> None:
-    path, reason = WAYS[way]
-    path = path.replace("HERE", str(tmp_path))
-    text = CONFIGURATIONS[configuration].replace("FILE", f"file://{path}").replace("PATH", path)
-    checkout.write("c.yaml", text)
-    finished = checkout.run("import", "promptfoo", "c.yaml", "-o", "new", "--report", "new/account.json")
+def named(text: str, path: str) -> str:
+    return text.replace("FILE", f"file://{path}").replace("PATH", path)
+
+
+def refused_lines(project: Project, text: str) -> dict[str, set[int]]:
+    """Import a configuration; the lines that are refused, by the reason. Nothing that is hidden is told or written."""
+    project.write("c.yaml", text)
+    finished = project.run("import", "promptfoo", "c.yaml", "-o", "new", "--report", "new/account.json")
     assert finished.code == 1, finished.stderr
-    refused = {row["line"] for row in account(checkout, "new") if reason in row["note"]}
-    assert refused == {number for number, line in enumerate(text.splitlines(), 1) if path in line}
-    assert CANARY not in finished.stdout + finished.stderr + written(checkout)
+    assert CANARY not in finished.stdout + finished.stderr + written(project)
+    rows = account(project, "new")
+    return {each: {row["line"] for row in rows if each in row["note"]} for each in (OUTSIDE, GIT, PIPE)}
+
+
+@pytest.mark.parametrize("keys", [("prompts",), ("providers",), ("scenarios", "tests")])
+def test_no_file_out_of_reach_is_read_from_lists(keys: tuple[str, ...], checkout: Project, tmp_path: Path) -> None:
+    # One value of each other key is enough.
+    lines = [f"{key}: {json.dumps(items[:1])}" for key, items in LISTS.items() if key not in (*keys, "scenarios")]
+    expected: dict[str, set[int]] = {OUTSIDE: set(), GIT: set(), PIPE: set()}
+    for key in keys:
+        lines.append(f"{key}:")
+        for item in map(json.dumps, LISTS[key]):
+            for path, reason in WAYS.values():
+                lines.append(f"- {named(item, path.replace('HERE', str(tmp_path)))}")
+                if "FILE" in item or "PATH" in item:
+                    expected[reason].add(len(lines))
+    assert refused_lines(checkout, "\n".join(lines)) == expected
+
+
+@pytest.mark.parametrize("configuration", [SINGLE, DEFAULTS], ids=["single", "defaults"])
+@pytest.mark.parametrize("way", ["a pattern through a link", "Git's data", "a pipe"])
+def test_no_file_out_of_reach_is_read_from_a_single_place(way: str, configuration: str, checkout: Project) -> None:
+    path, reason = WAYS[way]
+    text = named(configuration, path)
+    found = refused_lines(checkout, text)
+    assert found.pop(reason) == {number for number, line in enumerate(text.splitlines(), 1) if path in line}
+    assert [*found.values()] == [set(), set()]
 
 
 @pytest.mark.parametrize("path", ["/proc/self/environ", "../../../../../../../../proc/self/environ", "/proc/*/environ"])
