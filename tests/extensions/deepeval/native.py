@@ -28,8 +28,7 @@ def main(url: str, key: str, count: int) -> None:
 
     from tests.llm.judging import some_truths
 
-    def metric(name: str, client: httpx2.AsyncClient) -> Any:
-        model = OpenAIModel(model="gpt-4o", api_key=key, base_url=url, temperature=0.0, async_http_client=client)
+    def metric(name: str, model: OpenAIModel) -> Any:
         if name == "GEval":
             shown = [SingleTurnParams.ACTUAL_OUTPUT]
             return metrics.GEval(name="Quality", evaluation_steps=STEPS, evaluation_params=shown, model=model)
@@ -38,12 +37,13 @@ def main(url: str, key: str, count: int) -> None:
     async def scores() -> dict[str, list[float]]:
         gate = asyncio.Semaphore(10)
 
-        # One for all: making one for every call takes longer than the call.
+        # One for all: making one for every metric takes longer than its calls.
         client = httpx2.AsyncClient(trust_env=False, timeout=60)
+        model = OpenAIModel(model="gpt-4o", api_key=key, base_url=url, temperature=0.0, async_http_client=client)
 
         async def score(name: str, case: dict[str, Any]) -> float:
             async with gate:
-                return float(await metric(name, client).a_measure(LLMTestCase(**case), _show_indicator=False))
+                return float(await metric(name, model).a_measure(LLMTestCase(**case), _show_indicator=False))
 
         truths = some_truths(count)
         return {name: await asyncio.gather(*(score(name, truth.case) for truth in truths)) for name in ("GEval", *RAG)}

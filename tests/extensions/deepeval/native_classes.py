@@ -75,13 +75,13 @@ def main(url: str, key: str) -> None:
 
     # One for all: making one for every class takes longer than its calls.
     client = httpx2.AsyncClient(trust_env=False, timeout=60)
+    model = OpenAIModel(model="gpt-4o", api_key=key, base_url=url, temperature=0.0, async_http_client=client)
 
     async def score(metric: str, options: dict[str, Any]) -> float:
         if "expected_schema" in options:
             options = {**options, "expected_schema": Order}
         kind = getattr(metrics, metric)
         if "model" in kind.__init__.__annotations__:
-            model = OpenAIModel(model="gpt-4o", api_key=key, base_url=url, temperature=0.0, async_http_client=client)
             options = {**options, "model": model}
         for name, converted in kind.__init__.__annotations__.items():
             if name in options and name != "expected_schema" and name != "model":
