@@ -173,6 +173,13 @@ def tell(event, arguments):
             file.write(arguments[1][-1] + "\\n")
 sys.addaudithook(tell)
 """
+# Runs command lines one after the other, and prints their exit codes.
+IN_TURN = """
+import io, json, os, pathlib, sys
+from holodeck_action.cli import main
+here, streams = pathlib.Path.cwd(), [io.StringIO() for _ in range(3)]
+print(json.dumps([main(each, dict(os.environ), here, *streams) for each in json.loads(sys.argv[1])]))
+"""
 
 
 @pytest.mark.parametrize(
@@ -206,16 +213,26 @@ def test_its_process_starts_once_while_the_suite_loads_and_only_if_a_judge_is_as
     project.write("graders.py", "def fine(context):\n    return True\n")
     suite(project, models, metric, {"type": "code", "grader": "graders:fine"})
     project.copy_to(project.folder / "other")
-    assert project.run("validate", **environ).code == 0
-    assert project.run(*command, "--dry-run", **environ).code == 0
-    assert project.run(*command, "-o", "out", "--max-cost-usd", "-1", **environ).code == 2
-    assert "libraries_serving" not in started()
     finished = project.run(*command, "-o", "out", "--record", "tape", **environ)
     assert finished.code == 0, finished.stderr
     # Before the process that imports the suite's graders, which is a part of loading it.
     names = started()
     assert (names[0], names.count("libraries_serving")) == ("libraries_serving", 1), names
-    assert project.run(*command, "-o", "out", "--replay", "tape", **environ).code == 0
+    asking_no_judge = [
+        ["validate"],
+        [*command, "--dry-run"],
+        [*command, "-o", "out", "--max-cost-usd", "-1"],
+        [*command, "-o", "out", "--replay", "tape"],
+    ]
+    in_turn = subprocess.run(
+        [sys.executable, "-c", IN_TURN, json.dumps(asking_no_judge)],
+        cwd=project.folder,
+        env=project.environ(**environ),
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert in_turn.stdout == "[0, 0, 2, 0]\n", in_turn.stderr
     assert "libraries_serving" not in started()
 
 
