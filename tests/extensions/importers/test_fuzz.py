@@ -16,7 +16,7 @@ from tests.extensions.importers import mutations
 
 
 @pytest.mark.slow
-@settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=8, suppress_health_check=[HealthCheck.too_slow])
 @given(seed=st.integers(0, 2**32))
 @example(seed=1057)
 @example(seed=1267)

@@ -20,36 +20,48 @@ def configured(project: Project, **more: Any) -> None:
     project.write("c.yaml", json.dumps(whole, indent=1))
 
 
-def line_of(project: Project, text: str, name: str = "c.yaml") -> int:
-    lines = (project.folder / name).read_text(encoding="utf-8").splitlines()
-    return next(number for number, line in enumerate(lines, 1) if text in line)
+def lines_with(project: Project, text: str) -> list[int]:
+    """The numbers of the lines of the configuration that hold a text, in any case."""
+    lines = (project.folder / "c.yaml").read_text(encoding="utf-8").lower().splitlines()
+    return [number for number, line in enumerate(lines, 1) if text.lower() in line]
 
 
 @pytest.mark.parametrize(
     "configuration",
     [
-        {"prompts": [f"Use {SECRET} for {{{{q}}}}"]},
-        {"description": f"with {SECRET}"},
-        {"tests": [{**TEST, "description": f"with {SECRET}"}]},
-        {"tests": [{**TEST, "vars": {"q": f"Bearer {SECRET}"}}]},
-        {"tests": [{**TEST, "providerOutput": f"your key is {SECRET}"}]},
-        {"tests": [{**TEST, "assert": [{"type": "contains", "value": SECRET.upper()}]}]},
-        {"tests": [{**TEST, "assert": [{"type": "python", "value": f"output == '{SECRET}'"}]}]},
-        {"tests": [{**TEST, "assert": [{"type": "llm-rubric", "value": f"repeats {SECRET}"}]}]},
-        {"tests": [{**TEST, "assert": [{"type": SECRET, "value": "x"}]}]},
-        {"providers": [f"exec:./ask --key {SECRET}"]},
-        {"providers": [{"id": "file://ask.py", "config": {"apiKey": SECRET}}]},
-        {"providers": [{"id": "openai:gpt-4o", "config": {"apiBaseUrl": f"https://shop:{SECRET}@host.example/v1"}}]},
-        {"providers": [{"id": "echo", "label": f"label {SECRET}"}, "echo"]},
+        {
+            "description": f"with {SECRET}",
+            "prompts": [f"Use {SECRET} for {{{{q}}}}"],
+            "tests": [
+                {**TEST, "description": f"with {SECRET}"},
+                {**TEST, "vars": {"q": f"Bearer {SECRET}"}},
+                {**TEST, "providerOutput": f"your key is {SECRET}"},
+                {**TEST, "assert": [{"type": "contains", "value": SECRET.upper()}]},
+                {**TEST, "assert": [{"type": "python", "value": f"output == '{SECRET}'"}]},
+                {**TEST, "assert": [{"type": "llm-rubric", "value": f"repeats {SECRET}"}]},
+                {**TEST, "assert": [{"type": SECRET, "value": "x"}]},
+            ],
+        },
+        {
+            "providers": [
+                f"exec:./ask --key {SECRET}",
+                {"id": "file://ask.py", "config": {"apiKey": SECRET}},
+                {"id": "openai:gpt-4o", "config": {"apiBaseUrl": f"https://shop:{SECRET}@host.example/v1"}},
+                {"id": "echo", "label": f"label {SECRET}"},
+                "echo",
+            ]
+        },
     ],
+    ids=["tests", "providers"],
 )
 def test_a_key_is_refused_where_it_stands(configuration: dict[str, Any], project: Project) -> None:
     project.write("ask.py", "def call_api(prompt, options, context):\n    return {'output': prompt}\n")
     configured(project, **configuration)
     finished = project.run("import", "promptfoo", "c.yaml", "-o", "new", "--report", "account.md", **ENVIRON)
     assert (finished.code, finished.stdout) == (2, "")
-    line = line_of(project, SECRET.upper() if SECRET.upper() in json.dumps(configuration) else SECRET)
-    assert finished.errors == [f"c.yaml:{line}: {WAY_OUT}"]
+    lines = lines_with(project, SECRET)
+    assert len(lines) == json.dumps(configuration).lower().count(SECRET.lower())
+    assert sorted(finished.errors) == sorted(f"c.yaml:{line}: {WAY_OUT}" for line in lines)
     assert not (project.folder / "new").exists()
     assert not (project.folder / "account.md").exists()
 
@@ -153,4 +165,4 @@ def test_the_account_on_the_console_is_redacted(project: Project) -> None:
     assert "not used: ***; a suite has the same settings for all prompts" in finished.stdout
     # In a file it would stay.
     finished = project.run("import", "promptfoo", "c.yaml", "-o", "other", "--report", "account.json", **ENVIRON)
-    assert finished.errors == [f"c.yaml:{line_of(project, SECRET)}: {WAY_OUT}"]
+    assert finished.errors == [f"c.yaml:{line}: {WAY_OUT}" for line in lines_with(project, SECRET)]
