@@ -94,7 +94,8 @@ def test_a_stop_meanwhile_is_in_order(held: Held, models: FakeModels, number: si
     models.answer(lambda request: Answer("It is." if request.system else SCORED))
     suite(held.project, models, GEVAL)
     process = held.project.start("run", "-o", "out", **held.environ)
-    held.project.wait_until(held.begun)
+    # The import may begin before the run does, which takes signals from its start on.
+    held.project.wait_until(lambda: held.begun() and bool(models.requests))
     process.send_signal(number)
     # The results do not wait for the import, which is held for thirty seconds; reports need modules of their own.
     held.project.wait_until(lambda: (held.project.out / "verdict.json").exists(), seconds=15)
@@ -111,7 +112,7 @@ def test_a_second_signal_meanwhile_ends_the_process(held: Held, models: FakeMode
     models.answer(lambda request: Answer("It is." if request.system else SCORED))
     suite(held.project, models, GEVAL)
     process = held.project.start("run", "-o", "out", **held.environ)
-    held.project.wait_until(held.begun)
+    held.project.wait_until(lambda: held.begun() and bool(models.requests))
     process.send_signal(signal.SIGINT)
     process.send_signal(signal.SIGINT)
     threading.Timer(0.1, held.go).start()
