@@ -98,26 +98,31 @@ print(templates.render("no template", {{}}))
     assert lines[4:] == ["the templates of the file take too long in total; make them simpler", "no template"]
 
 
-@pytest.mark.parametrize(
-    ("test", "reason"),
-    [
-        ({**asking("x"), "providers": ["*a" * 30 + "*b"]}, "none of these is known"),
-        ({"vars": {"q": "x"}, "assert": ["file://self.yaml"]}, "is included by files that include each other"),
-        ("file://self.yaml", "is included by files that include each other"),
-        (asserting(type="python", value="-" * 300_000 + "1"), "its code is not Python"),
-        (asserting(type="is-json", value="[" * 500), "is nested more than 100 levels deep"),
-        (asserting(type="is-json", value="{a: 1e999}"), "its schema holds inf, which is not a JSON number"),
-        (asserting(type="is-json", value="{a: 0x" + "f" * 4000 + "}"), "its schema holds a number of more than"),
-        (asking("file:///**/*.txt"), "is outside the checkout"),
-        (asking("file:///proc/**/x.txt"), "is outside the checkout"),
-        ({"vars": {name: ["x"] * 50 for name in "abc"}, "assert": []}, "combinations, more than 100,000"),
-    ],
-)
-def test_what_would_not_end_is_told(test: Any, reason: str, project: Project) -> None:
+ENDLESS: list[tuple[Any, str]] = [
+    ({**asking("x"), "providers": ["*a" * 30 + "*b"]}, "none of these is known"),
+    (asserting(type="python", value="-" * 300_000 + "1"), "its code is not Python"),
+    (asserting(type="is-json", value="[" * 500), "is nested more than 100 levels deep"),
+    (asserting(type="is-json", value="{a: 1e999}"), "its schema holds inf, which is not a JSON number"),
+    (asserting(type="is-json", value="{a: 0x" + "f" * 4000 + "}"), "its schema holds a number of more than"),
+    (asking("file:///**/*.txt"), "is outside the checkout"),
+    (asking("file:///proc/**/x.txt"), "is outside the checkout"),
+    ({"vars": {name: ["x"] * 50 for name in "abc"}, "assert": []}, "combinations, more than 100,000"),
+]
+
+
+def test_what_would_not_end_is_told(project: Project) -> None:
     project.write("self.yaml", "- file://self.yaml\n- file://self.yaml\n")
     providers = [{"id": "echo", "label": "a" * 3000}]
-    rows = imported(project, [test], providers=providers)
-    assert any(reason in row["note"] for row in rows if row["outcome"] == "missing"), rows
+    circular = [{"vars": {"q": "x"}, "assert": ["file://self.yaml"]}, "file://self.yaml"]
+    rows = imported(project, [*(test for test, _ in ENDLESS), *circular], providers=providers)
+    missing = [row for row in rows if row["outcome"] == "missing"]
+    for line, (_, reason) in enumerate(ENDLESS, 2):
+        notes = [row["note"] for row in missing if (row["file"], row["line"]) == ("c.yaml", line)]
+        assert any(reason in note for note in notes), (reason, notes)
+    # Each item of the file is told once as an assertion, and once as a case.
+    reason = "is included by files that include each other"
+    places = [(row["line"], row["source"]) for row in missing if row["file"] == "self.yaml" and reason in row["note"]]
+    assert sorted(places) == [(line, source) for line in (1, 2) for source in ("file://self.yaml", "tests")]
 
 
 def test_a_list_of_texts_that_is_not_closed_is_told_in_time(project: Project) -> None:
