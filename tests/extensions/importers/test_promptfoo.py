@@ -147,10 +147,7 @@ def test_models_get_prompts_as_instructions_and_input(configured: Project) -> No
     rows = imported(configured, "models", code=1)
     assert [row["source"] for row in rows if row["outcome"] == "missing"] == ["provider some-service:model"]
     folders = sorted(path.parent.name for path in configured.folder.glob("new/*/agent.yaml"))
-    assert (
-        folders == ["claude", "openai-chat-gpt-4o-prompt-1", "openai-chat-gpt-4o-prompt-2", "some-service-model-4"]
-        or folders
-    )
+    assert folders == ["claude", "openai-chat-gpt-4o-prompt-1", "openai-chat-gpt-4o-prompt-2", "some-service-model"]
     with FakeModels(keys=[KEY]) as models:
         models.answer(lambda request: Answer("Leeds"))
         environ = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": models.openai_url}
