@@ -61,7 +61,8 @@ def test_a_killed_optimization_goes_on_and_ends_as_an_undisturbed_one(project: P
     assert canonical(project) == canonical(project, "whole")
     # Only what was under way is asked again: of the whole, the measurement is left.
     assert len(models.requests) - before <= 60
-    assert before - whole <= whole + 3 * 40
+    # A journal is written a quarter of a second late, or more on a busy machine.
+    assert before - whole <= whole + 3 * 100
     assert not [*project.out.rglob("journal.jsonl")]
 
 
