@@ -479,10 +479,10 @@ def test_body_in_drops() -> None:
             yield b" "
 
     started = time.monotonic()
-    read, written, count = raising(script, timeout_s=0.4)
+    read, written, count = raising(script, timeout_s=0.2)
     assert "did not arrive in time" in str(read)
     assert (written.accepted, count) == (True, 3)
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 20
 
 
 def test_answer_with_unknown_author_and_link_is_read() -> None:
