@@ -7,7 +7,7 @@ strict than the base's, changed, or unknown on the base.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import date
 from typing import Any
 
@@ -120,11 +120,11 @@ class TermsTally:
         if not found:
             return None
         changes = (TermsChange(way, said, tuple(places)) for (way, said), places in found.items())
-        reaction = stricter_reaction(self._base_settings.on_loosened, self._settings.on_loosened)
+        reactions = [self._base_settings.on_loosened, self._settings.on_loosened]
         if self._replaced is not None and self._replaced.on_loosened is not None:
             # Whoever replaces the results chooses the base's reaction, too.
-            reaction = stricter_reaction(reaction, self._replaced.on_loosened)
-        return TermsChanges(reaction, sort_changes(changes))
+            reactions.append(self._replaced.on_loosened)
+        return TermsChanges(strictest_reaction(reactions), sort_changes(changes))
 
     @property
     def _base_settings(self) -> Baseline:
@@ -257,7 +257,6 @@ class TermsTally:
 
 
 def _judge_changes(metric: str, before: Configuration, now: Configuration) -> Iterator[TermsChange]:
-
     for name, term in comparison_rules(Configuration):
         then, new = getattr(before, name), getattr(now, name)
         if term.compare(then, new) is None:
@@ -271,9 +270,9 @@ def _judge_changes(metric: str, before: Configuration, now: Configuration) -> It
             )
 
 
-def stricter_reaction(first: Reaction, second: Reaction) -> Reaction:
-    """Return the stricter of two reactions."""
-    return max(first, second, key=REACTIONS.values.index)
+def strictest_reaction(reactions: Iterable[Reaction]) -> Reaction:
+    """Return the strictest of at least one reaction."""
+    return max(reactions, key=REACTIONS.values.index)
 
 
 def baseline_settings(record: Record) -> Baseline:

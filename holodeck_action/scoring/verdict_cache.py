@@ -23,6 +23,7 @@ from holodeck_action.record.evaluation import Polarity, Score
 from holodeck_action.record.facts import Amount, Count
 from holodeck_action.record.record import Usage
 from holodeck_action.record.serialization import from_plain
+from holodeck_action.suite.identity import canonical_json
 from holodeck_action.text.foreign import ForeignError
 from holodeck_action.text.redaction import Redactor
 
@@ -213,10 +214,7 @@ def _seal(document: Mapping[str, Any]) -> str:
         TypeError, ValueError: JSON cannot represent the document.
     """
     bare = {name: value for name, value in document.items() if name != "key"}
-    return hashlib.sha256(_ENCODER.encode(bare).encode("utf-8", "surrogatepass")).hexdigest()
-
-
-_ENCODER = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(canonical_json(bare)).hexdigest()
 
 
 class _Result(Struct):

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
+from holodeck_action.decide.compared_terms import strictest_reaction
 from holodeck_action.github.bases.commit_files import FOLDER, LINK, SUBMODULE, CommitFiles, CommitFilesError
 from holodeck_action.github.bases.commit_objects import object_name
 from holodeck_action.github.bases.merge_base import NoCommit
@@ -128,9 +129,9 @@ def _paths_named(settings: Iterable[Mapping[str, Any]], suite: PreparedSuite, ro
 
 
 def _strictest_reaction(settings: Iterable[Mapping[str, Any]]) -> Reaction | None:
-    reactions = [section.get("on_loosened") for section in settings]
-    # The strictest is the first one.
-    return next((each for each in get_args(Reaction) if each in reactions), None)
+    written = [section.get("on_loosened") for section in settings]
+    reactions = [each for each in get_args(Reaction) if each in written]
+    return strictest_reaction(reactions) if reactions else None
 
 
 def _find_results(files: CommitFiles, path: str) -> TreeEntry | None:
