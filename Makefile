@@ -9,7 +9,7 @@ UV := UV_PROJECT_ENVIRONMENT=$(VENV) UV_PYTHON_DOWNLOADS=never $(TOOLS)/bin/uv s
 # The tests start hundreds of Pythons, each of which would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo tour check test lint core core-all audit workflows-test bench image-test frameworks-test release-test viewer browser-test docs conformance fields models statistics scale requirements licences setup clean
+.PHONY: demo tour test test-full test-rest lint core core-all audit workflows-test bench image-test frameworks-test release-test viewer browser-test docs conformance fields models statistics scale requirements licences setup clean
 
 demo: $(VENV)/.installed
 	@echo "Evaluating examples/support: an agent with tools, its model calls replayed. No key, no network."
@@ -24,18 +24,27 @@ demo: $(VENV)/.installed
 tour: setup
 	$(BIN)/python -m scripts.tour
 
-# For work in progress: one test of each file.
-check: lint
-	$(BIN)/pytest --quick
+# The tests that cost up to 0.3 s of CPU; test-full: all. A few failed tests run once more, alone; with STRICT=1 they do not.
+# With COSTS=1 a test that costs twice as much is a failure, too.
+PYTEST = $(BIN)/$(if $(COSTS),python -m scripts.test_costs,pytest) $(if $(STRICT),--no-second-try)
+OTHERS := not image and not frameworks and not browser and not release
 
 test: lint
-	$(BIN)/pytest
+	$(PYTEST)
+
+test-full: lint
+	$(PYTEST) -m "$(OTHERS)"
+
+# What test-full has and test has not.
+test-rest: setup
+	$(PYTEST) -m "full and $(OTHERS)"
 
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python -m scripts.check_doors
 	$(BIN)/python -m scripts.check_budget
+	$(BIN)/python -m scripts.check_weight
 	$(BIN)/python -m scripts.check_words
 	$(BIN)/python -m scripts.check_replace
 	$(BIN)/mypy

@@ -2,10 +2,10 @@
 
     python -m scripts.core [--each] [--tests] [NAME ...]
 
-Without `--each`, all extensions are deleted at once (`make core`); linters, types, one test of each file and the demo
-must pass. With `--each`, each extension is deleted alone, together with those that need it; the import contract,
-types, `--help` and `validate` of all examples must pass, but examples that need it must be refused. `--tests` adds one
-test of each file (`make core-all`).
+Without `--each`, all extensions are deleted at once (`make core`); linters, types, the tests of `make test` and the
+demo must pass. With `--each`, each extension is deleted alone, together with those that need it; the import contract,
+types, `--help` and `validate` of all examples must pass, but examples that need it must be refused. `--tests` adds the
+tests of `make test` (`make core-all`).
 """
 
 from __future__ import annotations
@@ -79,9 +79,9 @@ class Copy:
         self.run_product("--help")
 
     def test(self, absent: frozenset[str]) -> None:
-        """Run one test of each file that does not need the extensions that are absent."""
+        """Run the tests of the default tier that do not need the extensions that are absent."""
         without = f"--without={','.join(sorted(absent))}"
-        self.run("pytest --quick", "-m", "pytest", "--quick", "-p", "no:cacheprovider", "--tb=short", without)
+        self.run("pytest", "-m", "pytest", "-p", "no:cacheprovider", "--tb=short", without)
 
     def refusal_notices(self, suites: Iterable[str]) -> dict[str, str]:
         """Return the error of each suite that the copy refuses because an extension is missing, by suite."""
@@ -191,7 +191,7 @@ def build(folder: Path) -> Copy:
 
 @click.command()
 @click.option("--each", is_flag=True, help="Delete each extension alone.")
-@click.option("--tests", is_flag=True, help="With --each: run one test of each file, too.")
+@click.option("--tests", is_flag=True, help="With --each: run the tests of `make test`, too.")
 @click.argument("names", nargs=-1, type=click.Choice([extension.name for extension in own_extensions()]))
 def main(each: bool, tests: bool, names: tuple[str, ...]) -> None:
     """Delete extensions in a copy of this checkout, and check what is left."""

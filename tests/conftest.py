@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import random
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,8 +32,11 @@ if USABLE and "IMAGE_ENGINE" not in os.environ:
 os.environ["DEEPEVAL_TELEMETRY_OPT_OUT"] = "1"
 
 
+pytest_plugins = ("tests.plugins.costs", "tests.plugins.second_try")
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--quick", action="store_true", help="of each file, run the first test that is not slow")
+    parser.addoption("--shuffle", type=int, help="run the tests in a random order with this seed")
     parser.addoption("--without", default="", help="names of extensions that are deleted, with commas between them")
 
 
@@ -43,15 +47,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         ]
         config.hook.pytest_deselected(items=unmet)
         items[:] = [item for item in items if item not in set(unmet)]
-    if config.getoption("--quick"):
-        first: dict[Path, pytest.Item] = {}
-        for item in items:
-            if item.get_closest_marker("slow") is None:
-                first.setdefault(item.path, item)
-        config.hook.pytest_deselected(items=[item for item in items if first.get(item.path) is not item])
-        items[:] = first.values()
     # Runs of many seconds come first: at the end they would leave other processors without work.
     items.sort(key=lambda item: item.path.parent.name != "cluster")
+    if (seed := config.getoption("--shuffle")) is not None:
+        random.Random(seed).shuffle(items)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -91,7 +91,6 @@ def test_the_table_of_sizes_is_computed() -> None:
     assert shown("sizes") == markdown_table(SIZES_HEADS, size_rows())
 
 
-@pytest.mark.slow
 def test_rows_of_the_tables_come_out_again() -> None:
     assert markdown_table((), [gate_row(20, Trials(1), -0.1)]).splitlines()[-1] in shown("gates")
     assert markdown_table((), [interval_row("scores of which one in ten falls", 20)]).splitlines()[-1] in shown(

@@ -19,7 +19,6 @@ from tests.llm.models import KEY
 STORY = read_story(EXAMPLE / "tour.yaml")
 
 
-@pytest.mark.slow
 def test_a_regression_and_its_fix_end_as_the_story_expects(tmp_path: Path) -> None:
     """The first steps; `make tour` plays all of them, as processes."""
     played = list(play(STORY[:4], tmp_path, InProcess()))
@@ -36,7 +35,6 @@ def test_a_regression_and_its_fix_end_as_the_story_expects(tmp_path: Path) -> No
     assert "not as expected" not in index
 
 
-@pytest.mark.slow
 def test_an_outcome_that_is_not_the_expected_one_is_named(tmp_path: Path) -> None:
     (step,) = STORY[:1]
     (run,) = step.runs

@@ -11,6 +11,5 @@ from tests.github.workflow import InProcess
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.slow
 def test_a_pull_request_lives(hub: FakeGitHub, project: Project) -> None:
     whole_life(hub, project, InProcess())

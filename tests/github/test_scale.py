@@ -30,7 +30,7 @@ MARKER = re.compile(r"<!-- holodeck-action:(report|review|case):[\w.%/:-]+ -->",
 SURROGATES = re.compile(r"\\u(d[89ab]..)\\u(d[c-f]..)")
 
 # The suite alone takes seconds to write and to evaluate.
-pytestmark = [pytest.mark.timeout(300), pytest.mark.slow]
+pytestmark = [pytest.mark.timeout(300), pytest.mark.full]
 
 
 def hostile(hub: FakeGitHub, project: Project, cases: int = CASES) -> Scene:

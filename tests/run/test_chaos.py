@@ -18,7 +18,7 @@ from holodeck_action.record.canonical import canonical_json
 from holodeck_action.record.result_files import read_results
 from tests.commands.project import Project
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 
 TIMES = int(os.environ.get("CHAOS_TIMES", "1"))
 """So many times the faults of an ordinary run of the tests."""

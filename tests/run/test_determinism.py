@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from holodeck_action.record.canonical import canonical_json
 from tests.commands.project import Project
 
@@ -71,7 +69,6 @@ def everything(project: Project) -> None:
     project.policy(target="python:agent:answer", trials={"repeat": 3, "min_pass": 2}, cases=overlays)
 
 
-@pytest.mark.slow
 def test_concurrency_changes_neither_record_nor_verdict_nor_report(project: Project) -> None:
     everything(project)
     finished, one = project.evaluate("--concurrency", "1")

@@ -55,7 +55,6 @@ def hundreds(project: Project) -> Project:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.slow
 def test_kill_at_random_moments_then_resume_gives_the_undisturbed_record(hundreds: Project) -> None:
     log = hundreds.folder / "asked"
     assert hundreds.run("run", "-o", "whole", ASKED=str(log)).code == 1

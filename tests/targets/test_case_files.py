@@ -77,7 +77,6 @@ def asked(request: Request) -> list[tuple[str, int]]:
 
 
 @pytest.mark.proves("FileInput: type description pages sheet range")
-@pytest.mark.slow
 def test_texts_and_images_of_files_are_asked_with_the_input(project: Project, models: FakeModels) -> None:
     files: list[dict[str, Any]] = [
         {"path": "docs/deal.pdf", "type": "pdf", "pages": [3, 1], "description": "The deal"},

@@ -202,7 +202,6 @@ sys.exit(7)
 """
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("does", "way", "limit"), [("ends", "start", LINE), ("ends", "end", STDERR), ("waits", "start", LINE)]
 )
@@ -305,7 +304,6 @@ def verdict(request: Request) -> Reply:
     return Answer(json.dumps({"reason": words(asked), "score": 8}) if asked.startswith("reasons") else words(asked))
 
 
-@pytest.mark.slow
 def test_what_judges_say(project: Project) -> None:
     cuts = ("reasons", "start", 400), ("babbles", "start", 200), ("babbles", "start", 300), ("refuses", "start", LINE)
     with FakeModels() as models:

@@ -15,7 +15,7 @@ import pytest
 from tests.commands.project import Project
 from tests.llm.models import KEY, Answer, FakeModels, Fault, Reply, Request
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 
 CASES = 250
 SHARE = 0.3

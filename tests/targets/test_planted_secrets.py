@@ -198,7 +198,6 @@ def planted(project: Project, models: FakeModels, collector: Collector, shop: st
     return {**VARIABLES, "PATH": path_with_npx(project.folder)}
 
 
-@pytest.mark.slow
 def test_no_secret_gets_out(project: Project, models: FakeModels, collector: Collector) -> None:
     with served(project.folder, "streamable-http") as shop:
         environ = planted(project, models, collector, shop.url, provider="openai", endpoint=models.openai_url)

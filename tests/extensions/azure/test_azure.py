@@ -58,7 +58,6 @@ def asked(requests: list[Request]) -> list[str]:
     return sorted(shown)
 
 
-@pytest.mark.slow
 @pytest.mark.claims(
     "holodeck-evaluation-api",
     "Evaluation Framework API",

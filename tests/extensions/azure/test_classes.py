@@ -37,7 +37,7 @@ from tests.github.steps import naming
 from tests.llm.models import KEY, Answer, FakeModels, Request, serve_models
 from tests.llm.wiring import opened
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 DOCS = Path(__file__).parents[3] / "docs" / "azure-metrics.md"
 
 TEXTS = {

@@ -142,7 +142,6 @@ def test_the_checkout_is_sent_once_for_all_workers(project: Project, models: Fak
     assert large < proxy.sent < 1.5 * large
 
 
-@pytest.mark.slow
 def test_a_run_goes_on_when_all_workers_were_lost_and_others_come(
     project: Project, models: FakeModels, dask: Started
 ) -> None:
@@ -167,7 +166,6 @@ def test_a_run_goes_on_when_all_workers_were_lost_and_others_come(
     assert models.statuses[429] == 0
 
 
-@pytest.mark.slow
 def test_a_killed_coordinator_is_resumed(project: Project, models: FakeModels, dask: Started) -> None:
     asking(project, models, 60)
     project.run("run", "-o", "alone", OPENAI_API_KEY=KEY)
@@ -189,7 +187,6 @@ def test_a_killed_coordinator_is_resumed(project: Project, models: FakeModels, d
     assert len(models.requests) - asked <= asked + 2 * 2 * AT_ONCE
 
 
-@pytest.mark.slow
 def test_a_trial_whose_workers_die_is_an_error_and_the_others_go_on(project: Project, dask: Started) -> None:
     project.numbered(20)
     project.policy(target="python:agent:answer")
@@ -217,7 +214,6 @@ def test_a_trial_whose_workers_die_is_an_error_and_the_others_go_on(project: Pro
     assert len(record.cases) == sum(len(case.trials) for case in record.cases) == 20
 
 
-@pytest.mark.slow
 def test_a_budget_ends_the_run_with_the_trials_under_way(project: Project, models: FakeModels, dask: Started) -> None:
     asking(project, models, 200)
     cluster = dask(OPENAI_API_KEY=KEY)
@@ -232,7 +228,6 @@ def test_a_budget_ends_the_run_with_the_trials_under_way(project: Project, model
     assert 60 <= len(models.requests) <= 60 + 2 * 2 * AT_ONCE
 
 
-@pytest.mark.slow
 def test_workers_must_have_the_same_suite(project: Project, dask: Started) -> None:
     """A variable of the suite has another value there, unless the workers are given it."""
     project.suite([{"name": "one", "input": "what is ${SHOP}?", "ground_truth": "1"}])
@@ -248,7 +243,6 @@ def test_workers_must_have_the_same_suite(project: Project, dask: Started) -> No
     assert project.run(*arguments, "--cluster-env", "SHOP", SHOP="ours").code == 0
 
 
-@pytest.mark.slow
 def test_a_worker_that_comes_late_and_has_another_suite_takes_no_part(project: Project, dask: Started) -> None:
     project.suite([{"name": f"case {at}", "input": f"what is {at}?", "ground_truth": "${SHOP}"} for at in range(20)])
     project.policy(target="python:agent:answer", limits={"concurrency": 2})
@@ -274,7 +268,6 @@ def test_a_worker_that_comes_late_and_has_another_suite_takes_no_part(project: P
     assert "is not used: agent.yaml: the suite differs from that of the coordinator (cases differ)" in refusal
 
 
-@pytest.mark.slow
 def test_tls_with_the_certificates_of_dasks_configuration(project: Project, tmp_path: Path, dask: Started) -> None:
     certificates = certificates_in(tmp_path / "certificates")
     project.numbered(20)
@@ -324,7 +317,6 @@ def certificates_in(folder: Path) -> dict[str, str]:
     return found
 
 
-@pytest.mark.slow
 def test_a_run_whose_scheduler_is_lost_is_stopped_and_goes_on_here(
     project: Project, models: FakeModels, dask: Started
 ) -> None:

@@ -33,7 +33,7 @@ from tests.extensions.deepeval.test_scores import config
 from tests.llm.models import KEY, Answer, FakeModels, Request, serve_models
 from tests.llm.wiring import opened
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 DOCS = Path(__file__).parents[3] / "docs" / "deepeval-metrics.md"
 
 ORDER = {

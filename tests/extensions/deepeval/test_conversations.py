@@ -13,7 +13,7 @@ from tests.extensions.deepeval.test_classes import judged
 from tests.llm.models import KEY, Answer, FakeModels, Request
 from tests.llm.models.values import Reply
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 
 CASES = 6
 RIGHT = "Your name is Ann."

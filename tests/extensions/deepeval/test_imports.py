@@ -18,7 +18,7 @@ from tests.extensions.presets.preset_judge import PresetJudge, Truth
 from tests.llm.models import KEY, Answer, FakeModels, Reply, Request
 
 ROOT = Path(__file__).parents[3]
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 
 GEVAL = {"type": "geval", "name": "Tone", "criteria": "polite", "evaluation_steps": ["Look."], "threshold": 0.5}
 RAG = {"type": "rag", "metric_type": "answer_relevancy"}

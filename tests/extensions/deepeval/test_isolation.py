@@ -103,7 +103,7 @@ def answer(request: Request) -> Reply:
     return str(TRUTH.case["actual_output"]) if request.system else Judge(TRUTH)(request)
 
 
-pytestmark = [pytest.mark.slow, pytest.mark.models(answer=answer)]
+pytestmark = [pytest.mark.full, pytest.mark.models(answer=answer)]
 
 
 @pytest.fixture

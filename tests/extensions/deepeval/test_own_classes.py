@@ -15,7 +15,7 @@ from tests.commands.project import Project, evaluations
 from tests.llm.models import KEY, Answer, FakeModels, Request
 from tests.workers.installing import bare_python
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 
 QUICK = """
 from holodeck_action.extensions.deepeval.stand_ins import stand_ins

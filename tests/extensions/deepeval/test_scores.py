@@ -27,7 +27,7 @@ from tests.llm.models import KEY, FakeModels, serve_models
 from tests.llm.wiring import opened
 
 TRUTHS = some_truths(20)
-pytestmark = [pytest.mark.slow, pytest.mark.models(answer=Judge(*TRUTHS))]
+pytestmark = [pytest.mark.full, pytest.mark.models(answer=Judge(*TRUTHS))]
 
 
 def config(models: FakeModels) -> DeepEvalModelConfig:

@@ -41,7 +41,6 @@ def _run(project: Project, models: FakeModels, **environ: str) -> None:
     check_record(project.out / "results.json")
 
 
-@pytest.mark.slow
 @pytest.mark.proves("PythonTarget: framework")
 def test_an_agent_of_pydantic_ai(project: Project, models: FakeModels) -> None:
     """The one that the program itself uses."""
@@ -50,7 +49,6 @@ def test_an_agent_of_pydantic_ai(project: Project, models: FakeModels) -> None:
     _run(example, models)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("head", ["def build():", "async def build(of: str = 'shop', **more: int):"])
 def test_a_function_that_makes_an_agent_of_pydantic_ai(project: Project, models: FakeModels, head: str) -> None:
     example = Project(copied("pydantic_ai", project.folder / "example"))

@@ -77,21 +77,18 @@ def test_spans_of_no_conversation_push_out_none_that_is_wanted(sent: Sent) -> No
     assert (found, _tools(turn)) == (["200"], ["find_order"])
 
 
-@pytest.mark.slow
 def test_clients_that_send_nothing_keep_nobody_waiting(sent: Sent) -> None:
     found, turn = sent("idle")
     assert found == {"status": "200", "at once": True, "given up": True}
     assert _tools(turn) == ["find_order"]
 
 
-@pytest.mark.slow
 def test_bodies_that_wait_for_their_end_are_bounded_together(sent: Sent) -> None:
     found, turn = sent("bodies")
     assert found == {"statuses": ["200"] * 3, "at most four are held": True}
     assert _tools(turn) == ["find_order"]
 
 
-@pytest.mark.slow
 def test_whatever_a_client_does_gets_an_answer_and_an_end(sent: Sent) -> None:
     found, turn = sent("connections")
     assert found == {
@@ -123,7 +120,6 @@ def test_whatever_a_client_does_gets_an_answer_and_an_end(sent: Sent) -> None:
     assert _tools(turn) == ["find_order"]
 
 
-@pytest.mark.slow
 def test_large_requests_do_not_hold_up_what_else_the_run_does(sent: Sent) -> None:
     found, turn = sent("large")
     assert {name: answer for name, (answer, *_) in found.items()} == {
@@ -143,7 +139,6 @@ def test_large_requests_do_not_hold_up_what_else_the_run_does(sent: Sent) -> Non
     assert _tools(turn) == ["find_order"]
 
 
-@pytest.mark.slow
 def test_reading_a_turn_of_many_spans_holds_nothing_up(sent: Sent) -> None:
     (longest, asked), _ = sent("many", turns=2)
     # Measured: 0.2 s. It was 9 s.

@@ -152,7 +152,6 @@ def test_spans_tell_what_the_reply_leaves_out(asked: Project) -> None:
     assert all(turn.tool_invocations is None and turn.usage is None for turn in unread.turns)
 
 
-@pytest.mark.slow
 def test_a_command_sends_its_spans_to_an_address_of_its_own(asked: Project) -> None:
     said = _record(asked, "python:shop:said", spans=False)
     for way in ("genai", "openinference"):
@@ -184,7 +183,6 @@ def service(asked: Project, port: int) -> Iterator[str]:
         process.kill()
 
 
-@pytest.mark.slow
 @pytest.mark.proves("Spans: port")
 @pytest.mark.parametrize("known_by", ["trace", "conversation"])
 def test_spans_of_a_service_go_to_the_turn_that_they_belong_to(
@@ -396,7 +394,6 @@ def test_a_request_that_is_no_export_is_refused_and_breaks_nothing(asked: Projec
     assert broken.tool_invocations is None
 
 
-@pytest.mark.slow
 def test_waiting_for_spans_counts_in_no_latency_and_is_given_up(asked: Project) -> None:
     turns = [{"input": f"Where is {order}", "ground_truth": f"In {place}"} for order, place in (("A-17", "Leeds"),) * 4]
     asked.suite([{"name": "a", "turns": turns}])

@@ -7,7 +7,6 @@ import tempfile
 import time
 from pathlib import Path
 
-import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -15,7 +14,6 @@ from tests.commands.project import Project
 from tests.extensions.importers import mutations
 
 
-@pytest.mark.slow
 @settings(max_examples=8, suppress_health_check=[HealthCheck.too_slow])
 @given(seed=st.integers(0, 2**32))
 @example(seed=1057)

@@ -59,7 +59,6 @@ TEMPLATES = {
 }
 
 
-@pytest.mark.slow
 def test_a_template_without_an_end_has_no_equal(project: Project) -> None:
     tests = [{"description": f"bad {number}", **asking(text)} for number, text in enumerate(TEMPLATES)]
     # The slow one again: it is not rendered a second time, so it is told in each place, and in time.
@@ -234,7 +233,6 @@ def test_an_import_has_a_deadline(tmp_path: Path) -> None:
     assert time.monotonic() - begun < 30
 
 
-@pytest.mark.slow
 def test_an_import_has_limited_memory(project: Project) -> None:
     # A character outside of ASCII makes each of them four bytes, and each case has a text of its own.
     project.write("prompt.md", "😀" + "a" * 19_000_000)

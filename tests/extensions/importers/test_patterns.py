@@ -55,7 +55,6 @@ def test_translated_patterns_match_what_they_match_in_node(
     assert sum(verdict is not None for _, verdict, _ in ours) > least
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("node") is None, reason="Node.js is not installed")
 def test_more_patterns_match_what_they_match_in_this_node() -> None:
     pairs = [pair(seed) for seed in range(2000, 2000 + MORE)]

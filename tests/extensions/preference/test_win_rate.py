@@ -160,7 +160,6 @@ def preference_of(comparison: Comparison) -> Preference | None:
     return next(iter(comparison.preferences), None)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_an_oracle_agrees_on_random_records(made: Made, seed: int) -> None:
     drawn, graded = random.Random(seed), 0

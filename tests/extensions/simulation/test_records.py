@@ -98,7 +98,6 @@ def test_the_same_conversations_are_judged_again(project: Project, models: FakeM
     assert len(models.requests) == asked + 2
 
 
-@pytest.mark.slow
 @pytest.mark.models(answer=everyone, latency=0.02)
 def test_a_killed_run_continues(project: Project, models: FakeModels) -> None:
     shop(project, *EIGHT, trials={"repeat": 3})

@@ -44,7 +44,6 @@ def each(times: int) -> float:
     return (time.thread_time() - began) / times * 1e6
 
 
-@pytest.mark.slow
 def test_what_spans_cost() -> None:
     assert each(5000) < 20
     with http_collector() as collector:

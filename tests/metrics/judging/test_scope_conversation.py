@@ -14,7 +14,7 @@ from tests.llm.models.values import Reply
 from tests.metrics.judging.test_sees_conversation import GEVAL, QUALITY, SAID
 
 FOUND = [{"name": "find", "args": {"id": 7}, "result": "Ann"}]
-SLOW = pytest.mark.slow
+FULL = pytest.mark.full
 
 
 def judged_by(models: FakeModels, metric: dict[str, Any]) -> dict[str, Any]:
@@ -86,11 +86,11 @@ ABOUT_ALL = {"scope": "conversation"}
     "metric",
     [
         QUALITY,
-        pytest.param({"type": "quality", "threshold": 0.5}, marks=SLOW),
-        pytest.param({"type": "factual_accuracy", "threshold": 0.5}, marks=SLOW),
-        pytest.param({"type": "trajectory_accuracy", "threshold": 0.5}, marks=SLOW),
-        pytest.param({**GEVAL, "threshold": 0.2}, marks=SLOW),
-        pytest.param(ANSWER, marks=SLOW),
+        pytest.param({"type": "quality", "threshold": 0.5}, marks=FULL),
+        pytest.param({"type": "factual_accuracy", "threshold": 0.5}, marks=FULL),
+        pytest.param({"type": "trajectory_accuracy", "threshold": 0.5}, marks=FULL),
+        pytest.param({**GEVAL, "threshold": 0.2}, marks=FULL),
+        pytest.param(ANSWER, marks=FULL),
     ],
     ids=lambda metric: metric["type"],
 )

@@ -61,7 +61,7 @@ GEVAL = {
 @pytest.mark.proves("QuestionMetric.sees")
 @pytest.mark.models(answer=answering)
 @pytest.mark.parametrize(
-    "metric", [QUALITY, pytest.param(GEVAL, marks=pytest.mark.slow), pytest.param(PRESET, marks=pytest.mark.slow)]
+    "metric", [QUALITY, pytest.param(GEVAL, marks=pytest.mark.full), pytest.param(PRESET, marks=pytest.mark.full)]
 )
 @pytest.mark.parametrize("inside", [False, True])
 def test_the_judge_of_a_later_turn_sees_the_earlier_ones(
