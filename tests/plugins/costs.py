@@ -28,7 +28,7 @@ class Costs:
     found: dict[str, dict[str, float | bool]] = field(default_factory=dict)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if cost := dict(report.user_properties).get(CPU_S):
+        if isinstance(cost := dict(report.user_properties).get(CPU_S), float):
             self.found[report.nodeid] = {CPU_S: cost, "full": "full" in report.keywords}
 
     def pytest_sessionfinish(self) -> None:
