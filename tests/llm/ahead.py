@@ -7,6 +7,7 @@ import json
 import selectors
 from collections import Counter, deque
 from collections.abc import Callable, Coroutine, Mapping
+from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any, TypeVar
 
@@ -17,6 +18,9 @@ from holodeck_action.llm.wire import Wire, WireSettings
 T = TypeVar("T")
 
 LATENCY_S = 0.2
+STARTED_AT = datetime(2026, 1, 5, 9, 30, tzinfo=UTC)
+"""The date and time at the start of `run_ahead`."""
+_STARTED_S = 1000.0
 
 Says = Callable[["Service", str, float], str | None]
 """Whether a service refuses: given itself, the question and the time, its `Retry-After`, "" for none; None answers."""
@@ -27,14 +31,15 @@ class _Selector(selectors.SelectSelector):
 
     def select(self, timeout: float | None = None) -> Any:
         ready = super().select(0)
-        if not ready and timeout:
+        if not ready:
+            assert timeout is not None, "no timer is left to wait for: a task would wait for ever"
             self.loop.passed += timeout
         return ready
 
 
 class _Loop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
-        self.passed = 1000.0
+        self.passed = _STARTED_S
         selector = _Selector()
         selector.loop = self
         super().__init__(selector)
@@ -134,8 +139,17 @@ def run_ahead(work: Callable[[], Coroutine[Any, Any, T]]) -> tuple[T, float]:
         return runner.run(work()), loop.time() - started
 
 
-def wire_ahead(service: Service, most: int, **settings: Any) -> Wire:
-    """Return a wire to a service; within `run_ahead`."""
-    clock = asyncio.get_running_loop().time
+def clock() -> Callable[[], float]:
+    """Return the clock of the running loop, in seconds."""
+    return asyncio.get_running_loop().time
+
+
+def wire_ahead(service: Service, most: int, started_at: datetime = STARTED_AT, **settings: Any) -> Wire:
+    """Return a wire to a service; within `run_ahead`, which starts at a date and time."""
+    monotonic = clock()
+
+    def now() -> datetime:
+        return started_at + timedelta(seconds=monotonic() - _STARTED_S)
+
     given = WireSettings(max_in_flight=most, **settings)
-    return Wire(given, monotonic=clock, network=service, uniform=Random(7).uniform)
+    return Wire(given, monotonic=monotonic, now=now, network=service, uniform=Random(7).uniform)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-import selectors
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,39 +24,11 @@ from holodeck_action.llm.limits.budget import (
     text_tokens,
 )
 from holodeck_action.llm.wire import WireSettings
+from tests.llm.ahead import run_ahead
 from tests.llm.models import Answer, FakeModels, Fault
 from tests.llm.wiring import account, chat, opened, post, run, said
 
 # -- reservations
-
-
-class _Jump(selectors.DefaultSelector):
-    """Waits for nothing: the clock jumps to where the loop would have woken."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.now = 0.0
-
-    def select(self, timeout: float | None = None) -> Any:
-        assert timeout is not None, "nothing is left to wait for: somebody waits for ever"
-        self.now += timeout
-        return super().select(0)
-
-
-def simulated(work: Callable[[], Awaitable[None]]) -> None:
-    """Run on a clock that jumps; a wait without end is an error."""
-    selector = _Jump()
-
-    def loop() -> asyncio.AbstractEventLoop:
-        made = asyncio.SelectorEventLoop(selector)
-        made.time = lambda: selector.now  # type: ignore[method-assign]
-        return made
-
-    async def main() -> None:
-        await work()
-
-    with asyncio.Runner(loop_factory=loop) as runner:
-        runner.run(main())
 
 
 @dataclass(frozen=True)
@@ -128,7 +98,7 @@ def test_no_order_of_calls_overspends_or_releases_twice(calls: list[Planned], li
             ended = await asyncio.gather(*tasks, return_exceptions=True)
             assert [end for end in ended if end is not None and not isinstance(end, asyncio.CancelledError)] == []
 
-    simulated(work)
+    run_ahead(work)
     assert budget.reserved_amount == Amount(0)
     assert budget.spent_amount.tokens == sum(taken) <= limit
     assert math.isclose(budget.spent_amount.cost_usd, sum(taken) * scale, abs_tol=1e-9)
@@ -156,7 +126,7 @@ def test_who_waits_gets_what_those_under_way_leave() -> None:
             budget.replace_reservation(ticket, None)
         assert (budget.spent_amount, budget.refusal) == (Amount(20), None)
 
-    simulated(work)
+    run_ahead(work)
 
 
 def test_who_waits_is_refused_when_those_under_way_leave_too_little() -> None:
@@ -172,7 +142,7 @@ def test_who_waits_is_refused_when_those_under_way_leave_too_little() -> None:
         with pytest.raises(WireError, match="is used up"):
             await budget.reserve(Amount(0))
 
-    simulated(work)
+    run_ahead(work)
 
 
 def test_who_gives_up_lets_the_next_one_go() -> None:
@@ -186,7 +156,7 @@ def test_who_gives_up_lets_the_next_one_go() -> None:
         await small
         assert budget.reserved_amount == Amount(100)
 
-    simulated(work)
+    run_ahead(work)
 
 
 def test_a_ticket_given_to_someone_who_is_cancelled_at_that_moment_comes_back() -> None:
@@ -200,7 +170,7 @@ def test_a_ticket_given_to_someone_who_is_cancelled_at_that_moment_comes_back() 
         await asyncio.gather(waiting, return_exceptions=True)
         assert budget.reserved_amount == Amount(0)
 
-    simulated(work)
+    run_ahead(work)
 
 
 @pytest.mark.parametrize(
@@ -287,7 +257,7 @@ def price(who: Account, model: str, tokens: Tokens) -> float | None:
 
 def test_many_calls_at_once_never_spend_more_than_the_budget() -> None:
     async def work() -> None:
-        with FakeModels(latency=0.01) as models:
+        with FakeModels() as models:
             models.answer(lambda _: Answer("x", prompt_tokens=30, completion_tokens=20))
             budget = Budget(max_cost_usd=1.0)
             refused = 0
@@ -332,13 +302,17 @@ def test_a_budget_in_tokens_needs_no_price() -> None:
 
 def test_what_is_kept_or_shared_costs_nothing(tmp_path: Any) -> None:
     async def work() -> None:
-        with FakeModels(latency=0.05) as models:
+        with FakeModels() as models:
             models.answer(lambda _: Answer("x", prompt_tokens=30, completion_tokens=20))
+            models.hold()
             asked = chat("same", max_tokens=50)
             budget = Budget(max_tokens=100)
             async with opened(WireSettings(cache=tmp_path), budgets=[budget]) as wire:
                 who = account(models.openai_url)
-                await asyncio.gather(*(post(wire, who, asked) for _ in range(5)))
+                meeting = asyncio.gather(*(post(wire, who, asked) for _ in range(5)))
+                await asyncio.to_thread(models.wait_for, lambda seen: seen.under_way == 1)
+                models.release()
+                await meeting
                 await post(wire, who, asked)
             assert (budget.spent_amount.tokens, len(models.requests)) == (50, 1)
             nothing = Budget(max_tokens=0)

@@ -1,9 +1,8 @@
-"""The limit that each account finds for itself: speed, politeness, fairness; against real HTTP."""
+"""The limit that each account finds for itself: speed, politeness, fairness."""
 
 from __future__ import annotations
 
 import asyncio
-from datetime import UTC, datetime
 from random import Random
 
 import pytest
@@ -11,8 +10,9 @@ import pytest
 from holodeck_action.llm.calls import Answer, Call, CallContext, Meter
 from holodeck_action.llm.limits.limits import DECREASE, HOLD_FACTOR, AccountLimit
 from holodeck_action.llm.wire import WireSettings
+from tests.llm.ahead import STARTED_AT, clock, run_ahead
 from tests.llm.models import FakeModels
-from tests.llm.wiring import Clock, account, chat, opened, post, run
+from tests.llm.wiring import account, chat, opened, post, run
 
 START = 8
 """Requests at once that are asked for where a test says no other number."""
@@ -20,11 +20,15 @@ START = 8
 
 def test_the_most_is_never_exceeded_and_reached() -> None:
     async def work() -> None:
-        with FakeModels(latency=0.03) as models:
+        with FakeModels() as models:
+            models.hold()
             async with opened(WireSettings(max_in_flight=30)) as wire:
                 who = account(models.openai_url)
-                await asyncio.gather(*(post(wire, who, chat(str(index))) for index in range(200)))
-            assert 20 < models.peak <= 30
+                answers = asyncio.gather(*(post(wire, who, chat(str(index))) for index in range(100)))
+                await asyncio.to_thread(models.wait_for, lambda seen: seen.under_way >= 30)
+                models.release()
+                await answers
+            assert models.peak == 30
 
     run(work)
 
@@ -39,24 +43,22 @@ def test_all_that_may_be_asked_at_once_is_under_way_before_the_first_answer() ->
             await line.finish(next(iter(line.under_way)))
         await asyncio.gather(*jobs)
 
-    run(work)
+    run_ahead(work)
 
 
 class _Line:
     """A limit on a sender that the test answers by hand."""
 
-    def __init__(self, most: int, **more: float) -> None:
-        self.clock = Clock()
+    def __init__(self, most: int) -> None:
         self.under_way: dict[str, asyncio.Future[tuple[int, tuple[tuple[str, str], ...]]]] = {}
         self.limit = AccountLimit(
             self._send,
             "openai (x)",
             most,
-            monotonic=self.clock.monotonic,
-            pause=self.clock.pause,
-            now=lambda: datetime.now(UTC),
+            monotonic=clock(),
+            pause=asyncio.sleep,
+            now=lambda: STARTED_AT,
             longest_wait_s=300.0,
-            **more,
         )
 
     async def _send(self, call: Call) -> Answer:
@@ -87,8 +89,8 @@ class _Line:
 
 
 async def settled() -> None:
-    for _ in range(10):
-        await asyncio.sleep(0)
+    """Let all tasks get to where they wait for an answer; a moment passes."""
+    await asyncio.sleep(0.001)
 
 
 def test_first_come_first_served_and_who_was_sent_before_goes_first() -> None:
@@ -110,7 +112,7 @@ def test_first_come_first_served_and_who_was_sent_before_goes_first() -> None:
         await line.finish("b")
         await asyncio.gather(second, *waiting)
 
-    run(work)
+    run_ahead(work)
 
 
 def test_a_cancelled_call_gives_its_place_away_waiting_or_sent() -> None:
@@ -136,7 +138,7 @@ def test_a_cancelled_call_gives_its_place_away_waiting_or_sent() -> None:
         await line.finish("free")
         await asyncio.gather(free, last)
 
-    run(work)
+    run_ahead(work)
 
 
 def test_one_wave_of_refusals_lowers_the_window_to_a_half_at_most() -> None:
@@ -155,7 +157,7 @@ def test_one_wave_of_refusals_lowers_the_window_to_a_half_at_most() -> None:
         assert line.limit.window == int(START / 2 * DECREASE)
         await asyncio.gather(*jobs)
 
-    run(work)
+    run_ahead(work)
 
 
 def test_a_row_of_refusals_with_no_more_under_way_than_were_answered_paces_the_account() -> None:
@@ -175,7 +177,7 @@ def test_a_row_of_refusals_with_no_more_under_way_than_were_answered_paces_the_a
         await asyncio.gather(*jobs, return_exceptions=True)
         await line.limit.close()
 
-    run(work)
+    run_ahead(work)
 
 
 @pytest.mark.parametrize("retry_after", [None, "0", "3"])
@@ -191,8 +193,8 @@ def test_a_window_grows_back_and_tries_more_than_its_ceiling_later(retry_after: 
 
         async def busy(rounds: int) -> None:
             nonlocal most
-            for index in range(rounds):
-                jobs.append(line.start(f"{line.clock.monotonic()} {index}"))
+            for _ in range(rounds):
+                jobs.append(line.start(f"then {len(jobs)}"))
                 await settled()
                 await line.finish(next(iter(line.under_way)))
                 most = max(most, line.limit.window)
@@ -205,14 +207,17 @@ def test_a_window_grows_back_and_tries_more_than_its_ceiling_later(retry_after: 
         if retry_after == "3":
             # Standing still for so long again is worth it later only.
             assert most == ceiling
-            await line.clock.pause(HOLD_FACTOR * 3)
+            while line.under_way:
+                await line.finish(next(iter(line.under_way)))
+            await asyncio.sleep(HOLD_FACTOR * 3)
+            jobs += [line.start(f"later {index}") for index in range(20)]
             await busy(ceiling)
         assert most > ceiling
         while line.under_way:
             await line.finish(next(iter(line.under_way)))
         await asyncio.gather(*jobs)
 
-    run(work)
+    run_ahead(work)
 
 
 def test_refusals_that_have_nothing_to_do_with_the_number_under_way_do_not_keep_an_account_small() -> None:
@@ -228,12 +233,12 @@ def test_refusals_that_have_nothing_to_do_with_the_number_under_way_do_not_keep_
         await asyncio.gather(*jobs)
         assert sum(windows) / len(windows) > START
 
-    run(work)
+    run_ahead(work)
 
 
 def test_a_call_that_hangs_gives_its_place_away_once() -> None:
     async def work() -> None:
-        line = _Line(8, patience_s=0.05)
+        line = _Line(8)
         await line.once("usual")
         wave = [line.start(f"wave {index}") for index in range(8)]
         await settled()
@@ -246,7 +251,7 @@ def test_a_call_that_hangs_gives_its_place_away_once() -> None:
         await settled()
         before = len(line.under_way)
         assert before < 4
-        await asyncio.sleep(0.07)
+        await asyncio.sleep(4)
         assert len(line.under_way) == min(4, 2 * before)
         while line.under_way:
             await line.finish(next(iter(line.under_way)))
@@ -260,15 +265,15 @@ def test_a_call_that_hangs_gives_its_place_away_once() -> None:
             await line.finish(next(iter(line.under_way)))
         await asyncio.gather(*jobs)
 
-    run(work)
+    run_ahead(work)
 
 
 def test_calls_that_hang_count_against_the_most() -> None:
     async def work() -> None:
-        line = _Line(2, patience_s=0.03)
+        line = _Line(2)
         await line.once("usual")
         jobs = [line.start(str(index)) for index in range(3)]
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(4)
         assert list(line.under_way) == ["0", "1"]
         await line.finish("0")
         assert list(line.under_way) == ["1", "2"]
@@ -276,4 +281,4 @@ def test_calls_that_hang_count_against_the_most() -> None:
         await line.finish("2")
         await asyncio.gather(*jobs)
 
-    run(work)
+    run_ahead(work)

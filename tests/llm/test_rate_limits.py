@@ -31,6 +31,7 @@ from holodeck_action.targets.protocol import PartialTurn, Reply, ReplyFact
 from holodeck_action.text.redaction import Redactor
 from tests.llm.ahead import (
     LATENCY_S,
+    STARTED_AT,
     Says,
     Service,
     at_most_at_once,
@@ -311,8 +312,7 @@ def limited(at_once: int, headers: Mapping[str, str]) -> tuple[int, float]:
         openai(reset="60"),
         openai("20", reset="1000ms"),
         openai("72000", reset="1h0m0s"),
-        # So far away that it makes no difference when the test runs.
-        anthropic(datetime.now(UTC) + timedelta(days=1)),
+        anthropic(STARTED_AT + timedelta(days=1)),
     ],
 )
 @pytest.mark.parametrize(("at_once", "requests"), [(20, 130), (100, 190)])
@@ -341,7 +341,7 @@ def test_a_rate_that_refusals_state_is_kept_from_the_first_one_on(
         openai(reset="9" * 5_000),
         openai(reset="24h0m0s"),
         openai("999999999", reset="1ms"),
-        anthropic(datetime.now(UTC) - timedelta(seconds=60)),
+        anthropic(STARTED_AT - timedelta(seconds=60)),
         anthropic(datetime.max.replace(tzinfo=UTC)),
         anthropic(datetime(2026, 1, 1)),
     ],
@@ -383,16 +383,16 @@ def test_a_turn_that_waits_for_nothing_but_its_answer_still_ends(tmp_path: Path)
 def test_a_hundred_cases_pass_whatever_one_refusal_asks_for(tmp_path: Path, asks: str) -> None:
     """Over real HTTP, on a clock that skips what it waits."""
     if asks == "past":
-        asks = format_datetime(datetime.now(UTC) - timedelta(seconds=40), usegmt=True)
+        asks = format_datetime(STARTED_AT - timedelta(seconds=40), usegmt=True)
     elif asks == "soon":
-        asks = format_datetime(datetime.now(UTC) + timedelta(seconds=40), usegmt=True)
+        asks = format_datetime(STARTED_AT + timedelta(seconds=40), usegmt=True)
 
     async def work() -> None:
         with FakeModels() as models:
             models.fail(Fault("rate_limit", retry_after=asks))
-            async with opened(clock=Skipping()) as wire:
+            async with opened(clock=Skipping(), now=lambda: STARTED_AT) as wire:
                 unused = Service(lambda service, text, now: None)
-                result = await outcome(tmp_path, wire, models.openai_url, unused, 100, 10, 30)
+                result = await outcome(tmp_path, wire, models.openai_url, unused, 100, 10, 600)
             assert result.errors == []
             assert len(models.requests) == 101
 
