@@ -371,7 +371,6 @@ def test_a_broken_file_of_an_earlier_version_stops_a_replay_and_one_of_a_cache_n
     run(work)
 
 
-@pytest.mark.timeout(20)
 @pytest.mark.parametrize("place", ["cassette.jsonl", "KEY.json"])
 def test_a_recording_that_is_a_pipe_is_not_waited_for(tmp_path: Path, place: str) -> None:
     async def work() -> None:
@@ -395,7 +394,6 @@ def test_a_recording_that_is_a_pipe_is_not_waited_for(tmp_path: Path, place: str
     run(work)
 
 
-@pytest.mark.timeout(20)
 @pytest.mark.parametrize(("what", "reason"), [("pipe", "it is not a regular file"), ("link", "it is a link")])
 def test_a_recording_is_not_written_elsewhere(tmp_path: Path, what: str, reason: str) -> None:
     tape, other = tmp_path / "tape" / "cassette.jsonl", tmp_path / "other"

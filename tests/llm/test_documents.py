@@ -144,13 +144,14 @@ def test_several_processes_record_at_a_time_and_one_is_killed(tmp_path: Path) ->
     root = Path(__file__).parents[2]
     writers = [
         subprocess.Popen(
-            [sys.executable, "-c", WRITER, str(tmp_path), str(start), str(start + 100)],
+            [sys.executable, "-c", WRITER, str(tmp_path), str(start), str(end)],
             cwd=root,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
-        for start in (0, 100, 200, 300)
+        # The last one never comes to its end.
+        for start, end in ((0, 100), (100, 200), (200, 300), (300, 10**9))
     ]
     for writer in writers:
         assert writer.stdout is not None

@@ -79,7 +79,7 @@ def llama(models: FakeModels) -> Iterator[openai.OpenAI]:
 
 @pytest.fixture
 def http() -> Iterator[httpx2.Client]:
-    with httpx2.Client(timeout=5, trust_env=False) as client:
+    with httpx2.Client(timeout=60, trust_env=False) as client:
         yield client
 
 

@@ -132,13 +132,13 @@ def ran(
     turn_s: float = 10,
     run_s: float | None = None,
     refusal_s: float = LATENCY_S,
-    **settings: float,
+    rate_limit_wait_s: float = 300.0,
 ) -> Ran:
     """Run cases of one turn against a service."""
     service = Service(says, refusal_s)
 
     async def work() -> Ran:
-        wire = wire_ahead(service, at_once, **settings)
+        wire = wire_ahead(service, at_once, rate_limit_wait_s=rate_limit_wait_s)
         try:
             return await outcome(tmp_path, wire, "http://models.example/v1", service, cases, at_once, turn_s, run_s)
         finally:

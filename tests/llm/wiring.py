@@ -68,7 +68,8 @@ async def post(
     path: str = "/chat/completions",
 ) -> httpx2.Response:
     """Ask as those do who speak to a model; an answer is of use for `within` seconds."""
-    CALL.set(CallContext("agent", repeat, None if within is None else Deadline(within), meter or Meter()))
+    deadline = None if within is None else Deadline(within, asyncio.get_running_loop().time)
+    CALL.set(CallContext("agent", repeat, deadline, meter or Meter()))
     auth = {"x-api-key": who.key, "anthropic-version": "2023-06-01"} if who.provider == "anthropic" else {}
     auth = auth or {"authorization": f"Bearer {who.key}"}
     sent = {"content-type": "application/json", **auth, **(headers or {})}

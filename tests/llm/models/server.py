@@ -88,7 +88,7 @@ class FakeModels:
         ready = threading.Event()
         self._thread = threading.Thread(target=self._run, args=(ready,), daemon=True)
         self._thread.start()
-        assert ready.wait(10), "the fake model server did not start"
+        assert ready.wait(60), "the fake model server did not start"
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -172,7 +172,7 @@ class FakeModels:
         if held is not None and self._loop is not None:
             self._loop.call_soon_threadsafe(held.set)
 
-    def wait_for(self, state: Callable[[FakeModels], bool], seconds: float = 20.0) -> None:
+    def wait_for(self, state: Callable[[FakeModels], bool], seconds: float = 60.0) -> None:
         """Wait, in a thread that serves no client, until a state is reached.
 
         Raises:
