@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import httpx2
 import pytest
 
 from holodeck_action.llm.calls import Meter, Tokens, WireError
@@ -125,17 +126,32 @@ def test_a_call_is_taken_over_when_the_first_is_cancelled() -> None:
     run_ahead(work)
 
 
-def test_who_has_more_time_does_not_share_the_failure_of_who_had_less() -> None:
-    service = Service(lambda service, text, now: None)
+class CutOff(Service):
+    """A service whose first answer does not arrive."""
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        response = await super().handle_async_request(request)
+        if self.statuses.total() == 1:
+            raise httpx2.ReadError("cut off")
+        return response
+
+
+@pytest.mark.parametrize(
+    ("kind", "within", "code"), [(Service, LATENCY_S / 2, "timeout"), (CutOff, LATENCY_S * 1.1, "disconnected")]
+)
+def test_who_has_more_time_does_not_share_the_failure_of_who_had_less(
+    kind: type[Service], within: float, code: str
+) -> None:
+    service = kind(lambda service, text, now: None)
 
     async def work() -> None:
         wire, who = wire_ahead(service, 5), account("http://models")
-        first = asyncio.create_task(post(wire, who, chat("same"), within=LATENCY_S / 2))
+        first = asyncio.create_task(post(wire, who, chat("same"), within=within))
         await asyncio.sleep(LATENCY_S / 4)
         second = asyncio.create_task(post(wire, who, chat("same"), within=30))
         with pytest.raises(WireError) as caught:
             await first
-        assert caught.value.code == "timeout"
+        assert caught.value.code == code
         assert (await second).status_code == 200
         assert service.requests == 2
         await wire.close()
