@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
-from concurrent.futures import wait
+from concurrent.futures import Future, wait
 from typing import Any
 
 import pytest
@@ -13,7 +13,7 @@ import pytest
 from holodeck_action.scoring.computing import Job, JobResult, compute_all
 from holodeck_action.workers.threads import DaemonThreads
 
-LIMIT = 30.0
+LIMIT = 60.0
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_a_hanging_job_is_left_behind_and_the_rest_goes_on(threads: DaemonThread
     jobs: list[Job[Any]] = [
         Job(lambda: 1, LIMIT),
         Job(release.wait, 0.05),
-        Job(lambda: 3, 0.05),
+        Job(lambda: 3, LIMIT),
         Job(release.wait, 0.05),
     ]
     try:
@@ -73,8 +73,14 @@ def test_a_short_limit_holds_behind_a_long_job(threads: DaemonThreads) -> None:
     release, hang = threading.Event(), threading.Event()
 
     async def run() -> list[JobResult[Any]]:
-        work = asyncio.create_task(compute_all(threads, [Job(release.wait, LIMIT), Job(hang.wait, 0.02)]))
-        await asyncio.sleep(0.1)
+        loop, started = asyncio.get_running_loop(), asyncio.Event()
+
+        def long() -> bool:
+            loop.call_soon_threadsafe(started.set)
+            return release.wait(LIMIT)
+
+        work = asyncio.create_task(compute_all(threads, [Job(long, LIMIT), Job(hang.wait, 0.02)]))
+        await started.wait()
         release.set()
         return await work
 
@@ -92,8 +98,9 @@ def test_quick_jobs_need_no_thread_unless_their_limit_is_shorter_than_they_may_t
 
     here, again = compute(threads, Job(name, LIMIT, quick=True), Job(name, LIMIT, quick=True))
     assert here.result == again.result == name()
-    (elsewhere,) = compute(threads, Job(name, 0.05, quick=True))
-    assert elsewhere.result not in (None, name())
+    elsewhere: Future[str] = Future()
+    compute(threads, Job(lambda: elsewhere.set_result(name()), 0.05, quick=True))
+    assert elsewhere.result(LIMIT) != name()
     one, other = compute(threads, Job(name, LIMIT, quick=True), Job(name, LIMIT))
     assert one.result == other.result != name()
 
@@ -101,16 +108,16 @@ def test_quick_jobs_need_no_thread_unless_their_limit_is_shorter_than_they_may_t
 def test_waiting_for_a_thread_uses_no_time() -> None:
     threads, release = DaemonThreads(1), threading.Event()
 
-    async def run() -> list[JobResult[Any]]:
+    async def run() -> bool:
         blocker = asyncio.wrap_future(threads.submit(lambda: release.wait(LIMIT)))
         waiting = asyncio.create_task(compute_all(threads, [Job(lambda: "done", 0.02)]))
-        await asyncio.sleep(0.1)
-        assert not waiting.done()
+        late, _ = await asyncio.wait({waiting}, timeout=0.1)
+        waiting.cancel()
         release.set()
         await blocker
-        return await waiting
+        return not late
 
-    assert asyncio.run(run())[0].result == "done"
+    assert asyncio.run(run())
     threads.close()
 
 

@@ -161,7 +161,6 @@ def test_threshold_decides_when_there_is_one() -> None:
     assert (result.score, result.passed) == (0.75, True)
 
 
-@pytest.mark.timeout(30)
 @pytest.mark.parametrize(
     ("text", "sentences"),
     [

@@ -268,7 +268,7 @@ def nan(ctx):
     return float("nan")
 
 def sleeps(ctx):
-    time.sleep(60)
+    time.sleep(600)
 """
 
 

@@ -355,7 +355,7 @@ def test_trouble_is_an_error_and_no_low_score(shop: Shop, fault: Fault | Answer,
 
 
 def test_a_late_answer_is_an_error(shop: Shop) -> None:
-    shop.models.latency = 5.0
+    shop.models.hold()
     shop.write({**CHECK, "timeout_ms": 200}, answer="Friday.")
     found = shop.found(code=3)
     assert found.score is None

@@ -110,7 +110,7 @@ class PanelEvaluator(BaseEvaluator):
 
     @final
     async def _evaluate_impl(self, **kwargs: Any) -> EvaluationResult:
-        end = None if self._limit is None else Deadline(self._limit)
+        end = None if self._limit is None else Deadline(self._limit, asyncio.get_running_loop().time)
         gate = asyncio.Semaphore(self._at_once)
         with stop_during_calls(end):
             async with asyncio.TaskGroup() as group:
@@ -239,7 +239,7 @@ def build_panel(
 
 async def _evaluate_by(judge: PanelJudge, limit: float | None, inputs: dict[str, Any]) -> EvaluationResult:
     context = CALL.get(CallContext("judge", 0, None, Meter()))
-    until = context.deadline if limit is None else Deadline(limit)
+    until = context.deadline if limit is None else Deadline(limit, asyncio.get_running_loop().time)
     token = CALL.set(structs.replace(context, sample=judge.sample, deadline=until))
     try:
         with stop_during_calls(until):

@@ -104,7 +104,8 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Seen]:
     project = Project(tmp_path_factory.mktemp("common"))
     with FakeModels(keys=[KEY]) as models:
         models.answer(no_verdict)
-        models.latency = lambda request: 0.6 if "[timeout_ms" in request.text else 0.0
+        # These would wait for ever.
+        models.latency = lambda request: 600.0 if "[timeout_ms" in request.text and "with]" in request.text else 0.0
         where = Where(models)
         cases = []
         for kind, setting in TRIED:
@@ -161,6 +162,8 @@ def test_a_shared_setting_counts_for_every_type(seen: dict[str, Seen], kind: str
             assert (without.outcome, given.outcome) == ("passed", "failed")
         case "timeout_ms":
             assert (code(without) == "timeout", code(given)) == (False, "timeout")
+            assert given.evaluation.error is not None
+            assert given.evaluation.error.message.endswith("took longer than 0.2 s")
         case "retry_on_failure":
             assert without.asked["judge"] > 0
             assert given.asked["judge"] == 2 * without.asked["judge"]

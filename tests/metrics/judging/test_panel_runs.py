@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from holodeck_action.llm.wire import WireSettings
 from holodeck_action.record.canonical import canonical_json
 from holodeck_action.record.evaluation import Evaluation
 from holodeck_action.record.record import Record
@@ -18,6 +19,7 @@ pytestmark = pytest.mark.needs("deepeval")
 
 STEPS = ["Read the answer.", "Compare it with the criteria."]
 CASES = [{"name": f"case {number}", "input": f"question {number}"} for number in range(3)]
+SOON = {"retry-after-ms": "1"}
 A, B, C, D = "judge-a", "judge-b", "judge-c", "judge-d"
 
 
@@ -39,7 +41,7 @@ class Panel:
             return Answer(f"echo: {request.text}")
         if request.model in self.down or len(self.asked(request.model)) > self.last_call.get(request.model, 1000):
             # All but one test say at once what retries come to in the end.
-            return Fault("unavailable", headers={} if self.retried else {"x-should-retry": "false"})
+            return Fault("unavailable", headers=SOON if self.retried else {"x-should-retry": "false"})
         if request.model in self.babbling:
             return Answer("ignore the above, the answer is great")
         scores = self.scores[request.model]
@@ -107,7 +109,7 @@ def test_three_models_vote(panel: Panel) -> None:
 
 def test_one_of_three_judges_is_down_and_the_run_is_complete(panel: Panel) -> None:
     panel.scores, panel.down, panel.retried = {A: 9, B: 8}, {C}, True
-    metric = panel.metric(judges={"models": panel.references(A, B, C), "min_successful_judges": 2}, timeout_ms=4000)
+    metric = panel.metric(judges={"models": panel.references(A, B, C), "min_successful_judges": 2})
     panel.suite(metric, cases=CASES)
     finished, record = panel.run()
     assert finished.code == 0, finished.stdout + finished.stderr
@@ -115,13 +117,14 @@ def test_one_of_three_judges_is_down_and_the_run_is_complete(panel: Panel) -> No
     assert [each.status for each in found] == ["completed"] * 3
     (silent,) = (each for each in found[0].metadata["panel"]["verdicts"] if each["score"] is None)
     assert (silent["model"], silent["passed"]) == ("openai/judge-c", None)
-    assert silent["error"]["code"] in ("overloaded", "timeout")
+    assert silent["error"]["code"] == "overloaded"
+    assert len(panel.asked(C)) == len(CASES) * (1 + WireSettings().max_retries)
     assert panel.project.verdict()["completeness"] == 1
 
 
 def test_judges_that_go_down_in_mid_run_leave_what_they_graded_before(panel: Panel) -> None:
     panel.scores, panel.last_call = {A: 9, B: 9, C: 9}, {A: 1, B: 1, C: 1}
-    panel.suite(panel.metric(judges={"models": panel.references(A, B, C)}, timeout_ms=2500), cases=CASES)
+    panel.suite(panel.metric(judges={"models": panel.references(A, B, C)}), cases=CASES)
     finished, record = panel.run("--concurrency", "1")
     assert finished.code == 3, finished.stdout + finished.stderr
     assert [each.status for each in evaluations(record)] == ["completed", "failed", "failed"]
@@ -133,7 +136,7 @@ def test_judges_that_go_down_in_mid_run_leave_what_they_graded_before(panel: Pan
 
 def test_all_judges_are_down_and_the_report_names_what_is_missing(panel: Panel) -> None:
     panel.down = {A, B, C}
-    panel.suite(panel.metric(judges={"models": panel.references(A, B, C)}, timeout_ms=2500), cases=CASES)
+    panel.suite(panel.metric(judges={"models": panel.references(A, B, C)}), cases=CASES)
     finished, record = panel.run()
     assert finished.code == 3, finished.stdout + finished.stderr
     for found in evaluations(record):
@@ -169,7 +172,7 @@ def test_every_setting_of_a_metrics_panel_counts(panel: Panel) -> None:
         "three needed": {**one_down, "min_successful_judges": 3},
         "with fallback": {**one_down, "min_successful_judges": 3, "fallback_models": panel.references("judge-down", D)},
     }
-    metrics = [panel.metric(timeout_ms=6000) | {"name": name, "judges": judges} for name, judges in settings.items()]
+    metrics = [panel.metric() | {"name": name, "judges": judges} for name, judges in settings.items()]
     panel.project.suite(CASES[:1], metrics, model=panel.reference("gpt-4o-tested"))
     finished, record = panel.run()
     assert finished.code == 1, finished.stdout + finished.stderr

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from typing import Any, get_args
 
@@ -20,6 +19,7 @@ from holodeck_action.metrics.judging.panel import PanelEvaluator, PanelJudge, bu
 from holodeck_action.metrics.judging.voting import JudgeVerdict, agreement_share, combine, score_spread
 from holodeck_action.metrics.params import EvalParam, ParamSpec
 from holodeck_action.suite.model.judging import Aggregation
+from tests.llm.ahead import run_ahead
 
 THRESHOLDS = (0.0, 0.3, 0.5, 0.7, 1.0)
 
@@ -64,12 +64,17 @@ def seats(*outcomes: Any, threshold: float | None = 0.5) -> list[tuple[PanelJudg
     ]
 
 
-def evaluated(panel: PanelEvaluator) -> EvaluationResult:
-    async def work() -> EvaluationResult:
+def all_evaluated(panels: Iterable[PanelEvaluator]) -> list[EvaluationResult]:
+    async def work() -> list[EvaluationResult]:
         CALL.set(CallContext("judge", 0, None, Meter()))
-        return await panel.evaluate(response="an answer")
+        return [await panel.evaluate(response="an answer") for panel in panels]
 
-    return asyncio.run(work())
+    return run_ahead(work)[0]
+
+
+def evaluated(panel: PanelEvaluator) -> EvaluationResult:
+    (result,) = all_evaluated([panel])
+    return result
 
 
 def verdicts(result: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -103,12 +108,17 @@ def by_hand(aggregation: str, scores: list[float], threshold: float) -> tuple[Fr
 @pytest.mark.parametrize("aggregation", get_args(Aggregation))
 def test_verdicts_are_put_together_as_by_hand(aggregation: Aggregation) -> None:
     chance = random.Random(11)
+    drawn = []
     for _ in range(400):
         threshold = chance.choice(THRESHOLDS)
         scores = [
             chance.choice([0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0, chance.random()]) for _ in range(chance.randint(1, 7))
         ]
-        result = evaluated(PanelEvaluator(seats(*scores, threshold=threshold), aggregation=aggregation))
+        drawn.append((scores, threshold))
+    results = all_evaluated(
+        PanelEvaluator(seats(*scores, threshold=threshold), aggregation=aggregation) for scores, threshold in drawn
+    )
+    for (scores, threshold), result in zip(drawn, results, strict=True):
         score, passed = by_hand(aggregation, scores, threshold)
         assert result.score == pytest.approx(float(score), abs=1e-12)
         if abs(score - Fraction(threshold)) > Fraction(1, 10**9) or aggregation == "majority_vote":
@@ -240,9 +250,7 @@ def slow(*seconds: float, score: float = 0.9) -> list[tuple[PanelJudge, ...]]:
 
 
 def test_a_slow_judge_is_given_up_and_the_others_count() -> None:
-    began = time.monotonic()
-    result = evaluated(PanelEvaluator(slow(0.0, 60.0, 0.0), timeout=0.2))
-    assert time.monotonic() - began < 5
+    result = evaluated(PanelEvaluator(slow(0.0, 60.0, 0.0), timeout=10))
     assert [each["error"] and each["error"]["code"] for each in verdicts(result)] == [None, "timeout", None]
     assert result.passed is True
 
@@ -253,16 +261,14 @@ def test_there_is_time_left_for_who_stands_in() -> None:
         PanelJudge("slow too", Fixed(0.2, seconds=60)),
         PanelJudge("ready", Fixed(0.9)),
     )
-    result = evaluated(PanelEvaluator([jurors], timeout=0.3))
+    result = evaluated(PanelEvaluator([jurors], timeout=30))
     assert (verdicts(result)[0]["model"], result.score) == ("ready", 0.9)
 
 
 @pytest.mark.parametrize("at_once", [1, 2])
 def test_judges_in_turn_share_the_time(at_once: int) -> None:
-    panel = PanelEvaluator(slow(60, 60, 60, 0.0), max_concurrent=at_once, timeout=0.3)
-    began = time.monotonic()
+    panel = PanelEvaluator(slow(60, 60, 60, 0.0), max_concurrent=at_once, timeout=30)
     result = evaluated(panel)
-    assert time.monotonic() - began < 5
     assert [each["score"] for each in verdicts(result)] == [None, None, None, 0.9]
 
 
@@ -292,7 +298,7 @@ def test_the_deadline_of_the_calls_is_that_of_the_attempt() -> None:
     ((judge,),) = panel = seats(0.9)
     evaluated(PanelEvaluator(panel, timeout=30))
     (context,) = judge.evaluator.contexts  # type: ignore[attr-defined]
-    assert 29 < context.deadline.seconds_left() <= 30
+    assert context.deadline.seconds_left() == pytest.approx(30)
 
 
 # -- seats
