@@ -79,7 +79,7 @@ def test_a_short_limit_holds_behind_a_long_job(threads: DaemonThreads) -> None:
             loop.call_soon_threadsafe(started.set)
             return release.wait(LIMIT)
 
-        work = asyncio.create_task(compute_all(threads, [Job(long, LIMIT), Job(hang.wait, 0.02)]))
+        work = asyncio.create_task(compute_all(threads, [Job(long, 3600.0), Job(hang.wait, 0.02)]))
         await started.wait()
         release.set()
         return await work

@@ -259,7 +259,7 @@ def test_there_is_time_left_for_who_stands_in() -> None:
     jurors = (
         PanelJudge("slow", Fixed(0.1, seconds=60)),
         PanelJudge("slow too", Fixed(0.2, seconds=60)),
-        PanelJudge("ready", Fixed(0.9)),
+        PanelJudge("ready", Fixed(0.9, seconds=1)),
     )
     result = evaluated(PanelEvaluator([jurors], timeout=30))
     assert (verdicts(result)[0]["model"], result.score) == ("ready", 0.9)
@@ -267,7 +267,7 @@ def test_there_is_time_left_for_who_stands_in() -> None:
 
 @pytest.mark.parametrize("at_once", [1, 2])
 def test_judges_in_turn_share_the_time(at_once: int) -> None:
-    panel = PanelEvaluator(slow(60, 60, 60, 0.0), max_concurrent=at_once, timeout=30)
+    panel = PanelEvaluator(slow(60, 60, 60, 1), max_concurrent=at_once, timeout=30)
     result = evaluated(panel)
     assert [each["score"] for each in verdicts(result)] == [None, None, None, 0.9]
 
