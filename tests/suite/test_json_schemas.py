@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import jsonschema
@@ -27,10 +26,9 @@ LONG = "a" * 60 + "b"
     ],
 )
 def test_no_pattern_holds_up_the_run(schema: dict[str, Any], value: Any) -> None:
-    begun = time.process_time()
+    """A search without a limit would take years."""
     (violation,) = JsonSchema(schema).violations(value, label="the answer", max_violations=5)
     assert violation.problem == "a text is too long or too repetitive for the schema's pattern"
-    assert time.process_time() - begun < 10.0
 
 
 def test_patterns_that_the_library_would_search_without_a_limit_are_refused() -> None:

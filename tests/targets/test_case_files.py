@@ -207,7 +207,7 @@ def test_a_file_that_cannot_be_read_is_the_turns_error_and_nothing_is_asked(
 def test_a_conversion_ends_at_its_deadline(project: Project, models: FakeModels) -> None:
     project.write("slow.pdf", endless_pdf())
     asking(project, models, [{"path": "slow.pdf", "type": "pdf"}], execution={"file_timeout": 0.5})
-    finished, record = project.evaluate(OPENAI_API_KEY=KEY, HOLODECK_FILE_TIMEOUT="20")
+    finished, record = project.evaluate(OPENAI_API_KEY=KEY, HOLODECK_FILE_TIMEOUT="60")
     assert finished.code == 3, finished.stdout + finished.stderr
     assert "the PDF file was not read within 0.5 s" in error_of(record)[1]
     assert models.requests == []
@@ -310,7 +310,7 @@ def test_where_downloads_are_kept(
 
 @pytest.mark.proves("ExecutionConfig: download_timeout")
 def test_a_download_ends_at_its_deadline(project: Project, models: FakeModels, site: Site) -> None:
-    site.pages["/a"] = lambda handler: handler.site.released.wait(60)
+    site.pages["/a"] = lambda handler: handler.site.released.wait(600)
     asking(project, models, [{"url": f"{site.url}/a", "type": "text"}], execution={"download_timeout": 0.2})
     finished, record = project.evaluate(OPENAI_API_KEY=KEY)
     assert finished.code == 3, finished.stdout + finished.stderr
@@ -462,8 +462,8 @@ def trial_of(folder: Path, files: list[dict[str, Any]], scorer: Broken, *, own_m
     async def run() -> TurnRecord:
         read = CaseFiles(
             Checkout.of(folder, folder),
-            file_timeout_s=20,
-            download_timeout_s=20,
+            file_timeout_s=60,
+            download_timeout_s=60,
             redact=str,
             cache=None,
             online=True,
@@ -559,8 +559,8 @@ def test_an_image_that_is_too_large(tmp_path: Path) -> None:
     async def run() -> None:
         read = CaseFiles(
             Checkout.of(tmp_path, tmp_path),
-            file_timeout_s=9,
-            download_timeout_s=9,
+            file_timeout_s=60,
+            download_timeout_s=60,
             cache=None,
             online=True,
             environ={},

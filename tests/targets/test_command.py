@@ -55,12 +55,12 @@ def alive(pid: int) -> bool:
 
 
 def wait_until_gone(pid: int) -> None:
-    for _ in range(500):
-        if not alive(pid):
-            return
+    until = time.monotonic() + 60
+    while alive(pid):
+        if time.monotonic() > until:
+            os.kill(pid, signal.SIGKILL)
+            pytest.fail(f"process {pid} was left behind")
         time.sleep(0.01)
-    os.kill(pid, signal.SIGKILL)
-    pytest.fail(f"process {pid} was left behind")
 
 
 # -- the exchange
@@ -145,14 +145,12 @@ def test_the_process_sees_the_job_without_its_tokens(agent: MakeAgent) -> None:
 
 def test_long_requests_and_replies_do_not_block_each_other(agent: MakeAgent) -> None:
     # The program fills its output pipe before it reads, and its input is longer than a pipe holds.
-    program = READ + "print(json.dumps('x' * 300_000)); sys.stdin.readline(); time.sleep(100)"
+    program = READ + "print(json.dumps('x' * 300_000)); sys.stdin.readline(); time.sleep(600)"
     assert answer(agent(program), make_case("long", "y" * 1_000_000)) == Reply("x" * 300_000)
 
 
 def test_a_process_that_closes_its_input_may_still_answer(agent: MakeAgent) -> None:
-    program = (
-        READ + "os.close(0)\nprint(json.dumps('deaf'))\ntime.sleep(0.2)\nprint(json.dumps('still'))\ntime.sleep(100)"
-    )
+    program = READ + "os.close(0)\nprint(json.dumps('deaf'), flush=True)\ntime.sleep(600)"
     replies = ask(agent(program), make_case("talk", "x" * 1_000_000))
     assert replies == [Reply("deaf")]
 
@@ -169,7 +167,7 @@ def test_a_conversation_ends_with_the_end_of_input(agent: MakeAgent, tmp_path: P
 def test_a_line_that_is_not_json_is_a_bad_reply(agent: MakeAgent) -> None:
     program = (
         READ
-        + "print('why', file=sys.stderr)\nsys.stdin.readline()\nprint('Loading model\\x1b[2J… 50%')\ntime.sleep(100)"
+        + "print('why', file=sys.stderr)\nsys.stdin.readline()\nprint('Loading model\\x1b[2J… 50%')\ntime.sleep(600)"
     )
     error = failure(agent(program), ONE)
     assert (error.code, error.message) == (
@@ -192,7 +190,7 @@ def test_a_line_that_is_not_json_is_a_bad_reply(agent: MakeAgent) -> None:
     ],
 )
 def test_garbage_is_a_bad_reply_with_a_short_excerpt(agent: MakeAgent, line: str, reason: str) -> None:
-    program = READ + f'sys.stdout.buffer.write(b"{line}\\n"); sys.stdout.flush(); time.sleep(100)'
+    program = READ + f'sys.stdout.buffer.write(b"{line}\\n"); sys.stdout.flush(); time.sleep(600)'
     error = failure(agent(program), ONE)
     assert error.code == "bad_reply"
     assert reason in error.message
@@ -200,7 +198,7 @@ def test_garbage_is_a_bad_reply_with_a_short_excerpt(agent: MakeAgent, line: str
 
 
 def test_two_lines_for_one_turn_are_found_out(agent: MakeAgent) -> None:
-    program = READ + 'sys.stdin.readline(); sys.stdout.write(\'"a"\\n"b"\\n\'); sys.stdout.flush(); time.sleep(100)'
+    program = READ + 'sys.stdin.readline(); sys.stdout.write(\'"a"\\n"b"\\n\'); sys.stdout.flush(); time.sleep(600)'
     first, second = ask(agent(program), TALK)
     assert first == Reply("a")
     assert isinstance(second, AgentError)
@@ -275,7 +273,7 @@ def test_a_process_that_answers_once_and_ends_fails_the_next_turn(agent: MakeAge
 
 
 def test_a_process_that_closes_its_output_is_stopped(agent: MakeAgent, tmp_path: Path) -> None:
-    program = READ + "open('pid', 'w').write(str(os.getpid()))\nos.close(1)\ntime.sleep(100)"
+    program = READ + "open('pid', 'w').write(str(os.getpid()))\nos.close(1)\ntime.sleep(600)"
     error = failure(agent(program), ONE)
     assert (error.code, error.message) == (
         "crashed",
@@ -360,23 +358,17 @@ def test_a_process_that_ignores_the_end_of_input_and_sigterm_is_killed(agent: Ma
 
 
 def test_no_descriptors_are_left_open(agent: MakeAgent) -> None:
-    async def many() -> tuple[int, int]:
-        counts: list[int] = []
+    async def many() -> None:
+        before = len(os.listdir("/proc/self/fd"))
         for program in (ECHO, "print('garbage')", "import os; os._exit(1)"):
             shared = agent(program)
             for _ in range(5):
                 await converse(shared, ONE)
-            # The event loop closes what belonged to an ended process a moment later.
-            for _ in range(100):
-                count = len(os.listdir("/proc/self/fd"))
-                if count <= min(counts, default=0):
-                    break
-                await asyncio.sleep(0.005)
-            counts.append(count)
-        return counts[0], max(counts)
+            # The event loop closes what belonged to an ended process a moment later; the bound of `run` ends this.
+            while len(os.listdir("/proc/self/fd")) > before + 2:  # noqa: ASYNC110 - no event tells of it
+                await asyncio.sleep(0.01)
 
-    first, most = run(many())
-    assert first >= most
+    run(many())
 
 
 # -- commands that cannot start

@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -33,19 +32,28 @@ TIME = "took longer than 0.3 s"
 VARIABLES = {"turn": {"input": "hi"}, "case": {}, "session": {}, "history": []}
 
 
-def computed(function: str, calls: list[dict[str, Any]]) -> list[Any]:
-    """What calls give, one after the other, or the error of each."""
+def computed(function: str, endless: list[dict[str, Any]], ending: list[dict[str, Any]]) -> list[Any]:
+    """What calls give, one after the other, or the error of each.
+
+    Those that end may be late on a slow machine; they are made again then.
+    """
 
     async def work() -> list[Any]:
         computing = ComputationPool(os.environ, str, seconds=0.3)
-        found: list[Any] = []
+
+        async def outcome(args: dict[str, Any]) -> Any:
+            try:
+                return await computing.call(function, args, label="target request", code="bad")
+            except AgentError as error:
+                return error.message
+
         try:
             await computing.start(function)
-            for args in calls:
-                try:
-                    found.append(await computing.call(function, args, label="target request", code="bad"))
-                except AgentError as error:
-                    found.append(error.message)
+            found = [await outcome(args) for args in endless]
+            for args in ending:
+                while TIME in str(result := await outcome(args)):
+                    pass
+                found.append(result)
         finally:
             await computing.close()
         return found
@@ -66,7 +74,9 @@ def prompt(text: str) -> dict[str, Any]:
 
 
 def test_a_request_that_does_not_end_is_ended_and_the_next_is_rendered() -> None:
-    loops, power, huge, good = computed("render_request", [*map(request, (LOOPS, POWER, HUGE, "{{ turn.input }}"))])
+    loops, power, huge, good = computed(
+        "render_request", [request(LOOPS), request(POWER)], [request(HUGE), request("{{ turn.input }}")]
+    )
     assert loops == "target request.q cannot be rendered: it took longer than 0.3 s"
     assert TIME in power
     assert huge == "target request.q cannot be rendered: it needs more memory than is allowed"
@@ -74,7 +84,7 @@ def test_a_request_that_does_not_end_is_ended_and_the_next_is_rendered() -> None
 
 
 def test_a_path_that_does_not_end_is_ended() -> None:
-    slow, good = computed("extract_reply", [reply("$" + "..*" * 9 + "..nothing", DEEP), reply("$.a", {"a": "hi"})])
+    slow, good = computed("extract_reply", [reply("$" + "..*" * 9 + "..nothing", DEEP)], [reply("$.a", {"a": "hi"})])
     assert slow.startswith("response.text, ")
     assert slow.endswith("cannot be applied to the answer: it took longer than 0.3 s")
     assert good == {"response": "hi"}
@@ -82,16 +92,15 @@ def test_a_path_that_does_not_end_is_ended() -> None:
 
 def test_a_prompt_that_grows_without_end_is_ended() -> None:
     grown = "{{ text" + "|replace('a', 'aaaaaaaaaa')" * 12 + " }}"
-    too_large, good = computed("render_prompt", [prompt(grown), prompt("{{ text }}")])
+    too_large, good = computed("render_prompt", [prompt(grown)], [prompt("{{ text }}")])
     assert "memory" in too_large or TIME in too_large
     assert good == "aaaaaaaaaa"
 
 
 @pytest.mark.parametrize("text", [POWER, "{% if 9 ** (9 ** 9) %}{% endif %}", LOOPS, f"a{POWER}b"])
 def test_nothing_is_computed_before_the_run(text: str) -> None:
-    begun = time.monotonic()
+    """What would be computed would not end."""
     RequestTemplate({"q": text})
-    assert time.monotonic() - begun < 2.0
 
 
 def test_a_setting_that_would_be_computed_is_refused() -> None:
@@ -122,7 +131,7 @@ def test_the_deadline_of_a_turn_ends_it_and_other_turns_go_on(service: Service) 
             case = make_case(text, text)
             session = await agent.open(case, 0)
             try:
-                async with asyncio.timeout(1.0 if text == "bad" else 20.0):
+                async with asyncio.timeout(1.0 if text == "bad" else 60.0):
                     found.append((await session.send(case.turns[0])).response)
             except TimeoutError:
                 found.append("deadline")
@@ -151,12 +160,8 @@ def test_the_deadline_of_the_run_ends_it(project: Project) -> None:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it(project: Project, number: signal.Signals) -> None:
     endless(project)
-    with project.start("run", "-o", "out", "--turn-timeout", "50") as process:
-        for _ in range(400):
-            if _limited(process.pid):
-                break
-            time.sleep(0.05)
-        time.sleep(0.5)
+    with project.start("run", "-o", "out", "--turn-timeout", "600") as process:
+        project.wait_until(lambda: _limited(process.pid))
         process.send_signal(number)
         process.communicate(timeout=60)
     assert process.returncode in (3, 4)

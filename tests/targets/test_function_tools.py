@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import os
 import socket
@@ -54,10 +55,11 @@ def with_tools(
     entries: list[FunctionTool],
     work: Callable[[FunctionTools], Awaitable[Any]],
     environ: Mapping[str, str] = os.environ,
+    clock: Callable[[], float] = time.monotonic,
 ) -> Any:
     async def bounded() -> Any:
         functions = await load_functions(
-            entries, folder=folder, environ=environ, cwd=folder, code=CODE, redact=str, clock=time.monotonic
+            entries, folder=folder, environ=environ, cwd=folder, code=CODE, redact=str, clock=clock
         )
         try:
             return await work(functions)
@@ -67,7 +69,7 @@ def with_tools(
     return run(bounded())
 
 
-def box(functions: FunctionTools, session: str = "one", timeout_s: float | None = 20.0) -> ConversationTools:
+def box(functions: FunctionTools, session: str = "one", timeout_s: float | None = 60.0) -> ConversationTools:
     return ConversationTools(
         SuiteTools(functions.tools),
         max_bytes=MAX_BYTES,
@@ -79,7 +81,7 @@ def box(functions: FunctionTools, session: str = "one", timeout_s: float | None 
 
 
 def once(
-    folder: Path, function: str, timeout_s: float | None = 20.0, environ: Mapping[str, str] = os.environ, **args: Any
+    folder: Path, function: str, timeout_s: float | None = 60.0, environ: Mapping[str, str] = os.environ, **args: Any
 ) -> tuple[str, ToolInvocation]:
     """Call a function of shop.py, then another one to see that the conversation goes on."""
     with (folder / "shop.py").open("a") as file:
@@ -313,7 +315,7 @@ def test_what_comes_back(tmp_path: Path, returned: str, text: str, value: Any, s
     assert (shown, invocation.name, invocation.args) == (text, "act", {"n": 3, "m": 5})
     assert (invocation.result, invocation.bytes, invocation.error) == (value, size, None)
     assert invocation.duration_ms is not None
-    assert 0 < invocation.duration_ms < 20_000
+    assert invocation.duration_ms > 0
 
 
 @pytest.mark.parametrize(
@@ -348,21 +350,31 @@ def test_a_hanging_tool_is_ended_with_what_it_started(tmp_path: Path) -> None:
     write(
         tmp_path,
         """
-        import pathlib, subprocess, time
+        import subprocess, time
+
+        def begin():
+            return subprocess.Popen(["sleep", "600"], start_new_session=True).pid
 
         def act():
-            child = subprocess.Popen(["sleep", "60"], start_new_session=True)
-            pathlib.Path(__file__).with_name("child").write_text(str(child.pid))
-            time.sleep(60)
+            time.sleep(600)
         """,
         "shop",
     )
-    text, invocation = once(tmp_path, "act", timeout_s=0.8)
-    assert text == "Error: it took longer than 0.8 s; its process was ended"
-    assert invocation.error == "shop.py:act: it took longer than 0.8 s; its process was ended"
+
+    async def work(functions: FunctionTools) -> tuple[str, str, str, ToolInvocation]:
+        patient, hasty = box(functions), box(functions, timeout_s=0.2)
+        child = await patient.call("begin", "")
+        text = await hasty.call("act", "")
+        # The conversation goes on.
+        assert (await patient.call("begin", "")).isdecimal()
+        return child, text, *hasty.take_calls().invocations
+
+    child, text, invocation = with_tools(tmp_path, [entry("begin"), entry("act")], work)
+    assert text == "Error: it took longer than 0.2 s; its process was ended"
+    assert invocation.error == "shop.py:act: it took longer than 0.2 s; its process was ended"
     assert invocation.duration_ms is not None
-    assert 800 <= invocation.duration_ms < 10_000
-    assert wait_until(lambda: not running(int((tmp_path / "child").read_text())))
+    assert invocation.duration_ms >= 200
+    assert wait_until(lambda: not running(int(child)), 60)
 
 
 def test_a_cancelled_call_ends_its_process_and_is_recorded(tmp_path: Path) -> None:
@@ -373,7 +385,7 @@ def test_a_cancelled_call_ends_its_process_and_is_recorded(tmp_path: Path) -> No
 
         def act():
             pathlib.Path(__file__).with_name("pid").write_text(str(os.getpid()))
-            time.sleep(60)
+            time.sleep(600)
         """,
         "shop",
     )
@@ -382,7 +394,7 @@ def test_a_cancelled_call_ends_its_process_and_is_recorded(tmp_path: Path) -> No
         tools = box(functions)
         call = asyncio.create_task(tools.call("act", {}))
         note = tmp_path / "pid"
-        assert await asyncio.to_thread(wait_until, lambda: note.exists() and note.read_text() != "")
+        assert await asyncio.to_thread(wait_until, lambda: note.exists() and note.read_text() != "", 60)
         call.cancel()
         await asyncio.wait([call])
         assert call.cancelled()
@@ -405,12 +417,11 @@ def test_a_large_result_is_cut_and_its_size_recorded(tmp_path: Path) -> None:
 
 
 STATE = """
-import os, time
+import os, pathlib, time
 count = 0
 
-def act(pause: float = 0.0):
+def act(name: str = ""):
     global count
-    time.sleep(pause)
     count += 1
     return count
 
@@ -418,7 +429,8 @@ def pid():
     return os.getpid()
 
 def hang():
-    time.sleep(60)
+    pathlib.Path(__file__).with_name("hanging").touch()
+    time.sleep(600)
 """
 
 
@@ -441,8 +453,9 @@ def test_after_a_killed_process_the_next_call_gets_a_new_one(tmp_path: Path) -> 
     write(tmp_path, STATE, "shop")
 
     async def work(functions: FunctionTools) -> list[str]:
-        tools = box(functions, timeout_s=0.5)
-        return [await tools.call(name, "") for name in ("act", "pid", "hang", "act", "pid")]
+        patient, hasty = box(functions), box(functions, timeout_s=0.2)
+        order = (patient, "act"), (patient, "pid"), (hasty, "hang"), (patient, "act"), (patient, "pid")
+        return [await tools.call(name, "") for tools, name in order]
 
     first, old, _, second, new = with_tools(tmp_path, [entry(name) for name in ("act", "pid", "hang")], work)
     assert (first, second) == ("1", "1")
@@ -454,15 +467,17 @@ def test_parallel_calls_keep_the_models_order(tmp_path: Path) -> None:
 
     async def work(functions: FunctionTools) -> tuple[list[str], ConversationTools]:
         tools = box(functions)
-        calls = [tools.call("act", {"pause": pause}) for pause in (0.15, 0.1, 0.0)]
+        calls = [tools.call("act", {"name": name}) for name in "abc"]
         return await asyncio.gather(*calls), tools
 
-    texts, tools = with_tools(tmp_path, [entry("act")], work)
+    # A clock that goes on by a second when it is looked at: at the start of a call, and at its end.
+    clock = itertools.count().__next__
+    texts, tools = with_tools(tmp_path, [entry("act")], work, clock=clock)
     assert texts == ["1", "2", "3"]
     invocations = tools.take_calls().invocations
-    assert [(call.args["pause"], call.result) for call in invocations] == [(0.15, 1), (0.1, 2), (0.0, 3)]
+    assert [(call.args["name"], call.result) for call in invocations] == [("a", 1), ("b", 2), ("c", 3)]
     # What it waited for the others is not its working time.
-    assert (invocations[2].duration_ms or 0) < 100 <= (invocations[1].duration_ms or 0)
+    assert [call.duration_ms for call in invocations] == [1000] * 3
     assert tools.take_calls().invocations == ()
 
 
@@ -496,7 +511,7 @@ def test_the_end_leaves_no_process(tmp_path: Path) -> None:
     async def work(functions: FunctionTools) -> list[int]:
         pids = [int(await box(functions, session).call("pid", "")) for session in "abc"]
         hanging = asyncio.create_task(box(functions, "a", None).call("hang", ""))
-        await asyncio.sleep(0.1)
+        assert await asyncio.to_thread(wait_until, (tmp_path / "hanging").exists, 60)
         await functions.end("b")
         assert [running(pid) for pid in pids] == [True, False, True]
         await functions.close()
@@ -583,12 +598,15 @@ class Search:
 
     def __init__(self, is_retrieval: bool) -> None:
         self.is_retrieval = is_retrieval
+        self.later_ended = asyncio.Event()
 
     async def call(self, args: dict[str, Any], session: str, *, max_bytes: int, timeout_s: float | None) -> ToolResult:
         if args["n"] == 0:
             raise ToolError("the index is gone", "unavailable")
-        # The later call ends first.
-        await asyncio.sleep(0.05 / args["n"])
+        # The last call ends first.
+        if args["n"] == 4:
+            self.later_ended.set()
+        await self.later_ended.wait()
         found = [{"id": "a", "text": "A", "score": 0.5}, {"id": 7, "text": "B", "score": True}, "C", {"x": 1}]
         return ToolResult(found[: args["n"]], 1)
 
@@ -630,10 +648,8 @@ def test_other_results_are_not() -> None:
 
 def test_a_pattern_cannot_hold_up_the_run() -> None:
     schema = JsonSchema({"type": "object", "properties": {"a": {"pattern": "^(a|aa)+$"}}})
-    began = time.process_time()
     with pytest.raises(ToolError, match="too long or too repetitive"):
         check_arguments(schema, {"a": "a" * 60 + "b"})
-    assert time.process_time() - began < 10
 
 
 def test_a_schema_reads_nothing_from_elsewhere() -> None:

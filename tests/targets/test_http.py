@@ -498,7 +498,7 @@ def test_an_endless_body_ends_with_the_connection(service: Service) -> None:
     closed = threading.Event()
     service.respond = endless(b"x" * 10_000, closed)
     assert failure(agent(service, max_bytes=10_000), ONE).code == "too_large"
-    assert closed.wait(20)
+    assert closed.wait(60)
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate"])
@@ -556,14 +556,14 @@ def test_a_service_that_answers_a_byte_at_a_time_is_left_at_the_deadline(service
 
     service.respond = respond
     run(cancel_when(agent(service), asked))
-    assert closed.wait(20)
+    assert closed.wait(60)
 
 
 async def cancel_when(under_test: HttpAgent, asked: threading.Event) -> None:
     """Ask, and cancel once the service has been asked."""
     session = await under_test.open(ONE, 0)
     sending = asyncio.create_task(session.send(ONE.turns[0]))
-    assert await asyncio.to_thread(asked.wait, 20)
+    assert await asyncio.to_thread(asked.wait, 60)
     sending.cancel()
     with pytest.raises(asyncio.CancelledError):
         await sending

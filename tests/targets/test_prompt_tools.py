@@ -130,9 +130,9 @@ def using(
         wire = live_wire()
         prompts = kit(models, folder, wire, *(entries or (entry(),)))
         tools = await prompts.open()
-        CALL.set(CallContext("agent", 0, Deadline(20), Meter()))
+        CALL.set(CallContext("agent", 0, Deadline(60), Meter()))
         first: Tool = tools[0]
-        given = {"max_bytes": 10_000, "timeout_s": 10.0, **limits}
+        given = {"max_bytes": 10_000, "timeout_s": 60.0, **limits}
         try:
             return await first.call(args, "one", **given)
         except ToolError as error:

