@@ -6,6 +6,7 @@ import gc
 import os
 import random
 import shutil
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -38,6 +39,13 @@ pytest_plugins = ("tests.plugins.costs", "tests.plugins.second_try")
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--shuffle", type=int, help="run the tests in a random order with this seed")
     parser.addoption("--without", default="", help="names of extensions that are deleted, with commas between them")
+
+
+def pytest_configure() -> None:
+    """Let signals end what the tests start, though `nohup`, or a shell's `&`, ignores them and children inherit that."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGHUP, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -16,7 +15,9 @@ import pytest
 
 from holodeck_action.record.canonical import record_digest
 from holodeck_action.record.record import CaseRecord, Record
-from tests.commands.project import Project
+from tests.commands.deadlines import ever_longer
+from tests.commands.project import Finished, Project
+from tests.workers.support import running, wait_until
 
 GOOD = {"name": "good", "input": "what is 1?", "ground_truth": "1"}
 BAD = {"name": "bad", "input": "misbehave", "ground_truth": "1"}
@@ -27,9 +28,21 @@ def by_name(record: Record) -> dict[str | None, CaseRecord]:
     return {case.name: case for case in record.cases}
 
 
-def only_the_bad_one_suffers(project: Project, *arguments: str, **environ: str) -> tuple[str, str, CaseRecord]:
-    """Run the three cases; return the bad one's reason, standard output and the bad one's record."""
-    finished, record = project.evaluate(*arguments, **environ)
+def only_the_bad_one_suffers(
+    project: Project, *arguments: str, hangs: bool = False, **environ: str
+) -> tuple[str, str, CaseRecord]:
+    """Run the three cases; return the bad one's reason, standard output and the bad one's record.
+
+    `hangs` says that the bad one never answers: a deadline ends it, and is no other's.
+    """
+
+    def attempt(seconds: float) -> tuple[Finished, Record]:
+        return project.evaluate("--turn-timeout", f"{seconds:g}", *arguments, **environ)
+
+    def met(result: tuple[Finished, Record]) -> bool:
+        return all(by_name(result[1])[name].trials[0].turns[0].error is None for name in ("good", "last"))
+
+    finished, record = ever_longer(attempt, met) if hangs else attempt(100)
     assert finished.code == 3, finished.stdout + finished.stderr
     outcomes = {case["id"]: case["outcome"] for case in project.verdict()["cases"]}
     assert outcomes == {"good": "passed", "bad": "error", "last": "passed"}
@@ -95,7 +108,11 @@ def prints(context):
 )
 def test_a_grader(project: Project, grader: str, reason: str) -> None:
     project.write("checks.py", GRADERS)
-    metric = {"type": "code", "grader": f"checks:{grader}", "timeout_ms": 30_000 if grader == "prints" else 500}
+    metric = {
+        "type": "code",
+        "grader": f"checks:{grader}",
+        "timeout_ms": 500 if grader in ("hangs", "spins") else 100_000,
+    }
     bad = {**BAD, "evaluations": [metric]}
     project.suite([GOOD, bad, LAST])
     project.answers(
@@ -222,36 +239,22 @@ for line in sys.stdin:
             "dies",
             "the command exited with code 3 without answering; its last line on stderr: cannot find the price list",
         ),
-        ("hangs", "the agent did not answer within 3 s"),
-        ("children", "the agent did not answer within 3 s"),
+        ("hangs", "the agent did not answer within "),
+        ("children", "the agent did not answer within "),
     ],
 )
 def test_a_command_agent(project: Project, mode: str, reason: str) -> None:
     project.suite([GOOD, BAD, LAST])
     project.write("agent.py", COMMAND_AGENT)
-    project.policy(
-        target=f"command:python3 agent.py '{mode}'",
-        limits={"turn_timeout_s": 3 if mode in ("hangs", "children") else 30},
-    )
+    project.policy(target=f"command:python3 agent.py '{mode}'")
     child = project.folder / "child"
-    found, stdout, case = only_the_bad_one_suffers(project, CHILD=str(child))
+    hangs = mode in ("hangs", "children")
+    found, stdout, case = only_the_bad_one_suffers(project, hangs=hangs, CHILD=str(child))
     assert reason in found
     assert reason in stdout
     assert case.trials[0].turns[0].error is not None
     if mode == "children":
-        assert ended(int(child.read_text()))
-
-
-def ended(pid: int) -> bool:
-    """Whether a process is gone or a zombie; it may take a moment."""
-    for _ in range(100):
-        try:
-            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
-                return True
-        except OSError:
-            return True
-        time.sleep(0.05)
-    return False
+        assert wait_until(lambda: not running(int(child.read_text())))
 
 
 class Service(BaseHTTPRequestHandler):
@@ -260,6 +263,7 @@ class Service(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     # Or the body would wait for the acknowledgement of the header, which clients delay by 40 ms.
     disable_nagle_algorithm = True
+    closing: threading.Event
 
     def do_POST(self) -> None:
         import json
@@ -274,13 +278,13 @@ class Service(BaseHTTPRequestHandler):
             case "/html":
                 self.answer(200, b"<!doctype html><h1>Sign in</h1>")
             case "/slow":
-                self.begin(200, 1000)
+                self.begin(200, 100_000)
                 self.trickle()
             case "/endless":
                 self.begin(200, None)
                 self.flood()
             case "/never":
-                time.sleep(6)
+                self.closing.wait()
 
     def answer(self, status: int, body: bytes) -> None:
         self.begin(status, len(body))
@@ -296,10 +300,9 @@ class Service(BaseHTTPRequestHandler):
 
     def trickle(self) -> None:
         try:
-            for _ in range(60):
+            while not self.closing.wait(0.1):
                 self.wfile.write(b" ")
                 self.wfile.flush()
-                time.sleep(0.1)
         except OSError:
             pass
 
@@ -316,13 +319,16 @@ class Service(BaseHTTPRequestHandler):
 
 @contextmanager
 def service() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Service)
+    closing = threading.Event()
+    handler = type("Serving", (Service,), {"closing": closing})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, args=(0.05,))
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.server_address[1]}"
     finally:
+        closing.set()
         server.shutdown()
         thread.join()
         server.socket.close()
@@ -333,16 +339,15 @@ def service() -> Iterator[str]:
     [
         ("/500", "answered with status 500: database"),
         ("/html", "answered HTML or XML instead of JSON: <!doctype html>"),
-        ("/slow", "the agent did not answer within 3 s"),
+        ("/slow", "the agent did not answer within "),
         ("/endless", "answered with more than"),
-        ("/never", "the agent did not answer within 3 s"),
+        ("/never", "the agent did not answer within "),
     ],
 )
 def test_an_http_agent(project: Project, path: str, reason: str) -> None:
     project.suite([GOOD, BAD, LAST])
-    limit = 3 if path in ("/slow", "/never") else 30
     with service() as url:
-        found, stdout, _ = only_the_bad_one_suffers(project, "--target", url + path, "--turn-timeout", str(limit))
+        found, stdout, _ = only_the_bad_one_suffers(project, "--target", url + path, hangs=path in ("/slow", "/never"))
     assert reason in found
     assert reason in stdout
     assert "\x1b" not in stdout
@@ -409,7 +414,7 @@ def answer(messages):
     [
         ("raises", "it raised RuntimeError: out of \ufffd stock"),
         ("exits", "its process exited with code 7"),
-        ("hangs", "the agent did not answer within 3 s"),
+        ("hangs", "the agent did not answer within "),
         ("nonsense", "must be text or an object with `response`"),
         ("surrogate", "unknown key `oops"),
         ("nothing", "must be text or an object with `response`, not null"),
@@ -418,9 +423,7 @@ def answer(messages):
 def test_a_python_agent(project: Project, mode: str, reason: str) -> None:
     project.suite([GOOD, BAD, LAST])
     project.write("agent.py", PYTHON_AGENT)
-    found, _, _ = only_the_bad_one_suffers(
-        project, "--target", "python:agent:answer", "--turn-timeout", "3" if mode == "hangs" else "30", MODE=mode
-    )
+    found, _, _ = only_the_bad_one_suffers(project, "--target", "python:agent:answer", hangs=mode == "hangs", MODE=mode)
     assert reason in found
 
 
@@ -440,6 +443,10 @@ def test_a_conversation_stops_at_the_turn_that_failed(project: Project) -> None:
     assert "2 of 4 evaluations were completed, all are required" in finished.stdout
 
 
+def _ended(pid: int) -> bool:
+    return wait_until(lambda: not running(pid))
+
+
 def test_no_process_is_left_behind(project: Project) -> None:
     project.suite([GOOD, BAD, LAST])
     project.write("agent.py", PYTHON_AGENT)
@@ -448,7 +455,7 @@ def test_no_process_is_left_behind(project: Project) -> None:
     left = []
     for environment in Path("/proc").glob("[0-9]*/environ"):
         try:
-            if marker.encode() in environment.read_bytes() and not ended(int(environment.parent.name)):
+            if marker.encode() in environment.read_bytes() and not _ended(int(environment.parent.name)):
                 left.append(environment.parent.name)
         except OSError:
             continue
@@ -458,7 +465,7 @@ def test_no_process_is_left_behind(project: Project) -> None:
 SLOW_IMPORT = """
 import os, time
 
-time.sleep(2)
+time.sleep(1.5 * float(os.environ["SECONDS"]))
 
 def answer(messages):
     if "ends" in messages[-1]["content"]:
@@ -467,22 +474,31 @@ def answer(messages):
 """
 
 
+@pytest.mark.timeout(600)
 def test_latency_and_deadlines_are_those_of_answers_not_of_imports(project: Project) -> None:
     names = ["one", "two", "ends its worker", "three", "four"]
     project.suite([{"name": name, "input": name, "ground_truth": "Paris"} for name in names])
     project.write("agent.py", SLOW_IMPORT)
-    project.policy(
-        target="python:agent:answer",
-        gates={"p95_latency_ms": 1500, "min_pass_rate": 0.8},
-        limits={"turn_timeout_s": 1.5, "case_timeout_s": 1.8},
-    )
-    finished, record = project.evaluate("--concurrency", "2")
+
+    def attempt(seconds: float) -> tuple[Finished, Record]:
+        project.policy(
+            target="python:agent:answer",
+            gates={"p95_latency_ms": 1000 * seconds, "min_pass_rate": 0.8},
+            limits={"turn_timeout_s": seconds, "case_timeout_s": 1.2 * seconds},
+        )
+        return project.evaluate("--concurrency", "2", SECONDS=str(seconds))
+
+    def met(result: tuple[Finished, Record]) -> bool:
+        return sum(turn.error is None for case in result[1].cases for turn in case.trials[0].turns) == 4
+
+    finished, record = ever_longer(attempt, met, (1.5, 12, 60))
+    limit_ms = 1000 * json.loads((project.folder / "holodeck-action.yaml").read_bytes())["limits"]["turn_timeout_s"]
     turns = {case.name: case.trials[0].turns[0] for case in record.cases}
     crashed = turns.pop("ends its worker")
     assert crashed.error is not None
     assert crashed.error.code == "crashed"
     # The worker in the place of the one that ended imports before the clock, too.
     assert {turn.response for turn in turns.values()} == {"Paris"}, finished.stdout
-    assert all(turn.timing is not None and (turn.timing.duration_ms or 1500) < 1500 for turn in turns.values())
-    actual = {gate["name"]: gate["actual"] for gate in project.verdict()["gates"]}
-    assert actual["p95_latency_ms"] < 1500
+    assert all(turn.timing is not None and turn.timing.duration_ms is not None for turn in turns.values())
+    [latency] = (gate for gate in project.verdict()["gates"] if gate["name"] == "p95_latency_ms")
+    assert latency["actual"] < limit_ms

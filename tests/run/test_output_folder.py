@@ -127,7 +127,6 @@ def test_a_link_in_the_way_is_refused(green: Project) -> None:
     assert names(green.folder / "elsewhere") == []
 
 
-@pytest.mark.timeout(20)
 @pytest.mark.parametrize("name", ["verdict.json", "results.json", "journal.jsonl", "earlier-runs.jsonl"])
 @pytest.mark.parametrize("what", ["pipe", "link to a file", "link to nothing", "deep", "large"])
 def test_nothing_in_the_folder_is_waited_for_or_followed(project: Project, name: str, what: str) -> None:
@@ -154,7 +153,6 @@ def test_nothing_in_the_folder_is_waited_for_or_followed(project: Project, name:
     assert not other.exists() or other.read_bytes() == b""
 
 
-@pytest.mark.timeout(20)
 def test_the_verdict_of_the_last_run_is_not_waited_for(project: Project) -> None:
     (project.folder / ".holodeck" / "last").mkdir(parents=True)
     os.mkfifo(project.folder / ".holodeck" / "last" / "verdict.json")

@@ -10,8 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from holodeck_action.record.evaluation import ErrorInfo
+from holodeck_action.record.record import Record, TrialRecord
 from holodeck_action.record.result_files import read_record
-from tests.commands.project import Project
+from tests.commands.deadlines import ever_longer
+from tests.commands.project import Finished, Project
+from tests.workers.support import running
 
 SLOW = """
 import time
@@ -40,45 +44,62 @@ def journaled(project: Project) -> int:
 
 
 def test_a_turn_deadline_is_the_case_s_error(slow: Project) -> None:
-    finished, record = slow.evaluate("--turn-timeout", "3")
+    def errors_of(record: Record) -> list[ErrorInfo | None]:
+        return [case.trials[0].turns[0].error for case in record.cases]
+
+    finished, record = ever_longer(
+        lambda seconds: slow.evaluate("--turn-timeout", f"{seconds}"),
+        lambda ran: errors_of(ran[1])[:2] == [None, None],
+    )
     assert finished.code == 3
-    errors = [case.trials[0].turns[0].error for case in record.cases]
+    errors = errors_of(record)
     assert [error and (error.type, error.code) for error in errors] == [
         None,
         None,
         ("AgentTimeout", "timeout"),
         ("AgentTimeout", "timeout"),
     ]
-    assert finished.stdout.count("the agent did not answer within 3 s") >= 2
+    assert finished.stdout.count("the agent did not answer within ") >= 2
 
 
 def test_a_case_deadline_is_the_case_s_error(slow: Project) -> None:
     turns = [{"input": f"what is {n}?", "ground_truth": str(n)} for n in (0, 2, 1)]
     slow.suite([{"name": "talk", "turns": turns}, {"name": "quick", "input": "what is 1?", "ground_truth": "1"}])
-    finished, record = slow.evaluate("--case-timeout", "3")
+
+    def attempt(seconds: float) -> tuple[Finished, str, TrialRecord, TrialRecord]:
+        finished, record = slow.evaluate("--case-timeout", f"{seconds}")
+        talk, quick = (case.trials[0] for case in record.cases)
+        return finished, f"the case took longer than {seconds} s", talk, quick
+
+    finished, reason, talk, quick = ever_longer(
+        attempt, lambda ran: ran[2].turns[0].response == "0" and ran[3].error is None
+    )
     assert finished.code == 3
-    talk, quick = (case.trials[0] for case in record.cases)
     assert talk.error is not None
-    assert (talk.error.code, talk.error.message) == ("case_timeout", "the case took longer than 3 s")
+    assert (talk.error.code, talk.error.message) == ("case_timeout", reason)
     assert [turn.response for turn in talk.turns] == ["0", None, None]
     assert [turn.error for turn in talk.turns] == [None, talk.error, None]
-    assert [turn.skipped for turn in talk.turns] == [None, None, "not run: the case took longer than 3 s"]
+    assert [turn.skipped for turn in talk.turns] == [None, None, f"not run: {reason}"]
     assert quick.turns[0].response == "1"
+
+
+def both_quick_ones_are_done(ran: tuple[Finished, Record, str]) -> bool:
+    return all(case.trials for case in ran[1].cases[:2])
 
 
 @pytest.mark.parametrize("given", ["flag", "run_timeout_s", "max_minutes"])
 def test_the_run_deadline_ends_in_a_partial_report(slow: Project, given: str) -> None:
-    arguments = []
-    match given:
-        case "flag":
-            arguments = ["--run-timeout", "3"]
-        case "run_timeout_s":
-            slow.policy(target="python:agent:answer", limits={"run_timeout_s": 3})
-        case "max_minutes":
-            slow.policy(target="python:agent:answer", budget={"max_minutes": 0.05})
-    finished, record = slow.evaluate(*arguments)
+    def attempt(seconds: float) -> tuple[Finished, Record, str]:
+        arguments = ["--run-timeout", f"{seconds}"] if given == "flag" else []
+        if given == "run_timeout_s":
+            slow.policy(target="python:agent:answer", limits={"run_timeout_s": seconds})
+        if given == "max_minutes":
+            slow.policy(target="python:agent:answer", budget={"max_minutes": seconds / 60})
+        return *slow.evaluate(*arguments), f"the run deadline of {seconds} s was reached"
+
+    finished, record, reason = ever_longer(attempt, both_quick_ones_are_done)
     assert finished.code == 4
-    assert record.stopped == "the run deadline of 3 s was reached"
+    assert record.stopped == reason
     assert [len(case.trials) for case in record.cases] == [1, 1, 0, 0]
     assert "2 passed, 0 failed, 0 in error, 2 not run" in finished.stdout
     # What was journaled is continued.
@@ -91,7 +112,9 @@ def test_the_run_deadline_ends_in_a_partial_report(slow: Project, given: str) ->
 
 def test_a_violation_stays_one_when_the_run_is_stopped(slow: Project) -> None:
     slow.write("agent.py", SLOW.replace("return str(number)", "return 'wrong'"))
-    finished, _ = slow.evaluate("--run-timeout", "3")
+    finished, _, _ = ever_longer(
+        lambda seconds: (*slow.evaluate("--run-timeout", f"{seconds}"), ""), both_quick_ones_are_done
+    )
     assert finished.code == 1
 
 
@@ -103,21 +126,25 @@ def start_and_wait(project: Project, finished: int, *arguments: str) -> subproce
 
 @pytest.mark.parametrize("second", [signal.SIGINT, signal.SIGTERM])
 def test_a_second_signal_ends_the_process_and_loses_no_journaled_trial(slow: Project, second: signal.Signals) -> None:
-    # An agent that ignores SIGTERM and the end of its input keeps the orderly stop waiting.
+    # An agent that ignores SIGTERM and the end of its input does not keep the orderly stop waiting.
     slow.policy(target="command:python3 stubborn.py")
     slow.write(
         "stubborn.py",
-        "import json, signal, sys, time\n"
+        "import json, os, signal, sys, time\n"
         "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
         "number = json.loads(sys.stdin.readline())['input'].split()[2].rstrip('?')\n"
         "if number < '2':\n"
         "    print(json.dumps(number), flush=True)\n"
         "else:\n"
+        "    open(f'hangs-{os.getpid()}', 'w').close()\n"
         "    time.sleep(600)\n",
     )
     process = start_and_wait(slow, 2)
+    slow.wait_until(lambda: len([*slow.folder.glob("hangs-*")]) == 2)
+    hanging = [int(file.name.removeprefix("hangs-")) for file in slow.folder.glob("hangs-*")]
     process.send_signal(signal.SIGINT)
-    time.sleep(0.3)
+    # The first signal has been handled once the agents that hang have ended.
+    slow.wait_until(lambda: not any(map(running, hanging)))
     process.send_signal(second)
     stdout, stderr = process.communicate(timeout=60)
     assert "Traceback" not in stdout + stderr
@@ -180,7 +207,12 @@ def asked(project: Project) -> list[str]:
 def test_an_interrupted_run_of_several_suites_is_continued_without_asking_again(project: Project, how: str) -> None:
     two_suites(project)
     if how == "deadline":
-        finished = project.run("run", "-o", "out", "first", "second", "--run-timeout", "2")
+
+        def attempt(seconds: float) -> Finished:
+            (project.folder / "asked").unlink(missing_ok=True)
+            return project.run("run", "-o", "out", "first", "second", "--run-timeout", f"{seconds}")
+
+        finished = ever_longer(attempt, lambda ran: asked(project).count("second") == 2)
         code, stdout = finished.code, finished.stdout
     else:
         process = project.start("run", "-o", "out", "first", "second")
