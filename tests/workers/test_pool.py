@@ -16,7 +16,18 @@ import pytest
 from holodeck_action.workers.code_errors import UserCodeError
 from holodeck_action.workers.pool import WorkerPool
 from holodeck_action.workers.worker_process import Outcome
-from tests.workers.support import CONTEXT, grade, graded, run, running, wait_until, write
+from tests.workers.support import (
+    CONTEXT,
+    LONG,
+    grade,
+    graded,
+    overdue,
+    pass_deadlines,
+    run,
+    running,
+    wait_until,
+    write,
+)
 
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 
@@ -48,7 +59,7 @@ def test_as_many_calls_at_once_as_the_pool_has_workers(tmp_path: Path) -> None:
             folder = pathlib.Path(__file__).parent
             (folder / ctx.turn_input).touch()
             print(ctx.turn_input)
-            for _ in range(1000):
+            for _ in range(6000):
                 if (folder / ctx.ground_truth).exists():
                     return True
                 time.sleep(0.01)
@@ -76,9 +87,9 @@ from pathlib import Path
 FOLDER = Path(__file__).parent
 
 def note():
+    print("started")
     (FOLDER / "pid.part").write_text(str(os.getpid()))
     (FOLDER / "pid.part").rename(FOLDER / "pid")
-    print("started")
 
 def spin(ctx):
     note()
@@ -123,13 +134,13 @@ def test_a_call_is_ended_at_its_deadline(tmp_path: Path, name: str) -> None:
     write(tmp_path, HANGS + WHO)
 
     async def work(pool: WorkerPool) -> list[Outcome | UserCodeError]:
-        return [await grade(pool, name, 0.5), await grade(pool, "pid")]
+        return [await overdue(grade(pool, name), (tmp_path / "pid").exists), await grade(pool, "pid")]
 
     error, after = run(tmp_path, work)
     assert isinstance(error, UserCodeError)
     assert (error.code, error.message) == (
         "timeout",
-        f"checks:{name}: it took longer than 0.5 s; its process was ended",
+        f"checks:{name}: it took longer than {LONG:g} s; its process was ended",
     )
     assert error.output == "started\n"
     hung = int((tmp_path / "pid").read_text())
@@ -178,16 +189,31 @@ def test_neither_imports_nor_waiting_count_against_the_deadline(tmp_path: Path) 
         tmp_path,
         """
         import time
-        time.sleep(1.7)
+        from pathlib import Path
+
+        def wait_for(name):
+            Path(__file__).with_name(name).touch()
+            while not Path(__file__).with_name(f"end of {name}").exists():
+                time.sleep(0.01)
+
+        wait_for("import")
 
         def check(ctx):
-            time.sleep(0.6)
+            if ctx.turn_input == "first":
+                wait_for("first")
             return True
         """,
     )
 
     async def work(pool: WorkerPool) -> list[Outcome | UserCodeError]:
-        return await asyncio.gather(*(grade(pool, "check", 1.5) for _ in range(4)))
+        first = asyncio.create_task(grade(pool, "check", None, turn_input="first"))
+        # An import has a deadline, too: 60 s.
+        others = [asyncio.create_task(grade(pool, "check", 30)) for _ in range(3)]
+        for name in ("import", "first"):
+            assert await asyncio.to_thread(wait_until, (tmp_path / name).exists)
+            pass_deadlines(31)
+            (tmp_path / f"end of {name}").touch()
+        return await asyncio.gather(first, *others)
 
     assert run(tmp_path, work) == [Outcome({"kind": "bare", "score": True}, "")] * 4
 
@@ -205,11 +231,13 @@ def test_descendants_end_with_their_worker(tmp_path: Path, ending: str, how: str
 
         def check(ctx):
             child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]{how})
-            Path(__file__).with_name("pid").write_text(str(child.pid))
+            Path(__file__).with_name("part").write_text(str(child.pid))
+            Path(__file__).with_name("part").rename(Path(__file__).with_name("pid"))
             {ending}
         """,
     )
-    run(tmp_path, lambda pool: grade(pool, "check", 1.0))
+    begun = (tmp_path / "pid").exists
+    run(tmp_path, lambda pool: overdue(grade(pool, "check"), begun) if "sleep" in ending else grade(pool, "check"))
     child = int((tmp_path / "pid").read_text())
     assert wait_until(lambda: not running(child))
 
@@ -261,10 +289,13 @@ def test_a_grader_that_keeps_forking_is_ended(tmp_path: Path) -> None:
             time.sleep(600)
         """,
     )
-    error = run(tmp_path, lambda pool: grade(pool, "check", 1.5))
+    file = tmp_path / "pids"
+    error = run(
+        tmp_path,
+        lambda pool: overdue(grade(pool, "check"), lambda: file.exists() and file.read_bytes().count(b"\n") == 60),
+    )
     assert error.code == "timeout"
-    pids = [int(line) for line in (tmp_path / "pids").read_text().split()]
-    assert len(pids) == 60
+    pids = [int(line) for line in file.read_text().split()]
     assert wait_until(lambda: not any(map(running, pids)))
 
 
@@ -375,7 +406,7 @@ from pathlib import Path
 from tests.workers.support import CONTEXT, grade, run
 
 async def work(pool):
-    limits = {"sleep": 0.3, "crash": 30, "ok": 30}
+    limits = {"sleep": 0.3, "crash": 60, "ok": 60}
     called = ("sleep", "crash", "ok", "sleep", "ok")
     return [getattr(await grade(pool, name, limits[name]), "code", "ok") for name in called]
 
@@ -425,7 +456,7 @@ def check(ctx):
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
     )
     try:
-        assert wait_until((tmp_path / "pid").exists, 30)
+        assert wait_until((tmp_path / "pid").exists)
     finally:
         process.kill()
         process.wait()
