@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tests.action.step import Ended
@@ -131,18 +131,7 @@ class Place:
         if fault.times is not None and self.nth:
             # Nothing happens to the requests before.
             hub.fail(Fault(self.method, self.pattern, times=self.nth))
-        hub.fail(
-            Fault(
-                self.method,
-                self.pattern,
-                status=fault.status,
-                body=fault.body,
-                headers=fault.headers,
-                drop=fault.drop,
-                delay=fault.delay,
-                times=fault.times,
-            )
-        )
+        hub.fail(replace(fault, method=self.method, path=self.pattern))
 
 
 def places(calls: Sequence[Call], *, every: bool) -> list[Place]:

@@ -6,9 +6,9 @@ import os
 import signal
 import subprocess
 import sys
-import time
+import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -19,6 +19,7 @@ from tests.github.events import HEAD
 from tests.github.fake import FakeGitHub, Fault
 from tests.github.life import suite
 from tests.github.steps import ALL, Scene, check_no_token, is_published, rows
+from tests.workers.support import wait_until
 
 SLOW = """
 import time
@@ -33,9 +34,10 @@ def answer(messages):
 
 @dataclass(frozen=True)
 class Cancelled:
-    """Runs a step as a process and sends it signals, each once something has happened."""
+    """Runs a step as a process and sends it signals, each once something has happened; `sent` is set after the last."""
 
     signals: tuple[tuple[Callable[[], bool], signal.Signals], ...]
+    sent: threading.Event = field(default_factory=threading.Event)
 
     def __call__(self, environ: Mapping[str, str], workspace: Path, files: Path) -> tuple[int, bytes, bytes]:
         """Run the step as `tests.github.workflow.process` does."""
@@ -50,12 +52,10 @@ class Cancelled:
         ) as process:
             try:
                 for happened, number in self.signals:
-                    limit = time.monotonic() + 60
-                    while not happened():
-                        assert process.poll() is None, process.communicate()
-                        assert time.monotonic() < limit, "it did not happen"
-                        time.sleep(0.01)
+                    assert wait_until(lambda happened=happened: happened() or process.poll() is not None)
+                    assert process.poll() is None, process.communicate()
                     process.send_signal(number)
+                self.sent.set()
                 output, errors = process.communicate(timeout=60)
             finally:
                 process.kill()
@@ -98,9 +98,9 @@ def test_a_run_that_is_cancelled_is_shown_as_stopped(scene: Scene, number: signa
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_one_that_is_cancelled_before_anything_ran_is_shown_as_stopped(scene: Scene, number: signal.Signals) -> None:
+    scene.workflow.start = cancelled = Cancelled(((asked(scene, "POST", "/check-runs"), number),))
     # GitHub keeps the step waiting where the check run is made.
-    scene.hub.fail(Fault("POST", r"/check-runs$", delay=0.5))
-    scene.workflow.start = Cancelled(((asked(scene, "POST", "/check-runs"), number),))
+    scene.hub.fail(Fault("POST", r"/check-runs$", until=cancelled.sent))
     ended = scene.step()
 
     assert ended.code == 4
@@ -112,9 +112,10 @@ def test_one_that_is_cancelled_before_anything_ran_is_shown_as_stopped(scene: Sc
 
 
 def test_one_that_is_cancelled_says_that_a_check_run_may_stay_in_progress(scene: Scene) -> None:
-    scene.hub.fail(Fault("POST", r"/check-runs$", delay=0.5))
+    cancelled = Cancelled(((asked(scene, "POST", "/check-runs"), signal.SIGINT),))
+    scene.hub.fail(Fault("POST", r"/check-runs$", until=cancelled.sent))
     scene.hub.fail(Fault("GET", r"/check-runs$", status=403, body={"message": "Resource not accessible"}, times=None))
-    scene.workflow.start = Cancelled(((asked(scene, "POST", "/check-runs"), signal.SIGINT),))
+    scene.workflow.start = cancelled
     ended = scene.step()
 
     assert ended.code == 4
@@ -132,9 +133,9 @@ def test_one_that_is_cancelled_says_that_a_check_run_may_stay_in_progress(scene:
 )
 def test_what_is_being_published_is_published_to_the_end(scene: Scene, method: str, part: str, path: str) -> None:
     suite(scene.project, "refund")
-    scene.hub.fail(Fault(method, path, delay=0.5))
     here = asked(scene, method, part)
-    scene.workflow.start = Cancelled(((here, signal.SIGINT), (here, signal.SIGTERM)))
+    scene.workflow.start = cancelled = Cancelled(((here, signal.SIGINT), (here, signal.SIGTERM)))
+    scene.hub.fail(Fault(method, path, until=cancelled.sent))
     ended = scene.step(ALL)
 
     assert (ended.code, ended.outputs["verdict"]) == (1, "failed")

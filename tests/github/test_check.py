@@ -78,8 +78,7 @@ def _conclude(hub: FakeGitHub, run: CheckRun, count: int, token: str = "ghs_job"
         **options,
     }
     why = given.pop("why", "")
-    timeout = {"timeout_s": given.pop("timeout_s")} if "timeout_s" in given else {}
-    with connect(token, hub.url, REPOSITORY, pause=_silent, **timeout) as api:
+    with connect(token, hub.url, REPOSITORY, pause=_silent, monotonic=hub.monotonic) as api:
         annotations = given.pop("annotations")
         return conclude(Access(api, why, pause=_silent), run, end_state(**given), annotations)
 
@@ -295,8 +294,8 @@ def test_passing_trouble_neither_loses_nor_repeats_an_annotation(
 
 def test_a_batch_that_is_answered_too_late_is_not_repeated(hub: FakeGitHub, repo: Any) -> None:
     run = _begun(hub)
-    hub.fail(Fault("PATCH", PATCH, delay=0.2))
-    outcome = _conclude(hub, run, 60, timeout_s=0.15)
+    hub.fail(Fault("PATCH", PATCH, late=True))
+    outcome = _conclude(hub, run, 60)
     assert isinstance(outcome, Published), outcome
     assert _lines(repo.check_runs(SHA)[0]) == list(range(1, 61))
 

@@ -65,8 +65,7 @@ def _silent(seconds: float) -> None:
 
 
 def _publish(hub: FakeGitHub, wanted: CommentRequest, token: str = "ghs_job", **options: Any) -> Outcome:
-    timeout = {"timeout_s": options.pop("timeout_s")} if "timeout_s" in options else {}
-    with connect(token, hub.url, REPOSITORY, pause=_silent, **timeout) as api:
+    with connect(token, hub.url, REPOSITORY, pause=_silent, monotonic=hub.monotonic) as api:
         return publish_comment(Access(api, **{"pause": _silent, **options}), 7, LINE, wanted).outcome
 
 
@@ -354,9 +353,9 @@ def test_a_post_that_may_have_been_done_is_not_repeated_blindly(hub: FakeGitHub,
 
 
 def test_a_post_that_comes_too_late_is_found(hub: FakeGitHub, repo: Any) -> None:
-    hub.fail(Fault("POST", POST, delay=0.2))
+    hub.fail(Fault("POST", POST, late=True))
     waits: list[float] = []
-    outcome = _publish(hub, _wanted(1), pause=waits.append, timeout_s=0.15)
+    outcome = _publish(hub, _wanted(1), pause=waits.append)
     assert outcome == Published("created", repo.comments(7)[0]["html_url"])
     assert _bodies(repo) == [_body(1)]
     assert waits

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
@@ -22,6 +21,7 @@ from tests.github.fake.contract import SLICE, contract, description
 from tests.github.fake.diff import places
 from tests.github.fake.operations import served
 from tests.github.fake.permissions import NEEDS, Permissions
+from tests.workers.support import wait_until
 
 HEAD, NEXT = "a" * 40, "b" * 40
 PATCH = "@@ -1,3 +1,4 @@\n name: shop\n-model: old\n+model: new\n+seed: 1\n cases:\n@@ -20,2 +21,2 @@\n x\n y"
@@ -89,7 +89,7 @@ def test_pages_lead_through_the_list(call: Any, repo: Repository) -> None:
     answer = call("GET", "/repos/octo/shop/issues/7/comments")
     assert len(answer.json()) == 30
     assert sorted(answer.links) == ["last", "next"]
-    middle = requests.get(answer.links["next"]["url"], headers={"Authorization": "token ghs_all"}, timeout=5)
+    middle = requests.get(answer.links["next"]["url"], headers={"Authorization": "token ghs_all"}, timeout=60)
     assert sorted(middle.links) == ["first", "last", "next", "prev"]
     last = call("GET", "/repos/octo/shop/issues/7/comments?per_page=30&page=3")
     assert [item["body"] for item in last.json()] == ["60", "61", "62", "63", "64"]
@@ -400,7 +400,7 @@ def test_bad_reads_are_violations(hub: FakeGitHub, call: Any, path: str, status:
 def test_what_is_not_json_is_refused(hub: FakeGitHub, repo: Repository) -> None:
     for data in (b"{", b'{"body": "\\ud800"}', b'{"body": "\xff"}'):
         headers = {"Authorization": "Bearer ghs_all", "Content-Type": "application/json"}
-        assert requests.post(hub.url + COMMENTS, data=data, headers=headers, timeout=5).status_code == 400
+        assert requests.post(hub.url + COMMENTS, data=data, headers=headers, timeout=60).status_code == 400
         assert len(hub.take_violations()) == 1
     assert repo.comments(7) == []
 
@@ -514,12 +514,12 @@ def test_connections_are_dropped(hub: FakeGitHub, repo: Repository, call: Any, d
 
 
 def test_a_late_answer_comes_after_the_deed(hub: FakeGitHub, repo: Repository, call: Any) -> None:
-    hub.fail(Fault("POST", COMMENTS, delay=0.15))
+    hub.fail(Fault("POST", COMMENTS, delay=600))
     with pytest.raises(requests.Timeout):
         requests.post(
             hub.url + COMMENTS, json={"body": "a"}, headers={"Authorization": "Bearer ghs_all"}, timeout=(5, 0.03)
         )
-    assert len(repo.comments(7)) == 1
+    assert wait_until(lambda: len(repo.comments(7)) == 1)
 
 
 def test_graphql_fails_as_other_calls(hub: FakeGitHub, call: Any) -> None:
@@ -566,18 +566,15 @@ def test_requests_are_remembered(hub: FakeGitHub, call: Any) -> None:
 def test_it_ends_at_once_with_calls_under_way() -> None:
     with FakeGitHub() as hub, requests.Session() as session, ThreadPoolExecutor(1) as threads:
         url = f"{hub.url}/meta"
-        assert session.get(url, timeout=5).status_code == 401
-        hub.fail(Fault("GET", "/meta", delay=60))
-        late = threads.submit(requests.get, url, timeout=30)
-        while len(hub.requests) < 2:
-            time.sleep(0.005)
-        began = time.monotonic()
+        assert session.get(url, timeout=60).status_code == 401
+        hub.fail(Fault("GET", "/meta", delay=600))
+        late = threads.submit(requests.get, url, timeout=300)
+        assert wait_until(lambda: len(hub.requests) == 2)
         hub.close()
         # Both an idle connection and one that waits for its answer.
         with pytest.raises(requests.ConnectionError):
-            session.get(url, timeout=5)
-        assert late.exception(timeout=5) is not None
-        assert time.monotonic() - began < 1
+            session.get(url, timeout=60)
+        assert isinstance(late.exception(timeout=60), requests.ConnectionError)
 
 
 # Commits, Git objects and artifacts.

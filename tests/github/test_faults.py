@@ -311,7 +311,7 @@ def test_what_must_be_published_fails_only_a_step_that_passed(
 
 
 class Late:
-    """Publishes what a step has evaluated, with a client that does not wait long for answers."""
+    """Publishes what a step has evaluated, with a client on the clock of the hub."""
 
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
@@ -324,7 +324,8 @@ class Late:
         channel_options = channel_options_from({"review": "failures"}, ["agent.yaml"], {})
         place = Where("https://github.com", REPOSITORY, HEAD, None)
         pause = self.scene.start.waits.append
-        with connect(TOKEN, self.scene.hub.url, REPOSITORY, pause=pause, timeout_s=0.15) as api:
+        hub = self.scene.hub
+        with connect(TOKEN, hub.url, REPOSITORY, pause=pause, monotonic=hub.monotonic) as api:
             connection = Connection(Access(api, pause=pause))
             publisher = Publisher(named_destination(REPOSITORY, 7, HEAD), connection, channel_options, place, run)
             publisher.begin(None)
@@ -344,7 +345,7 @@ def test_answers_that_come_too_late(hub: FakeGitHub, project: Project, times: in
         with naming(place):
             scene.restore()
             scene.start.waits.clear()
-            place.order(hub, Fault("*", "", delay=0.2, times=times))
+            place.order(hub, Fault("*", "", late=True, times=times))
             channels = late.publish(f"{9001 + number}/1")
             check_nothing_twice(scene)
             assert [channel.name for channel in channels] == CHANNELS

@@ -6,7 +6,7 @@ import math
 import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from email.utils import formatdate
 from pathlib import Path
 from typing import Any
@@ -57,13 +57,13 @@ def stage(hub: FakeGitHub) -> Iterator[Stage]:
 
 
 @contextmanager
-def staged(hub: FakeGitHub, timeout_s: float = 5.0) -> Iterator[Stage]:
+def staged(hub: FakeGitHub) -> Iterator[Stage]:
     everything: Permissions = {"checks": "write", "pull_requests": "write", "issues": "write", "contents": "read"}
     hub.add_token(TOKEN, Token(login="github-actions[bot]", kind="installation", permissions=everything))
     repository = hub.add_repository("octo/shop")
     repository.add_pull(7, head_sha=SHA, files=[PATCH_FILE])
     waits: list[float] = []
-    with connect(TOKEN, hub.url, "octo/shop", pause=waits.append, clock=lambda: NOW, timeout_s=timeout_s) as api:
+    with connect(TOKEN, hub.url, "octo/shop", pause=waits.append, clock=lambda: NOW) as api:
         stage = Stage(hub, api, waits, repository)
         comment = api.create_comment(7, "first")
         stage.node = comment.node_id
@@ -360,11 +360,11 @@ def test_annotations_are_never_added_twice(stage: Stage) -> None:
 
 
 @each(ALL)
-def test_timeout(hub: FakeGitHub, operation: Operation) -> None:
-    with staged(hub, timeout_s=0.15) as stage:
-        hub.fail(Fault(operation.method, operation.path, delay=0.4, times=None))
+def test_timeout(hub: FakeGitHub, stage: Stage, operation: Operation) -> None:
+    with connect(TOKEN, hub.url, "octo/shop", pause=stage.waits.append, clock=lambda: NOW, timeout_s=0.15) as api:
+        hub.fail(Fault(operation.method, operation.path, delay=600, times=None))
         with pytest.raises(ApiError, match="did not arrive in time") as caught:
-            operation.run(stage)
+            operation.run(replace(stage, api=api))
         repeated = operation in REPEATABLE.values()
         assert (caught.value.kind, caught.value.accepted) == ("unavailable", operation.writes)
         # No more than once: each timeout has been waited for already.

@@ -6,8 +6,7 @@ This module imports httpx2: import it only where GitHub is called.
 from __future__ import annotations
 
 import ssl
-import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -38,7 +37,7 @@ class TooSlowError(Exception):
     """The body did not arrive within its time limit."""
 
 
-def read_body(response: httpx2.Response, max_bytes: int, within_s: float) -> Foreign:
+def read_body(response: httpx2.Response, max_bytes: int, within_s: float, monotonic: Callable[[], float]) -> Foreign:
     """Return the decompressed body of a response.
 
     Args:
@@ -46,25 +45,26 @@ def read_body(response: httpx2.Response, max_bytes: int, within_s: float) -> For
         max_bytes: maximum number of bytes.
         within_s: time limit for the whole body in seconds, since a body with a limit only per read could arrive
             endlessly slowly.
+        monotonic: returns monotonic seconds.
 
     Raises:
         TooLargeError: the body is longer than `max_bytes` bytes.
         TooSlowError: the body takes longer than `within_s`.
     """
     data = bytearray()
-    end = time.monotonic() + within_s
+    end = monotonic() + within_s
     for piece in response.iter_bytes():
         data += piece
         if len(data) > max_bytes:
             raise TooLargeError
-        if time.monotonic() > end:
+        if monotonic() > end:
             raise TooSlowError
     return Foreign(bytes(data))
 
 
-def _error_content(response: httpx2.Response) -> Foreign:
+def _error_content(response: httpx2.Response, monotonic: Callable[[], float]) -> Foreign:
     try:
-        return read_body(response, _ERROR_BYTES, _ERROR_S)
+        return read_body(response, _ERROR_BYTES, _ERROR_S, monotonic)
     except (httpx2.RequestError, TooLargeError, TooSlowError):
         return Foreign(b"")
 
@@ -81,10 +81,10 @@ def parse_body(text: str) -> Any:
         raise ShapeError("it is not JSON") from None
 
 
-def error_message(response: httpx2.Response) -> str:
+def error_message(response: httpx2.Response, monotonic: Callable[[], float]) -> str:
     """Return the reason in an error response, or else the phrase of its HTTP status; the text is untrusted."""
     try:
-        data = parse_body(_error_content(response).lossy_text())
+        data = parse_body(_error_content(response, monotonic).lossy_text())
     except ShapeError:
         data = None
     parts: list[str] = []

@@ -55,6 +55,7 @@ def connect(
     pause: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.time,
     timeout_s: float = TIMEOUT_S,
+    monotonic: Callable[[], float] = time.monotonic,
 ) -> Api:
     """Return the API client for one repository, without calling GitHub.
 
@@ -65,6 +66,7 @@ def connect(
         pause: waits for a number of seconds before a request is repeated.
         clock: returns the seconds since the epoch.
         timeout_s: timeout in seconds for a connection, and for each read of a response.
+        monotonic: returns monotonic seconds, which limit the time of a whole response.
 
     Raises:
         ApiError: an argument is invalid, or PyGithub is not installed.
@@ -80,7 +82,8 @@ def connect(
     except ModuleNotFoundError:
         needed = f"calls to GitHub need the Python package 'PyGithub', which is not installed; {way_to_get('github')}"
         raise ApiError(needed, "invalid", None) from None
-    return Api(Client(token, api_url, pause=pause, clock=clock, timeout_s=timeout_s), repository)
+    client = Client(token, api_url, pause=pause, clock=clock, timeout_s=timeout_s, monotonic=monotonic)
+    return Api(client, repository)
 
 
 class Api:

@@ -8,7 +8,6 @@ This module imports PyGithub and httpx2: import it only where GitHub is called.
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, BinaryIO, Generic, TypeVar, cast
@@ -114,19 +113,27 @@ class Client:
         pause: waits for a number of seconds.
         clock: returns the seconds since the epoch.
         timeout_s: timeout in seconds for a connection, and for each read of a response.
+        monotonic: returns monotonic seconds.
 
     Raises:
         ApiError: the environment names a proxy or certificates that cannot be used.
     """
 
     def __init__(
-        self, token: str, api_url: str, *, pause: Callable[[float], None], clock: Callable[[], float], timeout_s: float
+        self,
+        token: str,
+        api_url: str,
+        *,
+        pause: Callable[[float], None],
+        clock: Callable[[], float],
+        timeout_s: float,
+        monotonic: Callable[[], float],
     ) -> None:
         self._base = api_url.rstrip("/")
         parts = urlsplit(self._base)
         self._origin = (parts.scheme, parts.hostname, parts.port)
         self._prefix = parts.path + "/"
-        self._connection = Connection(self._base, timeout_s)
+        self._connection = Connection(self._base, timeout_s, monotonic)
         # PyGithub neither repeats nor waits: both are done here, around each call.
         self._github = Github(
             auth=Auth.Token(token),
@@ -141,6 +148,7 @@ class Client:
         self._redactor = Redactor((token,))
         self._pause = pause
         self._clock = clock
+        self._monotonic = monotonic
         self._timeout_s = timeout_s
         self._waits_left = TOTAL_WAIT_S
         self._interval = 0.0 if is_loopback(parts.hostname or "") else WRITE_INTERVAL_S
@@ -284,7 +292,7 @@ class Client:
 
     def _attempt(self, request: _Request, parse: Callable[[Any], T], attempts: _Attempts) -> _Answer[T]:
         method, path = request.method, request.path
-        if method != "GET" and (early := self._next_write - time.monotonic()) > 0:
+        if method != "GET" and (early := self._next_write - self._monotonic()) > 0:
             self._pause(early)
         try:
             status, headers, text = self._github.requester.requestJson(
@@ -311,7 +319,7 @@ class Client:
             raise self._unusable_error(method, path, None, f"it raised {type(error).__name__}") from None
         finally:
             if method != "GET":
-                self._next_write = time.monotonic() + self._interval
+                self._next_write = self._monotonic() + self._interval
 
     def _refusal_error(self, method: str, path: str, refused: RefusedError, attempts: _Attempts) -> _FailedError:
         status, headers, message = refused.status, refused.headers, str(refused)

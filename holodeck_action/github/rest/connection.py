@@ -9,7 +9,7 @@ This module imports httpx2: import it only where GitHub is called.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
 
 import httpx2
@@ -64,15 +64,16 @@ class Connection:
     Args:
         base: URL of the API.
         timeout_s: timeout in seconds for a connection, and for each read of a response.
+        monotonic: returns monotonic seconds.
 
     Raises:
         ApiError: the environment names a proxy or certificates that cannot be used.
     """
 
-    def __init__(self, base: str, timeout_s: float) -> None:
+    def __init__(self, base: str, timeout_s: float, monotonic: Callable[[], float]) -> None:
         parts = urlsplit(base)
         self._server = f"{parts.scheme}://{parts.netloc}"
-        self._timeout_s = timeout_s
+        self._timeout_s, self._monotonic = timeout_s, monotonic
         # A proxy cannot reach this machine. Certificates, which take longer to read than a request, are for HTTPS.
         local = is_loopback(parts.hostname or "")
         verify = not local or parts.scheme == "https"
@@ -103,8 +104,8 @@ class Connection:
             status = response.status_code
             # With 202 GitHub says that it is still computing the answer.
             if status >= 400 or (status == 202 and method == "GET"):
-                raise RefusedError(response, error_message(response))
-            body = read_body(response, MOST_BYTES, _BODY_TIMEOUTS * self._timeout_s)
+                raise RefusedError(response, error_message(response, self._monotonic))
+            body = read_body(response, MOST_BYTES, _BODY_TIMEOUTS * self._timeout_s, self._monotonic)
             if status >= 300:
                 raise RedirectedError(response)
             # Half a character in a text costs that character, not the answer.

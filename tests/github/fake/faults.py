@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -21,6 +22,8 @@ class Fault:
         headers: the answer's further headers with `status`.
         drop: `before`: the connection is closed, nothing is carried out; `after`: it is carried out, then closed.
         delay: seconds that the answer is late; what was asked for is carried out first.
+        late: whether the answer comes after every time limit on the clock of the hub, which clients take.
+        until: the answer waits for this; what was asked for is carried out first.
         times: how many requests it happens to; None for all.
     """
 
@@ -32,6 +35,8 @@ class Fault:
     headers: Mapping[str, str] = field(default_factory=dict)
     drop: Literal["before", "after"] | None = None
     delay: float = 0.0
+    late: bool = False
+    until: threading.Event | None = None
     times: int | None = 1
 
     def hits(self, method: str, path: str, query: str) -> bool:

@@ -54,6 +54,7 @@ class FakeGitHub:
         self._calls: list[Call] = []
         self._violations: list[str] = []
         self._closing = Event()
+        self._late, self._now = False, 0.0
         self._server: _Server | None = None
 
     def __enter__(self) -> FakeGitHub:
@@ -135,6 +136,7 @@ class FakeGitHub:
         with self._lock:
             self._calls.append(incoming.call)
             fault = self._faults.take(incoming.call.method, incoming.call.path, incoming.query)
+            self._late = fault is not None and fault.late
             # A request that meets a fault has to be right all the same.
             request = self._kept(incoming) if incoming.call.path.startswith(STORAGE) else self._judged(incoming)
             if fault is not None and (fault.status is not None or fault.drop == "before"):
@@ -146,6 +148,12 @@ class FakeGitHub:
         """Tell the test that the fake itself has failed."""
         with self._lock:
             self._violations.append(f"the fake failed: {error!r}")
+
+    def monotonic(self) -> float:
+        """Return the seconds of a clock that stands still, and runs on while a late answer is read."""
+        with self._lock:
+            self._now += 1e6 if self._late else 0.0
+            return self._now
 
     def wait(self, seconds: float) -> bool:
         """Wait; return whether the hub still answers then."""
@@ -278,6 +286,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self) -> None:
         answer, fault = self.server.hub.answer(self._incoming())
+        if fault is not None and fault.until is not None:
+            fault.until.wait(60)
         in_time = fault is None or not fault.delay or self.server.hub.wait(fault.delay)
         if answer is None or not in_time:
             self.close_connection = True
