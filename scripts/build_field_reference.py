@@ -1,5 +1,5 @@
-"""Builds docs/fields.md from the models' schemas and the commands' flags, and the table of gates in
-docs/policy-file.md; `--check` only compares.
+"""Builds docs/fields.md from the models' schemas and the commands' flags, the table of gates in docs/policy-file.md and
+that of errors in docs/results.md; `--check` only compares.
 
 python -m scripts.build_field_reference [--check]
 """
@@ -19,6 +19,7 @@ import yaml
 from pydantic import BaseModel
 
 from holodeck_action.commands.command_line import cli
+from holodeck_action.decide.error_table import ACTIONS, ErrorRow, table_rows
 from holodeck_action.metrics.registry import built_in
 from holodeck_action.run.options.action_inputs import INPUTS
 from holodeck_action.suite.model.agent import AgentConfig, ProjectConfig
@@ -30,6 +31,7 @@ from holodeck_action.suite.suite_schemas import all_subclasses, describe_fields
 
 PAGE = Path(__file__).parents[1] / "docs" / "fields.md"
 POLICY_PAGE = PAGE.with_name("policy-file.md")
+RESULTS_PAGE = PAGE.with_name("results.md")
 Schema = dict[str, Any]
 
 INTRO = """# Field reference
@@ -87,6 +89,19 @@ def with_gate_table(page: str) -> str:
     return before + head + "\n".join(rows) + "\n\n" + rest.partition("\n\n")[2]
 
 
+def with_error_table(page: str) -> str:
+    """Return the text of docs/results.md with the table of errors renewed."""
+    before, head, rest = page.partition(_ERRORS)
+    return before + head + "\n".join(map(_error_row, table_rows())) + "\n\n" + rest.partition("\n\n")[2]
+
+
+def _error_row(row: ErrorRow) -> str:
+    statuses = f" with status {', '.join(map(str, row.statuses))}" if row.statuses else ""
+    codes = ", ".join(f"`{code}`" for code in row.codes) + statuses
+    return _cells(row.about, codes, ", ".join(row.doors), row.meaning, ACTIONS[row.actor].partition(":")[0])
+
+
+_ERRORS = "| what happened | codes | at | meaning | who must act |\n|---|---|---|---|---|\n"
 _GATES = "| key | default | flag | what it bounds |\n|---|---|---|---|\n"
 
 
@@ -262,6 +277,7 @@ def main(arguments: list[str]) -> int:
         return 0 if fresh else 1
     PAGE.write_text(page, encoding="utf-8")
     POLICY_PAGE.write_text(with_gate_table(POLICY_PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    RESULTS_PAGE.write_text(with_error_table(RESULTS_PAGE.read_text(encoding="utf-8")), encoding="utf-8")
     return 0
 
 

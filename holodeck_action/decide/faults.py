@@ -1,29 +1,20 @@
-"""Classification of errors by the party that has to act on them."""
+"""Classification of errors by their meaning, and by the party that has to act on them."""
 
 from __future__ import annotations
 
-from typing import Literal
-
 from msgspec import Struct
 
-from holodeck_action.record.evaluation import ErrorInfo
-
-Actor = Literal["configuration", "budget", "service", "judge", "agent", "metric"]
-
-_BUDGET = frozenset(("budget_exhausted", "price_unknown"))
-_SERVICE = frozenset(
-    ("rate_limited", "overloaded", "server_error", "connect", "disconnected", "timeout", "stream_error")
+from holodeck_action.decide.error_table import (
+    BUILT_IN,
+    OWN_CLASS,
+    OWN_MODEL,
+    TARGETS,
+    USER,
+    Actor,
+    ErrorRow,
+    find_row,
 )
-_CONFIGURATION = frozenset(
-    (
-        *("authentication", "quota", "model_not_found", "bad_request", "context_length"),
-        *("no_judge", "not_installed", "not_importable", "unsupported_metric", "provider_not_supported", "unsupported"),
-        *("missing_input", "ambiguous_input", "unknown_parameter", "unknown_prompt", "pattern_invalid"),
-        *("bad_file", "missing_transcript", "bad_transcript", "tool_unavailable", "cannot_start"),
-        *("cassette_miss", "cassette_unreadable", "cassette_unwritable"),
-    )
-)
-_JUDGE = frozenset(("judge_failed", "bad_verdict", "too_few_judges", "content_filter", "bad_reply", "malformed"))
+from holodeck_action.record.evaluation import OWN_CODE_ERROR, OWN_MODEL_FACT, USER_ERROR, ErrorInfo
 
 
 class Fault(Struct, frozen=True):
@@ -36,17 +27,27 @@ class Fault(Struct, frozen=True):
 
 def classify_error(error: ErrorInfo, metric: str | None) -> Fault:
     """Classify an error of a metric, or of the agent if `metric` is None."""
-    cause = error.context.get("cause")
-    code = cause if isinstance(cause, str) else error.code
-    # An HTTP target is the agent itself; only the suite's own model has a provider.
-    provider = metric is not None or "provider" in error.context
-    actor: Actor = "agent" if metric is None else "metric"
-    if code in _BUDGET:
-        actor = "budget"
-    elif code in _CONFIGURATION:
-        actor = "configuration"
-    elif code in _SERVICE and provider:
-        actor = "service"
-    elif code in _JUDGE and metric is not None:
-        actor = "judge"
-    return Fault(actor, metric, error.message)
+    return Fault(row_of_error(error, is_metric=metric is not None).actor, metric, error.message)
+
+
+def row_of_error(error: ErrorInfo, *, is_metric: bool = False) -> ErrorRow:
+    """Return the row of an error in the table of errors.
+
+    Args:
+        error: the error of a trial, a turn or an evaluation.
+        is_metric: whether it is the error of an evaluation.
+    """
+    context = error.context
+    cause = context.get("cause")
+    has_provider = "provider" in context
+    code = cause if isinstance(cause, str) and (is_metric or has_provider) else error.code
+    if is_metric:
+        return find_row(code, OWN_CLASS if error.type == OWN_CODE_ERROR else BUILT_IN)
+    if error.type == USER_ERROR:
+        return find_row(code, USER)
+    if has_provider or context.get(OWN_MODEL_FACT) is True:
+        return find_row(code, OWN_MODEL)
+    status = context.get("status")
+    found = find_row(code, TARGETS, status if isinstance(status, int) else None)
+    # Only model calls name a provider; further errors of the suite's own model have codes that no target has.
+    return found if found.codes else find_row(code, OWN_MODEL)

@@ -25,6 +25,12 @@ PREFERENCE = "preference"
 evaluation stores its data."""
 MISSING_INPUT = "missing_input"
 """Code of the error of a metric whose input was not reported."""
+USER_ERROR = "UserError"
+"""Type of the error of a simulated user, which the agent did not cause."""
+OWN_CODE_ERROR = "UserCodeError"
+"""Type of the error of a grader or a metric class of the suite."""
+OWN_MODEL_FACT = "own_model"
+"""Key of an error's context; true if the suite's own model exceeded a time limit."""
 
 
 class ErrorInfo(Struct, frozen=True):

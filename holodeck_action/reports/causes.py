@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 from msgspec import Struct
 
 from holodeck_action.decide.compare.comparison import changed_ids
-from holodeck_action.decide.faults import Actor
+from holodeck_action.decide.error_table import Actor
 from holodeck_action.decide.number_texts import decisive_numbers
 from holodeck_action.decide.verdict import MetricVerdict, TurnVerdict, explaining_trial
 from holodeck_action.reports.report_views import CaseView, CaseViews, ConversationView, Report, TurnView

@@ -9,6 +9,7 @@ from msgspec import Struct
 from holodeck_action.decide.compare.comparison import Comparison, count_gating
 from holodeck_action.decide.compare.regressions import MAX_REGRESSIONS, ON_REGRESSED, permitted_text
 from holodeck_action.decide.decision import EVERY_GATE_HOLDS, OTHER_GATES_HOLD
+from holodeck_action.decide.error_table import ACTIONS
 from holodeck_action.decide.gates import MIN_PASS_RATE, gate_sentence
 from holodeck_action.decide.loosened_gate import ON_LOOSENED
 from holodeck_action.decide.number_texts import count_phrase
@@ -28,16 +29,6 @@ LONGEST_CAUSE = 240
 """Maximum number of characters of a cause's reason in a headline."""
 _BASE_GATES = (MAX_REGRESSIONS, ON_REGRESSED, ON_LOOSENED)
 """Gates for which the headline of a compared run has its own words."""
-
-ACTIONS = {
-    "configuration": "You must act: change what the message names, in the suite or in the job's secrets.",
-    "budget": "You must act: raise the budget, or run fewer cases.",
-    "service": "The model's provider must act: run the job again later.",
-    "judge": "The judge gave no usable verdict: run the job again, or choose another judge.",
-    "agent": "The agent must be repaired: it gave no answer that could be graded.",
-    "metric": "The metric must be repaired: its own code failed.",
-}
-"""For each actor of an error, the required action."""
 
 
 class Style(Struct, frozen=True):

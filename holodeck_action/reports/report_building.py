@@ -22,7 +22,7 @@ from holodeck_action.decide.verdict import (
     Verdict,
     explaining_trial,
 )
-from holodeck_action.record.evaluation import Evaluation
+from holodeck_action.record.evaluation import ErrorInfo, Evaluation
 from holodeck_action.record.facts import value_or_none
 from holodeck_action.record.record import CaseRecord, Record, ToolInvocation, TurnRecord
 from holodeck_action.reports.history import History
@@ -194,7 +194,9 @@ def _turn_views(case: CaseRecord, judged: CaseVerdict) -> tuple[TurnView, ...]:
     if explaining is None:
         return ()
     record = next(trial for trial in case.trials if trial.index == explaining.index)
-    return tuple(_turn_view(turn, verdict) for turn, verdict in zip(record.turns, explaining.turns, strict=True))
+    return tuple(
+        _turn_view(turn, verdict, record.error) for turn, verdict in zip(record.turns, explaining.turns, strict=True)
+    )
 
 
 def _conversation_view(case: CaseRecord, judged: CaseVerdict) -> ConversationView | None:
@@ -231,7 +233,7 @@ def _user_view(case: CaseRecord, judged: CaseVerdict) -> tuple[str, ...]:
     return tuple(user_lines(case.user, calls))
 
 
-def _turn_view(turn: TurnRecord, verdict: TurnVerdict) -> TurnView:
+def _turn_view(turn: TurnRecord, verdict: TurnVerdict, trial_error: ErrorInfo | None) -> TurnView:
     return TurnView(
         index=turn.index,
         source=turn.source,
@@ -241,7 +243,7 @@ def _turn_view(turn: TurnRecord, verdict: TurnVerdict) -> TurnView:
         ground_truth=turn.ground_truth,
         tool_calls=tuple(tool_call_view(call) for call in turn.tool_invocations or ()),
         problems=turn_problems(turn, verdict),
-        faults=tuple(_faults(turn)),
+        faults=tuple(_faults(turn, trial_error)),
         said_by=turn.said_by,
     )
 
@@ -277,9 +279,11 @@ def _problem_texts(turn: TurnRecord, metrics: Sequence[MetricVerdict]) -> Iterat
             yield metric.reason
 
 
-def _faults(turn: TurnRecord) -> Iterator[Fault]:
-    if turn.error is not None:
-        yield classify_error(turn.error, None)
+def _faults(turn: TurnRecord, trial_error: ErrorInfo | None) -> Iterator[Fault]:
+    # A turn that did not run has the error of its trial.
+    error = turn.error or (trial_error if turn.skipped is not None else None)
+    if error is not None:
+        yield classify_error(error, None)
         return
     yield from _evaluation_faults(turn.evaluations)
 

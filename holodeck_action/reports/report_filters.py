@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from holodeck_action.decide.error_table import ACTIONS
 from holodeck_action.reports.causes import causes_of
 from holodeck_action.reports.comparison import age_text, answer_on_base
 from holodeck_action.reports.comparison_filters import value_as
-from holodeck_action.reports.headline import ACTIONS, MARKDOWN, Headline
+from holodeck_action.reports.headline import MARKDOWN, Headline
 from holodeck_action.reports.headline import headline as headline_of
 from holodeck_action.reports.report_views import Report
 from holodeck_action.reports.untrusted import Fields, Untrusted, text_of, wrap

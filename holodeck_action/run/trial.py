@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from holodeck_action.llm.limits.pauses import TimeLimit, detach_limits, pause_all_clocks
 from holodeck_action.llm.spans import Attributes, SpanScope, span
 from holodeck_action.record.agent_errors import AgentError
-from holodeck_action.record.evaluation import ErrorInfo, Evaluation
+from holodeck_action.record.evaluation import OWN_MODEL_FACT, ErrorInfo, Evaluation
 from holodeck_action.record.facts import Unknown, items_or_none, list_fact
 from holodeck_action.record.record import (
     Timing,
@@ -151,7 +151,7 @@ class TrialRunner(Struct, frozen=True):
             trouble = error_info(error, self.redactor.text)
             if case_deadline.has_expired():
                 message = f"the case took longer than {self.deadlines.case_s:g} s"
-                trouble = ErrorInfo("AgentTimeout", message, "case_timeout")
+                trouble = self._timeout_error(message, "case_timeout")
         except Exception as error:  # noqa: BLE001 - a failure stays in its case
             trouble = error_info(error, self.redactor.text)
         finally:
@@ -185,6 +185,13 @@ class TrialRunner(Struct, frozen=True):
             )
         answer = conversation_answer(turn, conversation.answers)
         return replace(last_exchange, turn=turn, grading=asyncio.create_task(self._grade(answer)))
+
+    def _timeout_error(self, message: str, code: str) -> ErrorInfo:
+        if not self.own_model:
+            return ErrorInfo("AgentTimeout", message, code)
+        limit = f"limits.{'case' if code == 'case_timeout' else 'turn'}_timeout_s"
+        message = f"{message}; raise {limit}, or choose a faster model"
+        return ErrorInfo("AgentTimeout", message, code, {OWN_MODEL_FACT: True})
 
     def _case_span(self, case: Case, index: int) -> SpanScope:
         case_id = self.redactor.case_id(case.id, case.content_hash)
@@ -242,8 +249,7 @@ class TrialRunner(Struct, frozen=True):
                 reply = await session.send(turn)
         except TimeoutError as error:
             if deadline.has_expired():
-                message = f"the agent did not answer within {self.deadlines.turn_s:g} s"
-                trouble = ErrorInfo("AgentTimeout", message, "timeout")
+                trouble = self._timeout_error(f"the agent did not answer within {self.deadlines.turn_s:g} s", "timeout")
             else:
                 trouble = error_info(error, self.redactor.text)
         except Exception as error:  # noqa: BLE001 - a failure stays in its case

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holodeck_action.record.evaluation import ErrorInfo, Evaluation
+from holodeck_action.record.evaluation import USER_ERROR, ErrorInfo, Evaluation
 from holodeck_action.record.facts import Fact
 from holodeck_action.record.record import ToolAssertion, ToolInvocation, TrialRecord, UserCalls
 from holodeck_action.scoring.scoring import Answer
@@ -35,10 +35,6 @@ class Scorer(Protocol):
     def pending_evaluations(self, turn: Turn, reason: str) -> tuple[Evaluation, ...]:
         """Return an evaluation without a score, with the reason, for each metric of a turn that has no answer."""
         ...
-
-
-USER_ERROR = "UserError"
-"""The type of a `UserError` in the record."""
 
 
 class UserError(Exception):

@@ -10,7 +10,14 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from scripts import build_api_reference
-from scripts.build_field_reference import PAGE, POLICY_PAGE, build_page, with_gate_table
+from scripts.build_field_reference import (
+    PAGE,
+    POLICY_PAGE,
+    RESULTS_PAGE,
+    build_page,
+    with_error_table,
+    with_gate_table,
+)
 from tests.commands.project import Project
 
 pytestmark = pytest.mark.needs()
@@ -20,6 +27,8 @@ def test_the_page_is_as_it_is_built() -> None:
     assert PAGE.read_text(encoding="utf-8") == build_page(), "run make fields"
     policy = POLICY_PAGE.read_text(encoding="utf-8")
     assert policy == with_gate_table(policy), "run make fields"
+    results = RESULTS_PAGE.read_text(encoding="utf-8")
+    assert results == with_error_table(results), "run make fields"
 
 
 def test_the_page_of_the_python_api_is_as_it_is_built() -> None:

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from msgspec import Struct
 
 from holodeck_action.decide.case_verdicts import judge_case
+from holodeck_action.decide.faults import row_of_error
 from holodeck_action.decide.statistics import weighted_mean
 from holodeck_action.decide.summaries import case_means
 from holodeck_action.decide.verdict import CaseVerdict
@@ -20,13 +21,6 @@ from holodeck_action.suite.values import Case, MetricSpec
 from holodeck_action.text.plain import one_line
 
 RATE = "pass_rate"
-_TROUBLE = frozenset(
-    (
-        *("authentication", "quota", "rate_limited", "overloaded", "server_error", "connect", "disconnected"),
-        *("cassette_miss", "cassette_unreadable", "cassette_unwritable", "budget_exhausted"),
-    )
-)
-"""Codes of errors that the variant did not cause; after such an error, the variant's value in the case is unknown."""
 
 
 class UnboundedScoreError(ConfigurationError):
@@ -134,7 +128,7 @@ def _specs(case: Case) -> Iterator[MetricSpec]:
 
 
 def _agent_failed(case: CaseRecord) -> bool:
-    """Return whether a case has no verdict because of an error that the agent caused."""
+    """Return whether a case has no verdict because of errors that the agent caused, and of no other ones."""
     errors = [trial.error for trial in case.trials] + [turn.error for turn in case.turns]
-    codes = [error.code for error in errors if error is not None]
-    return bool(codes) and not any(code in _TROUBLE for code in codes)
+    meanings = {row_of_error(error).meaning for error in errors if error is not None}
+    return meanings == {"error of the target"}

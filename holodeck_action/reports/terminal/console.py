@@ -11,11 +11,12 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from holodeck_action.decide.compare.comparison import Comparison, count_gating
+from holodeck_action.decide.error_table import ACTIONS
 from holodeck_action.decide.number_texts import count_phrase
 from holodeck_action.reports.causes import MAX_UNGROUPED, Cause, causes_of
 from holodeck_action.reports.comparison import base_name, comparison_lines
 from holodeck_action.reports.first_lines import first_sentences
-from holodeck_action.reports.headline import ACTIONS, verdict_line
+from holodeck_action.reports.headline import verdict_line
 from holodeck_action.reports.history import history_lines, runs_text
 from holodeck_action.reports.metric_rows import joined_metrics, metric_rows, more_metrics
 from holodeck_action.reports.phrases import (
