@@ -127,7 +127,7 @@ ROWS: tuple[ErrorRow, ...] = (
     ),
     ErrorRow(
         ("cut_off",),
-        ("http", *OWN_MODEL),
+        (*TARGETS, *OWN_MODEL),
         "error of the target",
         "configuration",
         "the answer stops at its token limit",

@@ -125,7 +125,7 @@ class TurnRecord(Struct, frozen=True, omit_defaults=True):
     failed. `tool_invocations` is None if the target does not report tool calls, and empty if none was made.
     `retrieval_context` is the context that the metrics received (accumulated over the conversation), `context` the
     texts of the turn's files, one each, without images; None if there are no files or they were not read.
-    `finish_reason` says why the suite's own model stopped: `stop`, `length` (at `max_tokens`) or `refusal`.
+    `finish_reason` says why the model stopped; the suite's own: `stop`, `length` (at `max_tokens`) or `refusal`.
     `fallback_model` is the name of the fallback model if it gave the answer. `model`, `messages` (the messages that the
     turn adds to the conversation) and `metadata` are reported by agents of other targets; None if unknown. `said_by`
     tells who wrote the input of a simulated user: the suite (`script`) or the model; empty if no user is simulated.

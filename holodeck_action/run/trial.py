@@ -368,12 +368,17 @@ def error_info(error: Exception, redact: Redact) -> ErrorInfo:
     return ErrorInfo(type(error).__name__, cut(f"the agent failed: {said}", 1000), "internal")
 
 
+_REPORTED = {
+    "agent": "the agent reports an error",
+    "infrastructure": "there is no answer, for a reason outside the agent",
+    "cut_off": "the answer is cut off",
+}
+"""The beginning of the message of an error in a reply, by its kind."""
+
+
 def _reply_error_info(error: ReplyError) -> ErrorInfo:
     """Return the error for an agent's reply that reports an error."""
-    whose = (
-        "the agent reports an error" if error.kind == "agent" else "there is no answer, for a reason outside the agent"
-    )
-    return ErrorInfo("AgentError", f"{whose}: {error.message}", f"{error.kind}_error")
+    return ErrorInfo("AgentError", f"{_REPORTED[error.kind]}: {error.message}", error.code)
 
 
 def _usage_attributes(exchange: Exchange) -> Attributes:

@@ -18,11 +18,16 @@ class ReplyError(Struct, frozen=True):
 
     Attributes:
         message: the reason, one sentence.
-        kind: whether the agent or the infrastructure that it needs failed.
+        kind: whether the agent or the infrastructure that it needs failed, or the answer was cut at a token limit.
     """
 
     message: str
-    kind: Literal["agent", "infrastructure"] = "agent"
+    kind: Literal["agent", "infrastructure", "cut_off"] = "agent"
+
+    @property
+    def code(self) -> str:
+        """The code of the error."""
+        return self.kind if self.kind == "cut_off" else f"{self.kind}_error"
 
 
 class Reply(Struct, frozen=True):
@@ -34,8 +39,8 @@ class Reply(Struct, frozen=True):
         retrieval_context: retrieved texts; empty if nothing was retrieved, None if unknown.
         retrieved_chunks: retrieved chunks; empty if nothing was retrieved, None if unknown.
         usage: tokens and cost; None if unknown.
-        finish_reason: reason why the model stopped: `stop`, `length` (at its token limit) or `refusal`; None if
-            unknown.
+        finish_reason: reason why the model stopped: `stop`, `length` (at its token limit) or `refusal` of the suite's
+            own model, and the words of other targets; None if unknown.
         fallback_model: name of the fallback model if it answered instead of the suite's model, otherwise None.
         model_ms: milliseconds that the agent took for the answer, without pauses of the run; None if unknown.
         first_token_ms: milliseconds until the answer began, without pauses of the run; None if unknown.

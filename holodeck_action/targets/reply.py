@@ -32,6 +32,7 @@ from holodeck_action.targets.shapes import (
     refuse,
     refuse_type,
 )
+from holodeck_action.text.plain import excerpt
 
 _INVOCATION = Object(
     {
@@ -98,6 +99,11 @@ REPLY = Object(
         ),
         "metadata": Field(JsonObject(), "Further facts, kept in the record."),
         "error": Field(ObjectOrText(_ERROR, "message"), "Why there is no answer; replaces `response`."),
+        "finish_reason": Field(
+            Text(not_empty=True),
+            "Why the model stopped, such as `stop`. `length`, or another word for a token limit, means that the answer "
+            "is cut off, which is an error.",
+        ),
         "duration_ms": Field(
             Number(0.0), "Time that the agent took for the answer, in milliseconds; the measured time if absent."
         ),
@@ -108,6 +114,14 @@ REPLY = Object(
 )
 """The shape of a reply."""
 REPLY_KEYS = REPLY.keys
+CUT_OFF = (
+    "length", "max_tokens", "max_output_tokens", "model_length", "model_context_window_exceeded", "max_length",
+    "token_limit", "incomplete", "truncated",
+)  # fmt: skip
+"""The values of `finish_reason`, in small letters, that report an answer which stops at a token limit.
+
+Sources: the interfaces of OpenAI (also Responses), Anthropic, Gemini, Mistral, Bedrock and Cohere.
+"""
 _KEYS_BY_FACT: dict[ReplyFact, tuple[str, ...]] = {
     "tools": ("tool_invocations",),
     "tokens": ("usage",),
@@ -167,7 +181,7 @@ def reply_from_mapping(value: object, *, max_bytes: int) -> Reply:
         raise AgentError("the reply has no `response`", "bad_reply", {"field": "response"})
     if failed and given.get("response") is not None:
         refuse("error", "replaces `response`: give only one of them")
-    if not failed and given["response"] is None:
+    if not failed and given["response"] is None and not _is_cut_off(given.get("finish_reason")):
         refuse_type("response", "text, an object or a list", None)
     found = REPLY.entries(given, "the reply", "", Reader(max_bytes))
     chunks = _map_all(found["retrieved_chunks"], lambda chunk: RetrievedChunk(**chunk))
@@ -186,8 +200,21 @@ def reply_from_mapping(value: object, *, max_bytes: int) -> Reply:
         model=model,
         messages=_map_all(found["messages"], lambda message: message),
         metadata=found["metadata"],
-        error=None if error is None else ReplyError(error["message"], error["kind"] or "agent"),
+        error=_reply_error(error, found["finish_reason"]),
+        finish_reason=found["finish_reason"],
     )
+
+
+def _reply_error(error: Mapping[str, Any] | None, finish_reason: str | None) -> ReplyError | None:
+    if error is not None:
+        return ReplyError(error["message"], error["kind"] or "agent")
+    if not _is_cut_off(finish_reason):
+        return None
+    return ReplyError(f"finish_reason is {excerpt(str(finish_reason))}; raise the agent's token limit", "cut_off")
+
+
+def _is_cut_off(finish_reason: object) -> bool:
+    return isinstance(finish_reason, str) and finish_reason.lower() in CUT_OFF
 
 
 def _map_all(values: Sequence[Any] | None, make_value: Any) -> tuple[Any, ...] | None:

@@ -13,7 +13,7 @@ from holodeck_action.suite.model.policy import BOUNDS_OF_METRICS, GATES, Gates
 from holodeck_action.targets.reply import REPLY
 from holodeck_action.targets.shapes import ListOf, Object
 
-NO_FACTS = {"response", "error", "messages", "metadata", "model"}
+NO_FACTS = {"response", "error", "messages", "metadata", "model", "finish_reason"}
 """Keys of a reply that no gate and no metric without a judge looks at, and the answer itself."""
 TOOLS, CHUNKS = ("find", "book", "pay"), ("a", "b", "c", "d")
 NEVER_UNKNOWN = {"args", "error", "id", "name", "model"}

@@ -162,6 +162,9 @@ class ResponseMapping(FormatModel):
     """Further facts, kept in the record. Example: `$.trace`."""
     error: JSONPath | None = None
     """Why there is no answer; if it matches, `text` is ignored. Example: `$.error`."""
+    finish_reason: JSONPath | None = None
+    """Why the model stopped; `length` and other words for a token limit are the error `cut_off`. Example:
+    `$.choices[0].finish_reason`."""
     duration_ms: JSONPath | None = None
     """How long the agent worked on the answer, in milliseconds. Example: `$.took_ms`."""
     first_token_ms: JSONPath | None = None
