@@ -20,10 +20,13 @@ _FILTERED = frozenset(("content_filter", "content_policy_violation", "invalid_pr
 _FILTERED_WORDS = "content filtering policy"
 """Words by which a blocked prompt is recognised at Anthropic, which sends no code for it."""
 
-_TOO_LONG = re.compile(r"context (?:length|window)")
-"""Words by which a too long conversation is recognised at Ollama and other compatible servers, which send no code for
-it.
+_TOO_LONG = re.compile(r"context[ _]?(?:length|window|size)")
+"""Words by which a too long conversation is recognised at Ollama, llama.cpp, LiteLLM and other servers, which
+send no code for it, or their own.
 """
+
+_NO_MODEL = "invalid model name"
+"""Words by which an unknown model is recognised at LiteLLM, whose code is the status 400."""
 
 
 class ModelCallError(Exception):
@@ -97,9 +100,8 @@ def _classify(status: int, body: Any, detail: str, plan: ModelPlan) -> tuple[str
     words = detail.lower() if status == 400 else ""
     if _FILTERED_WORDS in words or _FILTERED & set(_codes(body)):
         return "content_filter", f"the content filter of {name} refused the request"
-    if _TOO_LONG.search(words):
-        return "context_length", f"the conversation is longer than {name} accepts{with_status}"
-    match (_anthropic_code if plan.provider == "anthropic" else _openai_code)(status, _error_object(body)):
+    own = "context_length" if _TOO_LONG.search(words) else "model_not_found" if _NO_MODEL in words else None
+    match own or (_anthropic_code if plan.provider == "anthropic" else _openai_code)(status, _error_object(body)):
         case "quota":
             return "quota", f"the account of {name} has no quota or credit left{with_status}"
         case "rate_limited":
@@ -141,6 +143,7 @@ _UNPAID = frozenset(
 """OpenAI's error codes with status 429 that are not rate limits, so that waiting does not help."""
 _NAMED: Mapping[object, str] = {
     "context_length_exceeded": "context_length",
+    "exceed_context_size_error": "context_length",
     "model_not_found": "model_not_found",
     "invalid_api_key": "authentication",
 }
@@ -159,11 +162,9 @@ def _openai_code(status: int, error: Mapping[str, Any]) -> str | None:
     names = [each for each in (code, kind) if isinstance(each, str)]
     if _UNPAID.intersection(names):
         return "quota"
-    if code == "context_length_exceeded":
-        return "context_length"
     if any(map(_OVERLOADED.search, names)):
         return "overloaded"
-    return (_NAMED.get(code) if isinstance(code, str) else None) or _code_of_status(status)
+    return next((_NAMED[each] for each in names if each in _NAMED), None) or _code_of_status(status)
 
 
 def _anthropic_code(status: int, error: Mapping[str, Any]) -> str | None:
