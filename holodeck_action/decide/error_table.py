@@ -86,6 +86,7 @@ ROWS: tuple[ErrorRow, ...] = (
     ErrorRow((*_RESULT, "bad_reply", "too_large"), TARGETS, "error of the target", "agent", "an invalid reply"),
     ErrorRow(("internal",), TARGETS, "error of the target", "agent", "an unexpected exception"),
     ErrorRow(_IMPORT, ("python",), "error of the target", "agent", "its code cannot be imported"),
+    ErrorRow(("import_timeout",), ("python",), "unknown", "configuration", "its import takes longer than its limit"),
     ErrorRow(("cannot_start",), CODE, "unknown", "configuration", "a process of the target cannot be started"),
     ErrorRow(
         ("missing_transcript", "bad_transcript", "duplicate_transcript", "ambiguous_transcript"),
@@ -192,7 +193,15 @@ ROWS: tuple[ErrorRow, ...] = (
         "the metric cannot be used here",
     ),
     ErrorRow(
-        ("ambiguous_input", "unknown_parameter", "pattern_invalid", "no_schema", "cannot_start", *_IMPORT),
+        (
+            "ambiguous_input",
+            "unknown_parameter",
+            "pattern_invalid",
+            "no_schema",
+            "cannot_start",
+            "import_timeout",
+            *_IMPORT,
+        ),
         METRICS,
         "unknown",
         "configuration",

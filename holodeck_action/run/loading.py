@@ -428,6 +428,7 @@ async def check_callables(loaded: LoadedSuite, references: Iterable[str], *, spa
         redact=loaded.redactor.text,
         interpreter=loaded.interpreter,
         spans=spans,
+        import_s=suite.policy.limits.import_timeout_s,
     ) as pool:
         for reference in references:
             try:

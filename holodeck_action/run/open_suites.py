@@ -315,6 +315,7 @@ def _open(
         on_import=imported,
         interpreter=suite.interpreter,
         spans=bool(suite.suite.policy.spans),
+        import_s=suite.suite.policy.limits.import_timeout_s,
     )
     settings = suite.settings
     budgets = tuple(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 USER_CODE = "holodeck_action.workers.serving"
 """Name of the module that answers calls of user code in a worker."""
 
-IMPORT_TIMEOUT_S = 60.0
+IMPORT_TIMEOUT_S = 300.0
 """Time limit in seconds for importing the module of a callable."""
 
 MAX_RESULT_BYTES = 1_000_000
@@ -40,7 +40,9 @@ class Lease:
         take_worker: Callable[[str], WorkerProcess],
         return_worker: Callable[[WorkerProcess], Awaitable[None]],
         release: Callable[[], None],
+        import_s: float,
     ) -> None:
+        self._import_s = import_s
         self._take = take_worker
         self._give_back = return_worker
         self._release = release
@@ -96,7 +98,7 @@ class Lease:
             self._worker = self._take(reference)
         if reference not in self._worker.imported_references:
             worker = self._worker
-            await self._call_worker({"op": "check", "reference": reference}, IMPORT_TIMEOUT_S, MAX_RESULT_BYTES)
+            await self._call_worker({"op": "check", "reference": reference}, self._import_s, MAX_RESULT_BYTES)
             worker.imported_references.add(reference)
 
     async def _call_worker(
@@ -135,6 +137,7 @@ class WorkerPool:
         on_import: OnImport = lambda files: None,
         interpreter: Path | None = None,
         spans: bool = False,
+        import_s: float = IMPORT_TIMEOUT_S,
     ) -> None:
         """Create the pool; no process is started before the first call.
 
@@ -149,6 +152,7 @@ class WorkerPool:
             on_import: called with the files of the checkout that a worker has imported (see `WorkerProcess`).
             interpreter: absolute path of the workers' Python, 3.9 or newer; None to use the Python of this process.
             spans: whether workers collect the spans of their calls.
+            import_s: time limit of one import, in seconds (`limits.import_timeout_s`).
         """
         self._folder = folder
         self._environ = job_environment(environ, interpreter)
@@ -159,6 +163,7 @@ class WorkerPool:
         self._code = code
         self._server = server
         self._on_import = on_import
+        self._import_s = import_s
         self._slots = asyncio.Semaphore(size)
         self._idle: list[WorkerProcess] = []
         self._workers: set[WorkerProcess] = set()
@@ -167,7 +172,7 @@ class WorkerPool:
     async def lease(self) -> Lease:
         """Wait until a worker is free, and return a lease for it."""
         await self._slots.acquire()
-        return Lease(self._take, self._give_back, self._slots.release)
+        return Lease(self._take, self._give_back, self._slots.release, self._import_s)
 
     async def check(self, reference: str) -> None:
         """Import `module.path:callable` in a worker.
@@ -281,6 +286,7 @@ class DedicatedWorker:
         redact: Redact,
         on_import: OnImport = lambda files: None,
         interpreter: Path | None = None,
+        import_s: float = IMPORT_TIMEOUT_S,
     ) -> None:
         """Create the worker; no process is started before the first call.
 
@@ -292,7 +298,9 @@ class DedicatedWorker:
             redact: removes secrets from the process's output and errors.
             on_import: called with the files of the checkout that the process has imported (see `WorkerProcess`).
             interpreter: absolute path of the process's Python, 3.9 or newer; None to use the Python of this process.
+            import_s: time limit of one import, in seconds (`limits.import_timeout_s`).
         """
+        self._import_s = import_s
         self._on_import = on_import
         self._folder = folder
         self._environ = job_environment(environ, interpreter)
@@ -312,7 +320,7 @@ class DedicatedWorker:
         """
         async with self._turn:
             request = {"op": "describe", **_function_request(file, function)}
-            return (await self._call_worker(request, IMPORT_TIMEOUT_S, MAX_RESULT_BYTES)).value
+            return (await self._call_worker(request, self._import_s, MAX_RESULT_BYTES)).value
 
     async def call(
         self,
@@ -347,7 +355,7 @@ class DedicatedWorker:
                 or not self._worker.is_alive
                 or named["reference"] not in self._worker.imported_references
             ):
-                await self._call_worker({"op": "prepare", **named}, IMPORT_TIMEOUT_S, MAX_RESULT_BYTES)
+                await self._call_worker({"op": "prepare", **named}, self._import_s, MAX_RESULT_BYTES)
                 if self._worker is not None:
                     self._worker.imported_references.add(named["reference"])
             on_start()

@@ -170,10 +170,12 @@ class WorkerProcess:
                 answer = await self._receive_answer(frame_limit(max_bytes) + self._span_bytes, answering)
         except TimeoutError:
             self._drain()
-            what = "importing it" if request["op"] in ("check", "describe", "prepare") else "it"
+            is_import = request["op"] in ("check", "describe", "prepare")
+            what = "importing it" if is_import else "it"
+            remedy = "; raise limits.import_timeout_s" if is_import else ""
             raise UserCodeError(
-                f"{reference}: {what} took longer than {timeout_s:g} s; its process was ended",
-                "timeout",
+                f"{reference}: {what} took longer than {timeout_s:g} s; its process was ended{remedy}",
+                "import_timeout" if is_import else "timeout",
                 output=self._output_so_far(),
             ) from None
         except (ConnectionError, EOFError):

@@ -376,8 +376,8 @@ baseline: {source: null, on_missing: warn, margin: 0.10, on_regressed: fail, on_
            on_case_regression: confirm, confirm: {trials: 4, cases: 20}}
 quarantine: []
 budget: {max_cost_usd: null, max_tokens: null, max_minutes: null}
-limits: {concurrency: 10, turn_timeout_s: 60, case_timeout_s: 600, rate_limit_wait_s: 300, run_timeout_s: null,
-         max_response_bytes: 1000000}
+limits: {concurrency: 10, turn_timeout_s: 60, case_timeout_s: 600, import_timeout_s: 300, rate_limit_wait_s: 300,
+         run_timeout_s: null, max_response_bytes: 1000000}
 cache: {mode: off, dir: .holodeck/cache, ttl_days: 14}
 vectorstores: {external: false}
 secrets: []

@@ -213,6 +213,7 @@ async def _grade_answers(open_suite: OpenSuite, labels: Labels, clock: Clock) ->
         code=item.code,
         redact=open_suite.redactor.text,
         interpreter=item.interpreter,
+        import_s=suite.policy.limits.import_timeout_s,
     )
     scorer = TurnScorer(
         item.suite,

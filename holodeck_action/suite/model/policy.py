@@ -319,6 +319,8 @@ class Limits(FormatModel):
     """Seconds that the agent may take for a turn. Example: `120`."""
     case_timeout_s: Positive = 600.0
     """Seconds that the agent may take for all turns of a trial. Example: `900`."""
+    import_timeout_s: Positive = 300.0
+    """Seconds that the import of an agent, a grader, a metric class or a function tool may take. Example: `600`."""
     rate_limit_wait_s: NotNegative = 300.0
     """Seconds that a model call may wait for its account's rate limit, besides the time of its turn. Example: `600`."""
     run_timeout_s: Positive | None = None

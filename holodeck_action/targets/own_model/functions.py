@@ -26,7 +26,7 @@ from holodeck_action.text.foreign import Redact
 from holodeck_action.text.plain import cut, make_storable
 from holodeck_action.workers.code_errors import CallError, UserCodeError
 from holodeck_action.workers.permission import CodeAllowed
-from holodeck_action.workers.pool import DedicatedWorker
+from holodeck_action.workers.pool import IMPORT_TIMEOUT_S, DedicatedWorker
 from holodeck_action.workers.worker_process import OnImport
 
 _ATTRIBUTE_CODES = ("missing_attribute", "not_callable")
@@ -143,6 +143,7 @@ async def load_functions(
     marks: Mapping[str, SourceMark] | None = None,
     on_import: OnImport = lambda files: None,
     interpreter: Path | None = None,
+    import_s: float = IMPORT_TIMEOUT_S,
 ) -> FunctionTools:
     """Import all functions in a worker process, and return the tools with the schemas of their arguments.
 
@@ -157,6 +158,7 @@ async def load_functions(
         marks: positions of the tools in the suite's files by their names, for messages.
         on_import: called with the files of the checkout that a process has imported.
         interpreter: the Python interpreter of the processes; None to use the current one.
+        import_s: time limit of one import, in seconds (`limits.import_timeout_s`).
 
     Raises:
         SuiteError: a function cannot be imported or called, or `parameters` is not a valid schema for it.
@@ -172,6 +174,7 @@ async def load_functions(
         redact=redact,
         on_import=on_import,
         interpreter=interpreter,
+        import_s=import_s,
     )
     worker = new_worker()
     try:

@@ -351,6 +351,7 @@ def _build_toolkits(
                 marks=suite.tool_marks,
                 on_import=on_import,
                 interpreter=interpreter,
+                import_s=suite.policy.limits.import_timeout_s,
             )
         )
     context = ToolContext(suite, plan, wire, environ, redactor, code)
