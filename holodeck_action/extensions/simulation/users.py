@@ -225,8 +225,11 @@ class UserTurns:
         return answer.model_copy(update={"message": self._wire.redact(answer.message)})
 
     def _problem_of(self, answer: UserAnswer, exchanges: Sequence[tuple[str, str]]) -> str:
-        if answer.state != "goes_on":
-            return "" if exchanges else "it ends the conversation before the first message"
+        ended = answer.state != "goes_on"
+        if ended and not exchanges:
+            return "it ends the conversation before the first message"
+        if ended and not answer.message.strip():
+            return ""
         return message_problem(
             answer.message,
             instructions=(self._settings.goal_text, self._settings.character),

@@ -72,6 +72,34 @@ def test_a_message_that_cannot_be_used_is_requested_once_more(
     assert "simulated user failed" in (project.out / "report.md").read_text()
 
 
+STATES = [(state, said, why) for state in ("goal_met", "given_up") for said, why in (
+    ("Assistant: your money is on its way.", "it speaks as the agent"),
+    ("Which order is it?", "it speaks as the agent, whose answer it repeats"),
+    ("Hello.", "it repeats an earlier message"),
+    ("I want to get the money back for the kettle.", 'it quotes the goal ("get the money back for the")'),
+)]  # fmt: skip
+
+
+@pytest.mark.parametrize(("state", "said", "why"), STATES)
+def test_the_message_that_ends_the_conversation_is_checked_too(
+    project: Project, models: FakeModels, state: str, said: str, why: str
+) -> None:
+    shop(project, {"simulate": USER, "expect": [{"contains": "order"}]})
+    environ = {"OPENAI_BASE_URL": models.openai_url, "OPENAI_API_KEY": KEY}
+    models.answer(saying(FIRST, {"state": state, "message": said}))
+    finished, record = project.evaluate(**environ)
+    assert finished.code == 3, finished.stdout
+    [trial] = record.cases[0].trials
+    assert trial.error is not None
+    assert trial.error.message.endswith(f"gave no usable message twice: {why}")
+
+    # Words of farewell end it, and so does nothing.
+    for last in ("Thank you, goodbye.", "", "  "):
+        models.answer(saying(FIRST, {"state": state, "message": last}))
+        finished, record = project.evaluate(**environ)
+        assert finished.code == 0, finished.stdout
+
+
 def test_a_first_message_must_be_written(project: Project, models: FakeModels) -> None:
     shop(project, {"simulate": USER})
     models.answer(saying(ended()))
