@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import importlib
 import os
 import random
 import shutil
@@ -61,10 +63,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         random.Random(seed).shuffle(items)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection() -> None:
-    """Look for garbage in what tests make, not again and again in ten thousand tests and the modules they import."""
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Iterator[None]:
+    # Look for garbage in what tests make, not again and again in ten thousand tests and the modules they import.
     gc.disable()
+    _import_later_modules(session.config)
+    return (yield)
+
+
+def _import_later_modules(config: pytest.Config) -> None:
+    """Let each worker begin at another module, so that it finds in the cache what the others have compiled."""
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    modules = sorted({path for name in config.args for path in (config.rootpath / name).rglob("test_*.py")})
+    for path in modules[len(modules) * worker // workers :] if worker else ():
+        # What cannot be imported is reported when it is collected.
+        with contextlib.suppress(Exception, pytest.skip.Exception):
+            importlib.import_module(".".join(path.relative_to(config.rootpath).with_suffix("").parts))
 
 
 @pytest.hookimpl(trylast=True)

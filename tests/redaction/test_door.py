@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from itertools import product
 
 import pytest
 from hypothesis import example, given
@@ -25,6 +26,7 @@ from holodeck_action.text.views import (
     plain,
 )
 from tests.redaction.planting import ENCODINGS, INVISIBLE, leaked, pieces_of
+from tests.tables import check_rows
 
 # Signs that JSON, Python, URLs and HTML write differently, those of base64, and words beside each other.
 RANDOM = (
@@ -50,16 +52,18 @@ def passed(text: str) -> str:
     return "\nthen\n".join((clean, one_line(clean), lines_of(clean, wrapped=True), json.dumps(clean), repr(clean)))
 
 
-@pytest.mark.parametrize("secret", SECRETS)
-@pytest.mark.parametrize("encoding", ENCODINGS)
-def test_every_encoding_is_seen_through(secret: str, encoding: str) -> None:
-    written = ENCODINGS[encoding](secret)
-    if encoding in ("lines", "U+0085") and len(secret) < 12:
-        pytest.skip("a short secret is a word of sentences when it is broken in two")
-    for text in (written, f"it is {written}, is it?", json.dumps({"said": f"<{written}>"})):
-        found = passed(text)
-        assert MASK in found, text
-        assert leaked(found, PIECES[secret]) == [], found
+def test_every_encoding_is_seen_through() -> None:
+    def check(secret: str, encoding: str) -> None:
+        written = ENCODINGS[encoding](secret)
+        # A short secret is a word of sentences when it is broken in two.
+        if encoding in ("lines", "U+0085") and len(secret) < 12:
+            return
+        for text in (written, f"it is {written}, is it?", json.dumps({"said": f"<{written}>"})):
+            found = passed(text)
+            assert MASK in found, text
+            assert leaked(found, PIECES[secret]) == [], found
+
+    check_rows(check, product(SECRETS, ENCODINGS))
 
 
 @given(st.sampled_from(RANDOM), st.sampled_from(sorted(ENCODINGS)), AROUND, AROUND, st.data())
@@ -101,9 +105,12 @@ def test_places_are_those_of_the_quick_view(text: str) -> None:
             assert all(0 <= start < end <= len(text) for start, end in spans)
 
 
-@pytest.mark.parametrize(
-    ("decoder", "text", "becomes"),
-    [
+def test_a_decoder_takes_away_what_it_names() -> None:
+    def check(decoder: Decoder, text: str, becomes: str) -> None:
+        assert decoder.decode(text) == becomes
+        assert "".join(piece for _, _, piece in decoder.pieces(text)) == becomes
+
+    rows = [
         (ESCAPES, "a\\n\\x41\\u0042\\u{43}\\U00000044\\101\\e\\_\\\\", "a\nABCDA\x1b_\\"),
         (ESCAPES, "\\ud83d\\ude00", "😀"),
         (ESCAPES, "%41%c3%a9%E2%82%AC", "Aé€"),
@@ -111,11 +118,8 @@ def test_places_are_those_of_the_quick_view(text: str) -> None:
         (TERMINAL, "a\x1b[1;31mb\x9b0mc\x1b]8;;https://x\x07d\x1b(Be^[[2mf", "abcdef"),
         (COLOURS, "a[31mb[1;2mc[x]", "abc[x]"),
         (TAGS, 'a<b>b</b><br/>c<a href="x">d</a><!-- e -->f < g > h', "abcdf < g > h"),
-    ],
-)
-def test_a_decoder_takes_away_what_it_names(decoder: Decoder, text: str, becomes: str) -> None:
-    assert decoder.decode(text) == becomes
-    assert "".join(piece for _, _, piece in decoder.pieces(text)) == becomes
+    ]
+    check_rows(check, rows)
 
 
 @given(st.text(max_size=60))
@@ -131,9 +135,8 @@ def test_what_has_passed_passes_again_unchanged(secret: str, encoding: str, arou
     assert DOOR.text(clean) == clean
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_innocent_texts_are_left_alone() -> None:
+    innocent = (
         "the production database",
         "Bearer of good news… and more",
         "planted trees",
@@ -142,10 +145,8 @@ def test_what_has_passed_passes_again_unchanged(secret: str, encoding: str, arou
         "12345678",
         "sk-7Lq2z",
         "AB-7Lq2zV-m8",
-    ],
-)
-def test_innocent_texts_are_left_alone(text: str) -> None:
-    assert DOOR.text(text) is text
+    )
+    assert [text for text in innocent if DOOR.text(text) is not text] == []
 
 
 @pytest.mark.parametrize(
