@@ -11,6 +11,7 @@ from holodeck_action.run.options.input_values import InputError, read_inputs
 from holodeck_action.run.options.step_inputs import OPTIONS, StepInputs, read_step_inputs
 from holodeck_action.seam import registry
 from holodeck_action.text.redaction import Redactor
+from tests.tables import walk
 
 WHOLE = "a whole number, 1 or more"
 RATE = "a number from 0 to 1"
@@ -35,7 +36,7 @@ def args(*lines: str) -> dict[str, str]:
     return {"INPUT_ARGS": "\n".join(lines)}
 
 
-@pytest.mark.parametrize(
+@walk(
     ("name", "value", "allowed"),
     [
         ("concurrency", "0", WHOLE),
@@ -73,7 +74,7 @@ def test_a_value_that_is_not_allowed_is_named(name: str, value: str, allowed: st
         assert found == (f"input {name}: {value!r} is not allowed (allowed: {allowed})",)
 
 
-@pytest.mark.parametrize(
+@walk(
     ("name", "value", "setting", "expected"),
     [
         ("suite", "a.yaml\n\n  b/**/agent.yaml \r\n", "suites", ("a.yaml", "b/**/agent.yaml")),
@@ -97,7 +98,7 @@ def test_a_value_is_read(name: str, value: str, setting: str, expected: Any) -> 
         assert read_inputs(given) == {setting: expected}
 
 
-@pytest.mark.parametrize(
+@walk(
     ("line", "setting", "expected"),
     [
         ("--resume", "resume", True),
@@ -115,7 +116,7 @@ def test_a_line_of_args_is_split_once(line: str, setting: str, expected: Any) ->
     assert read({"INPUT_ARGS": line}).settings[setting] == expected
 
 
-@pytest.mark.parametrize(
+@walk(
     ("line", "problem"),
     [
         ("min-pass-rate 0.9", "min-pass-rate 0.9: each line is one option, such as --min-pass-rate 0.9"),
@@ -146,7 +147,7 @@ def test_a_line_that_cannot_be_used_is_refused(line: str, problem: str) -> None:
     assert problems({"INPUT_ARGS": line}) == (f"args: {problem}",)
 
 
-@pytest.mark.parametrize(
+@walk(
     ("name", "text", "instead"),
     [
         ("min-pass-rate", "0.9", "write `--min-pass-rate 0.9` in args, or gates.min_pass_rate in holodeck-action.yaml"),
@@ -229,7 +230,7 @@ def test_blank_inputs_leave_the_defaults() -> None:
     assert read_inputs({"INPUT_SUITE": ""}) == {}
 
 
-@pytest.mark.parametrize(
+@walk(
     ("written", "meant"),
     [
         ("MIN_PASS_RATE", "`--min-pass-rate x` in args"),

@@ -22,6 +22,7 @@ from holodeck_action.github.runner import (
 )
 from tests.action.runner import Command, read_log, read_pairs
 from tests.action.step import Step
+from tests.tables import walk
 
 COMMANDS = (
     "::error::boom",
@@ -106,7 +107,7 @@ def test_the_reader_of_outputs(content: str, pairs: list[tuple[str, str]]) -> No
     assert read_pairs(content) == pairs
 
 
-@pytest.mark.parametrize("content", ["a\n", "a<<\n", "a<<X\n1\n", "a<<X\n1", "<<X\nX\n"])
+@walk("content", ["a\n", "a<<\n", "a<<X\n1\n", "a<<X\n1", "<<X\nX\n"])
 def test_the_reader_of_outputs_refuses(content: str) -> None:
     with pytest.raises(ValueError, match="'"):
         read_pairs(content)

@@ -16,7 +16,7 @@ from holodeck_action.commands.command_line import cli
 from tests.commands.project import Project
 from tests.extensions.traces.spans import exchange, request
 from tests.extensions.view.test_view import served
-from tests.tables import check_rows
+from tests.tables import walk
 
 pytestmark = pytest.mark.timeout(60)
 """A command that waits for a pipe would never end."""
@@ -136,24 +136,22 @@ def standing(project: Project, name: str, make: Callable[[Path], None]) -> Itera
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_no_file_is_refused_in_one_sentence(made: Project, tmp_path: Path, kind: str) -> None:
-    def check(name: str) -> None:
-        place, arguments = COMMANDS[name]
-        scene = made.copy_to(tmp_path / name)
-        with standing(scene, place, KINDS[kind]) as path:
-            before = path.lstat()
-            finished = scene.run(*arguments)
-            assert finished.code == 2, finished.stdout + finished.stderr
-            assert len(finished.errors) == 1, finished.stderr
-            said = finished.errors[0]
-            assert Path(place).name in said or Path(place).parent.name in said
-            socket_of_a_suite = kind == "socket" and "No such device or address" in said
-            # In an output folder a link is refused, wherever it leads.
-            link = kind == "device" and "it is a link" in said
-            assert "regular file" in said or name in OTHERWISE or socket_of_a_suite or link, said
-            assert (path.lstat().st_ino, path.lstat().st_mode) == (before.st_ino, before.st_mode)
-
-    check_rows(check, zip(COMMANDS, strict=True))
+@walk("name", COMMANDS)
+def test_what_is_no_file_is_refused_in_one_sentence(made: Project, tmp_path: Path, name: str, kind: str) -> None:
+    place, arguments = COMMANDS[name]
+    scene = made.copy_to(tmp_path / "scene")
+    with standing(scene, place, KINDS[kind]) as path:
+        before = path.lstat()
+        finished = scene.run(*arguments)
+        assert finished.code == 2, finished.stdout + finished.stderr
+        assert len(finished.errors) == 1, finished.stderr
+        said = finished.errors[0]
+        assert Path(place).name in said or Path(place).parent.name in said
+        socket_of_a_suite = kind == "socket" and "No such device or address" in said
+        # In an output folder a link is refused, wherever it leads.
+        link = kind == "device" and "it is a link" in said
+        assert "regular file" in said or name in OTHERWISE or socket_of_a_suite or link, said
+        assert (path.lstat().st_ino, path.lstat().st_mode) == (before.st_ino, before.st_mode)
 
 
 def test_every_command_is_walked() -> None:

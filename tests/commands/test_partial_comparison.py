@@ -15,6 +15,7 @@ from holodeck_action.record.canonical import chosen_cases
 from holodeck_action.record.record import CaseRecord, Record
 from tests.commands.project import Finished, Project
 from tests.record.records import FAILED_EVALUATION, case, case_of, evaluation, record, turn
+from tests.tables import walk
 
 BOTH = case_of(turn(evaluation(0.9), evaluation(0.9, evaluator_name="rouge")))
 HALF = case_of(turn(evaluation(0.9), replace(FAILED_EVALUATION, evaluator_name="rouge")))
@@ -111,7 +112,7 @@ def test_a_gate_on_what_the_base_leaves_open_is_not_passed(tmp_path: Path, word:
     assert found == {"max_regressions": state, "baseline.on_regressed": state}
 
 
-@pytest.mark.parametrize(
+@walk(
     ("base", "head", "word", "allowed", "state"),
     [
         ("PPPE", "PPPE", "warn", 0, "skipped"),  # On both sides.

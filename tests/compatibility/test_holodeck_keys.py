@@ -7,7 +7,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 from pydantic import BaseModel, ValidationError
 
@@ -15,6 +14,7 @@ from holodeck_action.metrics.registry import built_in
 from holodeck_action.suite.model.agent import AgentConfig, ProjectConfig
 from holodeck_action.suite.model.metric_types import METRICS
 from tests.suite.folders import HEAD, load
+from tests.tables import walk
 
 BLOCKS: dict[str, dict[str, Any]] = yaml.load(
     (Path(__file__).parent / "data" / "holodeck-keys.yaml").read_text(encoding="utf-8"), yaml.CSafeLoader
@@ -54,7 +54,7 @@ def refusal(name: str, block: Any) -> str | None:
     return None
 
 
-@pytest.mark.parametrize("name", BLOCKS)
+@walk("name", BLOCKS)
 def test_what_holodeck_accepts_is_accepted(name: str) -> None:
     block = BLOCKS[name]
     base = block["base"]
@@ -66,14 +66,14 @@ def test_what_holodeck_accepts_is_accepted(name: str) -> None:
     )
 
 
-@pytest.mark.parametrize("name", [name for name, block in BLOCKS.items() if "refused" in block])
+@walk("name", [name for name, block in BLOCKS.items() if "refused" in block])
 def test_what_says_nothing_is_refused(name: str) -> None:
     block = BLOCKS[name]
     for key, values in block["refused"].items():
         assert all(refusal(name, {**block["base"], key: value}) for value in values), key
 
 
-@pytest.mark.parametrize("name", [name for name in BLOCKS if name not in ("DatabaseConfig", "DeploymentConfig")])
+@walk("name", [name for name in BLOCKS if name not in ("DatabaseConfig", "DeploymentConfig")])
 def test_a_key_that_nobody_knows_is_refused(name: str) -> None:
     """Else the list would prove nothing."""
     free = {"RegistryConfig", "CloudTargetConfig", "PrometheusExporterConfig", "AzureMonitorExporterConfig"}

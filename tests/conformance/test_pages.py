@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 
 from scripts.build_conformance import PAGES, build_page, claims, documents
+from tests.tables import walk
 
 pytestmark = pytest.mark.needs()
 
@@ -19,12 +20,12 @@ def test_there_is_a_page_for_each_document_and_no_other() -> None:
     assert sorted(page.stem for page in PAGES.iterdir()) == sorted(DOCUMENTS)
 
 
-@pytest.mark.parametrize("name", DOCUMENTS)
+@walk("name", DOCUMENTS)
 def test_a_page_is_as_it_is_built(name: str) -> None:
     assert (PAGES / f"{name}.md").read_text(encoding="utf-8") == build_page(name), "run make conformance"
 
 
-@pytest.mark.parametrize("name", DOCUMENTS)
+@walk("name", DOCUMENTS)
 def test_every_heading_has_a_claim(name: str) -> None:
     assert [*DOCUMENTS[name].headings] == [*dict.fromkeys(DOCUMENTS[name].headings)]
     assert {*DOCUMENTS[name].headings} - {claim.heading for claim in claims() if claim.document == name} == set()

@@ -17,6 +17,7 @@ from holodeck_action.decide.decision import decide
 from holodeck_action.record.evaluation import ErrorInfo, Evaluation
 from holodeck_action.reports.report_building import build_report
 from tests.record.records import case_of, evaluation, record, turn
+from tests.tables import walk
 
 Units = list[list[float | None]]
 
@@ -67,7 +68,7 @@ def test_alpha_is_that_of_its_definition(seed: int) -> None:
     assert found is None or math.isclose(found, float(expected or 0), rel_tol=1e-9, abs_tol=1e-9)
 
 
-@pytest.mark.parametrize(
+@walk(
     ("units", "expected"),
     [
         ([], None),
@@ -187,7 +188,7 @@ def test_parts_with_too_few_judges_count_beside_those_that_had_enough() -> None:
     assert coherence.alpha == pytest.approx(float(expected or 0))
 
 
-@pytest.mark.parametrize(
+@walk(
     "told",
     [
         {"panel": "of wood"},

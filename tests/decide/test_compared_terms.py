@@ -14,7 +14,6 @@ from math import comb
 from random import Random
 from typing import Any, Literal, NamedTuple, get_args, get_type_hints
 
-import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 from pydantic import BaseModel
@@ -46,6 +45,7 @@ from holodeck_action.record.record import (
 )
 from holodeck_action.suite.model.policy import GATES, Baseline, GateMetric, Gates, GateSummary, QuarantineEntry
 from tests.record.records import case, case_of, evaluation, record, turn
+from tests.tables import walk
 
 TIMES = int(os.environ.get("EXAM_FUZZ_TIMES", "1"))
 """By how many more examples are drawn than in `make test`."""
@@ -71,12 +71,12 @@ def fields_of(kind: type) -> set[str]:
     return set(kind.__struct_fields__)
 
 
-@pytest.mark.parametrize("kind", DECLARED, ids=lambda kind: kind.__name__)
+@walk("kind", DECLARED)
 def test_each_field_of_a_term_has_a_direction_or_a_reason_for_none(kind: type) -> None:
     assert set(DECLARED[kind]) == fields_of(kind)
 
 
-@pytest.mark.parametrize("kind", DECLARED, ids=lambda kind: kind.__name__)
+@walk("kind", DECLARED)
 def test_what_has_parts_names_a_kind_with_declarations(kind: type) -> None:
     hints = get_type_hints(kind)
     for name, term in DECLARED[kind].items():

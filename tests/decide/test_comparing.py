@@ -30,6 +30,7 @@ from holodeck_action.record.record import (
 )
 from holodeck_action.suite.model.policy import Baseline, QuarantineEntry
 from tests.record.records import FAILED_EVALUATION, case, case_of, evaluation, record, turn
+from tests.tables import walk
 
 AGAINST = BaseRun("file:base.json")
 
@@ -164,7 +165,7 @@ def test_a_new_metric_is_no_regression_and_is_told() -> None:
 CONFIGURATION = Configuration(("openai/gpt-4o",), "a", "s", "p", "m", "1.0.0")
 
 
-@pytest.mark.parametrize(
+@walk(
     ("changes", "reason"),
     [
         ({"judges": ("openai/gpt-5",)}, "its judge is openai/gpt-5 now, but was openai/gpt-4o on the base"),
@@ -191,7 +192,7 @@ def test_scores_of_another_judge_show_no_change(changes: dict[str, Any], reason:
     assert metric(compared(*both)).incomparable == word.replace("its judges are", "its embedding model is")
 
 
-@pytest.mark.parametrize(
+@walk(
     ("changes", "reason"),
     [
         ({"evaluator_version": "2.0.0"}, "its version is 2.0.0 now, but was 1.0.0 on the base"),

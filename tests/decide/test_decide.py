@@ -18,13 +18,14 @@ from holodeck_action.record.evaluation import ErrorInfo
 from holodeck_action.record.record import ToolAssertion
 from holodeck_action.suite.model.policy import GateMetric, Gates, GateSummary, QuarantineEntry
 from tests.record.records import FAILED_EVALUATION, case, case_of, evaluation, record, turn
+from tests.tables import walk
 
 
 def gate(verdict: Verdict, name: str) -> GateVerdict:
     return next(item for item in verdict.gates if item.name == name)
 
 
-@pytest.mark.parametrize(
+@walk(
     ("cases", "changes", "code", "outcome"),
     [
         (["P", "P"], {}, 0, "passed"),
@@ -183,7 +184,7 @@ def test_informational_cases_count_neither_way() -> None:
     assert verdict.pass_rate == 1.0
 
 
-@pytest.mark.parametrize(
+@walk(
     ("made", "outcome"),
     [
         (evaluation(0.5, 0.5), "passed"),

@@ -27,6 +27,7 @@ from holodeck_action.record.evaluation import ErrorInfo
 from holodeck_action.record.record import CaseRecord, Timing, TurnRecord, Usage
 from holodeck_action.suite.model.policy import BOUNDS_OF_METRICS, GateMetric, Gates, QuarantineEntry
 from tests.record.records import case, case_of, evaluation, record, turn
+from tests.tables import walk
 
 PAID = Usage(prompt_tokens=70, completion_tokens=30, cost_usd=0.01)
 ERROR = ErrorInfo("AgentError", "it crashed", "crashed")
@@ -64,8 +65,8 @@ def test_what_is_spent_is_summed_over_all_turns(name: str) -> None:
         assert gate.actual == pytest.approx(SPENT[name][0])
 
 
-@pytest.mark.parametrize("name", SPENT)
-@pytest.mark.parametrize("unknown", [None, Usage(70, 30), Usage(70, None, None), Usage(None, 30, 0.0)])
+@walk("name", SPENT)
+@walk("unknown", [None, Usage(70, 30), Usage(70, None, None), Usage(None, 30, 0.0)])
 def test_what_is_not_known_is_never_free(name: str, unknown: Usage | None) -> None:
     known = unknown is not None and (
         unknown.cost_usd is not None if name == "max_cost_usd" else unknown.completion_tokens and unknown.prompt_tokens
@@ -102,7 +103,7 @@ def test_a_case_in_quarantine_is_paid_for_like_any_other(name: str) -> None:
     assert gate.state == "failed"
 
 
-@pytest.mark.parametrize(
+@walk(
     ("cost", "usage", "states"),
     [
         (0.01, {"prompt_tokens": 60, "completion_tokens": 40}, ("passed", "passed")),
@@ -112,7 +113,7 @@ def test_a_case_in_quarantine_is_paid_for_like_any_other(name: str) -> None:
         (0.0101, {"prompt_tokens": 60, "completion_tokens": 41}, ("failed", "failed")),
     ],
 )
-@pytest.mark.parametrize("kind", ["geval", "rag", "standard"])
+@walk("kind", ["geval", "rag", "standard"])
 def test_judges_are_paid_for(cost: float | None, usage: Any, states: tuple[str, str], kind: str) -> None:
     metric = "coherence" if kind == "standard" else "x"
     by_judge = evaluation(
@@ -252,7 +253,7 @@ def test_bounds_from_above_are_those_from_below_in_a_mirror(
 BROKEN = case_of(turn(evaluation(None, status="failed", error=ErrorInfo("E", "no judge", "x"))))
 
 
-@pytest.mark.parametrize(
+@walk(
     ("bound", "low", "high"),
     [
         ("min_mean", 0.72, 0.76),
@@ -273,7 +274,7 @@ def test_a_missing_score_could_still_turn_a_bound(bound: str, low: float, high: 
     assert bounds(*scored(*SPREAD), BROKEN, **{bound: 0.5 if bound[:3] == "min" else 0.95}).state == "passed"
 
 
-@pytest.mark.parametrize("bound", [key for pair in BOUNDS_OF_METRICS for key in pair])
+@walk("bound", [key for pair in BOUNDS_OF_METRICS for key in pair])
 def test_a_metric_that_was_evaluated_nowhere_decides_nothing(bound: str) -> None:
     assert bounds(BROKEN, **{bound: 0.0}).state == "undetermined"
 
@@ -341,7 +342,7 @@ def test_a_single_score_has_no_interval_and_none_no_quantile() -> None:
     assert quantile([], 0.5) is None
 
 
-@pytest.mark.parametrize(
+@walk(
     ("value", "text"),
     [(0.87654321, "0.8765"), (2, "2"), (999.96, "1000"), (91204, "91,204"), (0.000123456, "0.0001235")],
 )
@@ -362,7 +363,7 @@ def weighted(letter: str, *weights: float) -> list[CaseRecord]:
     return [replace(case(letter), weight=weight) for weight in weights]
 
 
-@pytest.mark.parametrize("weight", [1e3, 1e9, 1e20, 1e300])
+@walk("weight", [1e3, 1e9, 1e20, 1e300])
 def test_no_weight_hides_a_failure(weight: float) -> None:
     gate = rate(*weighted("P", weight), *weighted("F", 1.0), required=1.0)
     assert gate.state == "failed"

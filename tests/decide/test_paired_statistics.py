@@ -26,6 +26,7 @@ from holodeck_action.decide.compare.paired_statistics import (
     student_interval,
 )
 from holodeck_action.decide.statistics import Z_95, mean_lower_bound
+from tests.tables import walk
 
 
 def weighted(values: Iterable[float], weight: float = 1.0) -> list[tuple[float, float]]:
@@ -36,7 +37,7 @@ def cases(lost: int, gained: int, same: int) -> list[tuple[float, float]]:
     return weighted([-1] * lost + [1] * gained + [0] * same)
 
 
-@pytest.mark.parametrize(("lost", "gained"), [(0, 0), (1, 7), (7, 1), (5, 5), (0, 6), (40, 61), (900, 1000)])
+@walk(("lost", "gained"), [(0, 0), (1, 7), (7, 1), (5, 5), (0, 6), (40, 61), (900, 1000)])
 def test_mcnemar_mid_p_is_that_of_the_binomial_distribution(lost: int, gained: int) -> None:
     n, fewer = lost + gained, min(lost, gained)
     expected = (
@@ -51,7 +52,7 @@ def test_mcnemar_mid_p_of_the_published_example() -> None:
     assert mcnemar_mid_p(1, 7) == pytest.approx(0.039, abs=0.0005)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@walk("seed", range(6))
 def test_the_exact_sign_flip_test_tries_every_sign(seed: int) -> None:
     random = Random(seed)
     # Tenths make ties, which must count.
@@ -108,7 +109,7 @@ def restricted(lost: int, gained: int, n: int, delta: float) -> float:
     return float((gained - lost - n * delta) / math.sqrt(n * (2 * share + delta * (1 - delta))))
 
 
-@pytest.mark.parametrize(("lost", "gained", "n"), [(3, 1, 20), (12, 2, 50), (0, 4, 30), (5, 5, 10), (60, 90, 900)])
+@walk(("lost", "gained", "n"), [(3, 1, 20), (12, 2, 50), (0, 4, 30), (5, 5, 10), (60, 90, 900)])
 def test_the_score_interval_ends_where_the_score_statistic_is_z(lost: int, gained: int, n: int) -> None:
     low, high = score_interval(lost, gained, n)
     assert low < (gained - lost) / n < high

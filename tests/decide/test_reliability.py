@@ -22,6 +22,7 @@ from holodeck_action.decide.agreement import (
     wilson,
 )
 from holodeck_action.record.judge_card import NO_ESTIMATE, Confusion, Estimate
+from tests.tables import walk
 
 TABLES = st.builds(Confusion, *[st.integers(0, 60)] * 4)
 
@@ -133,8 +134,8 @@ def simulated(chance: random.Random, n: int, rate: float, sensitivity: float, sp
     return count_confusion(verdicts)
 
 
-@pytest.mark.parametrize("n", [20, 100])
-@pytest.mark.parametrize(("rate", "sensitivity", "specificity"), [(0.5, 0.9, 0.9), (0.8, 0.95, 0.7), (0.9, 0.98, 0.6)])
+@walk("n", [20, 100])
+@walk(("rate", "sensitivity", "specificity"), [(0.5, 0.9, 0.9), (0.8, 0.95, 0.7), (0.9, 0.98, 0.6)])
 def test_intervals_hold_what_they_promise(n: int, rate: float, sensitivity: float, specificity: float) -> None:
     """In at least 93 % of samples, the truth is inside; the bound of chance alone is 0.93 at 1,000 of them."""
     chance = random.Random(3)
@@ -172,7 +173,7 @@ def test_a_rate_is_corrected_by_what_the_judge_misses() -> None:
     assert fewer[1] - fewer[0] > 2 * (high - low)
 
 
-@pytest.mark.parametrize(
+@walk(
     ("passes", "table", "value"),
     [
         # Fewer passes than a judge with this specificity gives to bad answers alone.

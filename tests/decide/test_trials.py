@@ -18,6 +18,7 @@ from holodeck_action.reports.report_views import CaseView
 from holodeck_action.suite.model.policy import Gates, QuarantineEntry
 from tests.record.records import case, case_of, evaluation, record, turn
 from tests.reports.shown import report_of
+from tests.tables import walk
 
 
 def enumerated(trials: str, k: int) -> tuple[Fraction, Fraction]:
@@ -27,7 +28,7 @@ def enumerated(trials: str, k: int) -> tuple[Fraction, Fraction]:
     return Fraction(some, len(choices)), Fraction(sum("F" not in choice for choice in choices), len(choices))
 
 
-@pytest.mark.parametrize("n", range(1, 9))
+@walk("n", range(1, 9))
 def test_the_formulas_are_shares_of_all_choices(n: int) -> None:
     for c, k in itertools.product(range(n + 1), range(1, n + 1)):
         some, every = enumerated("P" * c + "F" * (n - c), k)
@@ -89,7 +90,7 @@ def test_rates_of_a_whole_case() -> None:
     assert found.rates[-1].pass_hat_k == Bounds(0, 0)
 
 
-@pytest.mark.parametrize(
+@walk(
     ("letters", "min_pass", "stop", "truncated"),
     [
         ("PF", 3, True, True),
@@ -164,7 +165,7 @@ def test_where_all_must_pass_the_last_number_is_the_pass_rate_of_cases() -> None
 # -- scores
 
 
-@pytest.mark.parametrize(
+@walk(
     ("scores", "threshold", "polarity", "noisy"),
     [
         ([0.6, 0.8] * 5, 0.72, "maximize", True),

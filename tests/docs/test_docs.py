@@ -14,6 +14,7 @@ from holodeck_action.metrics.registry import built_in
 from tests.commands.project import Project
 from tests.docs.pages import blocks
 from tests.docs.texts import GAP, texts_of_the_program
+from tests.tables import walk
 
 ROOT = Path(__file__).parents[2]
 DOCS = sorted((ROOT / "docs").glob("*.md"))
@@ -33,7 +34,7 @@ def _anchors(page: Path) -> frozenset[str]:
     )
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.name))
+@walk("page", PAGES)
 def test_links_resolve(page: Path) -> None:
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
     for target in re.findall(r"\]\(([^)]+)\)", text):
@@ -45,7 +46,7 @@ def test_links_resolve(page: Path) -> None:
         assert not anchor or anchor in _anchors(linked), f"{page.name}: {target}"
 
 
-@pytest.mark.parametrize("page", DOCS, ids=lambda page: str(page.name))
+@walk("page", DOCS)
 def test_every_block_says_whether_it_is_a_whole_file(page: Path) -> None:
     for block in blocks(page):
         allowed = KINDS.get(block.language)
@@ -132,7 +133,7 @@ ODD = r"left out\b|nobody (is|was) asked|asked nobody|stands? there|is told\b|wh
 """Words of a translation: the field says skipped, omitted, not evaluated, called, unknown, except."""
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.name))
+@walk("page", PAGES)
 def test_pages_use_the_words_of_the_field(page: Path) -> None:
     text = re.sub(r"```.*?```|`[^`]*`", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
     assert [found[0] for found in re.finditer(ODD, text)] == []

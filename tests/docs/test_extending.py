@@ -12,13 +12,14 @@ import pytest
 
 from tests.commands.project import Finished, Project
 from tests.docs.pages import blocks
+from tests.tables import walk
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "metric"
 PAGE = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(
+@walk(
     ("file", "language"),
     [
         ("metric/opens_with.py", "python"),

@@ -12,6 +12,7 @@ import pytest
 from scripts.build_licences import ALLOWED, READ, LicenceError, document, licence_of, main, needed_packages
 from tests.docs.pages import ROOT
 from tests.image.lock import PROJECT, everything_installed, locked_packages
+from tests.tables import walk
 
 PAGE = (ROOT / "THIRD_PARTY.md").read_text(encoding="utf-8")
 ROWS = dict(re.findall(r"^\| ([a-z0-9-]+) \| ([0-9][^|]*) \|", PAGE, re.MULTILINE))
@@ -51,7 +52,7 @@ def test_the_image_has_the_licence_of_node() -> None:
     assert f"`{target}`" in PAGE
 
 
-@pytest.mark.parametrize(
+@walk(
     ("stated", "licence"),
     [
         ("License-Expression: apache-2.0 or mit", "Apache-2.0 OR MIT"),

@@ -6,9 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from scripts import check_replace
+from tests.tables import walk
 
 ROOT = Path(__file__).parents[2]
 STRUCTS = """
@@ -30,7 +29,7 @@ def test_the_package_is_checked_before_the_tests() -> None:
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-@pytest.mark.parametrize(
+@walk(
     ("code", "unknown"),
     [
         ("from msgspec.structs import replace\nreplace(x, kept=1, more='', **others)", []),

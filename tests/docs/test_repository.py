@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.tables import walk
+
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "CONTRIBUTING.md", ROOT / "docs" / "architecture.md", ROOT / "docs" / "extending.md"]
 FORMS = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
@@ -35,7 +37,7 @@ def test_names_are_where_the_architecture_says() -> None:
         assert f"class {owner}" in text or not owner, (owner, file)
 
 
-@pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda page: str(page.name))
+@walk("page", [ROOT / "README.md", *PAGES])
 def test_targets_of_make_exist(page: Path) -> None:
     named = set(re.findall(r"(?:`|^)make ([a-z-]+)", page.read_text(encoding="utf-8"), re.MULTILINE))
     assert [target for target in named if not re.search(rf"^{target}:", MAKEFILE, re.MULTILINE)] == []

@@ -13,13 +13,14 @@ from bench.scale_model import Fleet, Load, Plan, Provider, expected_largest, for
 from bench.scale_plans import DIFFERENCES, SCENARIOS
 from bench.scale_simulation import scale_down, simulate
 from bench.scale_tables import ROWS, measured_costs, read_figures, table_text
+from tests.tables import walk
 
 FOUND = read_figures()
 COSTS = measured_costs(FOUND)
 JUDGED = Load(2_000, judged=1)
 
 
-@pytest.mark.parametrize("name", ROWS)
+@walk("name", ROWS)
 def test_the_tables_are_those_of_the_figures(name: str) -> None:
     assert current_table(PAGE, name, COMMAND) == table_text(name, FOUND)
 
@@ -44,7 +45,7 @@ def test_the_model_and_the_simulation_agree(name: str) -> None:
     assert simulation == pytest.approx(model, rel=0.4 if lost else 0.15)
 
 
-@pytest.mark.parametrize("name", DIFFERENCES)
+@walk("name", DIFFERENCES)
 def test_they_agreed_on_larger_runs(name: str) -> None:
     model, simulation = FOUND["differences"][name]
     assert simulation == pytest.approx(model, rel=0.05 if "loss" not in name and "same" not in name else 0.15)

@@ -16,6 +16,7 @@ from bench.verdicts.results import Outcome, read_results
 from bench.verdicts.scenarios import JUDGE, Scenario, read_scenarios
 from bench.verdicts.tables import COMMAND, NAMES, PAGE, page_tables, read_notes
 from tests.commands.project import run_here
+from tests.tables import walk
 
 SCENARIOS = {each.id: each for each in read_scenarios()}
 
@@ -41,7 +42,7 @@ def test_a_fifth_favours_another_program_by_a_named_feature() -> None:
     assert all(each.feature for each in favoured)
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=SCENARIOS)
+@walk("scenario", SCENARIOS.values())
 def test_a_scenario_is_well_formed(scenario: Scenario) -> None:
     for sentence in (scenario.does, scenario.why):
         assert sentence.endswith(".")

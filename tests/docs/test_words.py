@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from scripts import check_words
+from tests.tables import walk
 
 ROOT = Path(__file__).parents[2]
 
@@ -15,7 +14,7 @@ def test_every_file_is_checked_before_the_tests() -> None:
     assert "-m scripts.check_words\n" in (ROOT / "Makefile").read_text(encoding="utf-8").partition("\nlint:")[2]
 
 
-@pytest.mark.parametrize(
+@walk(
     ("source", "found"),
     [
         ('def f():\n    """Return what it found."""\n', 'a.py:2: "Return what": write name what is returned'),
@@ -28,7 +27,7 @@ def test_a_phrase_is_found_at_its_line(source: str, found: str) -> None:
     assert [problem.startswith(found) for problem in check_words.problems(source, "a.py")] == [True]
 
 
-@pytest.mark.parametrize(
+@walk(
     ("name", "text", "found"),
     [
         ("a.py", 'x = "None where it is absent"\n', ['"None where"', '"where it is absent"']),

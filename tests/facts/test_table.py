@@ -19,6 +19,7 @@ from holodeck_action.suite.model.policy import Gates
 from holodeck_action.targets.reply import REPLY
 from tests.commands.project import Project
 from tests.facts.declared import NO_FACTS
+from tests.tables import walk
 
 PAGE = Path(__file__).parents[2] / "docs" / "verdict.md"
 SMALLEST: dict[str, dict[str, Any]] = {
@@ -108,7 +109,7 @@ def test_every_gate_is_in_the_table_of_gates() -> None:
     assert named == Gates.model_fields.keys() | {"baseline"}
 
 
-@pytest.mark.parametrize(("kind", "metric"), built_in().classes.items())
+@walk(("kind", "metric"), built_in().classes.items())
 def test_a_metric_is_in_the_rows_of_the_facts_that_it_needs(kind: str, metric: type[Metric]) -> None:
     made = built_in().read("suite", {"type": kind, **SMALLEST.get(kind, {})})
     needs = made.needs & METRIC_FACTS.keys()

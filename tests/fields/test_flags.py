@@ -13,6 +13,7 @@ import pytest
 from tests.commands.project import Project
 from tests.fields.bounds import unhurried
 from tests.fields.runs import lettered
+from tests.tables import walk
 
 
 @pytest.mark.proves("decide: RESULTS --policy --output-dir")
@@ -99,7 +100,7 @@ def test_env_file(project: Project, command: str) -> None:
 
 
 @pytest.mark.proves("run: --allow-path", "validate: --allow-path", "rejudge: --allow-path", "calibrate: --allow-path")
-@pytest.mark.parametrize("command", ["run", "validate", "rejudge absent.json", "calibrate labels.csv"])
+@walk("command", ["run", "validate", "rejudge absent.json", "calibrate labels.csv"])
 def test_allow_path(tmp_path: Path, command: str) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()

@@ -25,6 +25,7 @@ from holodeck_action.suite.model.policy import Policy
 from scripts.build_field_reference import commands_below, models_below, parameters_of
 from tests.fields import test_cases, test_metrics
 from tests.metrics.documented import ARGUMENTS
+from tests.tables import walk
 
 TESTS = Path(__file__).parents[1]
 FORMS = {
@@ -143,7 +144,7 @@ TRIED = [*test_metrics.PAIRS, *test_cases.PAIRS]
 CHOICES = [key for key in FIELDS if key in _of(TRIED) and typing.get_origin(FIELDS[key]) is Literal]
 
 
-@pytest.mark.parametrize("key", CHOICES)
+@walk("key", CHOICES)
 def test_every_choice_is_tried(key: str) -> None:
     tried = {found.partition("=")[2] for found in TRIED if found.partition("=")[0] == key}
     model, _, field = key.partition(".")

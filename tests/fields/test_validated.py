@@ -6,44 +6,34 @@ from pathlib import Path
 
 import pytest
 
-from holodeck_action.suite.values import Suite
 from tests.fields import agent_blocks, policy_blocks, runner_blocks, tool_blocks
 from tests.fields.blocks import Block, each
 from tests.suite.folders import complaints, load
-from tests.tables import check_rows
+from tests.tables import walk
 
 BLOCKS = (*agent_blocks.BLOCKS, *tool_blocks.BLOCKS, *runner_blocks.BLOCKS, *policy_blocks.BLOCKS)
-FIELDS = {f"{block.model}.{name}": (block, name) for block, name in each(BLOCKS)}
-KEPT = {key: (block, name) for key, (block, name) in FIELDS.items() if block.fields[name].good}
-
-
-def _loaded(folder: Path, files: dict[str, str]) -> Suite:
-    return load(folder, files["agent.yaml"], files)
+FIELDS = [f"{block.model}.{name}" for block, name in each(BLOCKS)]
 
 
 def _kept(folder: Path, files: dict[str, str]) -> str:
-    suite = _loaded(folder, files)
+    suite = load(folder, files["agent.yaml"], files)
     return repr((suite.agent, suite.policy, suite.project, [turn.files for turn in suite.cases[0].turns]))
 
 
 @pytest.mark.proves(*FIELDS)
-def test_a_bad_value_is_refused_at_its_line(tmp_path: Path) -> None:
-    def check(key: str) -> None:
-        block, name = FIELDS[key]
-        files = block.files(name, block.fields[name].bad)
-        assert complaints(tmp_path / key, files["agent.yaml"], files) == [block.complaint(name)]
-
-    check_rows(check, zip(FIELDS, strict=True))
+@walk(("block", "name"), each(BLOCKS))
+def test_a_bad_value_is_refused_at_its_line(tmp_path: Path, block: Block, name: str) -> None:
+    files = block.files(name, block.fields[name].bad)
+    assert complaints(tmp_path, files["agent.yaml"], files) == [block.complaint(name)]
 
 
-def test_a_good_value_is_kept(tmp_path: Path) -> None:
-    def check(key: str) -> None:
-        block, name = KEPT[key]
-        found = [_kept(tmp_path / key, block.files(name, good)) for good in block.fields[name].good]
-        assert len(set(found)) == len(found)
-        assert {*found} - {_kept(tmp_path / key, block.files())}
-
-    check_rows(check, zip(KEPT, strict=True))
+@walk("block", BLOCKS)
+def test_a_good_value_is_kept(tmp_path: Path, block: Block) -> None:
+    base = _kept(tmp_path, block.files())
+    for name, values in block.fields.items():
+        found = [_kept(tmp_path, block.files(name, good)) for good in values.good]
+        assert len(set(found)) == len(found), name
+        assert found != [base], name
 
 
 HONOURED = (
@@ -62,17 +52,22 @@ OWNERS = {"claude": "{provider: ollama, name: m}", "openai": "{provider: openai,
     "OpenAIConfig: disable_default_hooks disable_subprocess_env_scrub",
     "ProjectConfig: deployment",
 )
-def test_what_no_runner_uses_is_said(tmp_path: Path) -> None:
-    def check(block: Block, name: str) -> None:
-        files = block.files(name, block.fields[name].good[0])
-        if block.path in OWNERS:
-            lines = files["agent.yaml"].splitlines()
-            files["agent.yaml"] = "\n".join(
-                f"model: {OWNERS[block.path]}" if line.startswith("model:") else line for line in lines
-            )
-        suite = _loaded(tmp_path / f"{block.model}.{name}", files)
-        place = f"{block.path}.{name}" if block.path else name
-        assert suite.notices == (() if name in HONOURED else (f"not used by this runner: {place}",))
-
-    deployments = ((agent_blocks.AGENT, "deployment"), (agent_blocks.PROJECT[0], "deployment"))
-    check_rows(check, (*each((runner_blocks.CLAUDE, runner_blocks.OPENAI)), *deployments))
+@walk(
+    ("block", "name"),
+    [
+        *each((runner_blocks.CLAUDE, runner_blocks.OPENAI)),
+        (agent_blocks.AGENT, "deployment"),
+        (agent_blocks.PROJECT[0], "deployment"),
+    ],
+)
+def test_what_no_runner_uses_is_said(tmp_path: Path, block: Block, name: str) -> None:
+    files = block.files(name, block.fields[name].good[0])
+    if block.path in OWNERS:
+        lines = files["agent.yaml"].splitlines()
+        files["agent.yaml"] = "\n".join(
+            f"model: {OWNERS[block.path]}" if line.startswith("model:") else line for line in lines
+        )
+    suite = load(tmp_path, files["agent.yaml"], files)
+    place = f"{block.path}.{name}" if block.path else name
+    expected = () if name in HONOURED else (f"not used by this runner: {place}",)
+    assert suite.notices == expected

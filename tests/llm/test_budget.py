@@ -27,6 +27,7 @@ from holodeck_action.llm.wire import WireSettings
 from tests.llm.ahead import run_ahead
 from tests.llm.models import Answer, FakeModels, Fault
 from tests.llm.wiring import account, chat, opened, post, run, said
+from tests.tables import walk
 
 # -- reservations
 
@@ -173,7 +174,7 @@ def test_a_ticket_given_to_someone_who_is_cancelled_at_that_moment_comes_back() 
     run_ahead(work)
 
 
-@pytest.mark.parametrize(
+@walk(
     ("value", "text"),
     [
         (0.5, "$0.50"),
@@ -206,7 +207,7 @@ def _prompt(document: Any) -> int:
     return math.ceil(len(_call(document).request.content) / BYTES_PER_TOKEN)
 
 
-@pytest.mark.parametrize(
+@walk(
     ("more", "most"),
     [
         ({}, COMPLETION_GUESS),

@@ -16,6 +16,7 @@ from holodeck_action.llm.wire import WireSettings
 from holodeck_action.text.redaction import Redactor
 from tests.llm.models import KEY, Answer, FakeModels, Fault
 from tests.llm.wiring import account, chat, opened, post, run, said
+from tests.tables import walk
 
 
 class Offline(httpx2.AsyncBaseTransport):
@@ -91,7 +92,7 @@ def test_one_changed_character_is_a_miss_that_shows_the_difference(tmp_path: Pat
     run(work)
 
 
-@pytest.mark.parametrize(
+@walk(
     ("change", "found"),
     [
         ({"user": "bob"}, True),
@@ -102,7 +103,6 @@ def test_one_changed_character_is_a_miss_that_shows_the_difference(tmp_path: Pat
         ({"tools": []}, False),
         ({"model": "gpt-4o-mini"}, False),
     ],
-    ids=str,
 )
 def test_the_key_covers_what_can_change_an_answer(tmp_path: Path, change: dict[str, object], found: bool) -> None:
     async def work() -> None:
@@ -121,7 +121,7 @@ def test_the_key_covers_what_can_change_an_answer(tmp_path: Path, change: dict[s
     run(work)
 
 
-@pytest.mark.parametrize(
+@walk(
     ("url", "endpoint", "query"),
     [
         ("https://API.example.com:8443/v1/chat", "api.example.com/v1/chat", ""),

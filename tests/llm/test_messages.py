@@ -6,13 +6,13 @@ import json
 from typing import Any
 
 import httpx2
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from holodeck_action.llm.call_spans import finish_reasons, input_messages, output_messages
 from holodeck_action.llm.outcomes import parse
 from tests.llm.models import Answer, FakeModels, ToolCall
+from tests.tables import walk
 
 TOOL = {"name": "find", "description": "d"}
 SCHEMA = {"type": "object", "properties": {"order": {"type": "string"}}}
@@ -46,8 +46,8 @@ def asked(provider: str, answer: Answer, *, stream: bool) -> Any:
         return parse(response.headers["content-type"], response.content)
 
 
-@pytest.mark.parametrize("stream", [False, True])
-@pytest.mark.parametrize("provider", ["openai", "anthropic", "ollama"])
+@walk("stream", [False, True])
+@walk("provider", ["openai", "anthropic", "ollama"])
 def test_an_answer_is_one_message(provider: str, stream: bool) -> None:
     payload = asked(provider, Answer("In Leeds, I think."), stream=stream)
     assert output_messages(payload) == [
@@ -60,8 +60,8 @@ def test_an_answer_is_one_message(provider: str, stream: bool) -> None:
     assert finish_reasons(payload) == ("stop",)
 
 
-@pytest.mark.parametrize("stream", [False, True])
-@pytest.mark.parametrize("provider", ["openai", "anthropic", "ollama"])
+@walk("stream", [False, True])
+@walk("provider", ["openai", "anthropic", "ollama"])
 def test_a_call_is_a_part_of_its_message(provider: str, stream: bool) -> None:
     calls = (ToolCall("find", {"order": "A-17"}), ToolCall("find", {"order": "B-2"}))
     (message,) = output_messages(asked(provider, Answer("On it.", tools=calls), stream=stream))

@@ -19,6 +19,7 @@ from pydantic import BaseModel
 from tests.llm.models import KEY, Answer, FakeModels, ToolCall, echo, tools_first
 from tests.llm.models.rules import least
 from tests.llm.models.tokens import split
+from tests.tables import walk
 
 if TYPE_CHECKING:
     import anthropic
@@ -416,7 +417,7 @@ def test_an_agent_uses_its_tools_over_two_turns(models: FakeModels, provider: st
     assert usage.input_tokens > usage.output_tokens > 0
 
 
-@pytest.mark.parametrize(
+@walk(
     ("schema", "value"),
     [
         ({"type": "object", "properties": {"a": {"type": "string"}, "b": {}}, "required": ["a"]}, {"a": "x"}),

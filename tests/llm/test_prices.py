@@ -10,6 +10,7 @@ from genai_prices.data import providers
 
 from holodeck_action.llm.calls import Tokens
 from holodeck_action.llm.usage import cost_usd, price_of_named
+from tests.tables import walk
 
 MODELS = [(seller.id, model.id) for seller in providers for model in seller.models]
 
@@ -34,7 +35,7 @@ def test_every_model_has_the_price_of_the_list(part: int) -> None:
         assert found == listed(provider, model, prompt, completion, read), (provider, model, prompt, completion, read)
 
 
-@pytest.mark.parametrize(("read", "written"), [(0, 0), (700, 0), (700, 200), (900, 200), (0, 1001)])
+@walk(("read", "written"), [(0, 0), (700, 0), (700, 200), (900, 200), (0, 1001)])
 def test_what_the_cache_gave_and_took_has_its_own_price(read: int, written: int) -> None:
     usage = Usage(input_tokens=1000, output_tokens=50, cache_read_tokens=read, cache_write_tokens=written)
     model = "claude-sonnet-4-5"

@@ -17,6 +17,7 @@ from holodeck_action.llm.providers import (
 )
 from holodeck_action.llm.usage import cost_usd
 from holodeck_action.suite.model.providers import LLMProvider
+from tests.tables import walk
 
 KEYS = {
     "OPENAI_API_KEY": "sk-openai",
@@ -37,7 +38,7 @@ def refusal(provider: str, name: str = "gpt-4o", environ: dict[str, str] | None 
     return str(caught.value)
 
 
-@pytest.mark.parametrize(
+@walk(
     ("provider", "variable"),
     [
         ("openai", "OPENAI_API_KEY"),
@@ -45,7 +46,7 @@ def refusal(provider: str, name: str = "gpt-4o", environ: dict[str, str] | None 
         ("anthropic", "ANTHROPIC_API_KEY"),
     ],
 )
-@pytest.mark.parametrize("found", [None, "", "  \n"])
+@walk("found", [None, "", "  \n"])
 def test_a_missing_key_names_the_variable_and_the_yaml(provider: str, variable: str, found: str | None) -> None:
     endpoint = {"endpoint": AZURE} if provider == "azure_openai" else {}
     message = refusal(provider, environ={} if found is None else {variable: found}, **endpoint)
@@ -73,8 +74,8 @@ def test_a_field_whose_variable_is_not_set_is_a_missing_key_and_no_other_is_take
         plan("ollama", api_key="${SHOP_KEY}")
 
 
-@pytest.mark.parametrize("provider", ["openai", "azure_openai", "anthropic", "ollama"])
-@pytest.mark.parametrize("fields", [{}, {"api_key": "${SHOP_KEY}"}])
+@walk("provider", ["openai", "azure_openai", "anthropic", "ollama"])
+@walk("fields", [{}, {"api_key": "${SHOP_KEY}"}])
 def test_a_replay_needs_no_key(provider: str, fields: dict[str, Any]) -> None:
     endpoint = {"endpoint": AZURE} if provider == "azure_openai" else {}
     # As in a pull request of a fork, where secrets are empty.
@@ -104,7 +105,7 @@ def test_a_server_elsewhere_needs_one() -> None:
 
 
 @pytest.mark.proves("LLMProvider: api_version")
-@pytest.mark.parametrize(
+@walk(
     ("provider", "environ", "fields", "expected"),
     [
         ("openai", {}, {}, "https://api.openai.com/v1"),
@@ -135,7 +136,7 @@ def test_addresses(provider: str, environ: dict[str, str], fields: dict[str, Any
     assert plan(provider, environ={**KEYS, **environ}, **fields).account.base_url == expected
 
 
-@pytest.mark.parametrize("text", ["shop.example", "ftp://x/v1", "http://", "http://a:b/v1", "http://[::1/v1"])
+@walk("text", ["shop.example", "ftp://x/v1", "http://", "http://a:b/v1", "http://[::1/v1"])
 def test_an_address_that_is_none_is_refused(text: str) -> None:
     assert refusal("openai", endpoint=text).startswith("model.endpoint is not a URL")
 
@@ -152,9 +153,7 @@ def test_defaults_of_the_format_are_sent() -> None:
     assert plan("openai", temperature=None, max_tokens=None, top_p=0.5).settings == {"top_p": 0.5}
 
 
-@pytest.mark.parametrize(
-    "name", ["o1", "o3-mini", "o4-mini-2025-04-16", "gpt-5", "gpt-5.2", "openai/gpt-5", "ft:o4-mini:x"]
-)
+@walk("name", ["o1", "o3-mini", "o4-mini-2025-04-16", "gpt-5", "gpt-5.2", "openai/gpt-5", "ft:o4-mini:x"])
 def test_reasoning_models_get_neither_temperature_nor_top_p(name: str) -> None:
     silent = plan("openai", name)
     assert silent.settings == {"max_tokens": 1000}
@@ -165,12 +164,12 @@ def test_reasoning_models_get_neither_temperature_nor_top_p(name: str) -> None:
     assert asked.notices == (f"temperature and top_p are not sent to {name}, which does not accept it",)
 
 
-@pytest.mark.parametrize("name", ["gpt-4o", "o2x", "solo1", "llama-3.1"])
+@walk("name", ["gpt-4o", "o2x", "solo1", "llama-3.1"])
 def test_other_models_get_both(name: str) -> None:
     assert plan("openai", name, top_p=0.9).settings == {"temperature": 0.3, "top_p": 0.9, "max_tokens": 1000}
 
 
-@pytest.mark.parametrize(
+@walk(
     ("provider", "fields", "newer"),
     [
         ("openai", {}, True),
@@ -199,7 +198,7 @@ def test_anthropic_gets_top_p_alone_unless_a_temperature_is_written() -> None:
 
 
 @pytest.mark.proves("LLMProvider: auth_provider")
-@pytest.mark.parametrize(
+@walk(
     ("auth", "variable", "credential"),
     [
         (None, "ANTHROPIC_API_KEY", "api_key"),

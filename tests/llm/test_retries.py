@@ -21,6 +21,7 @@ from holodeck_action.llm.wire import WireSettings
 from tests.llm.models import KEY, Answer, FakeModels, Fault
 from tests.llm.models.values import ErrorKind
 from tests.llm.wiring import Clock, account, chat, opened, post, run, said
+from tests.tables import walk
 
 NOW = datetime(2026, 1, 5, 9, 30, tzinfo=UTC)
 
@@ -33,7 +34,7 @@ def _lowest(low: float, high: float) -> float:
     return low
 
 
-@pytest.mark.parametrize(
+@walk(
     "fault",
     [
         Fault("rate_limit"),
@@ -48,9 +49,8 @@ def _lowest(low: float, high: float) -> float:
         Fault(wire="truncate"),
         Fault(wire="malformed"),
     ],
-    ids=lambda fault: str(fault.error or fault.wire or fault.status),
 )
-@pytest.mark.parametrize("stream", [False, True])
+@walk("stream", [False, True])
 def test_passing_trouble_is_tried_again(fault: Fault, stream: bool) -> None:
     async def work() -> None:
         with FakeModels() as models:
@@ -67,9 +67,7 @@ def test_passing_trouble_is_tried_again(fault: Fault, stream: bool) -> None:
     run(work)
 
 
-@pytest.mark.parametrize(
-    "kind", ["bad_key", "forbidden", "unknown_model", "context_length", "content_filter", "bad_request", "quota"]
-)
+@walk("kind", ["bad_key", "forbidden", "unknown_model", "context_length", "content_filter", "bad_request", "quota"])
 def test_what_another_try_cannot_help_is_handed_out_at_once(kind: ErrorKind) -> None:
     async def work() -> None:
         with FakeModels() as models:

@@ -11,6 +11,7 @@ from holodeck_action.llm.calls import WireError
 from holodeck_action.llm.cassette.recorded_calls import redact_events
 from holodeck_action.llm.outcomes import parse, parse_complete
 from holodeck_action.text.redaction import Redactor
+from tests.tables import walk
 
 SECRET = "planted/secret+4711"
 REDACTOR = Redactor([SECRET])
@@ -38,7 +39,7 @@ def join_events(body: str, kind: str = "text/event-stream") -> str:
     return json.dumps(parse(kind, body.encode()))
 
 
-@pytest.mark.parametrize(
+@walk(
     ("body", "kind"),
     [
         (sse(*anthropic("a plan", "ted/sec", "ret+4711 b")), "text/event-stream"),
@@ -89,8 +90,8 @@ def test_an_event_too_deep_to_look_through_is_cleaned_as_text() -> None:
     assert SECRET not in redact_events(body, REDACTOR)
 
 
-@pytest.mark.parametrize("kind", ["text/event-stream", "application/x-ndjson"])
-@pytest.mark.parametrize("value", ['{"errors": ["no such field"]}', "[1]", '"text"', "7", "null"])
+@walk("kind", ["text/event-stream", "application/x-ndjson"])
+@walk("value", ['{"errors": ["no such field"]}', "[1]", '"text"', "7", "null"])
 def test_whole_json_of_another_shape_is_no_broken_stream(kind: str, value: str) -> None:
     """It would come again: whoever reads it says what is missing, and nobody asks a second time."""
     bodies = [value] if kind == "application/x-ndjson" else [value, f"data: {value}\n\n"]
@@ -98,7 +99,7 @@ def test_whole_json_of_another_shape_is_no_broken_stream(kind: str, value: str) 
         assert parse_complete(kind, body.encode(), "x") in (json.loads(value), [json.loads(value)])
 
 
-@pytest.mark.parametrize(
+@walk(
     ("kind", "body"),
     [
         ("text/event-stream", ": ping\n\n"),

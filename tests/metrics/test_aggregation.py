@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holodeck_action.metrics.aggregation import Part, aggregate_explanation, aggregate_score, aggregate_success
+from tests.tables import walk
 
 GOOD = Part("completeness", 0.9, True, "maximize", 0.5, "all is there")
 BAD = Part("groundedness", 0.25, False, "maximize", 0.5, "one claim is made up")
@@ -17,7 +18,7 @@ LOST = Part("fluency", None, None, "maximize", 0.5, "the judge is down")
 SILENT = Part("notes", None, None, "neutral", None, "nothing to say")
 
 
-@pytest.mark.parametrize(
+@walk(
     ("parts", "success", "score"),
     [
         ([GOOD], True, 0.9),

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from holodeck_action.metrics.deterministic import EqualityEvaluator, NumericEvaluator
 from holodeck_action.metrics.errors import EvaluationError
+from tests.tables import walk
 
 text = st.text(alphabet=st.sampled_from("aAßſ .,!-\n\t\u00a0éÉİ"), max_size=12) | st.text(max_size=8)
 
@@ -122,7 +123,7 @@ def test_numeric_difference_is_the_one_between_the_numbers(actual: int, wanted: 
     assert numeric(str(actual), str(wanted), absolute_tolerance=0.0) == (actual == wanted)
 
 
-@pytest.mark.parametrize("number", ["nan", "inf", "-inf", "Infinity", "NaN", "1e999", "-1e999"])
+@walk("number", ["nan", "inf", "-inf", "Infinity", "NaN", "1e999", "-1e999"])
 def test_what_is_not_finite_equals_nothing(number: str) -> None:
     for settings in ({}, {"relative_tolerance": 1.0, "absolute_tolerance": 1e300}):
         assert not numeric(number, number, **settings)
@@ -131,7 +132,7 @@ def test_what_is_not_finite_equals_nothing(number: str) -> None:
     assert "is not a finite number" in why(number, "5")
 
 
-@pytest.mark.parametrize(
+@walk(
     ("written", "value"),
     [
         ("+5", 5),
@@ -150,9 +151,7 @@ def test_numbers_as_python_reads_them(written: str, value: float) -> None:
     assert numeric(repr(value), written)
 
 
-@pytest.mark.parametrize(
-    "written", ["about 5", "$5", "5 EUR", "(5)", "\u22125", "0x10", "1 000", "five", "5%%", "--5", "5\x00", "\ud800"]
-)
+@walk("written", ["about 5", "$5", "5 EUR", "(5)", "\u22125", "0x10", "1 000", "five", "5%%", "--5", "5\x00", "\ud800"])
 def test_no_number_is_searched_for(written: str) -> None:
     assert not numeric(written, "5", accept_percent=True, accept_thousands_separators=True)
     assert "is not a number" in why(written, "5", accept_percent=True, accept_thousands_separators=True)
@@ -166,7 +165,7 @@ def test_percent_counts_on_each_side_by_itself() -> None:
     assert why("0.5", "50%") == "the expected value '50%' has a percent sign, which needs accept_percent: true"
 
 
-@pytest.mark.parametrize("separator", [",", "_", "\u00a0", "\u202f"])
+@walk("separator", [",", "_", "\u00a0", "\u202f"])
 def test_thousands_separators_need_their_flag(separator: str) -> None:
     written = separator.join("1000")
     assert numeric(written, "1000", accept_thousands_separators=True)
@@ -231,7 +230,7 @@ def test_only_texts_are_compared(evaluator: EqualityEvaluator | NumericEvaluator
     assert (caught.value.code, caught.value.context) == ("missing_input", {"parameter": "ground_truth"})
 
 
-@pytest.mark.parametrize(
+@walk(
     ("evaluator", "response", "error"),
     [
         (NumericEvaluator(), "42", None),

@@ -32,6 +32,7 @@ from holodeck_action.metrics.base import (
 )
 from holodeck_action.metrics.computed import ComputedEvaluator
 from holodeck_action.metrics.text_similarity import BLEUEvaluator, F1Metric, METEOREvaluator, ROUGEEvaluator
+from tests.tables import walk
 
 FAST = RetryConfig(max_retries=4, base_delay=0.001)
 
@@ -63,7 +64,7 @@ def evaluate(evaluator: BaseEvaluator, **kwargs: Any) -> EvaluationResult:
     return asyncio.run(evaluator.evaluate(**kwargs))
 
 
-@pytest.mark.parametrize(
+@walk(
     ("given_names", "seen"),
     [
         ({"response": "a", "query": "b"}, {"response": "a", "input": "b"}),
@@ -156,7 +157,7 @@ def test_retries_end() -> None:
     assert len(evaluator.received) == 4
 
 
-@pytest.mark.parametrize("error", [ValueError("bad"), FileNotFoundError("gone"), KeyError("x"), PermissionError("no")])
+@walk("error", [ValueError("bad"), FileNotFoundError("gone"), KeyError("x"), PermissionError("no")])
 @pytest.mark.claims("holodeck-evaluation-api", "EvaluationError", "its cause is the failure")
 def test_lasting_failures_are_not(error: Exception) -> None:
     evaluator = Scripted(error, {"score": 0.5})
@@ -166,7 +167,7 @@ def test_lasting_failures_are_not(error: Exception) -> None:
     assert len(evaluator.received) == 1
 
 
-@pytest.mark.parametrize(("max_retries", "attempts"), [(0, 1), (1, 1), (2, 2), (3, 3)])
+@walk(("max_retries", "attempts"), [(0, 1), (1, 1), (2, 2), (3, 3)])
 @pytest.mark.claims("holodeck-evaluation-api", "RetryConfig", "`max_retries` limits the attempts")
 def test_max_retries_counts_attempts_as_holodeck_does(max_retries: int, attempts: int) -> None:
     config = RetryConfig(max_retries=max_retries, base_delay=0.001)
@@ -196,7 +197,7 @@ def test_delays_double_up_to_the_limit() -> None:
     assert max(RetryConfig(max_retries=5000, exponential_base=10.0).delays()) == 60.0
 
 
-@pytest.mark.parametrize(
+@walk(
     "settings",
     [{"max_retries": -1}, {"base_delay": 0}, {"max_delay": -2.0}, {"base_delay": math.nan}, {"exponential_base": 0.5}],
 )
@@ -364,7 +365,7 @@ def test_plain_mappings_become_results() -> None:
     assert dict(result.metadata) == {"more": 2, "extra": [1]}
 
 
-@pytest.mark.parametrize("outcome", [None, 0.5, {}, {"passed": True}, "good"])
+@walk("outcome", [None, 0.5, {}, {"passed": True}, "good"])
 def test_an_outcome_without_a_score_is_refused(outcome: Any) -> None:
     with pytest.raises(EvaluationError, match="must return an EvaluationResult or a mapping with a score"):
         evaluate(Scripted(outcome), response="a")
@@ -383,7 +384,7 @@ def test_errors_carry_what_the_documents_say() -> None:
         assert isinstance(error, EvaluationError)
 
 
-@pytest.mark.parametrize(
+@walk(
     ("evaluator", "metric"),
     [
         (BLEUEvaluator(), "bleu"),
@@ -429,7 +430,7 @@ def test_the_stemmer_is_off_by_default() -> None:
     assert evaluate(ROUGEEvaluator(use_stemmer=True), **texts).score == 1.0
 
 
-@pytest.mark.parametrize("threshold", [math.nan, -0.1, 1.1, math.inf])
+@walk("threshold", [math.nan, -0.1, 1.1, math.inf])
 def test_a_threshold_that_no_score_meets_is_refused(threshold: float) -> None:
     with pytest.raises(ValueError, match=r"^threshold: |the highest score is 1"):
         BLEUEvaluator(threshold=threshold)

@@ -14,6 +14,7 @@ from holodeck_action.metrics import Json
 from holodeck_action.metrics.json_check import JsonValue
 from holodeck_action.suite.json_schemas import JsonSchema
 from tests.commands.project import Project, evaluations
+from tests.tables import walk
 
 ORDER = {
     "type": "object",
@@ -113,7 +114,7 @@ def test_answers(project: Project, check: dict[str, Any], answer: str, reason: s
     assert reason is None or reason in why
 
 
-@pytest.mark.parametrize(
+@walk(
     ("schema", "value", "fits"),
     [
         ({"format": name}, value, fits)

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holodeck_action.metrics.length import LengthMetric, count_sentences, count_words
+from tests.tables import walk
 
 MARKS = ".!?…"
 CLOSERS = "\"'”’»)]"
@@ -63,7 +64,7 @@ def test_words_are_pieces_with_a_letter_or_digit(text: str) -> None:
     assert count_words(text) == words
 
 
-@pytest.mark.parametrize(
+@walk(
     ("text", "words", "sentences"),
     [
         ("", 0, 0),
@@ -161,7 +162,7 @@ def test_threshold_decides_when_there_is_one() -> None:
     assert (result.score, result.passed) == (0.75, True)
 
 
-@pytest.mark.parametrize(
+@walk(
     ("text", "sentences"),
     [
         ("." * 1_000_000 + "x", 1),

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from holodeck_action.metrics.response_path import ResponsePathError, extract, parse_path
 from holodeck_action.metrics.standard import StandardMetric
+from tests.tables import walk
 
 keys = st.from_regex(r"[A-Za-z_][A-Za-z0-9_-]{0,4}", fullmatch=True)
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=6)
@@ -51,7 +52,7 @@ def test_every_scalar_is_found_and_nothing_else(document: dict[str, Any]) -> Non
             extract(text, missing)
 
 
-@pytest.mark.parametrize(
+@walk(
     ("answer", "path", "leaf"),
     [
         ('{"a": true}', "a", "True"),
@@ -74,7 +75,7 @@ def test_leaves_are_written_as_python_writes_them(answer: str, path: str, leaf: 
         assert extract(answer, path) == leaf
 
 
-@pytest.mark.parametrize(
+@walk(
     "path",
     ["", "[0]", "a[-1]", "$.a", "a..b", "a.", ".a", "a[0", "a[x]", "a b", "a[0]b", "1a", "a[]", "a\n", "a[9999999999]"],
 )
@@ -90,7 +91,7 @@ def test_steps() -> None:
     assert parse_path("result.items[0][12].t_o-t4l") == ("result", "items", 0, 12, "t_o-t4l")
 
 
-@pytest.mark.parametrize(
+@walk(
     ("answer", "path", "sentence"),
     [
         ("60.94", "a", "the answer is a number, so it has no key a"),

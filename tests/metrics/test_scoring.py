@@ -18,6 +18,7 @@ from holodeck_action.record.record import RetrievedChunk, ToolAssertion, ToolInv
 from holodeck_action.scoring.scoring import Answer, TurnScorer
 from holodeck_action.suite.values import ExpectedTool, MetricSpec, ToolExpectation, Turn
 from holodeck_action.workers.pool import WorkerPool
+from tests.tables import walk
 from tests.workers.support import CODE
 
 from .turns import MARK, NOW, answer, ids, spec, suite, turn
@@ -182,8 +183,8 @@ def test_response_path_selects_what_is_compared(tmp_path: Path) -> None:
     assert found.criteria.settings == {"response_path": "result.total"}
 
 
-@pytest.mark.parametrize("metric", ["numeric", "equality", "bleu"])
-@pytest.mark.parametrize("threshold", [None, 0.0, 0.5])
+@walk("metric", ["numeric", "equality", "bleu"])
+@walk("threshold", [None, 0.0, 0.5])
 def test_an_answer_without_the_path_fails_by_its_own_fault(
     tmp_path: Path, metric: str, threshold: float | None
 ) -> None:

@@ -16,6 +16,7 @@ import pytest
 from holodeck_action.text.plain import one_line
 from holodeck_action.text.redaction import MASK, Redactor
 from tests.redaction.writers import MIXED, PREFIXES, WIDTHS, WRITERS, left, random_secret, rows_of
+from tests.tables import walk
 
 TIMES = int(os.environ.get("REDACTION_FUZZ_TIMES", "1"))
 """By how much more secrets are drawn than in `make test`."""
@@ -66,7 +67,7 @@ def test_no_piece_passes_in_base64_or_hexadecimal(alphabet: str) -> None:
                 assert MASK in door.text(f"it is {encoded}."), (secret, piece, encoded)
 
 
-@pytest.mark.parametrize(
+@walk(
     "shown",
     [
         "ghp\\_16C7e42F292c6912E7710c838347Ae178B4a",
@@ -162,7 +163,7 @@ def test_of_a_structured_secret_only_the_values_are_secret() -> None:
             assert (word in shown) == (word in secret), shown
 
 
-@pytest.mark.parametrize(
+@walk(
     ("secret", "piece", "passes"),
     [
         ("qWxRtZpLmKvBnHsJ", "the key begins with qWxRtZpL", False),

@@ -22,6 +22,7 @@ from holodeck_action.text.secret_parts import SHORTEST
 from holodeck_action.text.secrets import environment_secrets
 from tests.commands.project import Finished, Project
 from tests.record.records import case, record
+from tests.tables import walk
 
 SECRETS = {
     "VARIABLE": "Planted/Variable-7731",
@@ -222,7 +223,7 @@ def test_names_of_variables_tell_of_secrets_by_their_words() -> None:
     assert told == {f"value of {name}" for name in secret}
 
 
-@pytest.mark.parametrize(
+@walk(
     "value",
     [
         *(
@@ -244,7 +245,7 @@ def test_values_that_nobody_has_to_hide_are_no_secrets(value: str) -> None:
     assert environment_secrets({"SOME_TOKEN": value}) == set()
 
 
-@pytest.mark.parametrize(
+@walk(
     "value",
     [
         *(
@@ -262,7 +263,7 @@ def test_other_values_are(value: str) -> None:
     assert environment_secrets({"SOME_TOKEN": value}) == {value}
 
 
-@pytest.mark.parametrize(
+@walk(
     ("value", "secrets"),
     [
         ("postgresql://shop:s3cret-word@db.example/shop", {"shop:s3cret-word", "s3cret-word"}),
@@ -282,7 +283,7 @@ def test_passwords_in_addresses_are_secrets_whatever_their_variable_is_called(va
     assert all(secret not in Redactor([value]).text(f"say {secret}!") for secret in secrets)
 
 
-@pytest.mark.parametrize(
+@walk(
     ("secret", "part"),
     [
         ("Bearer abcdefgh1234", "abcdefgh1234"),

@@ -20,6 +20,7 @@ from holodeck_action.suite.model.metric_base import Metric
 from holodeck_action.suite.turn_texts import TurnTexts
 from holodeck_action.suite.values import ExpectedTool, MetricSpec, ToolExpectation, Turn
 from tests.suite.folders import HEAD, complaints, load, load_policy_of
+from tests.tables import walk
 
 MARK = SourceMark("agent.yaml", 1, 1)
 
@@ -54,7 +55,7 @@ AZURE = ("groundedness", "relevance", "coherence", "fluency", "similarity")
 
 @pytest.mark.needs("azure", "deepeval")
 @pytest.mark.proves("GEvalMetric: evaluation_params")
-@pytest.mark.parametrize(
+@walk(
     ("metric", "inputs"),
     [
         *((config(metric=name), {"ground_truth"}) for name in (*TEXT, "equality", "numeric", "similarity")),
@@ -83,7 +84,7 @@ def test_required_inputs(metric: Mapping[str, Any], inputs: set[str]) -> None:
 
 
 @pytest.mark.needs("azure", "deepeval")
-@pytest.mark.parametrize(
+@walk(
     ("metric", "expected"),
     [
         *((config(metric=name), False) for name in (*TEXT, *AZURE)),
@@ -112,7 +113,7 @@ def test_what_asserts(metric: Mapping[str, Any], expected: bool) -> None:
 
 
 @pytest.mark.needs("azure", "deepeval")
-@pytest.mark.parametrize(
+@walk(
     ("metric", "expected"),
     [
         *((config(metric=name), None) for name in (*TEXT, *AZURE)),
@@ -145,7 +146,7 @@ def test_effective_threshold(metric: Mapping[str, Any], expected: float | None) 
 
 
 @pytest.mark.needs("azure", "deepeval")
-@pytest.mark.parametrize(
+@walk(
     ("metric", "expected"),
     [
         *((config(metric=name), False) for name in (*TEXT, "equality", "numeric")),
@@ -176,7 +177,7 @@ FULL = Turn(
 
 
 @pytest.mark.needs("azure", "deepeval")
-@pytest.mark.parametrize(
+@walk(
     ("metric", "missing"),
     [
         (config(metric="rouge"), ("ground_truth",)),
@@ -226,7 +227,7 @@ NOTHING = (
 )
 
 
-@pytest.mark.parametrize(
+@walk(
     ("metrics", "cases", "expected"),
     [
         (ROUGE, "{input: a, ground_truth: b}", [NOTHING]),

@@ -22,6 +22,7 @@ from holodeck_action.suite.loader import load_suite
 from holodeck_action.suite.values import Suite
 from tests.commands.project import Project
 from tests.suite.folders import HEAD, write
+from tests.tables import walk
 from tests.workers.support import CODE
 
 pytestmark = pytest.mark.needs("parquet")
@@ -175,7 +176,7 @@ def test_rows_of_parameters_have_their_own_ids(tmp_path: Path) -> None:
     assert [(case.id, case.name) for case in cases] == [("Q-1-a-17", "order [A-17]"), ("Q-1-b-4", "order [B 4]")]
 
 
-@pytest.mark.parametrize(
+@walk(
     ("row", "sentence"),
     [
         ("a,x,y,,\na,z,y,,", 'c.csv:3:1: test_cases[1].id: "a" is the id of another case, too (c.csv:2:1): ids must'),
@@ -193,7 +194,7 @@ def test_wrong_ids_tags_and_weights_are_told(tmp_path: Path, row: str, sentence:
     assert found.startswith(sentence), found
 
 
-@pytest.mark.parametrize(
+@walk(
     ("key", "hint"),
     [
         ("tags", "it goes to holodeck-action.yaml, `cases:`, under the name of the case"),
@@ -227,7 +228,7 @@ def test_several_files_are_one_suite_in_the_order_of_their_names(tmp_path: Path)
     assert changed.digest != suite.digest
 
 
-@pytest.mark.parametrize(
+@walk(
     ("name", "content", "sentence"),
     [
         (
@@ -326,7 +327,7 @@ def test_what_is_wrong_with_a_row_is_told_with_row_and_column(tmp_path: Path) ->
     assert complaint(tmp_path / "c", "c.csv", text, columns) == f"c.csv:3:3: {place}"
 
 
-@pytest.mark.parametrize(
+@walk(
     ("columns", "file", "sentence"),
     [
         (
@@ -368,7 +369,7 @@ def test_a_function_that_gives_no_cases_is_told(tmp_path: Path, body: str, sente
     assert "\n" not in found
 
 
-@pytest.mark.parametrize(
+@walk(
     ("file", "sentence"),
     [
         ("../*.csv", "agent.yaml:5:18: test_cases_file: ../*.csv is outside the checkout"),

@@ -13,6 +13,7 @@ from holodeck_action.suite.errors import SuiteError
 from holodeck_action.suite.loader import load_suite
 from holodeck_action.suite.model.providers import ProviderName
 from tests.suite.folders import CASE, EQUALITY, HEAD, complaints
+from tests.tables import walk
 
 METRICS = ", ".join(built_in().classes)
 STANDARD = ", ".join(get_args(StandardMetric.model_fields["metric"].annotation))
@@ -109,15 +110,7 @@ METRIC_ERRORS = [
         "6:51: evaluations.metrics[0].timeout_ms: must be a whole number",
     ),
     ("{type: standard, metric: rouge, name: ' '}", "6:45: evaluations.metrics[0].name: must not be blank"),
-    (
-        "{type: rag, metric_type: faithfulness, threshold: 1.01}",
-        "6:57: evaluations.metrics[0].threshold: 1.01 is out of range (allowed: 0 to 1)",
-    ),
     ("{type: geval, name: Tone}", "6:7: evaluations.metrics[0].criteria: is missing (required)"),
-    (
-        "{type: geval, name: Tone, criteria: Kind?, evaluation_params: [input]}",
-        "6:69: evaluations.metrics[0].evaluation_params: must contain actual_output: it is the answer that is graded",
-    ),
     (
         "{type: code, grader: my grader}",
         "6:28: evaluations.metrics[0].grader: must be module.path:callable, such as graders.refunds:check",
@@ -157,7 +150,7 @@ METRIC_ERRORS = [
 
 
 @pytest.mark.needs
-@pytest.mark.parametrize(("entry", "expected"), METRIC_ERRORS)
+@walk(("entry", "expected"), METRIC_ERRORS)
 @pytest.mark.claims(
     "holodeck-evaluations-guide",
     "Legacy AI metrics",
@@ -270,26 +263,14 @@ CASE_ERRORS = [
 ]
 
 
-@pytest.mark.parametrize(("entry", "expected"), CASE_ERRORS)
+@walk(("entry", "expected"), CASE_ERRORS)
 def test_cases(tmp_path: Path, entry: str, expected: str) -> None:
     assert complaints(tmp_path, case(entry)) == [f"agent.yaml:{expected}"]
 
 
 TOOL = "{type: mcp, name: m, description: d"
 TOP_ERRORS = [
-    (
-        "instructions: hi",
-        "3:15: instructions: must be a mapping: write {inline: your text} or {file: path of the text}",
-    ),
     ("instructions: {}", "3:15: instructions: give exactly one of file and inline"),
-    (
-        "instructions: {file: nowhere.md}",
-        "3:22: instructions.file: the file does not exist (allowed: a path relative to agent.yaml)",
-    ),
-    (
-        "response_format: nowhere.json",
-        "3:18: response_format: the file does not exist (allowed: a path relative to agent.yaml)",
-    ),
     (
         "claude: {subagents: {}}",
         "3:10: claude.subagents: unknown key: it was renamed to agents (allowed: agents, allowed_tools, bash, "
@@ -298,25 +279,9 @@ TOP_ERRORS = [
         "permission_mode, session_memory_estimate_mib, setting_sources, web_search, working_directory)",
     ),
     (
-        "claude: {extended_thinking: {budget_tokens: 999}}",
-        "3:45: claude.extended_thinking.budget_tokens: 999 is out of range (allowed: 1000 to 100000)",
-    ),
-    (
-        "openai: {permissions: {allowed_tools: [a], disallowed_tools: [a]}}",
-        "3:39: openai.permissions.allowed_tools: names a tool that disallowed_tools names too",
-    ),
-    (
-        "embedding_provider: {provider: anthropic, name: x}",
-        "3:21: embedding_provider: cannot be anthropic: it has no embedding models",
-    ),
-    (
         "tools: [{name: x}]",
         "3:9: tools[0]: type is missing: every entry needs a type (allowed: function, vectorstore, "
         "hierarchical_document, mcp, prompt)",
-    ),
-    (
-        "tools: [{name: a b, type: function, description: d, file: f.py, function: g}]",
-        "3:16: tools[0].name: may hold only letters, digits and underscores",
     ),
     (f"tools: [{TOOL}}}]", "3:9: tools[0].command: is missing (required for transport stdio)"),
     (f"tools: [{TOOL}, transport: sse}}]", "3:9: tools[0].url: is missing (required for transport sse)"),
@@ -327,10 +292,6 @@ TOP_ERRORS = [
     (
         f"tools: [{TOOL}, command: python}}]",
         '3:55: tools[0].command: "python" is not allowed (allowed: npx, node, uvx, docker)',
-    ),
-    (
-        "tools: [{type: prompt, name: p, description: d, template: t, parameters: {}}]",
-        "3:74: tools[0].parameters: must have at least one entry",
     ),
     (
         "tools: [{type: vectorstore, name: v, description: d, source: s, vector_field: t}]",
@@ -347,11 +308,6 @@ TOP_ERRORS = [
     ),
     ("evaluations: {metrics: []}", "3:24: evaluations.metrics: must have at least one entry"),
     ("execution: {llm_timeout: 0}", "3:26: execution.llm_timeout: 0 is out of range (allowed: above 0)"),
-    (
-        "observability: {traces: {sample_rate: 2}}",
-        "3:39: observability.traces.sample_rate: 2 is out of range (allowed: 0 to 1)",
-    ),
-    ("description: ''", "3:14: description: must not be blank"),
     ("description:\n  - x", "4:3: description: must be text"),
     (
         "name2: x",
@@ -363,7 +319,7 @@ TOP_ERRORS = [
 ]
 
 
-@pytest.mark.parametrize(("block", "expected"), TOP_ERRORS)
+@walk(("block", "expected"), TOP_ERRORS)
 def test_top_level(tmp_path: Path, block: str, expected: str) -> None:
     instructions = "" if block.startswith("instructions") else "instructions: {inline: hi}\n"
     agent = f"name: a\nmodel: {{provider: ollama, name: m}}\n{block}\n{instructions}{TOOL_CASE}"
@@ -384,13 +340,10 @@ MODEL_ERRORS = [
         "1:36: model.organization: unknown key: the OpenAI client reads OPENAI_ORG_ID from the environment (allowed: "
         f"{PROVIDER_KEYS})",
     ),
-    ("{provider: openai, name: m, temperature: 2.5}", "1:49: model.temperature: 2.5 is out of range (allowed: 0 to 2)"),
-    ("{provider: openai, name: m, max_tokens: 0}", "1:48: model.max_tokens: 0 is out of range (allowed: above 0)"),
-    ("gpt-4o", "1:8: model: must be a mapping"),
 ]
 
 
-@pytest.mark.parametrize(("model", "expected"), MODEL_ERRORS)
+@walk(("model", "expected"), MODEL_ERRORS)
 def test_model(tmp_path: Path, model: str, expected: str) -> None:
     agent = f"model: {model}\nname: a\ninstructions: {{inline: hi}}\n{TOOL_CASE}"
     assert complaints(tmp_path, agent) == [f"agent.yaml:{expected}"]
@@ -478,7 +431,7 @@ NO_BATCHES = "judges are called one by one, without batch jobs of providers: lea
     "batch, batch_status_check_interval and batch_max_iterations of a metric",
     "names that gllm-evals has for options of a metric",
 )
-@pytest.mark.parametrize(
+@walk(
     ("entry", "told"),
     [
         ("{type: generation, batch: true}", f"batch: unknown key: {NO_BATCHES}"),

@@ -6,7 +6,6 @@ import random
 import re
 from pathlib import Path
 
-import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +13,7 @@ from hypothesis import strategies as st
 from holodeck_action.suite.identity import case_ids, slug
 from holodeck_action.suite.values import Case
 from tests.suite.folders import EQUALITY, HEAD, load, load_policy_of
+from tests.tables import walk
 
 NAMES = (
     st.none()
@@ -45,7 +45,7 @@ def test_a_slug_is_words_joined_by_hyphens(name: str) -> None:
     assert slug(found) == found
 
 
-@pytest.mark.parametrize(
+@walk(
     ("name", "expected"),
     [
         ("Refund after 40 days!", "refund-after-40-days"),
@@ -60,7 +60,7 @@ def test_slugs(name: str, expected: str) -> None:
     assert slug(name) == expected
 
 
-@pytest.mark.parametrize(
+@walk(
     ("cases", "ids"),
     [
         ([("Refund", "a" * 64)], ["refund"]),
@@ -85,7 +85,7 @@ def one(folder: Path, case: str) -> Case:
 BASE = "{input: a, ground_truth: b, expected_tools: [f], retrieval_context: [c]}"
 
 
-@pytest.mark.parametrize(
+@walk(
     "other",
     [
         "{name: n, input: a, ground_truth: b, expected_tools: [f], retrieval_context: [c]}",
@@ -98,7 +98,7 @@ def test_the_content_hash_is_the_same_for_the_same_question(tmp_path: Path, othe
     assert one(tmp_path, other).content_hash == one(tmp_path, BASE).content_hash
 
 
-@pytest.mark.parametrize(
+@walk(
     "other",
     [
         "{input: A, ground_truth: b, expected_tools: [f], retrieval_context: [c]}",

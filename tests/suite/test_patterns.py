@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,12 +11,13 @@ from hypothesis import strategies as st
 from holodeck_action.suite.json_schemas import JsonSchema
 from holodeck_action.suite.model.patterns import pattern_problem
 from tests.suite.folders import EQUALITY, HEAD, complaints
+from tests.tables import walk
 
 ENDLESS = "(?:(?:a{1000}){1000}){1000}"
 REFUSED = "the pattern does not compile: its nested repetitions expand to more than 50,000 parts"
 
 
-@pytest.mark.parametrize(
+@walk(
     "pattern",
     [
         ENDLESS,
@@ -43,7 +43,7 @@ def test_it_is_refused_where_a_suite_has_it(tmp_path: Path) -> None:
     assert "does not compile" in violation.problem
 
 
-@pytest.mark.parametrize(
+@walk(
     "pattern",
     [
         r"\d{4}-\d{2}",

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from holodeck_action.metrics.registry import built_in
 from holodeck_action.suite.loader import load_suite
 from tests.suite.folders import CASE, EQUALITY, HEAD, complaints, write
+from tests.tables import walk
 
 WITH_KEY = {"OPENAI_API_KEY": "sk-1"}
 OPENAI = "name: s\nmodel: {provider: openai, name: m%s}\ninstructions: {inline: Answer.}\n" + EQUALITY
@@ -24,7 +23,7 @@ def judged(metric: str) -> str:
     return f"- {{type: geval, name: g, criteria: c, threshold: 0.5, model: {metric}}}"
 
 
-@pytest.mark.parametrize(
+@walk(
     ("agent", "policy", "environ", "place"),
     [
         (OPENAI % GATEWAY + CASE, "", WITH_KEY, "agent.yaml:2:46: model.endpoint: "),
@@ -74,7 +73,7 @@ def test_a_key_does_not_go_to_another_machine_in_clear(
     assert complaints(tmp_path, *secure, environ=safe) == []
 
 
-@pytest.mark.parametrize("host", ["localhost:1", "127.0.0.1", "[::1]:8", "models.localhost"])
+@walk("host", ["localhost:1", "127.0.0.1", "[::1]:8", "models.localhost"])
 def test_this_machine_may_be_asked_in_clear(tmp_path: Path, host: str) -> None:
     assert complaints(tmp_path, OPENAI % f", endpoint: 'http://{host}/v1'" + CASE, environ=WITH_KEY) == []
 

@@ -25,6 +25,7 @@ from holodeck_action.suite.values import ArgumentMatcher, ExpectedTool, Suite
 from holodeck_action.suite.yaml.document import Document, MarkedMap
 from scripts.build_field_reference import models_below
 from tests.suite.folders import EQUALITY, HEAD, complaints, load, load_policy_of
+from tests.tables import walk
 
 CASES = """\
 test_cases:
@@ -84,7 +85,7 @@ def test_empty_sections_mean_their_defaults(tmp_path: Path, text: str) -> None:
     assert policy_of(tmp_path, text).policy == Policy()
 
 
-@pytest.mark.parametrize(
+@walk(
     ("text", "target"),
     [
         ("recorded:runs/a b.jsonl", RecordedTarget(path="runs/a b.jsonl")),
@@ -107,7 +108,7 @@ FORMS = (
 )
 
 
-@pytest.mark.parametrize(
+@walk(
     ("text", "message"),
     [
         ("recorded:", FORMS),
@@ -154,7 +155,7 @@ target:
 
 
 @pytest.mark.proves("HttpTarget: type")
-@pytest.mark.parametrize(
+@walk(
     ("target", "expected"),
     [
         ("3", f"1:9: target: {FORMS}, or a mapping of type http"),
@@ -223,7 +224,7 @@ cases:
 ALLOWED = f'(allowed: "refund after 40 days", "{IDS[1]}", "{IDS[2]}", "{IDS[3]}")'
 
 
-@pytest.mark.parametrize(
+@walk(
     ("policy", "expected"),
     [
         (

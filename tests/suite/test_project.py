@@ -9,6 +9,7 @@ import pytest
 from holodeck_action.extensions.deepeval.metrics_geval import GEvalMetric
 from holodeck_action.suite.errors import SourceMark
 from tests.suite.folders import CASE, EQUALITY, HEAD, complaints, load, write
+from tests.tables import walk
 
 TOOLS = "test_cases: [{input: a, expected_tools: []}]\n"
 
@@ -137,7 +138,7 @@ NOT_A_LIST = "cases.yaml:1:1: must be a list of cases, or a mapping with the lis
 NO_CASES = "the suite has no cases (allowed: at least one, or none with allow-empty)"
 
 
-@pytest.mark.parametrize(
+@walk(
     ("cases", "expected"),
     [
         ("", f"cases.yaml:1:1: test_cases: {NO_CASES}"),
@@ -160,7 +161,7 @@ def test_a_cases_file_that_holds_no_cases(tmp_path: Path, cases: str, expected: 
     assert complaints(tmp_path, agent, {"cases.yaml": cases}) == [expected]
 
 
-@pytest.mark.parametrize(
+@walk(
     ("block", "expected"),
     [
         ("", f"1:1: test_cases: {NO_CASES}"),

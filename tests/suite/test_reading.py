@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 from holodeck_action.suite.yaml.document import MarkedList, MarkedMap
 from holodeck_action.suite.yaml.reading import MAX_ALIASED, MAX_DEPTH, read_yaml
 from holodeck_action.text.foreign import Foreign
+from tests.tables import walk
 
 
 class TextDates(yaml.CSafeLoader):
@@ -155,7 +155,7 @@ same: *list
     assert root["same"] is root["list"]
 
 
-@pytest.mark.parametrize(
+@walk(
     ("text", "expected"),
     [
         ("a:\n\t- b\n", "f.yaml:2:1: a tab cannot indent YAML: use spaces"),
@@ -183,7 +183,7 @@ def test_what_is_not_one_yaml_document(text: str, expected: str) -> None:
     assert [str(problem) for problem in document.problems] == [expected]
 
 
-@pytest.mark.parametrize(
+@walk(
     ("text", "expected"),
     [
         ("a: 1\nb: 2\na: 3", "f.yaml:3:1: a: occurs twice in one mapping (first on line 1)"),
@@ -213,8 +213,8 @@ def test_what_is_yaml_but_means_nothing_clear(text: str, expected: str) -> None:
     assert [str(problem) for problem in document.problems] == [expected]
 
 
-@pytest.mark.parametrize("sign", ["<<", "="])
-@pytest.mark.parametrize(
+@walk("sign", ["<<", "="])
+@walk(
     "text",
     [
         *("a: {0}", "- {0}", "{0}", "a: ! {0}", "a: &b {0}", "a: !!str {0}", "a: '{0}'", "a: {0}{0}", "a: {0} b"),
@@ -267,7 +267,7 @@ def test_an_empty_file_has_no_root() -> None:
         assert document.root is None
 
 
-@pytest.mark.parametrize(
+@walk(
     ("text", "value"),
     [
         ("ground_truth: 42", "42"),

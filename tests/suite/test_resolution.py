@@ -11,6 +11,7 @@ from holodeck_action.suite.errors import SourceMark
 from holodeck_action.suite.loader import graders
 from holodeck_action.suite.values import ArgumentMatcher, ExpectedTool, Suite, ToolExpectation
 from tests.suite.folders import EQUALITY, HEAD, complaints, load, load_policy_of
+from tests.tables import walk
 
 
 def labels(suite: Suite) -> list[list[list[str]]]:
@@ -113,7 +114,7 @@ def test_a_conversations_own_metric_is_skippable_where_only_some_turns_have_its_
     assert inherited == [[[False], [True]], [[False], [False]], [[False]], [[True]]]
 
 
-@pytest.mark.parametrize(
+@walk(
     ("metrics", "expected"),
     [
         ("{type: standard, metric: rouge}", ["rouge"]),

@@ -13,6 +13,7 @@ from holodeck_action.suite.applicability import case_asserts
 from holodeck_action.suite.errors import SuiteError
 from holodeck_action.suite.loader import load_suite
 from holodeck_action.suite.suite_schemas import suite_schema
+from tests.tables import walk
 
 SAMPLES = Path(__file__).parent.parent / "data" / "samples"
 ENVIRON = {
@@ -40,7 +41,7 @@ def test_every_sample_is_covered() -> None:
     assert found == {*VALID, "customer-support/openai"}
 
 
-@pytest.mark.parametrize(("name", "count"), VALID.items())
+@walk(("name", "count"), VALID.items())
 def test_samples_load(name: str, count: int) -> None:
     suite = load_suite(SAMPLES / name / "agent.yaml", environ=ENVIRON, home=None, metrics=built_in())
     assert len(suite.cases) == count

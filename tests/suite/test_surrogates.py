@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from holodeck_action.suite.yaml.reading import read_yaml
 from holodeck_action.text.foreign import Foreign
 from tests.commands.project import Project
+from tests.tables import walk
 
 # What YAML allows in a file; json.dumps writes DEL and the controls above it as they are.
 TEXT = st.text(st.characters(exclude_characters="\x7f$", exclude_categories=("Cs", "Cc")), max_size=12)
@@ -61,7 +61,7 @@ def test_places_stay_where_they_are_written() -> None:
     assert problem.mark.column == text.rindex('"b"') + 1
 
 
-@pytest.mark.parametrize("half", ["\\ud83d", "\\ude00", "\\ud83dx\\ude00", "\\ude00\\ud83d", "\\ud83d\\ude00\\ud83d"])
+@walk("half", ["\\ud83d", "\\ude00", "\\ud83dx\\ude00", "\\ude00\\ud83d", "\\ud83d\\ude00\\ud83d"])
 def test_half_a_character_is_an_error_with_its_place(half: str) -> None:
     (problem,) = read_yaml(Foreign(f'a: 1\nb: "{half}"\n'.encode()), file="agent.yaml", environ={}).problems
     found = half[-6:] if half.startswith("\\ud83d\\ude00") else half[:6]

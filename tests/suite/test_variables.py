@@ -17,12 +17,13 @@ from holodeck_action.suite.yaml.variables import load_environment
 from holodeck_action.text.foreign import Foreign
 from holodeck_action.text.given_paths import GivenPath
 from tests.suite.folders import CASE, EQUALITY, HEAD, complaints, load
+from tests.tables import walk
 
 SECRET = "hunter2-swordfish"
 
 
 @pytest.mark.proves("${VAR}, ${VAR:-default}, $${")
-@pytest.mark.parametrize(
+@walk(
     ("text", "value"),
     [
         ("${N}", 5),
@@ -109,7 +110,7 @@ def test_substituted_values_are_known_as_secrets_and_defaults_are_not(tmp_path: 
     assert SECRET not in repr(suite)
 
 
-@pytest.mark.parametrize(
+@walk(
     "block",
     [
         "model: {provider: '${SECRET}', name: m}",

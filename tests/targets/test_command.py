@@ -20,6 +20,7 @@ from holodeck_action.suite.model.cases import FileInput
 from holodeck_action.suite.values import Case
 from holodeck_action.targets.command import CommandAgent
 from holodeck_action.targets.protocol import Reply, seed_of
+from tests.tables import walk
 from tests.targets.conversations import MAX_BYTES, answer, ask, converse, failure, make_case, run
 from tests.workers.support import CODE
 
@@ -374,7 +375,7 @@ def test_no_descriptors_are_left_open(agent: MakeAgent) -> None:
 # -- commands that cannot start
 
 
-@pytest.mark.parametrize(
+@walk(
     ("command", "message"),
     [
         ("", "the command is empty; write the program and its arguments"),

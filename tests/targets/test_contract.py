@@ -16,6 +16,7 @@ from holodeck_action.record.canonical import canonical_json
 from holodeck_action.record.record import ModelUsage, Record, TurnRecord, Usage
 from holodeck_action.targets.reply import REPLY_KEYS, reply_from_mapping
 from tests.commands.project import Finished, Project
+from tests.tables import walk
 from tests.targets.service import Service
 
 CALL = {"name": "find_order", "args": {"id": "A-17"}, "result": {"city": "Leeds"}, "duration_ms": 12.5}
@@ -284,7 +285,7 @@ def test_a_part_is_no_more_than_the_whole(project: Project, part: str, whole: st
     assert (broken.error.message, right.response) == (message, "1")
 
 
-@pytest.mark.parametrize(
+@walk(
     ("model", "known"), [("gpt-4o", True), ("google/gemini-2.0-flash", True), ("ollama/llama3", False), (None, False)]
 )
 def test_a_price_is_estimated_only_for_a_model_that_is_named_and_listed(model: str | None, known: bool) -> None:

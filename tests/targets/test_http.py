@@ -20,6 +20,7 @@ from holodeck_action.suite.model.cases import FileInput
 from holodeck_action.suite.model.targets import HttpTarget
 from holodeck_action.targets.http import HttpAgent
 from holodeck_action.targets.protocol import Reply, seed_of
+from tests.tables import walk
 from tests.targets.conversations import MAX_BYTES, answer, ask, converse, failure, make_case, run
 from tests.targets.service import Handler, Received, Service
 
@@ -171,7 +172,7 @@ def test_a_template_without_a_value_is_the_error_of_the_turn(service: Service, t
     assert service.received == []
 
 
-@pytest.mark.parametrize(
+@walk(
     ("entries", "message"),
     [
         (
@@ -435,7 +436,7 @@ def test_no_service_is_a_connection_error() -> None:
     assert error.message.startswith(f"http://127.0.0.1:{port}/chat cannot be reached")
 
 
-@pytest.mark.parametrize(
+@walk(
     "answer_bytes",
     [
         b"",
@@ -444,7 +445,6 @@ def test_no_service_is_a_connection_error() -> None:
         b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
         b"HTTP/1.1 200 OK\r\n" + b"x-filler: " + b"y" * 200_000,
     ],
-    ids=["nothing", "cut off", "not HTTP", "broken chunks", "endless header"],
 )
 def test_a_broken_exchange_is_an_error(answer_bytes: bytes) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:

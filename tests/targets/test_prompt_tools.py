@@ -21,6 +21,7 @@ from holodeck_action.targets.own_model.toolbox import Tool, ToolError, ToolResul
 from holodeck_action.targets.templates.templates import PromptTemplate
 from tests.commands.project import Project
 from tests.llm.models import KEY, Answer, FakeModels, Fault, Request
+from tests.tables import walk
 from tests.targets.conversations import run
 from tests.targets.test_model import config, live_wire
 from tests.targets.test_own import asking, assert_hidden, calling, openai, report
@@ -31,7 +32,7 @@ PARAMETERS = {"text": {"type": "string"}, "words": {"type": "integer"}}
 # -- templates
 
 
-@pytest.mark.parametrize(
+@walk(
     ("template", "text"),
     [
         ("plain", "plain"),
@@ -63,7 +64,7 @@ def test_a_value_is_no_template() -> None:
     assert PromptTemplate("{{ text }}", ["text", "words"]).render({"text": value, "words": 1}) == value
 
 
-@pytest.mark.parametrize(
+@walk(
     ("template", "reason"),
     [
         ("{{ text", "line 1: unexpected end of template"),

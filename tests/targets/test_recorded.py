@@ -14,6 +14,7 @@ from holodeck_action.record.record import RetrievedChunk, ToolInvocation
 from holodeck_action.suite.values import Case
 from holodeck_action.targets.protocol import Reply
 from holodeck_action.targets.recorded import RecordedAgent
+from tests.tables import walk
 from tests.targets.conversations import MAX_BYTES, answer, ask, failure, make_case, run
 
 ALPHA = make_case("alpha", name="Alpha")
@@ -300,7 +301,7 @@ def test_yaml_parts_that_repeat_or_contain_themselves_are_bounded(yaml_transcrip
 # -- files that cannot be used at all
 
 
-@pytest.mark.parametrize(
+@walk(
     ("name", "content", "message"),
     [
         ("empty.jsonl", b"", "transcript empty.jsonl is empty; it needs a row for every case"),
@@ -328,7 +329,7 @@ def test_a_file_that_is_no_transcript_is_refused(tmp_path: Path, name: str, cont
     assert str(caught.value) == message
 
 
-@pytest.mark.parametrize(
+@walk(
     ("path", "message"),
     [
         ("missing.jsonl", "transcript T does not exist"),

@@ -18,6 +18,7 @@ from holodeck_action.suite.values import Suite
 from holodeck_action.targets.factory import build_agent, describe_target
 from holodeck_action.targets.protocol import Reply
 from holodeck_action.workers.pool import WorkerPool
+from tests.tables import walk
 from tests.targets.conversations import MAX_BYTES, converse, run
 from tests.targets.service import Service
 from tests.workers.support import CODE
@@ -92,7 +93,7 @@ def test_a_service_is_asked(suite: Suite, tmp_path: Path) -> None:
         service.close()
 
 
-@pytest.mark.parametrize(
+@walk(
     ("target", "shown"),
     [
         ("recorded:transcripts/a.jsonl", "recorded:transcripts/a.jsonl"),

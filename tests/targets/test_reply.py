@@ -12,6 +12,7 @@ from holodeck_action.record.agent_errors import AgentError
 from holodeck_action.record.record import RetrievedChunk, ToolInvocation
 from holodeck_action.targets.protocol import Reply
 from holodeck_action.targets.reply import reply_from_mapping
+from tests.tables import walk
 
 
 def read(value: object, max_bytes: int = 10_000) -> Reply:
@@ -114,7 +115,7 @@ def test_lone_surrogates_are_replaced_everywhere_and_nul_stays() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@walk(
     ("value", "field", "sentence"),
     [
         (None, "the reply", "the reply must be text or an object with `response`, not null"),
@@ -248,7 +249,7 @@ def test_a_reply_may_be_exactly_as_long_as_the_limit() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@walk(
     "entries",
     [
         {"tool_invocations": [{"name": "x", "result": "r" * 100}]},

@@ -18,6 +18,7 @@ from holodeck_action.targets.protocol import Reply
 from holodeck_action.text.plain import cut
 from tests.commands.project import Project
 from tests.llm.models import KEY, Answer, FakeModels
+from tests.tables import walk
 from tests.targets.conversations import MAX_BYTES, converse, make_case, run
 from tests.targets.test_model import config, live_wire
 from tests.targets.test_own import asking, assert_hidden, calling, function, recorded_error, report
@@ -117,7 +118,7 @@ def strict(**parts: Any) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
 
 
-@pytest.mark.parametrize(
+@walk(
     ("schema", "expected"),
     [
         (CLOSED, True),
@@ -148,7 +149,7 @@ def test_which_schemas_are_strict(schema: dict[str, Any], expected: bool) -> Non
     assert is_strict(schema) is expected
 
 
-@pytest.mark.parametrize(
+@walk(
     ("schema", "expected"),
     [
         (CLOSED, True),

@@ -21,6 +21,7 @@ from holodeck_action.targets.own_model.toolbox import ToolResult
 from holodeck_action.targets.protocol import Reply
 from tests.commands.project import Project
 from tests.llm.models import KEY, Answer, FakeModels, Fault
+from tests.tables import walk
 from tests.targets.conversations import MAX_BYTES, converse, make_case, run
 from tests.targets.test_model import config, live_wire
 from tests.targets.test_own import asking, assert_hidden, calling, function, openai, recorded_error, report
@@ -56,7 +57,7 @@ def agent(provider: str, **blocks: Any) -> AgentConfig:
 
 
 @pytest.mark.proves("AgentConfig: claude openai")
-@pytest.mark.parametrize(
+@walk(
     ("provider", "block"),
     [("openai", "openai"), ("azure_openai", "openai"), ("anthropic", "claude"), ("ollama", "claude")],
 )

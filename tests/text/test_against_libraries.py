@@ -5,18 +5,18 @@ from __future__ import annotations
 import string
 from inspect import signature
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rapidfuzz.distance import LCSseq
-from sacrebleu import BLEU, sentence_bleu
+from sacrebleu import BLEU
 from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 
-from holodeck_action.metrics.text.meteor import align, meteor
-from holodeck_action.metrics.text.overlap import bleu, lcs_length, rouge
+from holodeck_action.metrics.text.meteor import align
+from holodeck_action.metrics.text.overlap import lcs_length
 from holodeck_action.metrics.text.porter import stem
 from holodeck_action.metrics.text.tokens import tokens_13a, treebank_tokens
 from holodeck_action.metrics.text_similarity import BLEUEvaluator, METEOREvaluator, ROUGEEvaluator
+from tests.tables import walk
 
 _PLAIN = (
     "the a an cat cats mat dog dogs hound run running ran quickly quick fast car automobile cars purchase buy bought"
@@ -76,45 +76,14 @@ def test_stems(word: str) -> None:
     assert stem(word) == PorterStemmer().stem(word)
 
 
-@pytest.mark.parametrize("word", ["", *_SPECIAL.split(" ")])
+@walk("word", ["", *_SPECIAL.split(" ")])
 def test_stems_of_special_words(word: str) -> None:
     from nltk.stem.porter import PorterStemmer
 
     assert stem(word) == PorterStemmer().stem(word)
 
 
-@many
-@given(pairs)
-def test_bleu(pair: tuple[str, str]) -> None:
-    response, reference = pair
-    assert bleu(response, reference) == min(sentence_bleu(response, [reference]).score / 100, 1.0)
-
-
-@many
-@given(pairs, st.booleans())
-def test_rouge(pair: tuple[str, str], use_stemmer: bool) -> None:
-    from rouge_score.rouge_scorer import RougeScorer
-
-    response, reference = pair
-    variants = ["rouge1", "rouge2", "rougeL"]
-    scores = RougeScorer(variants, use_stemmer=use_stemmer).score(reference, response)
-    expected = {variant: scores[variant].fmeasure for variant in variants}
-    assert rouge(response, reference, use_stemmer=use_stemmer) == expected
-
-
-@many
-@given(pairs)
-def test_meteor(pair: tuple[str, str]) -> None:
-    from nltk.tokenize import word_tokenize
-    from nltk.translate.meteor_score import meteor_score
-
-    from holodeck_action.extensions.reference.reference import TableWordNet
-
-    response, reference = (word_tokenize(text, preserve_line=True) for text in pair)
-    assert meteor(*pair) == meteor_score([reference], response, wordnet=TableWordNet())
-
-
-@pytest.mark.parametrize(
+@walk(
     ("hypothesis", "reference", "partners"),
     [
         # The same word takes the last free place first.

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from holodeck_action.extensions.calibration.labels import read_labels
 from holodeck_action.text.csv_cells import GUARDED, guard_cell, unguard_cell
+from tests.tables import walk
 
 VIEWER = Path(__file__).parents[2] / "viewer" / "src" / "labels.ts"
 # As generators of attacks write them: OWASP's characters, other forms of them, and what is skipped in front.
@@ -25,8 +26,8 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1) | st.text(
 )
 
 
-@pytest.mark.parametrize("before", BEFORE)
-@pytest.mark.parametrize("sign", SIGNS)
+@walk("before", BEFORE)
+@walk("sign", SIGNS)
 def test_no_cell_is_a_formula(before: str, sign: str) -> None:
     for text in (f"{before}{sign}1+1", f"'{before}{sign}1+1", f"{before}{before}{sign}"):
         assert guard_cell(text) == f"'{text}"
@@ -37,7 +38,7 @@ def test_what_begins_a_cell_for_some_programs_is_guarded_alone(start: str) -> No
     assert guard_cell(f"{start}harmless") == f"'{start}harmless"
 
 
-@pytest.mark.parametrize("text", ["", "bleu", "'tis", "a=b", "1.5", "ünï", "case-1", '"quoted"', "(x)", "日本"])
+@walk("text", ["", "bleu", "'tis", "a=b", "1.5", "ünï", "case-1", '"quoted"', "(x)", "日本"])
 def test_other_texts_stay_as_they_are(text: str) -> None:
     assert guard_cell(text) == unguard_cell(text) == text
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from holodeck_action.text.foreign import Foreign, ForeignError, OpenFolder, RefusedFileError, open_file, read_file
+from tests.tables import walk
 
 NOT_REGULAR = "is not a regular file (a pipe, a device or a socket)"
 
@@ -33,7 +34,7 @@ def special(folder: Path, what: str) -> Path:
     return place
 
 
-@pytest.mark.parametrize("what", ["pipe", "device", "socket", "link to a pipe"])
+@walk("what", ["pipe", "device", "socket", "link to a pipe"])
 def test_what_is_no_file_is_refused_without_waiting(tmp_path: Path, what: str) -> None:
     with pytest.raises(RefusedFileError) as refused:
         read_file(special(tmp_path, what))

@@ -4,11 +4,11 @@ import re
 import string
 from collections import Counter
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holodeck_action.metrics.text.overlap import token_f1
+from tests.tables import walk
 
 _WORDS = "the a An THE cat cat. Cat's the-cat a–b •a “the” ! 42 東京 \x00a é"
 texts = st.one_of(
@@ -40,7 +40,7 @@ def test_it_is_the_f1_of_the_multiset_of_words(response: str, reference: str) ->
     assert token_f1(response, reference) == expected
 
 
-@pytest.mark.parametrize(
+@walk(
     ("response", "reference", "expected"),
     [
         ("The Eiffel Tower", "eiffel tower!", 1.0),

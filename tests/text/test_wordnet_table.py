@@ -8,9 +8,8 @@ import sys
 from importlib.resources import files
 from pathlib import Path
 
-import pytest
-
 from holodeck_action.metrics.text.meteor import synonyms
+from tests.tables import walk
 
 ROOT = Path(__file__).parents[2]
 
@@ -51,7 +50,7 @@ def test_the_builder_writes_words_names_and_exceptions_per_part_of_speech(tmp_pa
     assert _build(tmp_path, tmp_path / "second.gz") == built
 
 
-@pytest.mark.parametrize(
+@walk(
     ("word", "among", "not_among"),
     [
         ("car", {"automobile", "auto", "machine", "railcar"}, {"dog"}),

@@ -20,6 +20,7 @@ from holodeck_action.metrics.base import EvaluationResult
 from holodeck_action.suite.model.providers import LLMProvider
 from tests.extensions.azure.azure_judge import config, evaluated, judging, verdict
 from tests.extensions.azure.native_azure import DEPLOYMENT, INPUTS, VERSION, case, score_of
+from tests.llm.bare_library import run_bare
 from tests.llm.models import KEY, Answer, FakeModels, Request
 from tests.llm.wiring import opened
 
@@ -36,16 +37,9 @@ def native(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, list[flo
     """What the library's own client gets, and what it asks."""
     with FakeModels(keys=[KEY]) as models:
         models.answer(judging)
-        finished = subprocess.run(
-            [sys.executable, "-m", "tests.extensions.azure.native_azure", models.azure_url, KEY, str(COUNT)],
-            cwd=tmp_path_factory.mktemp("native"),
-            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
-            capture_output=True,
-            text=True,
-            timeout=110,
-            check=True,
-        )
-        return json.loads(finished.stdout.splitlines()[-1]), list(models.requests)
+        arguments = (models.azure_url, KEY, str(COUNT))
+        told = run_bare("tests.extensions.azure.native_azure", *arguments, folder=tmp_path_factory.mktemp("native"))
+        return told, list(models.requests)
 
 
 def asked(requests: list[Request]) -> list[str]:

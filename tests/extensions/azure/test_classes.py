@@ -10,8 +10,6 @@ import importlib.util
 import json
 import os
 import shutil
-import subprocess
-import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
@@ -34,6 +32,7 @@ from holodeck_action.record.record import ToolInvocation
 from tests.commands.project import Project, evaluations
 from tests.extensions.azure.azure_judge import config
 from tests.github.steps import naming
+from tests.llm.bare_library import run_bare
 from tests.llm.models import KEY, Answer, FakeModels, Request, serve_models
 from tests.llm.wiring import opened
 
@@ -95,18 +94,8 @@ def bare(servers: Mapping[str, FakeModels], folder: Path) -> dict[str, float]:
         {"url": models.azure_url, "evaluator": name, "inputs": inputs_of(known[name])}
         for name, models in servers.items()
     ]
-    finished = subprocess.run(
-        [sys.executable, "-m", "tests.extensions.azure.native_classes", KEY],
-        input=json.dumps(rows),
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
-    assert finished.returncode == 0, finished.stderr[-3000:]
-    return dict(zip(servers, json.loads(finished.stdout.splitlines()[-1]), strict=True))
+    scores = run_bare("tests.extensions.azure.native_classes", KEY, folder=folder, rows=rows)
+    return dict(zip(servers, scores, strict=True))
 
 
 def prompts(models: FakeModels) -> list[tuple[str, str]]:

@@ -37,6 +37,7 @@ from tests.llm.models import KEY, Answer, FakeModels, Request
 from tests.llm.models.values import Reply
 from tests.llm.wiring import opened
 from tests.metrics.documented import EVALUATORS
+from tests.tables import walk
 
 OTHER_KEY = "sk-arguments-other"
 
@@ -449,7 +450,7 @@ def test_an_argument_counts(servers: Servers, key: str) -> None:
     assert (each.look(servers, each.without), each.look(servers, each.given)) == each.seen
 
 
-@pytest.mark.parametrize("kind", EVALUATORS, ids=lambda kind: str(kind.__name__))
+@walk("kind", EVALUATORS)
 def test_every_evaluator_keeps_what_all_have(kind: type[Any]) -> None:
     taken = inspect.signature(kind).parameters
     azure = ModelConfig(azure_endpoint="https://a.openai.azure.com", azure_deployment="judge", api_key=KEY)

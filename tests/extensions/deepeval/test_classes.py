@@ -9,8 +9,6 @@ import importlib.util
 import json
 import os
 import shutil
-import subprocess
-import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -30,6 +28,7 @@ from holodeck_action.record.result_files import read_record
 from tests.commands.project import Project, evaluations
 from tests.extensions.deepeval.native_classes import CALLS, CASE, FIRST
 from tests.extensions.deepeval.test_scores import config
+from tests.llm.bare_library import run_bare
 from tests.llm.models import KEY, Answer, FakeModels, Request, serve_models
 from tests.llm.wiring import opened
 
@@ -64,7 +63,6 @@ OPTIONS: dict[str, dict[str, Any]] = {
 """Options that a class requires, or without which it would find nothing."""
 NOT_COMPARED = ("KnowledgeRetentionMetric",)
 """Classes whose schema OpenAI refuses when the bare library's own client sends it."""
-SERVED = [name for name in metric_names() if isinstance(find_metric(name), CatalogueEntry)]
 
 
 SCORE = {"type": "object", "properties": {"reason": {"type": "string"}, "score": {"type": "integer"}}}
@@ -121,20 +119,9 @@ async def ours(models: FakeModels, names: list[str]) -> list[EvaluationResult]:
 
 
 def bare(models: FakeModels, names: list[str], folder: Path) -> list[float]:
-    finished = subprocess.run(
-        [sys.executable, "-m", "tests.extensions.deepeval.native_classes", models.openai_url, KEY],
-        input=json.dumps(
-            [{"metric": name, "options": {**OPTIONS.get(name, {}), **FIXED.get(name, {})}} for name in names]
-        ),
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-    )
-    assert finished.returncode == 0, finished.stderr[-4000:]
-    scores: list[float] = json.loads(finished.stdout.splitlines()[-1])
+    rows = [{"metric": name, "options": {**OPTIONS.get(name, {}), **FIXED.get(name, {})}} for name in names]
+    module = "tests.extensions.deepeval.native_classes"
+    scores: list[float] = run_bare(module, models.openai_url, KEY, folder=folder, rows=rows)
     return scores
 
 
@@ -151,7 +138,8 @@ def _comparable(prompt: str) -> str:
 def test_every_class_scores_and_asks_as_the_bare_library(tmp_path: Path) -> None:
     requests: dict[str, int] = {}
     results: dict[str, EvaluationResult] = {}
-    compared = [name for name in SERVED if name not in NOT_COMPARED]
+    served = [name for name in metric_names() if isinstance(find_metric(name), CatalogueEntry)]
+    compared = [name for name in served if name not in NOT_COMPARED]
     with serve_models(answer=judged) as models:
         for name in [*compared, *NOT_COMPARED]:
             before = len(models.requests)

@@ -22,6 +22,7 @@ from tests.commands.project import Project, evaluations
 from tests.extensions.deepeval.test_isolation import HARMLESS, PLUGINS, ROOT, Watch
 from tests.metrics.tools.calls import call, expect, fuzzy, pattern
 from tests.suite.folders import HEAD, complaints, load
+from tests.tables import walk
 
 KIND = "deepeval_tool_correctness"
 OPTIONS: tuple[dict[str, Any], ...] = tuple(
@@ -317,7 +318,7 @@ ALLOWED = (
 CALLED = "{input: a, expected_tools: [{name: f, args: {q: 1}}]}"
 
 
-@pytest.mark.parametrize(
+@walk(
     ("setting", "complaint"),
     [
         (

@@ -13,6 +13,7 @@ import pytest
 import holodeck_action.compat
 from tests.extensions.deepeval.test_documented import judge, printed
 from tests.llm.models import KEY, FakeModels
+from tests.tables import walk
 
 assert holodeck_action.compat
 
@@ -334,7 +335,7 @@ def test_an_evaluator_of_ones_own_on_azures_base() -> None:
         named(api, "AzureAIEvaluator")(config)
 
 
-@pytest.mark.parametrize(
+@walk(
     ("name", "arguments", "told"),
     [
         ("GEvalConfig", {"name": "x", "criteria": " "}, "criteria"),

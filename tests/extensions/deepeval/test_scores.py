@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import math
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Coroutine
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,6 +17,7 @@ from holodeck_action.extensions.deepeval.geval import GEvalEvaluator
 from holodeck_action.llm.judge import JudgeModel
 from holodeck_action.suite.model.providers import ProviderEnum
 from tests.extensions.deepeval.native import STEPS
+from tests.llm.bare_library import run_bare
 from tests.llm.judging import Judge, Truth, some_truths
 from tests.llm.models import KEY, FakeModels, serve_models
 from tests.llm.wiring import opened
@@ -77,16 +73,10 @@ def evaluator(name: str, judge: JudgeModel) -> DeepEvalBaseEvaluator:
 def native(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[float]]:
     """What DeepEval's own client gets."""
     with serve_models(answer=Judge(*TRUTHS)) as models:
-        finished = subprocess.run(
-            [sys.executable, "-m", "tests.extensions.deepeval.native", models.openai_url, KEY, str(len(TRUTHS))],
-            cwd=tmp_path_factory.mktemp("native"),
-            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
-            capture_output=True,
-            text=True,
-            timeout=100,
-            check=True,
+        arguments = (models.openai_url, KEY, str(len(TRUTHS)))
+        scores: dict[str, list[float]] = run_bare(
+            "tests.extensions.deepeval.native", *arguments, folder=tmp_path_factory.mktemp("native")
         )
-    scores: dict[str, list[float]] = json.loads(finished.stdout)
     return scores
 
 

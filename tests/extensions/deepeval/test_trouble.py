@@ -26,6 +26,7 @@ from tests.llm.judging import Judge, Truth, asked_keys
 from tests.llm.models import KEY, Answer, FakeModels, Fault, Request
 from tests.llm.models.values import Reply
 from tests.llm.wiring import opened
+from tests.tables import walk
 
 STEPS = ["Read the answer."]
 TRUTH = Truth(
@@ -247,7 +248,7 @@ def test_missing_and_off_menu_verdicts_are_errors(models: FakeModels, kind: Rag,
     assert result_of(models, of(kind)).score in (0.5, 1.0)
 
 
-@pytest.mark.parametrize(
+@walk(
     "metric",
     ["faithfulness", "answer_relevancy", "contextual_relevancy", "contextual_precision", "contextual_recall"],
 )

@@ -18,6 +18,7 @@ from tests.extensions.gllm.gllm import evaluated, metric, model, models, named
 from tests.extensions.presets.preset_judge import PresetJudge, Truth
 from tests.llm.models import FakeModels
 from tests.metrics.documented import GLLM_ARGUMENTS, SERVED
+from tests.tables import walk
 
 __all__ = ["model", "models"]
 pytestmark = pytest.mark.needs("holodeck")
@@ -239,9 +240,7 @@ def test_every_try_is_of_an_argument() -> None:
     assert {*TRIES} <= arguments
 
 
-@pytest.mark.parametrize(
-    "kind", [kind for kind in SERVED if not inspect.isabstract(kind)], ids=lambda kind: kind.__name__
-)
+@walk("kind", [kind for kind in SERVED if not inspect.isabstract(kind)])
 def test_no_class_takes_an_argument_that_it_does_not_know(kind: type[Any]) -> None:
     with pytest.raises((TypeError, ValueError), match=r"no_such_argument|takes no arguments"):
         kind(no_such_argument=1)
@@ -298,16 +297,14 @@ def test_what_cannot_reach_a_metric_that_is_passed_in_is_refused(model: DeepEval
         named("GEvalGenerationEvaluator")(model, [fluency], fallback_models=[other(model)])
 
 
-@pytest.mark.parametrize(
-    ("field", "value"), [("max_tokens", 10), ("top_p", 0.5), ("auth_provider", "oauth_token"), ("provider", "groq")]
-)
+@walk(("field", "value"), [("max_tokens", 10), ("top_p", 0.5), ("auth_provider", "oauth_token"), ("provider", "groq")])
 def test_a_field_of_a_model_that_a_judge_does_not_have_is_refused(field: str, value: Any) -> None:
     given = {"provider": "openai", "name": "gpt-4o", field: value}
     with pytest.raises(ValueError, match=f"models: {field}"):
         metric("GEvalFluencyMetric")(named("LLMProvider", "holodeck.models.llm")(**given))
 
 
-@pytest.mark.parametrize(
+@walk(
     ("kind", "arguments", "told"),
     [
         ("GEvalGenerationEvaluator", {"models": []}, "models must hold"),

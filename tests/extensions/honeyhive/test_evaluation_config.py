@@ -9,6 +9,7 @@ import pytest
 from holodeck_action.extensions.honeyhive.evaluation_config import HoneyHiveEvaluationConfig
 from holodeck_action.metrics import Composite, FactualAccuracy, Toxicity
 from holodeck_action.suite.model.base import ArgumentError
+from tests.tables import walk
 
 DOCUMENTED: dict[str, Any] = {
     "evaluators": ["factual_accuracy", "toxicity"],
@@ -53,7 +54,7 @@ def test_evaluators_that_run_in_turn_are_one_composite() -> None:
     "`retry_config` has `initial_delay_ms` and `backoff_multiplier`",
     differs="Retries wait 2, 4 and 8 seconds; other pauses are refused.",
 )
-@pytest.mark.parametrize(
+@walk(
     ("change", "told"),
     [
         ({"retry_config": {"initial_delay_ms": 1000}}, "initial_delay_ms cannot be 1000: retries wait 2, 4 and 8"),

@@ -29,6 +29,7 @@ from tests.extensions.calibration.labelling import GEVAL, Bench
 from tests.llm.models import KEY, FakeModels
 from tests.record.records import case, case_of, evaluation, record, turn
 from tests.reports.shown import report_of
+from tests.tables import walk
 
 EQUALITY = {"type": "standard", "metric": "equality"}
 LENGTH = {"type": "length", "max_words": 5}
@@ -413,7 +414,7 @@ def test_without_a_base_there_is_no_comparison_and_no_trend(shop: Project) -> No
     assert rate.historical_scores == (rate.current_score,)
 
 
-@pytest.mark.parametrize(
+@walk(
     ("earlier", "now", "polarity", "trend", "rate"),
     [
         ([0.2, 0.4], 0.6, "maximize", "improving", 0.2),

@@ -31,6 +31,7 @@ from holodeck_action.suite.model.providers import ProviderEnum
 from tests.extensions.presets.preset_judge import PresetJudge, Truth
 from tests.llm.models import KEY, Answer, FakeModels, Fault, Reply
 from tests.llm.wiring import opened
+from tests.tables import walk
 
 GOOD = {"completeness": 3, "groundedness": 3, "redundancy": 1}
 ASKED = {"input": "question [a]", "actual_output": "answer [a]", "expected_output": "expected [a]"}
@@ -474,7 +475,7 @@ OFF = {"enabled": False}
 OWN = {"criteria": "c", "evaluation_params": ["actual_output", "context"]}
 
 
-@pytest.mark.parametrize(
+@walk(
     ("entry", "inputs"),
     [
         ({"type": "generation"}, {"ground_truth"}),
@@ -511,7 +512,7 @@ def test_required_inputs(entry: dict[str, Any], inputs: set[str]) -> None:
 ROUGE = {"type": "standard", "metric": "rouge"}
 
 
-@pytest.mark.parametrize(
+@walk(
     ("entry", "asserting", "threshold", "judged"),
     [
         ({"type": "generation"}, True, None, True),

@@ -15,6 +15,7 @@ from holodeck_action.llm.messages import Reply, TokenProbability
 from holodeck_action.llm.outcomes import parse
 from tests.llm.codecs.plans import answer_of, package_of, plan_of
 from tests.llm.codecs.test_requests import ASKED, BLOCKS, SAID, STREAM
+from tests.tables import walk
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelResponse
@@ -48,22 +49,20 @@ def test_what_is_said(plan: Any, said: str) -> None:
     same(read(plan, payload), asked(plan, payload))
 
 
-@pytest.mark.parametrize("said", BLOCKS)
+@walk("said", BLOCKS)
 def test_what_claude_says(said: str) -> None:
     payload = answer_of("anthropic", content=BLOCKS[said])
     same(read(CLAUDE, payload), asked(CLAUDE, payload))
 
 
-@pytest.mark.parametrize("reason", ["stop", "length", "tool_calls", "content_filter", "function_call", "eos", None])
+@walk("reason", ["stop", "length", "tool_calls", "content_filter", "function_call", "eos", None])
 def test_why_it_ends(reason: str | None) -> None:
     payload = answer_of("openai")
     payload["choices"][0]["finish_reason"] = reason
     same(read(GPT, payload), asked(GPT, payload))
 
 
-@pytest.mark.parametrize(
-    "reason", ["end_turn", "max_tokens", "stop_sequence", "tool_use", "refusal", "model_context_window_exceeded"]
-)
+@walk("reason", ["end_turn", "max_tokens", "stop_sequence", "tool_use", "refusal", "model_context_window_exceeded"])
 def test_why_claude_ends(reason: str) -> None:
     payload = answer_of("anthropic", stop_reason=reason)
     ours = read(CLAUDE, payload)
@@ -159,7 +158,7 @@ WRONG: tuple[Any, ...] = (
 )
 
 
-@pytest.mark.parametrize("payload", WRONG, ids=range(len(WRONG)))
+@walk("payload", WRONG)
 def test_what_is_no_answer(payload: Any) -> None:
     with pytest.raises(BrokenAnswerError):
         read(GPT, payload)
@@ -167,7 +166,7 @@ def test_what_is_no_answer(payload: Any) -> None:
         asked(GPT, payload)
 
 
-@pytest.mark.parametrize(
+@walk(
     "more",
     [
         *({"content": None}, {"content": "x"}, {"content": [{"type": "text"}]}, {"content": [{"type": "web"}]}),

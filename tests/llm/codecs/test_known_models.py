@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from holodeck_action.llm.model_facts import KnownModel, known_model
+from tests.tables import walk
 
 PROVIDERS = ("openai", "azure_openai", "ollama", "anthropic")
 CLAUDES = {
@@ -32,7 +31,7 @@ def test_the_table_is_what_the_pinned_package_says() -> None:
     assert MODULE.read_text(encoding="utf-8") == build_module(), "run make models"
 
 
-@pytest.mark.parametrize("provider", PROVIDERS)
+@walk("provider", PROVIDERS)
 def test_each_model_takes_what_it_took(provider: Any) -> None:
     from pydantic_ai.models import known_model_names
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from itertools import product
 from typing import Any
+
+import pytest
 
 from holodeck_action.llm.clients import codec_of
 from holodeck_action.llm.messages import AnswerSchema, Image, Question, Request, ToolDefinition, ToolResult
 from tests.llm.codecs.plans import answer_of, codec_body, package_of, plan_of
 from tests.llm.models import KEY
-from tests.tables import check_rows
+from tests.tables import walk
 
 AZURE = {"endpoint": "https://a.example", "api_version": "2024-10-21"}
 MODELS: dict[str, tuple[str, str, dict[str, Any]]] = {
@@ -109,37 +110,39 @@ STREAM = (
 )
 
 
-def test_settings() -> None:
-    check_rows(lambda name, settings: hold(name, settings=SETTINGS[settings]), product(MODELS, SETTINGS))
+@pytest.mark.parametrize("settings", SETTINGS)
+@walk("name", MODELS)
+def test_settings(name: str, settings: str) -> None:
+    hold(name, settings=SETTINGS[settings])
 
 
-def test_tools() -> None:
-    def check(name: str) -> None:
-        assert len(hold(name, tools=(LOOKUP, CLOSED))["tools"]) == 2
-
-    check_rows(check, zip(MODELS, strict=True))
-
-
-def test_answers_of_a_schema() -> None:
-    """Only for models that can: the others are refused before a request is built."""
-    plans = {name: plan_of(provider, model, **more) for name, (provider, model, more) in MODELS.items()}
-    able = [name for name, plan in plans.items() if codec_of(plan).known_model.structured]
-    assert {*MODELS} - {*able} == {"azure llama", "azure mistral", "claude 3", "claude unknown"}
-    check_rows(
-        lambda name, schema, strict: hold(name, answer=AnswerSchema("answer", schema, strict)),
-        product(able, (SCHEMA, OPEN), (None, True, False)),
-    )
+@walk("name", MODELS)
+def test_tools(name: str) -> None:
+    body = hold(name, tools=(LOOKUP, CLOSED))
+    assert len(body["tools"]) == 2
 
 
-def test_images_follow_the_text() -> None:
+@pytest.mark.parametrize("strict", [None, True, False])
+@pytest.mark.parametrize("schema", [SCHEMA, OPEN], ids=["closed", "open"])
+@walk("name", [name for name in MODELS if name not in ("azure llama", "azure mistral", "claude 3", "claude unknown")])
+def test_answers_of_a_schema(name: str, schema: dict[str, Any], strict: bool | None) -> None:
+    hold(name, answer=AnswerSchema("answer", schema, strict))
+
+
+@walk("name", ["azure llama", "azure mistral", "claude 3", "claude unknown"])
+def test_models_without_structured_output(name: str) -> None:
+    assert not codec_of(plan_of(MODELS[name][0], MODELS[name][1], **MODELS[name][2])).known_model.structured
+
+
+@walk("name", MODELS)
+def test_images_follow_the_text(name: str) -> None:
     images = (Image("image/png", b"\x89PNG\r\n\x1a\n1"), Image("image/jpeg", b"\xff\xd8\xff2"))
-    asked = (Request((Question("What is this?", images),)),)
-    check_rows(lambda name: hold(name, messages=asked), zip(MODELS, strict=True))
+    hold(name, messages=(Request((Question("What is this?", images),)),))
 
 
-def test_a_conversation_without_instructions() -> None:
-    asked = (Request((Question(""), Question("half"))),)
-    check_rows(lambda name: hold(name, messages=asked), zip(MODELS, strict=True))
+@walk("name", MODELS)
+def test_a_conversation_without_instructions(name: str) -> None:
+    hold(name, messages=(Request((Question(""), Question("half"))),))
 
 
 EFFORTS: tuple[tuple[str, dict[str, Any]], ...] = (
@@ -155,11 +158,9 @@ EFFORTS: tuple[tuple[str, dict[str, Any]], ...] = (
 )
 
 
-def test_thinking() -> None:
-    def check(name: str, settings: dict[str, Any]) -> None:
-        hold(name, settings=settings, answer=AnswerSchema("answer", SCHEMA) if name != "claude 3" else None)
-
-    check_rows(check, EFFORTS)
+@walk(("name", "settings"), EFFORTS)
+def test_thinking(name: str, settings: dict[str, Any]) -> None:
+    hold(name, settings=settings, answer=AnswerSchema("answer", SCHEMA) if name != "claude 3" else None)
 
 
 def test_betas_are_a_header() -> None:
@@ -196,19 +197,18 @@ SAID: dict[str, dict[str, Any]] = {
 NEXT = Request((ToolResult("c1", "In Leeds."), ToolResult("c2", ""), ToolResult("c3", '{"a": 1}')), "Be brief.")
 
 
-def test_what_was_said_goes_back() -> None:
-    def check(name: str, said: str) -> None:
-        provider, model, more = MODELS[name]
-        plan = plan_of(provider, model, **more)
-        told = answer_of(provider, **SAID[said])
-        package, codec = package_of(plan), codec_of(plan)
-        theirs = package.ask(ASKED, (200, told))
-        ours = codec.read(told)
-        asked = NEXT if "tool_calls" in SAID[said] else Request((Question("And?"),), "Be brief.")
-        package.ask((*ASKED, theirs, asked, theirs, asked), (200, answer_of(provider)), tools=(CLOSED,))
-        assert codec_body(plan, (*ASKED, ours, asked, ours, asked), tools=(CLOSED,)) == package.bodies[1]
-
-    check_rows(check, product([name for name, (provider, *_) in MODELS.items() if provider != "anthropic"], SAID))
+@pytest.mark.parametrize("said", SAID)
+@walk("name", [name for name, (provider, *_) in MODELS.items() if provider != "anthropic"])
+def test_what_was_said_goes_back(name: str, said: str) -> None:
+    provider, model, more = MODELS[name]
+    plan = plan_of(provider, model, **more)
+    told = answer_of(provider, **SAID[said])
+    package, codec = package_of(plan), codec_of(plan)
+    theirs = package.ask(ASKED, (200, told))
+    ours = codec.read(told)
+    asked = NEXT if "tool_calls" in SAID[said] else Request((Question("And?"),), "Be brief.")
+    package.ask((*ASKED, theirs, asked, theirs, asked), (200, answer_of(provider)), tools=(CLOSED,))
+    assert codec_body(plan, (*ASKED, ours, asked, ours, asked), tools=(CLOSED,)) == package.bodies[1]
 
 
 USES = [
@@ -227,18 +227,17 @@ BLOCKS: dict[str, list[dict[str, Any]]] = {
 }
 
 
-def test_what_claude_said_goes_back() -> None:
-    def check(model: str, said: str) -> None:
-        plan = plan_of("anthropic", model)
-        told = answer_of("anthropic", content=BLOCKS[said])
-        package, codec = package_of(plan), codec_of(plan)
-        settings = {"max_tokens": 100}
-        theirs = package.ask(ASKED, (200, told), settings=settings)
-        asked = NEXT if USES[0] in BLOCKS[said] else Request((Question("And?"),), "Be brief.")
-        package.ask((*ASKED, theirs, asked), (200, answer_of("anthropic")), settings=settings, tools=(CLOSED,))
-        assert codec_body(plan, (*ASKED, codec.read(told), asked), settings, (CLOSED,)) == package.bodies[1]
-
-    check_rows(check, product(("claude-haiku-4-5", "claude-opus-5-5", "claude-chosen"), BLOCKS))
+@pytest.mark.parametrize("said", BLOCKS)
+@walk("model", ["claude-haiku-4-5", "claude-opus-5-5", "claude-chosen"])
+def test_what_claude_said_goes_back(model: str, said: str) -> None:
+    plan = plan_of("anthropic", model)
+    told = answer_of("anthropic", content=BLOCKS[said])
+    package, codec = package_of(plan), codec_of(plan)
+    settings = {"max_tokens": 100}
+    theirs = package.ask(ASKED, (200, told), settings=settings)
+    asked = NEXT if USES[0] in BLOCKS[said] else Request((Question("And?"),), "Be brief.")
+    package.ask((*ASKED, theirs, asked), (200, answer_of("anthropic")), settings=settings, tools=(CLOSED,))
+    assert codec_body(plan, (*ASKED, codec.read(told), asked), settings, (CLOSED,)) == package.bodies[1]
 
 
 def test_thoughts_of_another_conversation_are_left_out_when_they_are_refused() -> None:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from holodeck_action.llm.codecs.anthropic_schemas import answer_schema, tool_schema
 from holodeck_action.llm.codecs.schema_walk import SchemaError
 from holodeck_action.llm.codecs.schemas import convert_schema
+from tests.tables import walk
 
 STYLES: tuple[tuple[Any, str, bool], ...] = (
     ("openai", "profiles.openai:_OpenAIJsonSchemaTransformer", True),
@@ -157,10 +158,8 @@ TREE: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(
-    "root", [{"$ref": "#/$defs/Tree"}, {"type": "object", "properties": {"t": {"$ref": "#/$defs/Tree"}}}]
-)
-@pytest.mark.parametrize(("style", "transformer", "of_answer"), STYLES)
+@walk("root", [{"$ref": "#/$defs/Tree"}, {"type": "object", "properties": {"t": {"$ref": "#/$defs/Tree"}}}])
+@walk(("style", "transformer", "of_answer"), STYLES)
 def test_what_contains_itself(style: Any, transformer: str, of_answer: bool, root: dict[str, Any]) -> None:
     schema = {**root, "$defs": {"Tree": TREE}}
     assert convert_schema(schema, style, None, is_answer_schema=of_answer) == theirs(transformer, schema, None)

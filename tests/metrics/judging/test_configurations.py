@@ -14,6 +14,7 @@ from holodeck_action.record.judge_card import Configuration
 from holodeck_action.scoring.configurations import configuration_of
 from holodeck_action.text.redaction import Redactor
 from tests.suite.folders import load
+from tests.tables import walk
 
 pytestmark = pytest.mark.needs("deepeval")
 
@@ -59,7 +60,7 @@ def judged_by(**changes: Any) -> dict[str, Any]:
     return {**GEVAL, "model": {**JUDGE, **changes}}
 
 
-@pytest.mark.parametrize(
+@walk(
     ("before", "after", "parts"),
     [
         (GEVAL, judged_by(name="other"), {"judges"}),

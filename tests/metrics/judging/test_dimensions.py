@@ -27,6 +27,7 @@ from holodeck_action.record.record import Record
 from holodeck_action.suite.model.providers import ProviderEnum
 from tests.commands.project import Finished, Project
 from tests.llm.models import KEY, Answer, FakeModels, Reply, Request
+from tests.tables import walk
 
 DIMENSIONS = {"relevance": 0.8, "coherence": 0.9, "clarity": 0.7, "completeness": 0.85, "accuracy": 1}
 CATEGORIES = {
@@ -298,7 +299,7 @@ def test_a_mean_stays_between_its_numbers() -> None:
     assert mean([0.1] * 3) == 0.1
 
 
-@pytest.mark.parametrize("confidence", [1.5, -0.1, "high", True, float("nan")])
+@walk("confidence", [1.5, -0.1, "high", True, float("nan")])
 def test_a_confidence_is_a_number_from_0_to_1(confidence: Any) -> None:
     with pytest.raises(EvaluationError, match="which is not a number from 0 to 1") as raised:
         EvaluationResult(0.5, confidence=confidence)

@@ -20,6 +20,7 @@ from holodeck_action.metrics.tools.matchers import (
 )
 from holodeck_action.suite.values import ArgumentMatcher
 from tests.metrics.tools.calls import json_values
+from tests.tables import walk
 
 ENDLESS = r"(a|aa)+[bc]"
 ENDLESS_TEXT = "a" * 60
@@ -29,7 +30,7 @@ def accepts(kind: Any, expected: Any, actual: Any) -> bool:
     return compile_matcher(ArgumentMatcher(kind, expected), TimedPatterns())(ArgumentValue(actual))
 
 
-@pytest.mark.parametrize(
+@walk(
     ("expected", "actual", "equal"),
     [
         (1, 1.0, True),
@@ -122,7 +123,7 @@ def contains_nan(value: Any) -> bool:
     return isinstance(value, float) and math.isnan(value)
 
 
-@pytest.mark.parametrize(
+@walk(
     ("expected", "actual", "equal"),
     [
         ("  Order A-17 ", "order   a-17", True),
@@ -198,7 +199,7 @@ def test_a_text_fuzzily_equals_itself_unless_it_is_nan(text: str) -> None:
     assert accepts("fuzzy", text, text) == (text != "nan")
 
 
-@pytest.mark.parametrize(
+@walk(
     ("expected", "actual", "matches"),
     [
         (r"A-\d+", "A-17", True),
@@ -235,9 +236,7 @@ def test_values_without_a_text_match_no_pattern(kind: str) -> None:
     assert not accepts(kind, ".*", nested)
 
 
-@pytest.mark.parametrize(
-    "invalid", ["[", "(?P<n>a)(?P<n", "(" * 3000 + ")" * 3000, "*a"], ids=["set", "group", "depth", "nothing"]
-)
+@walk("invalid", ["[", "(?P<n>a)(?P<n", "(" * 3000 + ")" * 3000, "*a"])
 def test_a_pattern_that_does_not_compile_is_an_evaluation_error(invalid: str) -> None:
     with pytest.raises(PatternError, match=r"^the pattern /.{1,83}/ does not compile: \S.*$") as raised:
         accepts("regex", invalid, "a")

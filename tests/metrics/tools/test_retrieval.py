@@ -27,6 +27,7 @@ from holodeck_action.metrics.retrieval import (
 )
 from holodeck_action.record.record import RetrievedChunk
 from holodeck_action.suite.model.base import ArgumentError
+from tests.tables import walk
 
 ids = st.text(st.sampled_from("abcdefghij"), min_size=1, max_size=2)
 rankings = st.lists(ids, max_size=12)
@@ -55,7 +56,7 @@ def test_metrics_equal_those_of_trec_eval(ranked: list[str], gains: dict[str, in
     assert ndcg_at_k(ranked, gains, k) == pytest.approx(trec(ranked, gains, k, f"ndcg_cut_{k}"))
 
 
-@pytest.mark.parametrize(
+@walk(
     ("metric", "score"),
     [
         (precision_at_k, 2 / 5),
@@ -100,8 +101,8 @@ def test_gains_of_any_size_are_weighed(largest: float) -> None:
     assert mrr_at_k(["a"], {"a": 5e-324, "b": largest}, 2) == 1.0
 
 
-@pytest.mark.parametrize("metric", FORMULAS.values())
-@pytest.mark.parametrize(
+@walk("metric", FORMULAS.values())
+@walk(
     ("gains", "k", "message"),
     [
         ({}, 5, "no chunk is marked as relevant"),
@@ -166,7 +167,7 @@ def test_ids_gains_and_an_empty_retrieval_are_accepted() -> None:
     assert evaluate("precision_at_k", ["a"], ["a"]).score == 1 / 20
 
 
-@pytest.mark.parametrize(
+@walk(
     ("retrieved", "relevant", "message"),
     [
         (["a"], [], "no chunk is marked as relevant"),
@@ -186,10 +187,9 @@ def test_unusable_inputs_are_evaluation_errors(retrieved: Any, relevant: Any, me
         evaluate("recall_at_k", retrieved, relevant)
 
 
-@pytest.mark.parametrize(
+@walk(
     "options",
     [{"metric": "f1"}, {"k": 0}, {"k": True}, {"k": 2.5}, {"threshold": 2}],
-    ids=str,
 )
 def test_options_are_validated(options: dict[str, Any]) -> None:
     with pytest.raises(ArgumentError):

@@ -18,6 +18,7 @@ from holodeck_action.record.record import ToolInvocation
 from holodeck_action.suite.model.base import ArgumentError
 from holodeck_action.suite.values import ExpectedTool, ToolExpectation
 from tests.metrics.tools.calls import call, expect, fuzzy, pattern
+from tests.tables import walk
 
 
 def score(expected: list[ExpectedTool], calls: list[ToolInvocation], **options: Any) -> EvaluationResult:
@@ -105,7 +106,7 @@ def test_exact_tells_an_entry_without_args_from_one_with_none() -> None:
     assert refused["wrong_arguments"] == ["f, call 1 of 1: argument 'a' is not expected"]
 
 
-@pytest.mark.parametrize(
+@walk(
     ("expected", "made", "same"),
     [
         ("tool", "tool", True),
@@ -149,9 +150,7 @@ def test_a_pattern_that_backtracks_for_ever_is_an_evaluation_error() -> None:
     assert raised.value.code == "pattern_timeout"
 
 
-@pytest.mark.parametrize(
-    "options", [{"args": "fuzzy"}, {"score": "accuracy"}, {"threshold": 1.5}, {"threshold": float("nan")}]
-)
+@walk("options", [{"args": "fuzzy"}, {"score": "accuracy"}, {"threshold": 1.5}, {"threshold": float("nan")}])
 def test_options_are_validated(options: dict[str, Any]) -> None:
     with pytest.raises(ArgumentError):
         ToolCorrectnessMetric(**options)

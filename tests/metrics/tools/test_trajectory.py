@@ -17,6 +17,7 @@ from holodeck_action.record.record import ToolInvocation
 from holodeck_action.suite.model.base import ArgumentError
 from holodeck_action.suite.values import ExpectedTool
 from tests.metrics.tools.calls import call, expect, pattern
+from tests.tables import walk
 
 MODES = ["strict", "unordered", "subset", "superset", "lcs_f1"]
 
@@ -26,7 +27,7 @@ def score(expected: list[ExpectedTool], calls: list[ToolInvocation], mode: Any, 
     return asyncio.run(evaluator.evaluate(tool_invocations=calls, expected_trajectory=expected))
 
 
-@pytest.mark.parametrize(
+@walk(
     ("made", "scores"),
     [
         ("abc", [1.0, 1.0, 1.0, 1.0, 1.0]),
@@ -44,7 +45,7 @@ def test_modes(made: str, scores: list[float]) -> None:
     assert [score(expected, calls, mode).score for mode in MODES] == scores
 
 
-@pytest.mark.parametrize("mode", MODES)
+@walk("mode", MODES)
 def test_neither_calls_nor_expected_calls_is_right(mode: str) -> None:
     result = score([], [], mode, threshold=1.0)
     assert (result.score, result.passed, result.metric_name) == (1.0, True, "trajectory")
@@ -150,7 +151,7 @@ def test_options_are_validated(options: dict[str, Any]) -> None:
         TrajectoryMetric(**options)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@walk("mode", MODES)
 def test_thousands_of_calls_are_aligned(mode: str) -> None:
     expected = [expect("f", {"id": i % 1_000}) for i in range(2_000)]
     assert score(expected, [call("f", id=i % 1_000) for i in range(2_000)], mode).score == 1.0

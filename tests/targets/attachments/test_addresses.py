@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ipaddress
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from holodeck_action.suite.addresses import IPAddress, is_public
 from holodeck_action.targets.own_model.downloads import refusal_reason
+from tests.tables import walk
 
 PUBLIC = ("93.184.216.34", "2606:2800:220:1:248:1893:25c8:1946", "::ffff:93.184.216.34", "64:ff9b::5db8:d822")
 PRIVATE = (
@@ -74,12 +74,12 @@ REACHABLE = (
 )
 
 
-@pytest.mark.parametrize("address", PUBLIC + REACHABLE)
+@walk("address", PUBLIC + REACHABLE)
 def test_public_addresses_are_fine(address: str) -> None:
     assert refusal_reason(address, public_only=True) is None
 
 
-@pytest.mark.parametrize("address", PRIVATE)
+@walk("address", PRIVATE)
 def test_private_ones_are_refused_where_only_public_ones_may_be(address: str) -> None:
     assert (
         refusal_reason(address, public_only=True)
@@ -88,19 +88,19 @@ def test_private_ones_are_refused_where_only_public_ones_may_be(address: str) ->
     assert refusal_reason(address, public_only=False) is None
 
 
-@pytest.mark.parametrize(("block", "address"), REGISTRY_4 + REGISTRY_6)
+@walk(("block", "address"), REGISTRY_4 + REGISTRY_6)
 def test_no_special_block_is_public(block: str, address: str) -> None:
     assert refusal_reason(address, public_only=True) is not None
     assert not is_public(ipaddress.ip_address(address))
 
 
-@pytest.mark.parametrize("address", NOWHERE)
+@walk("address", NOWHERE)
 def test_where_clouds_keep_credentials_nobody_downloads(address: str) -> None:
     assert refusal_reason(address, public_only=True) is not None
     assert refusal_reason(address, public_only=False) is not None
 
 
-@pytest.mark.parametrize("address", MACHINES)
+@walk("address", MACHINES)
 def test_nor_from_the_services_of_a_machine_elsewhere(address: str) -> None:
     said = f"{address} is an address from which clouds serve credentials"
     assert refusal_reason(address, public_only=True) == said

@@ -19,6 +19,7 @@ from holodeck_action.targets.own_model.downloads import (
     Resolve,
     resolve_host,
 )
+from tests.tables import walk
 from tests.targets.attachments.site import Answer, Handler, Site, in_turn, moved, page
 
 BUSY = page(b"", 503)
@@ -93,7 +94,7 @@ def test_where_redirects_do_not_lead(site: Site, to: str, said: str) -> None:
     assert downloaded(f"{site.url}/a") == [said]
 
 
-@pytest.mark.parametrize(
+@walk(
     ("url", "said"),
     [
         ("ftp://example.org/a", "only http and https URLs are downloaded"),
