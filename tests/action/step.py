@@ -5,8 +5,6 @@ from __future__ import annotations
 import io
 import os
 import re
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,6 +16,7 @@ import yaml
 
 from holodeck_action.action import main
 from tests.action.runner import Command, Log, read_log, read_pairs
+from tests.commands.forked import Forked, to_bytes
 from tests.commands.project import Project
 
 ROOT = Path(__file__).parents[2]
@@ -38,16 +37,14 @@ def run_here(
 
 def run_process(environ: Mapping[str, str], folder: Path, *arguments: str) -> tuple[int, bytes, bytes]:
     """Run the entry point of the image in a process of its own; return its exit code and its two streams."""
-    ended = subprocess.run(
-        [sys.executable, str(ENTRYPOINT), *arguments],
-        cwd=folder,
-        env=environ,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=100,
-        check=False,
-    )
-    return ended.returncode, ended.stdout, ended.stderr
+    with start_process(environ, folder, *arguments) as process:
+        output, errors = process.communicate(timeout=100)
+    return process.wait(), to_bytes(output), to_bytes(errors)
+
+
+def start_process(environ: Mapping[str, str], folder: Path, *arguments: str) -> Forked:
+    """Start the entry point of the image in a process of its own."""
+    return Forked([str(ENTRYPOINT), *arguments], folder, environ, newline="")
 
 
 @dataclass(frozen=True)

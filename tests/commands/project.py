@@ -18,8 +18,9 @@ from holodeck_action.cli import main
 from holodeck_action.record.evaluation import Evaluation
 from holodeck_action.record.record import Record
 from holodeck_action.record.result_files import read_record
+from tests.commands.forked import Forked, needs_interpreter
 
-AT_START = (
+PROCESS_WIDE = (
     "PYTHON",
     "OTEL_",
     "LC_",
@@ -35,6 +36,7 @@ AT_START = (
 )
 """How the names of variables begin that Python or a library reads from the process itself."""
 COMMAND = (sys.executable, "-m", "holodeck_action.cli")
+Process = Forked | subprocess.Popen[str]
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,14 @@ class Project:
         kept = {k: v for k, v in os.environ.items() if not k.startswith(foreign)}
         return {**kept, "HOME": str(self.folder / "home"), **more}
 
-    def start(self, *arguments: str, **environ: str) -> subprocess.Popen[str]:
+    def start(self, *arguments: str, **environ: str) -> Process:
+        """Start the command line in a process of its own; variables of its start get an interpreter that starts, too."""
+        if needs_interpreter(self.environ(**environ)):
+            return self.start_interpreter(*arguments, **environ)
+        return Forked([*COMMAND[1:], *arguments], self.folder, self.environ(**environ))
+
+    def start_interpreter(self, *arguments: str, **environ: str) -> subprocess.Popen[str]:
+        """Start the command line in an interpreter of its own."""
         return subprocess.Popen(
             [*COMMAND, *arguments],
             cwd=self.folder,
@@ -123,16 +132,23 @@ class Project:
         )
 
     def run(self, *arguments: str, **environ: str) -> Finished:
-        """Run the command line in this process, or in one of its own for variables that take effect at its start."""
-        if any(name.startswith(AT_START) for name in environ):
+        """Run the command line in this process, or in one of its own for variables that are read from the process."""
+        if any(name.startswith(PROCESS_WIDE) for name in environ):
             return self.run_process(*arguments, **environ)
         return self._seen(run_here(self.folder, arguments, self.environ(**environ)))
 
     def run_process(self, *arguments: str, **environ: str) -> Finished:
         """Run the command line in a process of its own, where the process matters."""
-        with self.start(*arguments, **environ) as process:
+        return self._ended(self.start(*arguments, **environ))
+
+    def run_interpreter(self, *arguments: str, **environ: str) -> Finished:
+        """Run the command line in an interpreter of its own, where its start matters."""
+        return self._ended(self.start_interpreter(*arguments, **environ))
+
+    def _ended(self, process: Process) -> Finished:
+        with process:
             stdout, stderr = process.communicate(timeout=100)
-        return self._seen(Finished(process.returncode, stdout, stderr))
+            return self._seen(Finished(process.wait(), stdout, stderr))
 
     @staticmethod
     def _seen(finished: Finished) -> Finished:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -13,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.action.step import ENTRYPOINT
+from tests.action.step import start_process
+from tests.commands.forked import to_bytes
 from tests.commands.project import Project
 from tests.github.events import HEAD
 from tests.github.fake import FakeGitHub, Fault
@@ -42,14 +41,7 @@ class Cancelled:
     def __call__(self, environ: Mapping[str, str], workspace: Path, files: Path) -> tuple[int, bytes, bytes]:
         """Run the step as `tests.github.workflow.process` does."""
         known = {"PATH": os.environ["PATH"], "HOME": str(files / "home"), **environ}
-        with subprocess.Popen(
-            [sys.executable, str(ENTRYPOINT)],
-            cwd=workspace,
-            env=known,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        ) as process:
+        with start_process(known, workspace) as process:
             try:
                 for happened, number in self.signals:
                     assert wait_until(lambda happened=happened: happened() or process.poll() is not None)
@@ -59,7 +51,7 @@ class Cancelled:
                 output, errors = process.communicate(timeout=60)
             finally:
                 process.kill()
-        return process.returncode, output, errors
+            return process.wait(), to_bytes(output), to_bytes(errors)
 
 
 @pytest.fixture

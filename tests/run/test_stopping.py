@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
 import time
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from holodeck_action.record.evaluation import ErrorInfo
 from holodeck_action.record.record import Record, TrialRecord
 from holodeck_action.record.result_files import read_record
 from tests.commands.deadlines import ever_longer
-from tests.commands.project import Finished, Project
+from tests.commands.project import Finished, Process, Project
 from tests.workers.support import running
 
 SLOW = """
@@ -118,7 +117,7 @@ def test_a_violation_stays_one_when_the_run_is_stopped(slow: Project) -> None:
     assert finished.code == 1
 
 
-def start_and_wait(project: Project, finished: int, *arguments: str) -> subprocess.Popen[str]:
+def start_and_wait(project: Project, finished: int, *arguments: str) -> Process:
     process = project.start("run", "-o", "out", "--concurrency", "4", *arguments)
     project.wait_until(lambda: journaled(project) >= finished or process.poll() is not None)
     return process

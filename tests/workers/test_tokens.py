@@ -29,7 +29,7 @@ def test_a_grader_finds_no_token_in_the_process_that_started_it(project: Project
     project.policy(target="python:graders:answer")
     project.write("graders.py", f"{LOOKING}\n\ndef answer(messages):\n    return 'hi'\n")
     tokens = {name: f"token-{at}-of-the-job" for at, name in enumerate(sorted(WITHHELD_VARIABLES))}
-    finished = project.run_process("run", **tokens)
+    finished = project.run_interpreter("run", **tokens)
     assert finished.code == 0, finished.stdout + finished.stderr
     assert "could not be hidden" not in finished.stderr
 

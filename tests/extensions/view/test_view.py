@@ -9,7 +9,6 @@ import re
 import signal
 import socket
 import struct
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.commands.project import Project
+from tests.commands.project import Process, Project
 from tests.reports.pages import Page
 
 SLOW = """
@@ -35,7 +34,7 @@ def answer(messages):
 class Site:
     """A server of runs: its address, and what it answers."""
 
-    process: subprocess.Popen[str]
+    process: Process
     address: str
 
     @property
