@@ -11,12 +11,16 @@ import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
 
 from tests.commands.project import Project
 from tests.llm.models import FakeModels, serve_models
+
+if TYPE_CHECKING:
+    from tests.github.fake import FakeGitHub
 
 # One slow shared machine must not fail a property.
 settings.register_profile("default", deadline=None, max_examples=60)
@@ -107,3 +111,14 @@ def models(request: pytest.FixtureRequest) -> Iterator[FakeModels]:
     mark = request.node.get_closest_marker("models")
     with serve_models(**({} if mark is None else mark.kwargs)) as models:
         yield models
+
+
+@pytest.fixture
+def hub() -> Iterator[FakeGitHub]:
+    """A GitHub; a test that breaks its rules on purpose takes the violations (`hub.take_violations()`)."""
+    # Imported late: most tests need none.
+    from tests.github.fake import FakeGitHub
+
+    with FakeGitHub() as hub:
+        yield hub
+        assert hub.violations == []

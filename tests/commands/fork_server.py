@@ -1,7 +1,7 @@
-"""A process in which the product is imported and has run once; it forks to run what `python ARGUMENTS` would run.
+"""A process in which the program is imported and has run once; it forks to run what `python ARGUMENTS` would run.
 
-It is started as a script, so that programs find neither pytest nor this package imported. `tests/commands/forked.py` talks
-to it.
+`fork_server.py DESCRIPTOR [MODULE…]` imports other modules instead. It is started as a script, so that programs find
+neither pytest nor this package imported. `tests/commands/forked.py` talks to it.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ def import_product() -> None:
     # The program sets it before it imports pydantic.
     os.environ["PYDANTIC_DISABLE_PLUGINS"] = "__all__"
     from holodeck_action import commands
-    from holodeck_action.action import main as _step
     from holodeck_action.cli import main
 
+    importlib.import_module("holodeck_action.action")
     for module in pkgutil.iter_modules(commands.__path__):
         importlib.import_module(f"{commands.__name__}.{module.name}")
     with tempfile.TemporaryDirectory() as name:
@@ -51,7 +51,6 @@ def import_product() -> None:
         code = main(arguments, {"HOME": name}, folder, io.StringIO(), io.StringIO(), errors)
     if code:
         raise RuntimeError(errors.getvalue())
-    gc.freeze()
 
 
 def serve(server: socket.socket) -> None:
@@ -139,5 +138,9 @@ def _reap_ended() -> None:
 
 if __name__ == "__main__":
     with socket.socket(fileno=int(sys.argv[1])) as tests:
-        import_product()
+        for name in sys.argv[2:]:
+            importlib.import_module(name)
+        if not sys.argv[2:]:
+            import_product()
+        gc.freeze()
         serve(tests)

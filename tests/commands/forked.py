@@ -7,6 +7,7 @@ start is not repeated; a test of that starts one itself.
 from __future__ import annotations
 
 import atexit
+import io
 import json
 import os
 import select
@@ -31,20 +32,34 @@ class Forked:
     """A running program, with what tests use of `subprocess.Popen`; its streams are text in UTF-8."""
 
     def __init__(
-        self, arguments: Sequence[str], folder: Path, environ: Mapping[str, str], newline: str | None = None
+        self,
+        arguments: Sequence[str],
+        folder: Path,
+        environ: Mapping[str, str],
+        *,
+        newline: str | None = None,
+        imported: tuple[str, ...] = (),
     ) -> None:
-        """Run what `python ARGUMENTS` would run, with no input; `newline` is that of `open`, for its two streams."""
+        """Run what `python ARGUMENTS` would run, with no input.
+
+        Args:
+            arguments: a script, or `-m` and a module, and its arguments.
+            folder: where it runs.
+            environ: all its variables.
+            newline: that of `open`, for its two streams.
+            imported: modules that need not be imported, instead of the program.
+        """
         assert not needs_interpreter(environ), "this takes effect at the start of an interpreter"
         self.returncode: int | None = None
         self._connection, connection = socket.socketpair()
         self._file = self._connection.makefile("rw")
         (out, output), (err, errors), empty = os.pipe(), os.pipe(), os.open(os.devnull, os.O_RDONLY)
-        socket.send_fds(_server(), [b"."], [connection.fileno(), empty, output, errors])
+        socket.send_fds(_server(imported), [b"."], [connection.fileno(), empty, output, errors])
         connection.close()
         for descriptor in (empty, output, errors):
             os.close(descriptor)
         self.stdout, self.stderr = (
-            open(pipe, encoding="utf-8", errors="surrogateescape", newline=newline) for pipe in (out, err)
+            io.TextIOWrapper(os.fdopen(pipe, "rb"), "utf-8", "surrogateescape", newline) for pipe in (out, err)
         )
         start = {"arguments": [*arguments], "environ": {**environ}, "folder": str(folder)}
         print(json.dumps(start), file=self._file, flush=True)
@@ -59,9 +74,9 @@ class Forked:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.wait()
         self.stdout.close()
         self.stderr.close()
+        self.wait()
 
     def poll(self) -> int | None:
         """Its exit code, negative for a signal; None while it runs."""
@@ -122,11 +137,13 @@ def to_bytes(text: str) -> bytes:
 
 
 @cache
-def _server() -> socket.socket:
-    """Return the connection to the server of this process, which ends with it."""
+def _server(imported: tuple[str, ...]) -> socket.socket:
+    """Return the connection to a server of this process, which ends with it."""
     ours, theirs = socket.socketpair()
     with theirs:
-        process = subprocess.Popen([sys.executable, SERVER, str(theirs.fileno())], pass_fds=[theirs.fileno()])
+        process = subprocess.Popen(
+            [sys.executable, SERVER, str(theirs.fileno()), *imported], pass_fds=[theirs.fileno()]
+        )
     atexit.register(process.wait)
     atexit.register(ours.close)
     assert ours.recv(1), "the server of forked programs did not start"

@@ -114,7 +114,7 @@ class Project:
         return {**kept, "HOME": str(self.folder / "home"), **more}
 
     def start(self, *arguments: str, **environ: str) -> Process:
-        """Start the command line in a process of its own; variables of its start get an interpreter that starts, too."""
+        """Start the command line in a process of its own, and an interpreter for variables of its start."""
         if needs_interpreter(self.environ(**environ)):
             return self.start_interpreter(*arguments, **environ)
         return Forked([*COMMAND[1:], *arguments], self.folder, self.environ(**environ))

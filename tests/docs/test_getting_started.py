@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,13 +16,6 @@ from tests.llm.models import KEY
 from tests.workers.installing import uv
 
 pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(900)]
-
-
-@pytest.fixture
-def hub() -> Iterator[FakeGitHub]:
-    with FakeGitHub() as hub:
-        yield hub
-        assert hub.violations == []
 
 
 @pytest.fixture

@@ -74,7 +74,7 @@ def copied(project: Project, example: Example) -> Project:
 
 @pytest.mark.parametrize("example", ALL)
 def test_it_fails_where_it_is_meant_to_and_says_why(copied: Project, example: Example) -> None:
-    finished, record = copied.evaluate()
+    finished, record = copied.evaluate("--concurrency", "2")
     assert finished.code == 1, finished.stderr
     outcomes = {case["id"]: case for case in copied.verdict()["cases"]}
     assert len(outcomes) == example.cases

@@ -57,7 +57,8 @@ def by_code(shop: Project, words: str, count: int = 3) -> None:
     """A suite that code of its checkout answers."""
     cases = [{"name": f"case {at}", "input": f"question {at}", "ground_truth": "right"} for at in range(count)]
     shop.suite(cases)
-    shop.policy(target="python:agent:answer")
+    # Each case at once would have a process of its own.
+    shop.policy(target="python:agent:answer", limits={"concurrency": 1})
     shop.write("agent.py", AGENT.format(words=words))
 
 

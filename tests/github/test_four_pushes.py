@@ -42,7 +42,7 @@ def write(project: Project, wrong: tuple[str, ...]) -> None:
     project.write("agent.py", f"def answer(messages):\n    return {answers!r}[messages[-1]['content']]\n")
     # Within a second, Python would use its compiled file for another one of the same size.
     shutil.rmtree(project.folder / "__pycache__", ignore_errors=True)
-    project.policy(target="python:agent:answer")
+    project.policy(target="python:agent:answer", limits={"concurrency": 1})
 
 
 def pushes_on_artifact(hub: FakeGitHub, project: Project) -> list[tuple[str, str]]:

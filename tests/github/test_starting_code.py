@@ -313,25 +313,34 @@ def test_it_does_not_start_where_secrets_are(job: Job, plant: Plant) -> None:
             assert "so nothing was evaluated" not in finished.stderr, name
 
 
+def inputs_of(job: Job) -> dict[str, str]:
+    """The settings of a step with the job's arguments."""
+    flags = job.arguments if job.command == "run" else []
+    return {name.removeprefix("--"): value for name, value in zip(flags[::2], flags[1::2], strict=True)}
+
+
 @each_plant
 def test_the_action_does_not_start_it(hub: FakeGitHub, job: Job, plant: Plant) -> None:
-    """Neither in its image, nor without one."""
     hub.add_repository(REPOSITORY).add_pull(7, head_sha=HEAD, head_repository="mallory/shop", branch="topic")
     plant(job)
-    flags = job.arguments if job.command == "run" else []
-    inputs = {name.removeprefix("--"): value for name, value in zip(flags[::2], flags[1::2], strict=True)}
     ended = Workflow(hub, job.workspace).job(
-        FORK, inputs, checkout=HEAD, payload=None, permissions=None, **job.variables
+        FORK, inputs_of(job), checkout=HEAD, payload=None, permissions=None, **job.variables
     )
     assert (ended.code, REFUSED in ended.text) == (2, True), ended.text
     assert not job.trace.exists()
+
+
+@pytest.mark.parametrize("plant", [python_target_of_the_flag, packages_of_the_flag, server, interpreter_of_the_job])
+def test_the_action_without_its_image_does_not_start_it(job: Job, plant: Plant) -> None:
+    """It reads inputs and variables, and refuses before it reads any file of the checkout."""
+    plant(job)
     environ = {
         **event_environ(FORK, job.workspace.folder.parent),
         "PATH": job.workspace.environ()["PATH"],
         "HOME": str(job.workspace.folder.with_name("home")),
         **job.variables,
     }
-    composed = composite.run(job.workspace.folder, inputs_for(inputs), environ, TOKEN)
+    composed = composite.run(job.workspace.folder, inputs_for(inputs_of(job)), environ, TOKEN)
     assert (composed.code, REFUSED in composed.log) == (2, True), composed.log
     assert not job.trace.exists()
 

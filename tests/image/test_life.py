@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -51,14 +51,6 @@ class Container:
 def container(engine: Engine) -> Container:
     """What starts the step."""
     return Container(engine)
-
-
-@pytest.fixture
-def hub() -> Iterator[FakeGitHub]:
-    """A GitHub that containers reach, too."""
-    with FakeGitHub() as hub:
-        yield hub
-        assert hub.violations == []
 
 
 def test_a_pull_request_lives(container: Container, hub: FakeGitHub, project: Project) -> None:

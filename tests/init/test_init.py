@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,14 +24,6 @@ SHIPPED = {
     "agent": ["agent.yaml", "framework_agent.yaml"],
     "policy": ["holodeck-action.yaml", "gates.yaml", "framework.yaml"],
 }
-
-
-@pytest.fixture
-def hub() -> Iterator[FakeGitHub]:
-    """A GitHub that is used by its rules."""
-    with FakeGitHub() as hub:
-        yield hub
-        assert hub.violations == []
 
 
 def _written(folder: Path) -> list[str]:

@@ -6,7 +6,7 @@ files of the release, as GitHub gives them to a job.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,13 +44,6 @@ class OnTheRunner:
         texts = [f"{name}<<END-OF-{name}\n{value}\nEND-OF-{name}\n" for name, value in ended.outputs.items()]
         (files / "set_output").write_text("".join(texts), encoding="utf-8")
         return ended.code, ended.log.encode(), b""
-
-
-@pytest.fixture
-def hub() -> Iterator[FakeGitHub]:
-    with FakeGitHub() as hub:
-        yield hub
-        assert hub.violations == []
 
 
 def test_the_first_page_leads_to_a_red_pull_request_and_to_a_green_one(

@@ -35,6 +35,7 @@ def write_suite(project: Project) -> Project:
     project.numbered(CASES)
     project.policy(
         target="python:agent:answer",
+        limits={"concurrency": 3},
         cases={"case 4": {"tags": ["slow"], "weight": 2}},
         quarantine=[{"case": "case 5", "reason": "upstream", "owner": "@team", "expires": "2999-01-01"}],
     )

@@ -57,7 +57,9 @@ def hundreds(project: Project) -> Project:
 @pytest.mark.timeout(300)
 def test_kill_at_random_moments_then_resume_gives_the_undisturbed_record(hundreds: Project) -> None:
     log = hundreds.folder / "asked"
-    assert hundreds.run("run", "-o", "whole", ASKED=str(log)).code == 1
+    # Not one process for each case at once.
+    several = ("--concurrency", "4")
+    assert hundreds.run("run", "-o", "whole", *several, ASKED=str(log)).code == 1
     undisturbed = canonical_json(read_record(hundreds.folder / "whole" / "results.json"))
     journal = hundreds.out / "journal.jsonl"
     chance = random.Random(7)
@@ -80,7 +82,7 @@ def test_kill_at_random_moments_then_resume_gives_the_undisturbed_record(hundred
         assert len(finished) < CASES
         killed_midway += len(finished) > 0
         log.unlink(missing_ok=True)
-        resumed = hundreds.run("run", "-o", "out", "--resume", ASKED=str(log))
+        resumed = hundreds.run("run", "-o", "out", "--resume", *several, ASKED=str(log))
         assert resumed.code == 1
         assert not set(asked(log)) & set(finished)
         assert canonical_json(read_record(hundreds.out / "results.json")) == undisturbed

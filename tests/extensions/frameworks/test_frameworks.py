@@ -49,15 +49,15 @@ def test_an_agent_of_pydantic_ai(project: Project, models: FakeModels) -> None:
     _run(example, models)
 
 
-@pytest.mark.parametrize("head", ["def build():", "async def build(of: str = 'shop', **more: int):"])
-def test_a_function_that_makes_an_agent_of_pydantic_ai(project: Project, models: FakeModels, head: str) -> None:
+@pytest.mark.full
+def test_a_function_that_makes_an_agent_of_pydantic_ai(project: Project, models: FakeModels) -> None:
     example = Project(copied("pydantic_ai", project.folder / "example"))
     _changed(example, "holodeck-action.yaml", ENVIRONMENT, "")
     _changed(example, "holodeck-action.yaml", "shop_agent:agent", "shop_agent:build")
     _changed(example, "shop_agent.py", "agent = Agent(", "made = Agent(")
     _changed(example, "shop_agent.py", "@agent.tool_plain", "@made.tool_plain")
     with (example.folder / "shop_agent.py").open("a", encoding="utf-8") as file:
-        file.write(f"\n\n{head}\n    return made\n")
+        file.write("\n\nasync def build(of: str = 'shop', **more: int):\n    return made\n")
     _run(example, models)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -16,13 +15,6 @@ from tests.commands.project import Project
 from tests.extensions.frameworks.span_sender import SENDER
 
 Sent = Callable[..., tuple[Any, TurnRecord]]
-
-
-@pytest.fixture
-def port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        number: int = found.getsockname()[1]
-    return number
 
 
 @pytest.fixture

@@ -160,13 +160,6 @@ def test_a_command_sends_its_spans_to_an_address_of_its_own(asked: Project) -> N
 
 
 @pytest.fixture
-def port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        number: int = found.getsockname()[1]
-    return number
-
-
-@pytest.fixture
 def service(asked: Project, port: int) -> Iterator[str]:
     sent_to = {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{port}", "OTEL_BSP_SCHEDULE_DELAY": "100"}
     process = subprocess.Popen(

@@ -45,7 +45,8 @@ def imported(project: Project, name: str, *arguments: str, code: int = 0) -> lis
 
 def verdicts(project: Project, *suites: str, code: int, **environ: str) -> dict[str, str]:
     """Run suites and return the outcome of each case by its name."""
-    finished, record = project.evaluate(*suites, **environ)
+    # Else each case would be in a process of its own.
+    finished, record = project.evaluate(*suites, "--concurrency", "1", **environ)
     assert finished.code == code, finished.stdout + finished.stderr
     names = {case.id: str(case.name) for case in record.cases}
     return {names[each["id"]]: each["outcome"] for each in project.verdict()["cases"]}

@@ -211,21 +211,9 @@ def test_only_allowed_tools_are_shown(tmp_path: Path) -> None:
 
     entry = mcp("shop", SHOP, config={"allowed_tools": ["search", "find_order"]})
     assert using(servers(tmp_path, entry), work) == ["find_order", "search"]
-    assert using(servers(tmp_path, mcp("shop", SHOP, config={"allowed_tools": []})), work) == []
+    assert using(servers(tmp_path, mcp("rude", RUDE, config={"allowed_tools": []})), work) == []
     error = unavailable(servers(tmp_path, mcp("rude", RUDE, config={"allowed_tools": ["act", "find"]})))
     assert error.message == 'tools.rude.config.allowed_tools: the server has no tool "find" (it has: act)'
-
-
-def test_the_model_sees_description_and_schema(tmp_path: Path) -> None:
-    async def work(tools: dict[str, Tool]) -> None:
-        order = tools["find_order"].definition
-        assert order.description == "Say where an order is."
-        assert order.parameters["required"] == ["order"]
-        # Without a description there is at least the name.
-        assert tools["broken"].definition.description
-        assert not tools["search"].is_retrieval
-
-    using(servers(tmp_path, mcp("shop", SHOP)), work)
 
 
 def test_names_are_unique_and_fit_every_provider(tmp_path: Path) -> None:
@@ -286,21 +274,54 @@ def test_a_bad_schema_may_be_left_out(tmp_path: Path) -> None:
 # -- results
 
 
-def test_results_are_text_or_structured(tmp_path: Path) -> None:
+async def check_descriptions(tools: dict[str, Tool]) -> None:
+    """The model sees description and schema."""
+    order = tools["find_order"].definition
+    assert order.description == "Say where an order is."
+    assert order.parameters["required"] == ["order"]
+    # Without a description there is at least the name.
+    assert tools["broken"].definition.description
+    assert not tools["search"].is_retrieval
+
+
+async def check_results(tools: dict[str, Tool]) -> None:
+    """They are text or structured."""
+    assert (await call(tools, "mixed")).value.splitlines() == [
+        "A picture:",
+        "[image/png, 4 bytes]",
+        "[audio/wav, 3 bytes]",
+        "[shop://list]",
+        "embedded",
+        "[application/octet-stream, 2 bytes]",
+    ]
+    structured = await call(tools, "structured")
+    assert structured.value == {"found": 2, "names": ["a", "ü"]}
+    assert structured.bytes == len('{"found": 2, "names": ["a", "ü"]}'.encode())
+    # What is text as well as structure is text.
+    assert isinstance((await call(tools, "search", query="x")).value, str)
+
+
+async def check_an_error(tools: dict[str, Tool]) -> None:
+    """It is shown to the model."""
+    error = await refused(tools, "broken", order="X")
+    assert error.code == "raised"
+    assert error.message == f"tools.shop.broken: {error.for_model}"
+    assert "broken" in error.for_model
+
+
+async def check_a_large_result(tools: dict[str, Tool]) -> None:
+    """It is cut and counted, and others are whole."""
+    result = await call(tools, "large", size=10_000_000)
+    assert (result.bytes, result.cut, result.value) == (10_000_000, True, "ü" * (MAX_BYTES // 2))
+    assert (await call(tools, "find_order", order="A")).value == "A is in Leeds"
+
+
+def test_what_the_tools_of_a_server_are_and_return(tmp_path: Path) -> None:
     async def work(tools: dict[str, Tool]) -> None:
-        assert (await call(tools, "mixed")).value.splitlines() == [
-            "A picture:",
-            "[image/png, 4 bytes]",
-            "[audio/wav, 3 bytes]",
-            "[shop://list]",
-            "embedded",
-            "[application/octet-stream, 2 bytes]",
-        ]
-        structured = await call(tools, "structured")
-        assert structured.value == {"found": 2, "names": ["a", "ü"]}
-        assert structured.bytes == len('{"found": 2, "names": ["a", "ü"]}'.encode())
-        # What is text as well as structure is text.
-        assert isinstance((await call(tools, "search", query="x")).value, str)
+        await check_descriptions(tools)
+        await check_results(tools)
+        await check_an_error(tools)
+        await check_a_large_result(tools)
 
     using(servers(tmp_path, mcp("shop", SHOP)), work)
 
@@ -323,20 +344,6 @@ def test_results_of_a_retrieval_server_are_chunks(tmp_path: Path) -> None:
     using(servers(tmp_path, mcp("shop", SHOP, is_retrieval=True)), work)
 
 
-@pytest.mark.parametrize("transport", ["stdio", "http", "sse"])
-def test_a_large_result_is_cut_and_counted(tmp_path: Path, transport: str) -> None:
-    async def work(tools: dict[str, Tool]) -> None:
-        result = await call(tools, "large", size=10_000_000)
-        assert (result.bytes, result.cut, result.value) == (10_000_000, True, "ü" * (MAX_BYTES // 2))
-        assert (await call(tools, "find_order", order="A")).value == "A is in Leeds"
-
-    if transport == "stdio":
-        using(servers(tmp_path, mcp("shop", SHOP)), work)
-        return
-    with served(tmp_path, "sse" if transport == "sse" else "streamable-http") as shop:
-        using(servers(tmp_path, mcp("shop", transport=transport, url=shop.url, headers={"x-shop": "open"})), work)
-
-
 @pytest.mark.parametrize(
     ("manner", "code", "sentence"),
     [
@@ -351,16 +358,6 @@ def test_a_call_without_a_result(tmp_path: Path, manner: str, code: str, sentenc
         assert (error.code, error.message) == (code, sentence)
 
     using(servers(tmp_path, mcp("rude", RUDE, manner)), work)
-
-
-def test_an_error_of_the_tool_is_shown_to_the_model(tmp_path: Path) -> None:
-    async def work(tools: dict[str, Tool]) -> None:
-        error = await refused(tools, "broken", order="X")
-        assert error.code == "raised"
-        assert error.message == f"tools.shop.broken: {error.for_model}"
-        assert "broken" in error.for_model
-
-    using(servers(tmp_path, mcp("shop", SHOP)), work)
 
 
 def test_garbage_on_the_output_is_passed_over(tmp_path: Path) -> None:
@@ -436,24 +433,27 @@ def test_a_call_that_hangs_is_left_alone(tmp_path: Path) -> None:
     using(servers(tmp_path, mcp("rude", RUDE, "hangs")), work)
 
 
+async def check_a_call_that_hangs(tools: dict[str, Tool]) -> None:
+    """It is left alone, and others are answered."""
+    error = await refused(tools, "slow", timeout_s=0.1, seconds=60)
+    assert error.code == "timeout"
+    assert (await call(tools, "find_order", order="A")).value == "A is in Leeds"
+
+
+async def check_its_death(tools: dict[str, Tool]) -> None:
+    """It is an error of each call."""
+    assert (await refused(tools, "end")).code == "disconnected"
+    error = await refused(tools, "find_order", order="A")
+    assert error.code == "disconnected"
+    assert "the server cannot be reached" in error.message
+
+
 @pytest.mark.parametrize("transport", ["http", "sse"])
-def test_a_call_over_http_that_hangs_is_left_alone(tmp_path: Path, transport: str) -> None:
+def test_calls_over_http(tmp_path: Path, transport: str) -> None:
     async def work(tools: dict[str, Tool]) -> None:
-        error = await refused(tools, "slow", timeout_s=0.1, seconds=60)
-        assert error.code == "timeout"
-        assert (await call(tools, "find_order", order="A")).value == "A is in Leeds"
-
-    with served(tmp_path, "sse" if transport == "sse" else "streamable-http") as shop:
-        using(servers(tmp_path, mcp("shop", transport=transport, url=shop.url, headers={"x-shop": "open"})), work)
-
-
-@pytest.mark.parametrize("transport", ["http", "sse"])
-def test_a_server_over_http_that_dies_is_an_error_of_its_calls(tmp_path: Path, transport: str) -> None:
-    async def work(tools: dict[str, Tool]) -> None:
-        assert (await refused(tools, "end")).code == "disconnected"
-        error = await refused(tools, "find_order", order="A")
-        assert error.code == "disconnected"
-        assert "the server cannot be reached" in error.message
+        await check_a_large_result(tools)
+        await check_a_call_that_hangs(tools)
+        await check_its_death(tools)
 
     with served(tmp_path, "sse" if transport == "sse" else "streamable-http") as shop:
         using(servers(tmp_path, mcp("shop", transport=transport, url=shop.url, headers={"x-shop": "open"})), work)

@@ -98,15 +98,18 @@ def test_a_recording_has_one_answer_for_the_same_call_in_two_races(project: Proj
 
 
 @pytest.mark.proves("optimize: --max-cost-usd --max-tokens")
-@pytest.mark.parametrize("flag", ["--max-cost-usd", "--max-tokens"])
-def test_a_budget_that_ends_midway_names_what_is_undecided(project: Project, models: FakeModels, flag: str) -> None:
+def test_a_budget_that_ends_midway_names_what_is_undecided(project: Project, models: FakeModels) -> None:
     write(project, models, 100, BOTH, top_p="1.0")
     assert optimize(project, "-o", "whole", "--concurrency", "1").code == 0
     whole = outcome(project, "whole")
     runs = [read_record(path).run.model_calls for path in (project.folder / "whole").glob("*/*/results.json")]
-    amount = whole["run"]["spent_usd"] if flag == "--max-cost-usd" else sum(run.tokens for run in runs if run)  # type: ignore[misc]
-    for part in (0.2, 0.5, 0.97):
-        limit = f"{part * amount:.6f}" if flag == "--max-cost-usd" else str(int(part * amount))
+    amounts = {
+        "--max-cost-usd": whole["run"]["spent_usd"],
+        "--max-tokens": sum(run.tokens for run in runs if run),  # type: ignore[misc]
+    }
+    for flag, part in (("--max-cost-usd", 0.2), ("--max-tokens", 0.5), ("--max-cost-usd", 0.97)):
+        amount = part * amounts[flag]
+        limit = f"{amount:.6f}" if flag == "--max-cost-usd" else str(int(amount))
         finished = optimize(project, flag, limit, "--apply", "--concurrency", "1")
         assert finished.code == 4, finished.stderr
         check_undecided(outcome(project), part)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -28,13 +27,6 @@ SECRET = "topsecret-4f9d2c7b1e-of-the-job"
 MARKER = re.compile(r"<!-- holodeck-action:race:[!-~]+ -->")
 POST, PATCH = r"/issues/7/comments$", r"/issues/comments/\d+$"
 HERE = re.compile(rf"https://github\.com/{REPOSITORY}/(commit/{HEAD}|actions/runs/\d+(#artifacts)?)")
-
-
-@pytest.fixture
-def hub() -> Iterator[FakeGitHub]:
-    with FakeGitHub() as hub:
-        yield hub
-        assert hub.violations == []
 
 
 @pytest.fixture

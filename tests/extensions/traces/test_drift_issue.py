@@ -7,7 +7,6 @@ import json
 import random
 import re
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -55,13 +54,6 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Project:
     done = project.run("run", "-o", "nights/hostile", "--target", "traces:hostile.jsonl", "--no-html")
     assert done.code == 1, done.stderr
     return project
-
-
-@pytest.fixture
-def hub() -> Iterator[FakeGitHub]:
-    with FakeGitHub() as hub:
-        yield hub
-        assert hub.violations == []
 
 
 @pytest.fixture

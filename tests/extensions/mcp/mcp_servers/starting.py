@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -17,6 +16,7 @@ from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.model.tools import FunctionTool, MCPTool, ToolModel
 from holodeck_action.targets.own_model.toolbox import Tool
 from holodeck_action.text.redaction import Redactor
+from tests.commands.forked import Forked
 from tests.targets.conversations import run
 from tests.workers.support import CODE, wait_until
 
@@ -80,14 +80,14 @@ class Served:
 def served(folder: Path, transport: str) -> Iterator[Served]:
     """The shop over `streamable-http` or `sse`, in a process of its own."""
     port_file = folder / f"{transport}.port"
-    process = subprocess.Popen([sys.executable, SHOP, transport, str(port_file)], stdin=subprocess.DEVNULL)
-    try:
-        assert wait_until(port_file.exists, 30)
-        path = "/sse" if transport == "sse" else "/mcp"
-        yield Served(f"http://127.0.0.1:{port_file.read_text()}{path}", port_file.with_suffix(".log"))
-    finally:
-        process.kill()
-        process.wait()
+    arguments = (SHOP, transport, str(port_file))
+    with Forked(arguments, folder, os.environ, imported=("mcp.server.mcpserver", "uvicorn")) as process:
+        try:
+            assert wait_until(port_file.exists, 30)
+            path = "/sse" if transport == "sse" else "/mcp"
+            yield Served(f"http://127.0.0.1:{port_file.read_text()}{path}", port_file.with_suffix(".log"))
+        finally:
+            process.kill()
 
 
 Answering = Callable[[bytes, asyncio.StreamWriter], Awaitable[None]]
