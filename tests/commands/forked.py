@@ -19,7 +19,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import IO, Self
+from typing import IO, Any, Self
 
 AT_START = ("PYTHON", "LC_", "LANG")
 """How the names of variables begin that an interpreter reads once, at its start."""
@@ -50,7 +50,8 @@ class Forked:
             imported: modules that need not be imported, instead of the program.
         """
         assert not needs_interpreter(environ), "this takes effect at the start of an interpreter"
-        self.returncode: int | None = None
+        # As the stubs of `Popen` have it: None while it runs.
+        self.returncode: int | Any = None
         self._connection, connection = socket.socketpair()
         self._file = self._connection.makefile("rw")
         (out, output), (err, errors), empty = os.pipe(), os.pipe(), os.open(os.devnull, os.O_RDONLY)

@@ -302,6 +302,9 @@ def test_it_does_not_start_where_secrets_are(job: Job, plant: Plant) -> None:
     plant(job)
     for name, arguments in COMMANDS.items():
         starts = name == job.command
+        if name == "import" and plant not in (proof, python_target):
+            # It reads the configuration alone, in a process of its own: one plant shows that.
+            continue
         given = job.arguments if starts and name == "import" else (*arguments, *(job.arguments if starts else ()))
         finished = job.run(FORK, *name.split(), *given)
         assert not job.trace.exists(), name

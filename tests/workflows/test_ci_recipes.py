@@ -141,11 +141,12 @@ def test_the_commands_of_a_recipe_leave_its_files(project: Project, service: str
 
 
 @pytest.mark.parametrize("service", RECIPES)
-@pytest.mark.parametrize("code", [0, 2, 3])
+@pytest.mark.parametrize(("code", "commands"), [(0, "validate|run"), (2, "validate|run"), (3, "run")])
 def test_the_commands_of_a_recipe_end_with_the_exit_code_of_the_program(
-    project: Project, service: str, code: int
+    project: Project, service: str, code: int, commands: str
 ) -> None:
-    project.write("home/bin/holodeck-action", f"#!/bin/sh\necho $0 >> asked.txt\nexit {code}\n").chmod(0o755)
+    program = f'#!/bin/sh\necho "$1" >> asked.txt\ncase "$1" in {commands}) exit {code};; esac\n'
+    project.write("home/bin/holodeck-action", program).chmod(0o755)
     assert shell(project, RECIPES[service]()).returncode == code
     assert (project.folder / "asked.txt").exists()
 
