@@ -209,7 +209,7 @@ def sent(models: FakeModels, provider: str, effort: Effort | None, budget: int |
             reasoning=Reasoning(effort, budget, "claude" if provider in ("anthropic", "ollama") else "openai"),
         )
         wire = live_wire()
-        asked = ModelAgent(plan, wire, "Hi.", max_bytes=MAX_BYTES, turn_s=20.0, monotonic=time.monotonic)
+        asked = ModelAgent(plan, wire, "Hi.", max_bytes=MAX_BYTES, turn_s=60.0, monotonic=time.monotonic)
         try:
             return (await converse(asked, make_case("case", "hi")))[0], asked.notices
         finally:

@@ -170,11 +170,16 @@ def test_a_mapped_stream_without_an_answer_is_an_error(project: Project, service
 
 
 COMMAND = """
-import json, sys, time
+import fcntl, json, sys, termios, time
+
+def is_read():
+    return not any(fcntl.ioctl(1, termios.FIONREAD, bytes(4)))
 
 for line in sys.stdin:
     for part in json.loads({parts!r}):
         print(json.dumps(part), flush=True)
+        while {pause} and not is_read():
+            time.sleep(0.001)
         time.sleep({pause})
 """
 
@@ -189,8 +194,8 @@ def test_the_lines_of_a_command_add_up_to_its_reply(project: Project) -> None:
     assert finished.code == 0, turn.error
     assert (turn.response, turn.tool_invocations) == ("In Leeds ✓", ())
     assert turn.timing is not None
-    # One pause is before the first piece that is not empty, two are before the reply.
-    assert 200 <= _first_ms(turn) <= (turn.timing.duration_ms or 0) - 300
+    # One pause is before the first piece that is not empty; two are before the reply, after that piece was read.
+    assert 200 <= _first_ms(turn) <= (turn.timing.duration_ms or 0) - 200
 
 
 def test_pieces_of_a_command_without_a_reply_are_an_error(project: Project) -> None:

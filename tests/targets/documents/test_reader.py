@@ -24,7 +24,7 @@ SHEETS: dict[str, list[list[Any]]] = {
 }
 
 
-def reading(work: Callable[[DocumentReader], Coroutine[Any, Any, Any]], timeout_s: float = 60.0) -> Any:
+def reading(work: Callable[[DocumentReader], Coroutine[Any, Any, Any]], timeout_s: float = 600.0) -> Any:
     """What comes of work with a reader that is closed behind it."""
 
     async def run() -> Any:
@@ -175,6 +175,7 @@ def test_a_document_that_takes_too_long_is_ended_and_the_next_one_read(tmp_path:
     assert (good, left, workers()) == ("Second page", [], [])
 
 
+@pytest.mark.timeout(600)
 def test_a_document_that_takes_all_memory_is_ended(tmp_path: Path) -> None:
     content = swelling_pdf(1500)
     assert len(content) < 3_000_000
