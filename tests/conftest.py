@@ -48,7 +48,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure() -> None:
-    """Let signals end what the tests start, though `nohup`, or a shell's `&`, ignores them and children inherit that."""
+    """Let signals end what tests start: `nohup`, or a shell's `&`, ignores them, and children inherit that."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in (signal.SIGHUP, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)

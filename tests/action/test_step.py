@@ -269,7 +269,6 @@ def test_a_secret_in_args_is_shown_nowhere(step: Step, secret: str) -> None:
     assert [command for command in ended.meant if command.name == "error" and secret in command.data] == []
 
 
-@pytest.mark.timeout(30)
 @pytest.mark.parametrize("broken", ["missing", "unset", "folder", "pipe"])
 def test_files_that_cannot_be_written_change_no_verdict(step: Step, broken: str) -> None:
     step.project.numbered(2, frozenset({0}))

@@ -18,6 +18,7 @@ from holodeck_action.record.disk import Disk
 from holodeck_action.record.record import Record
 from holodeck_action.record.result_files import read_record, read_results
 from tests.action.step import Step
+from tests.commands.deadlines import ever_longer
 from tests.commands.project import Finished, Project
 from tests.extensions.tracing.collector import http_collector
 from tests.llm.models import KEY, Answer, FakeModels, Request
@@ -252,12 +253,18 @@ def test_a_run_whose_base_was_not_done_is_stopped_though_its_own_cases_are(tmp_p
     project = Project(tmp_path)
     project.numbered(3)
     project.write("slow.py", "import time\n\n\ndef answer(messages):\n    time.sleep(600)\n")
-    finished = project.run("run", "-o", "out", "--against-target", "python:slow:answer", "--run-timeout", "4")
+
+    def attempt(seconds: float) -> tuple[Finished, str]:
+        limit = ("--run-timeout", f"{seconds}")
+        finished = project.run("run", "-o", "out", "--against-target", "python:slow:answer", *limit)
+        return finished, f"the run deadline of {seconds} s was reached; the base was not fully evaluated"
+
+    finished, reason = ever_longer(attempt, lambda _: all(case.trials for case in records(project)[0].cases))
     assert finished.code == 4, finished.stderr
     head, base = records(project)
     assert all(case.trials for case in head.cases)
     assert not any(case.trials for case in base.cases)
-    assert head.stopped == "the run deadline of 4 s was reached; the base was not fully evaluated"
+    assert head.stopped == reason
 
 
 def test_a_recording_holds_the_calls_of_both(project: Project, models: FakeModels) -> None:

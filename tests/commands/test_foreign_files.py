@@ -37,7 +37,6 @@ def endless(path: Path) -> None:
     os.truncate(path, 1 << 40)
 
 
-@pytest.mark.timeout(30)
 @pytest.mark.parametrize(
     "what", [pytest.param(what, marks=pytest.mark.needs(NEEDED.get(what, "none"))) for what in COMMANDS]
 )
@@ -75,7 +74,6 @@ def test_cases_that_are_nested_too_deeply_are_told(project: Project, name: str, 
     assert (finished.code, "nested" in finished.stderr) == ((2, True) if deep else (0, False)), finished.stderr
 
 
-@pytest.mark.timeout(20)
 def test_a_key_that_stands_twice_among_many_is_found_at_once(project: Project) -> None:
     keys = ", ".join(f'"{number}": 1' for number in [*range(200_000), 199_999])
     project.suite([], test_cases=None, test_cases_file="cases.jsonl")
@@ -99,7 +97,6 @@ def link(name):
 """
 
 
-@pytest.mark.timeout(30)
 @pytest.mark.parametrize(
     ("tamper", "reason"),
     [
@@ -119,7 +116,6 @@ def test_rows_that_code_of_the_suite_has_changed_are_told(project: Project, tamp
     assert reason in finished.stderr
 
 
-@pytest.mark.timeout(30)
 @pytest.mark.parametrize("content", [None, b"a = " + b"[" * 100_000, b"\xff", b"project = 1"])
 def test_a_repository_with_a_hostile_project_file_gets_a_suite(project: Project, content: bytes | None) -> None:
     file = project.folder / "pyproject.toml"
@@ -132,7 +128,6 @@ def test_a_repository_with_a_hostile_project_file_gets_a_suite(project: Project,
     assert "found no requirements.txt, and no dependencies in pyproject.toml" in finished.stdout
 
 
-@pytest.mark.timeout(30)
 @pytest.mark.parametrize("name", ["HEAD", "config", "commondir"])
 @pytest.mark.parametrize("make", [pipe, endless])
 def test_files_of_git_are_not_waited_for(project: Project, name: str, make: Callable[[Path], None]) -> None:

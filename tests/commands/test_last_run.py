@@ -90,7 +90,7 @@ def test_a_run_needs_no_place_for_its_results(project: Project, in_the_way: str)
 
 def test_two_runs_at_once_do_not_mix(ran: Project) -> None:
     before = (ran.folder / LAST / "results.json").read_bytes()
-    ran.write("slow.py", "import time\ndef answer(messages):\n    time.sleep(60)\n")
+    ran.write("slow.py", "import time\ndef answer(messages):\n    time.sleep(600)\n")
     with ran.start("run", "--target", "python:slow:answer") as process:
         ran.wait_until(lambda: (ran.folder / LAST / "journal.jsonl").exists())
         other = ran.run("run", "--case", "case 1")

@@ -204,7 +204,7 @@ def test_results_of_an_earlier_run_never_stand_in_for_this_one_s(project: Projec
     written = ("results.json", "verdict.json")
     project.numbered(2)
     assert project.run("run", "-o", "out").code == 0
-    project.policy(target="command:sleep 60")
+    project.policy(target="command:sleep 600")
     process = project.start("run", "-o", "out")
     try:
         project.wait_until(lambda: not any((project.out / name).exists() for name in written))

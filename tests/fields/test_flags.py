@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import time
 from pathlib import Path
 
 import jsonschema
@@ -67,13 +66,10 @@ def test_which_cases_run(project: Project, flags: tuple[str, ...], names: list[s
 
 @pytest.mark.proves("run: --resume")
 def test_resume(project: Project) -> None:
-    unhurried(project, 60, cases=("quick", "slow"))
+    unhurried(project, 600, cases=("quick", "slow"))
     with project.start("run", "-o", "out", "--concurrency", "1") as process:
         journal = project.out / "journal.jsonl"
-        for _ in range(600):
-            if journal.is_file() and journal.read_bytes().count(b"\n") > 1:
-                break
-            time.sleep(0.05)
+        project.wait_until(lambda: journal.is_file() and journal.read_bytes().count(b"\n") > 1)
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=60)
     assert process.returncode == 4

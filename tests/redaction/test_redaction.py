@@ -20,6 +20,7 @@ from holodeck_action.record.result_files import read_record
 from holodeck_action.text.redaction import MASK, Redactor
 from holodeck_action.text.secret_parts import SHORTEST
 from holodeck_action.text.secrets import environment_secrets
+from tests.commands.deadlines import ever_longer
 from tests.commands.project import Finished, Project
 from tests.record.records import case, record
 from tests.tables import walk
@@ -130,19 +131,23 @@ def test_an_interrupted_run_with_secret_case_names_is_resumed(project: Project) 
     project.policy(target="python:agent:answer")
     project.write(
         "agent.py",
-        "import time\n"
+        "import os, time\n"
         "def answer(messages):\n"
         "    text = messages[-1]['content'].removeprefix('what is ').removesuffix('?')\n"
-        "    time.sleep(0 if int(text) < 3 else 0.6)\n"
+        "    time.sleep(0 if int(text) < 3 or os.path.exists('go') else 600)\n"
         "    return text\n",
     )
-    stopped, partial = project.evaluate("--run-timeout", "0.5", "--concurrency", "1", **SECRETS)
+    stopped, partial = ever_longer(
+        lambda seconds: project.evaluate("--run-timeout", f"{seconds}", "--concurrency", "1", **SECRETS),
+        lambda ran: sum(len(item.trials) for item in ran[1].cases) == 3,
+    )
     assert stopped.code == 4
-    assert 0 < sum(len(item.trials) for item in partial.cases) < 6
+    assert sum(len(item.trials) for item in partial.cases) == 3
     assert traces(project, stopped) == []
+    project.write("go", "")
     resumed, whole = project.evaluate("--resume", **SECRETS)
     assert resumed.code == 0
-    assert whole.run.resumed_trials >= 3
+    assert whole.run.resumed_trials == 3
     project.out = project.folder / "fresh"
     project.run("run", "-o", "fresh", **SECRETS)
     assert canonical_json(read_record(project.folder / "fresh" / "results.json")) == canonical_json(whole)

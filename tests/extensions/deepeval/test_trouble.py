@@ -352,7 +352,7 @@ def test_words_that_deepeval_listens_for_hide_no_error(models: FakeModels) -> No
 
 @pytest.mark.claims("holodeck-evaluation-api", "DeepEvalBaseEvaluator", "`timeout` ends an evaluation")
 def test_a_slow_judge_meets_the_deadline(models: FakeModels) -> None:
-    models.latency = 5.0
+    models.latency = 60.0
     with pytest.raises(TimeoutError, match=r"Tone took longer than 0\.05 s"):
         result_of(models, lambda judge: geval(judge, timeout=0.05))
 
@@ -527,7 +527,7 @@ def test_a_judge_that_answers_ends_the_case_well(project: Project, models: FakeM
         (Answer(scored(9), finish="length"), {}, {"bad_verdict"}),
         (Answer(refusal="I cannot judge this."), {}, {"judge_failed"}),
         (Fault(error="quota", times=None), {}, {"judge_failed"}),
-        (Fault(delay=30.0, times=None), {"timeout_ms": 700}, {"timeout"}),
+        (Fault(delay=60.0, times=None), {"timeout_ms": 700}, {"timeout"}),
     ],
 )
 @pytest.mark.claims(

@@ -71,13 +71,13 @@ def test_spans_of_no_conversation_push_out_none_that_is_wanted(sent: Sent) -> No
 
 def test_clients_that_send_nothing_keep_nobody_waiting(sent: Sent) -> None:
     found, turn = sent("idle")
-    assert found == {"status": "200", "at once": True, "given up": True}
+    assert found == {"status": "200", "before they are given up": True, "given up": True}
     assert _tools(turn) == ["find_order"]
 
 
 def test_bodies_that_wait_for_their_end_are_bounded_together(sent: Sent) -> None:
     found, turn = sent("bodies")
-    assert found == {"statuses": ["200"] * 3, "at most four are held": True}
+    assert found == {"statuses": ["200"] * 3, "most are closed": True}
     assert _tools(turn) == ["find_order"]
 
 
@@ -114,7 +114,7 @@ def test_whatever_a_client_does_gets_an_answer_and_an_end(sent: Sent) -> None:
 
 def test_large_requests_do_not_hold_up_what_else_the_run_does(sent: Sent) -> None:
     found, turn = sent("large")
-    assert {name: answer for name, (answer, *_) in found.items()} == {
+    assert {name: answer for name, (answer, _) in found.items()} == {
         "protobuf": "200",
         "json": "200",
         "what nobody reads": "200",
@@ -125,14 +125,10 @@ def test_large_requests_do_not_hold_up_what_else_the_run_does(sent: Sent) -> Non
         "empty spans in protobuf": "400",
         "empty attributes in protobuf": "400",
     }
-    # Measured: 0.05 s. It was 20 s.
-    assert max(longest for _, longest, _ in found.values()) < 1
-    assert all(asked >= 5 for *_, asked in found.values())
+    assert not any(held for _, held in found.values())
     assert _tools(turn) == ["find_order"]
 
 
 def test_reading_a_turn_of_many_spans_holds_nothing_up(sent: Sent) -> None:
-    (longest, asked), _ = sent("many", turns=2)
-    # Measured: 0.2 s. It was 9 s.
-    assert longest < 1
-    assert asked >= 5
+    held, _ = sent("many", turns=2)
+    assert held is False

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import tempfile
-import time
 from pathlib import Path
 
 from hypothesis import HealthCheck, example, given, settings
@@ -26,9 +25,7 @@ def test_a_changed_file_is_imported_or_refused(seed: int) -> None:
         project.folder.mkdir()
         name = getattr(mutations, program)(project.folder, rng)
         mutations.hidden_files(project.folder)
-        begun = time.monotonic()
         finished = project.run("import", program, name, "-o", "new", "--report", "new/account.json")
-        assert time.monotonic() - begun < 100
         assert finished.code in (0, 1, 2), finished.stderr
         assert (finished.code == 2) is not (project.folder / "new").exists()
         files = [path for path in (project.folder / "new").rglob("*") if path.is_file()]

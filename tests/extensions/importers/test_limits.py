@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +29,8 @@ def imported(project: Project, tests: list[Any], code: int = 1, **more: Any) -> 
     lines = ",\n".join(json.dumps(each) for each in (*tests, GOOD))
     rest = json.dumps({"prompts": ["{{q}}"], "providers": ["echo"], **more})
     project.write("c.yaml", f'{{"tests": [\n{lines}],\n{rest[1:]}')
-    begun = time.monotonic()
     finished = project.run("import", "promptfoo", "c.yaml", "-o", "new", "--report", "new/account.json")
     assert finished.code == code, finished.stdout + finished.stderr
-    assert time.monotonic() - begun < 60
     return account(project, "new")
 
 
@@ -83,18 +80,22 @@ def test_templates_are_slow_together_only_so_long(tmp_path: Path) -> None:
     code = f"""
 from holodeck_action.extensions.importers.promptfoo.templates import Templates
 from holodeck_action.extensions.importers.source import UnfitError
-templates = Templates(seconds=0.2, all_seconds=0.7)
-for number, text in enumerate([{LOOPS!r}, {FIBONACCI!r}, *[{LOOPS!r}] * 3]):
+alone, together = Templates(seconds=0.2, all_seconds=600), Templates(seconds=600, all_seconds=0.3)
+for templates, text in [(alone, {LOOPS!r}), (alone, {FIBONACCI!r}), (together, {LOOPS!r}), (together, {FIBONACCI!r})]:
     try:
-        templates.render(text + str(number), {{}})
+        templates.render(text, {{}})
     except UnfitError as error:
         print(error)
-print(templates.render("no template", {{}}))
+print(together.render("no template", {{}}))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     lines = done.stdout.splitlines()
-    assert lines[:2] == ["the template is not rendered: it took longer than 0.2 s; make it simpler"] * 2
-    assert lines[4:] == ["the templates of the file take too long in total; make them simpler", "no template"]
+    assert lines == [
+        *["the template is not rendered: it took longer than 0.2 s; make it simpler"] * 2,
+        "the template is not rendered: it took longer than 0.3 s; make it simpler",
+        "the templates of the file take too long in total; make them simpler",
+        "no template",
+    ]
 
 
 ENDLESS: list[tuple[Any, str]] = [
@@ -213,10 +214,8 @@ CODES = {
 def test_code_that_would_compute_long_has_no_equal(name: str, project: Project) -> None:
     code, reason = CODES[name]
     project.write("t.py", f"from deepeval import *\n{code}\n")
-    begun = time.monotonic()
     finished = project.run("import", "deepeval", "t.py", "-o", "new")
     assert (finished.code, reason in finished.stdout) == (0 if name == "lines" else 1, True), finished.stdout
-    assert time.monotonic() - begun < 60
 
 
 def test_an_import_has_a_deadline(tmp_path: Path) -> None:
@@ -227,10 +226,8 @@ def test_an_import_has_a_deadline(tmp_path: Path) -> None:
     )
     (tmp_path / "c.yaml").write_text(f"prompts: ['{{{{q}}}}']\nproviders: [echo]\nx: &a [{items}]\ntests: [{tests}]\n")
     asked = Conversion("promptfoo", str(tmp_path / "c.yaml"), "c.yaml", str(tmp_path / "new"), str(tmp_path), False)
-    begun = time.monotonic()
     with pytest.raises(ConfigurationError, match=r"c\.yaml: the import took longer than 0\.3 s; make it simpler"):
         convert_in_process(asked, {}, seconds=0.3)
-    assert time.monotonic() - begun < 30
 
 
 def test_an_import_has_limited_memory(project: Project) -> None:

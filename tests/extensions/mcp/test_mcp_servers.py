@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from holodeck_action.record.agent_errors import AgentError, TargetError
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.model.tools import MCPTool
 from holodeck_action.targets.own_model.toolbox import Tool, ToolError, ToolResult, chunks_of
+from tests.commands.deadlines import ever_longer
 from tests.extensions.mcp.mcp_servers.starting import RUDE, SHOP, answering, mcp, served, servers, using
 from tests.targets.conversations import run
 from tests.workers.support import running, wait_until
@@ -50,14 +50,14 @@ def unavailable(kit: McpServers) -> AgentError:
 
 def pids(folder: Path) -> list[int]:
     """The processes that a stubborn server has written down, once it has."""
-    assert wait_until((folder / "pids.json").exists, 30)
+    assert wait_until((folder / "pids.json").exists)
     found: list[int] = json.loads((folder / "pids.json").read_text())
     return found
 
 
 def gone(folder: Path) -> bool:
     """A killed process needs a moment, more on a busy machine."""
-    return wait_until(lambda: not any(map(running, pids(folder))), 10)
+    return wait_until(lambda: not any(map(running, pids(folder))))
 
 
 # -- what a process gets
@@ -420,13 +420,11 @@ def test_a_flood_ends_the_server(tmp_path: Path) -> None:
 
 def test_a_call_that_hangs_is_left_alone(tmp_path: Path) -> None:
     async def work(tools: dict[str, Tool]) -> None:
-        started = time.monotonic()
         error = await refused(tools, "act", timeout_s=0.1)
         assert (error.code, error.message) == (
             "timeout",
             "tools.rude: MCP server: the server did not answer within 0.1 s",
         )
-        assert time.monotonic() - started < 2.0
         # Others are answered meanwhile.
         assert json.loads((await call(tools, "act", hang=False)).value)["tool"] == "act"
 
@@ -435,7 +433,7 @@ def test_a_call_that_hangs_is_left_alone(tmp_path: Path) -> None:
 
 async def check_a_call_that_hangs(tools: dict[str, Tool]) -> None:
     """It is left alone, and others are answered."""
-    error = await refused(tools, "slow", timeout_s=0.1, seconds=60)
+    error = await refused(tools, "slow", timeout_s=0.1, seconds=600)
     assert error.code == "timeout"
     assert (await call(tools, "find_order", order="A")).value == "A is in Leeds"
 
@@ -545,7 +543,7 @@ def test_nothing_is_left_of_a_server_that_will_not_end(tmp_path: Path, manners: 
         assert all(running(pid) for pid in pids(tmp_path))
         if manners:
             asyncio.get_running_loop().create_task(call(tools, "act")).add_done_callback(lambda done: done.exception())
-            await asyncio.sleep(0.05)
+            assert await asyncio.to_thread(wait_until, (tmp_path / "called").exists)
 
     using(servers(tmp_path, mcp("rude", RUDE, "stubborn", *manners)), work)
     assert gone(tmp_path)
@@ -555,7 +553,7 @@ def test_nothing_is_left_of_a_start_that_was_broken_off(tmp_path: Path) -> None:
     async def work() -> None:
         kit = servers(tmp_path, mcp("rude", RUDE, "stubborn", "silent"), mcp("other", RUDE, "silent"))
         opening = asyncio.create_task(kit.open())
-        assert await asyncio.to_thread(wait_until, (tmp_path / "pids.json").exists, 30)
+        assert await asyncio.to_thread(wait_until, (tmp_path / "pids.json").exists)
         opening.cancel()
         await asyncio.gather(opening, return_exceptions=True)
         await kit.close()
@@ -580,10 +578,13 @@ def test_a_start_broken_off_at_once_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_a_server_that_is_not_ready_in_time_says_what_it_does(tmp_path: Path) -> None:
-    error = unavailable(servers(tmp_path, mcp("rude", RUDE, "silent", request_timeout=5.0)))
+    def attempt(seconds: float) -> tuple[AgentError, float]:
+        return unavailable(servers(tmp_path, mcp("rude", RUDE, "silent", request_timeout=float(seconds)))), seconds
+
+    error, seconds = ever_longer(attempt, lambda found: bool((found[0].context or {}).get("stderr")))
     assert error.message == (
-        "tools.rude: MCP server: the server was not ready within 5 s (request_timeout); its output, which may contain "
-        "only messages, contains: Server listening; its last line on stderr: waiting for a database"
+        f"tools.rude: MCP server: the server was not ready within {seconds} s (request_timeout); its output, which may "
+        "contain only messages, contains: Server listening; its last line on stderr: waiting for a database"
     )
     assert error.context == {"stderr": "waiting for a database\n"}
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import threading
-import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from concurrent import futures
@@ -49,8 +48,8 @@ class Collector:
     sizes: list[int] = field(default_factory=list)
     bodies: list[bytes] = field(default_factory=list)
     spans: list[Span] = field(default_factory=list)
-    reached: list[float] = field(default_factory=list)
-    """When each request came, in monotonic seconds."""
+    closing: threading.Event = field(default_factory=threading.Event)
+    """Ends all delays."""
 
     def take(self, body: bytes, headers: Mapping[str, str], path: str) -> None:
         self.requests.append(headers)
@@ -112,7 +111,6 @@ def http_collector() -> Iterator[Collector]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["content-length"]))
-            collector.reached.append(time.monotonic())
             coding = self.headers.get("content-encoding", "")
             codings: dict[str, Callable[[bytes], bytes]] = {"gzip": gzip.decompress, "deflate": zlib.decompress}
             body = codings.get(coding, bytes)(body)
@@ -120,7 +118,7 @@ def http_collector() -> Iterator[Collector]:
                 collector.take(body, {key.lower(): value for key, value in self.headers.items()}, self.path)
             else:
                 collector.requests.append({})
-                time.sleep(collector.delay)
+                collector.closing.wait(collector.delay)
             self.send_response(int(collector.status))
             if int(collector.status) in (301, 307):
                 self.send_header("location", "/elsewhere")
@@ -144,6 +142,7 @@ def http_collector() -> Iterator[Collector]:
     try:
         yield collector
     finally:
+        collector.closing.set()
         server.shutdown()
         server.server_close()
 
@@ -156,8 +155,7 @@ def grpc_collector() -> Iterator[Collector]:
     collector = Collector()
 
     def export(body: bytes, context: Any) -> bytes:
-        collector.reached.append(time.monotonic())
-        time.sleep(collector.delay)
+        collector.closing.wait(collector.delay)
         if collector.status != 200:
             collector.requests.append({})
             context.abort(grpc.StatusCode[str(collector.status)], "no")
@@ -176,4 +174,5 @@ def grpc_collector() -> Iterator[Collector]:
     try:
         yield collector
     finally:
-        server.stop(0).wait(5)
+        collector.closing.set()
+        server.stop(0).wait(60)

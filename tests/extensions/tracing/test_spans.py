@@ -6,6 +6,7 @@ import asyncio
 import io
 import json
 import logging
+import threading
 import time
 from typing import Any
 
@@ -17,6 +18,7 @@ from holodeck_action.extensions.tracing.traces import plan_traces
 from holodeck_action.llm.spans import NO_SPAN, SpanScope, current, span
 from holodeck_action.text.redaction import Redactor
 from tests.extensions.tracing.collector import Collector, grpc_collector, http_collector
+from tests.workers.support import wait_until
 
 ATTRIBUTES = {f"gen_ai.attribute_{number}": "a value of it" for number in range(14)}
 
@@ -44,13 +46,23 @@ def each(times: int) -> float:
     return (time.thread_time() - began) / times * 1e6
 
 
+def written(times: int) -> float:
+    """Microseconds of this thread's processor for writing a span's attributes as JSON."""
+    began = time.thread_time()
+    for _ in range(times):
+        json.dumps(ATTRIBUTES)
+    return (time.thread_time() - began) / times * 1e6
+
+
+@pytest.mark.full
 def test_what_spans_cost() -> None:
-    assert each(5000) < 20
+    # In units of what it costs to write the attributes as JSON: about 0.1 and 8.
+    assert min(each(1000) / written(1000) for _ in range(5)) < 2
     with http_collector() as collector:
         traces = opened(to(collector), max_queue_size=10_000)
         with SpanScope(traces.root("run shop", {})):
-            assert each(2000) < 200
-        assert traces.close(10) == ()
+            assert min(each(400) / written(400) for _ in range(5)) < 40
+        assert traces.close(60) == ()
         assert len(collector.spans) == 2001
 
 
@@ -77,7 +89,7 @@ def test_tasks_have_spans_of_their_own() -> None:
         traces = opened(to(collector))
         with SpanScope(traces.root("run", {})):
             asyncio.run(run())
-        assert traces.close(10) == ()
+        assert traces.close(60) == ()
         assert collector.tree() == {
             "run": {f"case {name}": {f"turn {name} {number}": {} for number in range(3)} for name in "abc"}
         }
@@ -87,39 +99,41 @@ def test_tasks_have_spans_of_their_own() -> None:
 @pytest.mark.proves("Traces: schedule_delay_millis")
 def test_spans_are_sent_as_often_as_asked() -> None:
     with http_collector() as collector:
-        traces = opened(to(collector), schedule_delay_millis=100)
-        with SpanScope(traces.root("run", {})):
-            pass
-        # The SDK's own delay is 5 s.
-        until = time.monotonic() + 3
-        while not collector.spans and time.monotonic() < until:
-            time.sleep(0.01)
-        assert [span.name for span in collector.spans] == ["run"]
-        assert traces.close(10) == ()
+        seldom = opened(to(collector), schedule_delay_millis=600_000)
+        often = opened(to(collector), schedule_delay_millis=100)
+        for name, traces in {"seldom": seldom, "often": often}.items():
+            with SpanScope(traces.root(name, {})):
+                pass
+        # The SDK's own delay is 5 s, for both.
+        assert wait_until(lambda: bool(collector.spans))
+        assert [span.name for span in collector.spans] == ["often"]
+        assert (seldom.close(60), often.close(60)) == ((), ())
 
 
 @pytest.mark.parametrize("protocol", ["http", "grpc"])
 def test_the_end_comes_in_the_time_it_has(protocol: str) -> None:
     with http_collector() if protocol == "http" else grpc_collector() as collector:
-        collector.delay = 5
-        traces = opened(to(collector, protocol))
+        # Longer than a test may take: nothing comes while the collector is waited for.
+        collector.delay = 600
+        traces = opened(to(collector, protocol, timeout_ms=300_000))
         with SpanScope(traces.root("run", {})):
             pass
-        began = time.monotonic()
         (told,) = traces.close(0.2)
-        assert time.monotonic() - began < 1.2
         assert "the collector did not accept them in time" in told
+        collector.closing.set()
+        for thread in threading.enumerate():
+            if thread.name == "traces":
+                thread.join(60)
 
 
 @pytest.mark.parametrize("protocol", ["http", "grpc"])
 def test_nobody_waits_for_a_collector_that_is_not_there(protocol: str) -> None:
-    traces = opened({"otlp": {"endpoint": "http://127.0.0.1:9", "protocol": protocol}})
+    otlp = {"endpoint": "http://127.0.0.1:9", "protocol": protocol, "timeout_ms": 300_000}
+    traces = opened({"otlp": otlp})
     with SpanScope(traces.root("run", {})):
         pass
-    began = time.monotonic()
-    (told,) = traces.close(30)
-    # Trying again would take five seconds at least.
-    assert time.monotonic() - began < 4
+    # Trying again would take until the timeout, longer than a test may take.
+    (told,) = traces.close(600)
     assert "1 of 1 spans did not reach http://127.0.0.1:9" in told
 
 
@@ -127,7 +141,7 @@ def test_the_sdk_logs_as_before_when_a_run_is_over(caplog: pytest.LogCaptureFixt
     traces = opened({"otlp": {"endpoint": "http://127.0.0.1:9", "protocol": "http"}})
     with SpanScope(traces.root("run", {})):
         pass
-    traces.close(10)
+    traces.close(60)
     assert caplog.records == []
     logging.getLogger("opentelemetry.sdk").warning("heard")
     assert [record.message for record in caplog.records] == ["heard"]
@@ -145,7 +159,7 @@ def test_on_a_terminal_spans_are_shown_when_the_run_is_over() -> None:
         with span("case a", {}):
             pass
         assert terminal.getvalue() == ""
-    traces.close(10)
+    traces.close(60)
     shown = [json.loads(line) for line in terminal.getvalue().splitlines()]
     assert [found["name"] for found in shown] == ["case a", "run ***"]
     assert "planted-secret" not in terminal.getvalue()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-import time
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.action.runner import read_log
+from tests.commands.deadlines import ever_longer
 from tests.commands.project import Finished, Project
 from tests.extensions.tracing.collector import Collector, grpc_collector, http_collector
 from tests.llm.models import KEY, Answer, FakeModels, Fault, Request
@@ -227,8 +227,13 @@ def test_a_failed_evaluation_says_why(project: Project, collector: Collector) ->
 
 def test_a_stopped_run_has_its_spans(project: Project, models: FakeModels, collector: Collector) -> None:
     asking(project, models, observability=block(collector))
-    models.latency = 30
-    finished = project.run("run", "-o", "out", "--run-timeout", "1", OPENAI_API_KEY=KEY)
+    models.latency = 100
+
+    def attempt(seconds: float) -> Finished:
+        collector.spans.clear()
+        return project.run("run", "-o", "out", "--run-timeout", f"{seconds}", OPENAI_API_KEY=KEY)
+
+    finished = ever_longer(attempt, lambda ran: bool(collector.named("chat gpt-4o")))
     assert finished.code == 4, finished.stdout + finished.stderr
     assert collector.tree() == {"run tested": {"case echo": {"invoke_agent tested": {"chat gpt-4o": {}}}}}
     assert collector.one("chat gpt-4o").attributes["error.type"] == "cancelled"
@@ -655,11 +660,10 @@ def test_a_collector_that_is_away(project: Project, protocol: str) -> None:
 @pytest.mark.parametrize("protocol", ["http", "grpc"])
 def test_a_run_does_not_wait_for_a_slow_collector(project: Project, protocol: str) -> None:
     with http_collector() if protocol == "http" else grpc_collector() as collector:
-        collector.delay = 30
-        otlp = {"endpoint": collector.url, "protocol": protocol, "timeout_ms": 30000}
+        # Longer than a test may take.
+        collector.delay = 600
+        otlp = {"endpoint": collector.url, "protocol": protocol, "timeout_ms": 300_000}
         finished = troubled(project, enabled=True, exporters={"otlp": otlp})
-        # The first request comes when the run is over: two seconds, and what the machine takes for the rest.
-        assert time.monotonic() - collector.reached[0] < 10
         assert "10 of 10 spans did not reach" in finished.stderr
         assert "the collector did not accept them in time" in finished.stderr
 
@@ -687,7 +691,7 @@ def test_a_grpc_collector_that_refuses(project: Project) -> None:
 
 @pytest.mark.proves("OTLPExporter: timeout_ms")
 def test_a_request_takes_as_long_as_it_may(project: Project, collector: Collector) -> None:
-    collector.delay = 1.5
+    collector.delay = 600
     finished = troubled(project, **block(collector, otlp={"timeout_ms": 50}))
     assert "the collector did not answer in time" in finished.stderr
 
@@ -700,13 +704,12 @@ def test_a_header_that_cannot_be_sent(project: Project, collector: Collector) ->
 
 def test_several_suites_wait_together(project: Project) -> None:
     with http_collector() as collector:
-        collector.delay = 30
+        collector.delay = 600
         for name in "abc":
             inner = Project(project.folder / name)
             inner.folder.mkdir()
-            transcript(inner, **block(collector, otlp={"timeout_ms": 30000}))
+            transcript(inner, **block(collector, otlp={"timeout_ms": 300_000}))
         finished = project.run("run", "-o", "out", "a", "b", "c")
-        assert time.monotonic() - collector.reached[0] < 10
         assert finished.code == 0, finished.stdout + finished.stderr
         assert finished.stderr.count("4 of 4 spans did not reach") == 3
 

@@ -114,7 +114,6 @@ def test_no_chunk_is_too_long_and_nothing_is_lost(
         assert token in held
 
 
-@pytest.mark.timeout(20)
 @pytest.mark.parametrize(
     "line", ["(a)", "(a)(a)(a)(a)(a)(a)(a)", "# a", "# # ", "a\n==", "1.1.1.1.1.1.1.1.1.1.1.1 A\n", '"a" means', "§ 1 "]
 )

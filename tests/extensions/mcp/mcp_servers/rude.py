@@ -99,6 +99,7 @@ def main() -> None:
             cursor = {"nextCursor": "more"} if "endless" in MANNERS else {}
             send({"id": number, "result": {"tools": tools(), **cursor}})
         elif method == "tools/call":
+            Path("called").touch()
             arguments = request["params"].get("arguments") or {}
             if "hangs" in MANNERS and arguments.get("hang", True):
                 continue

@@ -22,7 +22,7 @@ from tests.workers.support import CODE, wait_until
 
 HERE = Path(__file__).parent
 SHOP, RUDE = str(HERE / "shop.py"), str(HERE / "rude.py")
-REQUEST_S = 20.0
+REQUEST_S = 60.0
 
 
 def path_with_npx(folder: Path) -> str:
@@ -83,7 +83,7 @@ def served(folder: Path, transport: str) -> Iterator[Served]:
     arguments = (SHOP, transport, str(port_file))
     with Forked(arguments, folder, os.environ, imported=("mcp.server.mcpserver", "uvicorn")) as process:
         try:
-            assert wait_until(port_file.exists, 30)
+            assert wait_until(port_file.exists)
             path = "/sse" if transport == "sse" else "/mcp"
             yield Served(f"http://127.0.0.1:{port_file.read_text()}{path}", port_file.with_suffix(".log"))
         finally:
