@@ -36,9 +36,7 @@ def copied(project: Project, example: Example) -> Project:
 
 def replayed(project: Project, cassette: str = "cassette") -> tuple[Finished, Record]:
     return project.evaluate(
-        *("--target", "model", "--replay", cassette, "--concurrency", "2"),
-        OPENAI_BASE_URL="http://localhost/v1",
-        OPENAI_API_KEY="",
+        *("--target", "model", "--replay", cassette), OPENAI_BASE_URL="http://localhost/v1", OPENAI_API_KEY=""
     )
 
 
