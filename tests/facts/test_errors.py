@@ -38,7 +38,7 @@ RAISED = {
 }
 """The position of the code among the arguments of what records of runs can contain; None if it is a keyword."""
 TARGETS_PAGE = Path(__file__).parents[2] / "docs" / "targets.md"
-OTHERS = {"no_rows", "not_excel", "not_parquet", "unreported_calls", "import"}
+OTHERS = {"no_rows", "not_excel", "not_parquet", "unreported_calls", "unreported_fact", "import"}
 """Codes of errors of files, and those that become other codes before a record is written."""
 
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from holodeck_action.extensions.deepeval.own_class import OwnClass
 
 _PARAMS = {param.value: param for param in EvalParam} | {"tools_called": EvalParam.TOOL_INVOCATIONS}
+_REPORTED = frozenset((EvalParam.TOOL_INVOCATIONS, EvalParam.RETRIEVAL_CONTEXT))
+"""Inputs that a target may not report."""
 _LISTS = (EvalParam.CONTEXT, EvalParam.RETRIEVAL_CONTEXT)
 
 
@@ -73,7 +75,11 @@ class ClassEvaluator(DeepEvalBaseEvaluator):
         self._entry = found
         self._own = own
         self._options = {**(options or {}), **FIXED.get(metric, {})}
-        self.PARAM_SPEC = self._spec(found)
+        spec = self._spec(found)
+        if own is not None and not found.of_conversation:
+            # What it reads besides is given if it is known.
+            spec = spec._replace(optional=spec.optional | (_REPORTED - spec.required))
+        self.PARAM_SPEC = spec
 
     @staticmethod
     def _spec(entry: CatalogueEntry) -> ParamSpec:
@@ -125,7 +131,7 @@ class ClassEvaluator(DeepEvalBaseEvaluator):
     def _case_fields(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         fields = super()._case_fields(inputs)
         calls: Sequence[ToolInvocation] | None = inputs.get(EvalParam.TOOL_INVOCATIONS.value)
-        if EvalParam.TOOL_INVOCATIONS in self.PARAM_SPEC.required and calls is not None:
+        if EvalParam.TOOL_INVOCATIONS in self.PARAM_SPEC.required | self.PARAM_SPEC.optional and calls is not None:
             fields["calls"] = [call_data(call) for call in calls]
         return fields
 

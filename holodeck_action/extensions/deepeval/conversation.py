@@ -62,7 +62,8 @@ class ConversationEvaluator(ClassEvaluator):
 
     def _turn_fields(self, turn: Exchange) -> dict[str, Any]:
         calls = items_or_none(turn.calls)
-        texts = items_or_none(turn.texts) if "retrieval_context" in self._entry.needs else None
+        is_read = self._own is not None or "retrieval_context" in self._entry.needs
+        texts = items_or_none(turn.texts) if is_read else None
         return {
             "input": neutralize_markers(turn.input),
             "response": neutralize_markers(turn.response),

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from holodeck_action.extensions.deepeval.catalogue import CatalogueEntry
+from holodeck_action.extensions.deepeval.worker_metric import UNREPORTED_FACT
 from holodeck_action.llm.limits.pauses import pause_all_clocks
 from holodeck_action.metrics.base import describe
 from holodeck_action.metrics.code_grader import OUTPUT_SHOWN, error_of_user_code, source_version
@@ -24,6 +25,7 @@ _WORKER = "holodeck_action.extensions.deepeval.worker_metric"
 _MOST_BYTES = 4_000_000
 """Maximum bytes of a question of the class, and of its result."""
 _LONGEST_PROBLEM = 200
+_REPORT = "report an empty list if there are none"
 _VERSION = re.compile(r"[\w.+!-]{1,40}")
 _NAME = re.compile(r"[^a-zA-Z0-9_-]")
 """Matches what the names of schemas must not contain."""
@@ -95,6 +97,8 @@ class OwnClass:
                     answering=None if judge is None else answer,
                 )
         except UserCodeError as error:
+            if error.code == UNREPORTED_FACT and not failed:
+                raise EvaluationError(f"{error.message}; {_REPORT}", code="missing_input") from error
             raise (failed[0] if failed else error_of_user_code(error)) from error
         if failed:
             raise failed[0]
@@ -114,13 +118,15 @@ class OwnClass:
                 (`invalid_score`).
         """
         match library_result:
-            case {"score": float() | int() as score, "reason": str() | None, "success": bool() | None as success}:
+            case {"score": float() | int() as score, "reason": str() | None, "success": bool() as success}:
                 if not 0 <= score <= 1:
                     raise EvaluationError(f"{self._reference}: its process sent an invalid score", code="bad_answer")
-                if threshold is not None and success is not None and success != (score >= threshold):
+                if success != (score > 0 if threshold is None else score >= threshold):
+                    mark = "without a threshold" if threshold is None else f"with the threshold {threshold:g}"
+                    returned = "True" if success else "no True"
                     raise EvaluationError(
-                        f"{self._reference} gave the score {score:g} with the threshold {threshold:g}, but its "
-                        f"is_successful returned {success}: higher scores must be better, and self.threshold decides",
+                        f"{self._reference} gave the score {score:g} {mark}, but its is_successful returned "
+                        f"{returned}: higher scores must be better, and self.threshold decides",
                         code="invalid_score",
                     )
                 return dict(library_result)

@@ -9,8 +9,12 @@ from typing import Any
 
 from holodeck_action.extensions.deepeval.test_cases import build_metric, build_test_case
 from holodeck_action.workers.code_errors import CallError
+from holodeck_action.workers.json_values import python_scalar
 from holodeck_action.workers.questions import MOST_OPEN
 
+UNREPORTED_FACT = "unreported_fact"
+"""Code of the error if a class reads tool calls or retrieved texts that the target does not report."""
+_FACTS = ("tools_called", "retrieval_context")
 Ask = Callable[[dict[str, Any]], Any]
 Wait = Callable[[Any], Any]
 
@@ -36,21 +40,29 @@ def measure(kind: Any, payload: Mapping[str, Any], ask: Ask, wait_for: Wait) -> 
         `{score, reason, success}`.
 
     Raises:
-        CallError: the class is not a metric (code `unsupported_type`), tried to use the network (`network`), or gave
-            no score (`invalid_score`).
+        CallError: the class is not a metric (code `unsupported_type`), read an unknown fact (`unreported_fact`), tried
+            to use the network (`network`), or gave no score (`invalid_score`).
     """
     from deepeval.metrics import BaseConversationalMetric, BaseMetric
 
     if not (isinstance(kind, type) and issubclass(kind, (BaseMetric, BaseConversationalMetric))):
         raise CallError("unsupported_type", "it is not a metric of the DeepEval in the suite's environment")
     test_case = build_test_case(payload["case"], payload["traced"])
+    read = _guard_unknown_facts(test_case)
     name = payload["model_option"]
     with ThreadPoolExecutor(MOST_OPEN) as threads, _GUARD:
         model = {name: _model(payload["judge"], ask, threads)} if name else {}
         metric = build_metric(kind, payload["options"], (), payload["threshold"], **model)
-        returned = _measure(metric, test_case, wait_for)
+        try:
+            returned = _measure(metric, test_case, wait_for)
+        finally:
+            # Even if the class catches the error, its score does not count.
+            if read:
+                raise _unreported(read)
         score = returned if metric.score is None else metric.score
-        reason, success, error = metric.reason, metric.is_successful(), metric.error
+        reason, success, error = metric.reason, python_scalar(metric.is_successful()), metric.error
+    if read:
+        raise _unreported(read)
     if _GUARD.refused:
         raise CallError("network", f"it tried to use the network ({_GUARD.refused}); {_REMEDY}")
     if error is not None:
@@ -60,8 +72,43 @@ def measure(kind: Any, payload: Mapping[str, Any], ask: Ask, wait_for: Wait) -> 
     return {
         "score": float(score),
         "reason": None if reason is None else str(reason),
-        "success": None if success is None else bool(success),
+        "success": success is True,
     }
+
+
+def _guard_unknown_facts(test_case: Any) -> set[str]:
+    """Let reads of unknown facts raise an error, since None could make a wrong answer pass.
+
+    Args:
+        test_case: a test case of DeepEval; facts that are None are unknown, as empty lists are known.
+
+    Returns:
+        The names of the facts that have been read, filled when they are.
+    """
+    read: set[str] = set()
+    turns = getattr(test_case, "turns", None)
+    for part in [test_case] if turns is None else [turn for turn in turns if turn.role == "assistant"]:
+        unknown = frozenset(name for name in _FACTS if getattr(part, name, ()) is None)
+        if unknown:
+            part.__class__ = _guarded(type(part), unknown, read)
+    return read
+
+
+def _guarded(kind: Any, unknown: frozenset[str], read: set[str]) -> Any:
+    class Guarded(kind):  # type: ignore[misc]
+        """A part of a test case with unknown facts."""
+
+        def __getattribute__(self, name: str) -> Any:
+            if name not in unknown:
+                return super().__getattribute__(name)
+            read.add(name)
+            raise _unreported({name})
+
+    return Guarded
+
+
+def _unreported(names: set[str]) -> CallError:
+    return CallError(UNREPORTED_FACT, f"it reads {' and '.join(sorted(names))}, which the target does not report")
 
 
 def _measure(metric: Any, test_case: Any, wait_for: Wait) -> Any:

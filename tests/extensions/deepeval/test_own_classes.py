@@ -268,6 +268,88 @@ def test_a_class_that_crashes_hangs_or_leaves_its_bounds_is_an_error_of_its_own(
     assert models.requests == []
 
 
+READERS = f"""{TONE}
+
+class Plain(Base):
+    _required_params = [SingleTurnParams.ACTUAL_OUTPUT]
+
+    def __init__(self, threshold: float = 0.5):
+        self.threshold = threshold
+
+    def measure(self, test_case):
+        self.score = 0.0 if self.wrong(test_case) else 1.0
+        return self.score
+
+    async def a_measure(self, test_case):
+        return self.measure(test_case)
+
+
+class Calls(Plain):
+    def wrong(self, test_case):
+        return any(call.name == "delete" for call in test_case.tools_called or [])
+
+
+class Texts(Plain):
+    def wrong(self, test_case):
+        return "secret" in str(test_case.retrieval_context)
+
+
+class Careful(Plain):
+    def wrong(self, test_case):
+        try:
+            return bool(test_case.tools_called)
+        except Exception:
+            return False
+
+
+class Silent(Plain):
+    def wrong(self, test_case):
+        return False
+
+    def is_successful(self):
+        self.success = self.score >= self.threshold
+
+
+class Word(Silent):
+    def is_successful(self):
+        return "no"
+
+
+class Answer(Plain):
+    def wrong(self, test_case):
+        return not test_case.actual_output
+"""
+
+
+@pytest.mark.models(answer=judge)
+def test_an_unknown_fact_that_a_class_reads_and_a_success_that_is_not_true_do_not_pass(
+    project: Project, models: FakeModels, suite: Any
+) -> None:
+    named = [{"metric": f"my_metrics:{name}"} for name in ("Calls", "Texts", "Careful", "Silent", "Word", "Answer")]
+    suite(*named, code=READERS)
+    finished, record = project.evaluate()
+    assert finished.code == 3, finished.stderr
+    found = {each.evaluator_name: each for each in evaluations(record)}
+    assert (found.pop("Answer").score, found.pop("Silent").error is not None) == (1, True)
+    codes = {name: each.error.code for name, each in found.items() if each.error is not None}
+    assert codes == {**dict.fromkeys(("Calls", "Texts", "Careful"), "missing_input"), "Word": "invalid_score"}
+    assert found["Calls"].error is not None
+    assert found["Calls"].error.message == (
+        "my_metrics:Calls: it reads tools_called, which the target does not report; "
+        "report an empty list if there are none"
+    )
+
+    # What is known is read, and graded.
+    suite(*named[:3], code=READERS, tool_invocations=[{"name": "delete"}], retrieval_context=["a secret"])
+    finished, record = project.evaluate()
+    assert finished.code == 1, finished.stderr
+    assert [each.score for each in evaluations(record)] == [0, 0, 0]
+    suite(*named[:3], code=READERS, tool_invocations=[], retrieval_context=[])
+    finished, record = project.evaluate()
+    assert finished.code == 0, finished.stderr
+    assert [each.score for each in evaluations(record)] == [1, 1, 1]
+
+
 TALK = """
 from deepeval.metrics import BaseConversationalMetric
 
