@@ -150,7 +150,7 @@ def _ranks(
     turns = conversation.turns
     distances = [found for turn in turns for each in low if (found := each.distance(turn.attributes)) is not None]
     ranks = {
-        "errors": sum(bool(turn.error) for turn in turns),
+        "errors": sum(turn.error is not None for turn in turns),
         "low-scores": max(distances, default=0.0),
         "thumbs-down": sum(each.holds(turn.attributes) for turn in turns for each in disliked),
     }

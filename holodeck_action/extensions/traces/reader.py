@@ -7,7 +7,7 @@ import re
 import tempfile
 import weakref
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,14 @@ from holodeck_action.decide.number_texts import count_phrase
 from holodeck_action.extensions.traces.conversations import MOST_ATTRIBUTES, TraceConversation, TraceTurn
 from holodeck_action.extensions.traces.exported_spans import Score
 from holodeck_action.extensions.traces.trace_files import MOST_UNREAD, read_parts
-from holodeck_action.extensions.traces.turns import Observation, ReadTrace, observe, read_trace, short_attributes
+from holodeck_action.extensions.traces.turns import (
+    Observation,
+    ReadTrace,
+    matters,
+    observe,
+    read_trace,
+    short_attributes,
+)
 from holodeck_action.record.agent_errors import TargetError
 from holodeck_action.suite.checkout import MOST_TRANSCRIPT, Checkout
 from holodeck_action.text.foreign import RefusedFileError
@@ -35,6 +42,8 @@ MOST_SCORES = 100_000
 MOST_TURNS = 1_000
 """Maximum number of turns to read per conversation."""
 _NOTICES = 10
+_ROOTS = 100
+"""Maximum number of roots that are read of a trace beyond its limits."""
 _ID = re.compile(r"[^\W_][\w.:/-]{0,79}")
 _TRACE_ID = re.compile(r"[0-9a-f]{32}")
 _SKIPPED = frozenset((".md", ".gz", ".zip", ".png", ".html"))
@@ -189,19 +198,49 @@ class TraceFiles:
         self.notices = tuple(notices)
 
     def _read_trace(self, trace: str, last_position: int) -> ReadTrace | None:
-        found: list[Observation] = []
-        size, at = 0, last_position
-        while at >= 0 and len(found) < MOST_TRACE_SPANS and size < MOST_TRACE_BYTES:
-            found.append(self._spans.read(at))
-            size += self._spans.size(at)
-            at = self._previous[at]
-        read = read_trace(trace, found[::-1], complete=at < 0 and trace not in self._unread)
+        found, complete = self._read_spans(last_position)
+        read = read_trace(trace, found[::-1], complete=complete and trace not in self._unread)
         if read is None or not self._scores:
             return read
         scored = [("span", each.span.id) for each in found]
         scored += [("trace", trace), ("session", read.session or "")]
         scores = {name: value for key in scored for name, value in self._scores.get(key, {}).items()}
         return replace(read, turn=replace(read.turn, attributes={**read.turn.attributes, **scores}))
+
+    def _read_spans(self, last_position: int) -> tuple[list[Observation], bool]:
+        """Return the spans of a trace, and whether these are all.
+
+        Of a trace with too many spans, these are the roots, and spans of models, agents and tools, the latest ones
+        first.
+        """
+        found, at = self._read_back(last_position, lambda _: True, stop=True)
+        if at < 0:
+            return found, True
+        return self._read_back(last_position, lambda each: each.span.parent is None or matters(each), stop=False)[
+            0
+        ], False
+
+    def _read_back(
+        self, at: int, is_wanted: Callable[[Observation], bool], *, stop: bool
+    ) -> tuple[list[Observation], int]:
+        """Read spans of a trace from the last one back; return them with the position of the next one, or -1.
+
+        Beyond the limits, the reading stops, or only roots are read.
+        """
+        found: list[Observation] = []
+        size = roots = 0
+        while at >= 0:
+            is_full = len(found) >= MOST_TRACE_SPANS or size >= MOST_TRACE_BYTES
+            if is_full and stop:
+                break
+            each = self._spans.read(at)
+            is_root = each.span.parent is None and roots < _ROOTS
+            if (is_wanted(each) and not is_full) or is_root:
+                found.append(each)
+                size += self._spans.size(at)
+                roots += is_root
+            at = self._previous[at]
+        return found, at
 
 
 def _files_of(path: str, checkout: Checkout) -> Iterator[str]:

@@ -51,7 +51,7 @@ _VALUES: dict[Role, tuple[str, ...]] = {
     ),
 }  # fmt: skip
 _KEYS: dict[Role, tuple[str, ...]] = {
-    "user": ("messages", "input", "inputs", "question", "query", "prompt", "user_prompt", "content"),
+    "user": ("messages", "input", "inputs", "question", "query", "prompt", "user_prompt", "task", "content"),
     "assistant": (
         "messages", "output", "outputs", "answer", "response", "result", "completion", "content", "text", "raw",
     ),
@@ -85,6 +85,9 @@ def _first_text(values: Iterable[Any]) -> str | None:
 
 
 def _candidates(span: Span, role: Role) -> Iterator[str]:
+    whole = span.attributes.get(_VALUES[role][0])
+    # What Langfuse shows as input and output of the trace comes before the messages of its root.
+    yield from _value_text(parse_text(whole), role, 0)
     details = next((values for name, values in span.events if name == _DETAILS), {})
     for name in _MESSAGES[role]:
         for source in (span.attributes, details):

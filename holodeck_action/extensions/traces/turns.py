@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -14,6 +14,7 @@ from holodeck_action.extensions.frameworks.spans.conventions import (
     error_reason,
     first_attribute,
     follows_convention,
+    is_agent,
     model_of,
     parse_text,
     tool_name,
@@ -79,6 +80,11 @@ def observe(span: Span) -> Observation:
     )
 
 
+def matters(observation: Observation) -> bool:
+    """Return whether a span is about a model, an agent or a tool, or has a message."""
+    return follows_convention(observation.span) or observation.asked is not None or observation.answered is not None
+
+
 def read_trace(trace: str, observations: Sequence[Observation], *, complete: bool) -> ReadTrace | None:
     """Return the turn that a trace describes.
 
@@ -91,7 +97,7 @@ def read_trace(trace: str, observations: Sequence[Observation], *, complete: boo
         The turn; None if no span is about a model, an agent or a tool.
     """
     spans = [each.span for each in observations]
-    if not any(map(follows_convention, spans)) and not any(each.asked or each.answered for each in observations):
+    if not any(map(matters, observations)):
         return None
     tree = _Tree(observations)
     parts = reply_parts(spans) if complete else {}
@@ -101,15 +107,16 @@ def read_trace(trace: str, observations: Sequence[Observation], *, complete: boo
     by_start, by_end = tree.ordered, tree.ordered_by_end
     models = [each.span for each in by_start if work_kind(each.span) == "model"]
     ids = {each.span.id for each in outer}
-    answer = _text((each.answered, each.returned, each.span.id in ids) for each in by_end)
-    failing = [last] if last.answered is None and last.returned is None else []
+    answer = _text(_Text(each.answered, each.returned, each.span, each.span.id in ids) for each in by_end)
+    # Inner spans that failed, such as calls of a model that were retried, do not decide.
+    failing = [max(tree.roots, key=lambda each: (each.span.end_ns, each.span.start_ns)), last]
     failing += [each for each in by_end if answer is None and work_kind(each.span) in ("model", "other")]
     failed = _first(error_reason(each.span) for each in failing)
     turn = TraceTurn(
         trace=trace,
         start_ns=min(each.span.start_ns for each in outer),
         end_ns=last.span.end_ns,
-        input=_text((each.asked, each.given, each.span.id in ids) for each in by_start),
+        input=_text(_Text(each.asked, each.given, each.span, each.span.id in ids) for each in by_start),
         output=answer if failed is None else None,
         error=failed,
         tool_calls=_tuple(parts.get("tool_invocations")),
@@ -125,18 +132,36 @@ def read_trace(trace: str, observations: Sequence[Observation], *, complete: boo
     return ReadTrace(turn, next(iter(sessions)) if len(sessions) == 1 else None, several)
 
 
-def _text(texts: Iterable[tuple[str | None, str | None, bool]]) -> str | None:
+class _Text(NamedTuple):
+    """The text of a span's message, its raw text, and whether the span is an outermost one."""
+
+    message: str | None
+    raw: str | None
+    span: Span
+    is_outer: bool
+
+
+def _text(texts: Iterable[_Text]) -> str | None:
     """Return the user's message, or the answer.
 
+    The raw text of an outermost span comes before messages of inner spans, unless it is JSON; that of an agent, before
+    all inner messages but those of models.
+
     Args:
-        texts: for each span, outer ones first: the text of its message, its raw text, and whether it is an outermost
-            one, whose raw text comes before messages of inner spans unless it is JSON.
+        texts: the texts of each span, outer ones first.
     """
     found = [*texts]
-    outer = [each for each in found if each[2]]
-    plain = [raw for _, raw, _ in outer if isinstance(parse_text(raw), str)]
-    messages = [message for message, _, _ in (*outer, *found)]
-    return _first([*messages[: len(outer)], *plain, *messages, *(raw for _, raw, _ in found)])
+    outer = [each for each in found if each.is_outer]
+    return _first(
+        [
+            *(each.message for each in outer),
+            *(each.raw for each in outer if isinstance(parse_text(each.raw), str)),
+            *(each.message for each in found if work_kind(each.span) == "model"),
+            *(each.raw for each in outer if is_agent(each.span)),
+            *(each.message for each in found),
+            *(each.raw for each in found),
+        ]
+    )
 
 
 def _merge_attributes(observations: Iterable[Observation]) -> dict[str, Any]:
@@ -214,7 +239,13 @@ def short_attributes(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Tree:
-    """The spans of a trace by nesting depth. Spans whose parents form a cycle are treated as roots."""
+    """The spans of a trace by nesting depth. Spans whose parents form a cycle are treated as roots.
+
+    Attributes:
+        ordered: the spans by depth and start.
+        roots: the spans without a parent; without such ones, those whose parents are not in the trace.
+        ordered_by_end: the spans by depth, the latest end first.
+    """
 
     def __init__(self, observations: Sequence[Observation]) -> None:
         self._by_id = {each.span.id: each for each in observations}
@@ -223,6 +254,8 @@ class _Tree:
             self._store_depths(span_id)
         unique = self._by_id.values()
         self.ordered = sorted(unique, key=lambda each: (self._depth(each), each.span.start_ns, each.span.id))
+        no_parent = [each for each in self.ordered if each.span.parent is None]
+        self.roots = no_parent or [each for each in self.ordered if self._depth(each) == 0]
         self.ordered_by_end = sorted(unique, key=lambda each: (self._depth(each), -each.span.end_ns, each.span.id))
 
     def _depth(self, observation: Observation) -> int:

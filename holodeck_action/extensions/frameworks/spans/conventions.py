@@ -97,6 +97,11 @@ def follows_convention(span: Span) -> bool:
     return any(name in span.attributes for name in ("gen_ai.operation.name", "openinference.span.kind"))
 
 
+def is_agent(span: Span) -> bool:
+    """Return whether a span is about an agent."""
+    return _kind(span).upper() == "AGENT" or span.attributes.get("gen_ai.operation.name") == "invoke_agent"
+
+
 def is_embedding(span: Span) -> bool:
     """Return whether the model call of a span computes embeddings."""
     return "embedding" in f"{span.attributes.get('gen_ai.operation.name', '')}{_kind(span)}".lower()
