@@ -203,6 +203,25 @@ def test_a_gate_without_a_base_never_counts_as_passed(lose: Lose, word: str, cod
     assert "every gate holds" not in finished.stdout
 
 
+def test_a_base_that_could_not_evaluate_any_case_is_incomplete(project: Project) -> None:
+    """As when a submodule of the base was not fetched: each of its cases is in error."""
+    project.numbered(3)
+    error = {"message": "no module named shop", "kind": "agent"}
+    project.answers([{"case": f"case {at}", "error": error} for at in range(3)], "broken.jsonl")
+    assert project.run("run", "-o", "base", "--target", "recorded:broken.jsonl").code == 3
+    finished = project.run("run", "-o", "out", "--baseline", "file:base")
+    assert finished.code == 3, finished.stdout
+    assert gates_of(project)["max_regressions"] == "undetermined"
+    said = "the base could evaluate none of 3 cases, so nothing is compared; on the base: the agent reports an error"
+    assert f"{said}: no module named shop" in finished.stdout
+    assert "in common" not in finished.stdout
+    # A setting for a base that is missing does not concern one that failed.
+    assert project.run("run", "-o", "out", "--baseline", "file:base", "--on-missing-baseline", "warn").code == 3
+    compared = project.run("compare", "base", "out")
+    assert compared.code == 3
+    assert f"{said}: no module named shop" in compared.stdout
+
+
 def test_a_run_whose_every_gate_is_skipped_does_not_pass(lose: Lose) -> None:
     project = lose(0)
     project.policy(

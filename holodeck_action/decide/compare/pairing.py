@@ -15,6 +15,9 @@ from holodeck_action.decide.verdict import CaseVerdict
 from holodeck_action.record.evaluation import Criteria, Evaluation
 from holodeck_action.record.record import CaseRecord, SimulatedUser, TrialRecord
 
+ON_BASE = "on the base"
+"""The beginning of the reason why the base of a pair could not be judged."""
+
 TurnMetric = tuple[int, str]
 """Index of a turn, the last one for a metric of the whole conversation, and name of the metric."""
 
@@ -123,7 +126,7 @@ class CasePair(Struct, frozen=True):
     @property
     def unjudged_reason(self) -> str:
         """Why a side could not be judged; an empty string if both sides were judged."""
-        for where, verdict in (("on the base", self.base), ("in this run", self.head)):
+        for where, verdict in ((ON_BASE, self.base), ("in this run", self.head)):
             if verdict.judged in ("error", "skipped"):
                 return f"{where}: {verdict.reason}"
         return ""

@@ -8,12 +8,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holodeck_action.decide.compare.comparison import Comparison, Difference, count_gating
+from holodeck_action.decide.compare.pairing import ON_BASE
 from holodeck_action.decide.number_texts import count_phrase
 from holodeck_action.decide.verdict import GateState, GateVerdict
 from holodeck_action.suite.model.policy import Baseline, CaseReaction
+from holodeck_action.text.plain import one_line
 
 MAX_REGRESSIONS, ON_REGRESSED, ON_INCONCLUSIVE = "max_regressions", "baseline.on_regressed", "baseline.on_inconclusive"
 _CASES_NAMED = 3
+_LONGEST_REASON = 300
 _FAILING: tuple[CaseReaction, ...] = ("fail", "confirm")
 
 
@@ -37,7 +40,8 @@ def judge_comparison(
 
     Returns:
         A gate for each reaction `fail` or `confirm`, and a warning for each violated gate with the reaction `warn`. If
-        no case can be compared, the gates are undetermined with `on_missing: fail`, else skipped.
+        no case can be compared, the gates are undetermined with `on_missing: fail`, else skipped. If the base has the
+        cases but none of them could be judged there, the gates are undetermined.
     """
     found = list(
         _change_gates(comparison, max_regressions or 0) if comparison is not None and comparison.paired else ()
@@ -49,10 +53,14 @@ def judge_comparison(
     }
     if comparison is not None and not comparison.paired and comparison.unknown_now.cases:
         found = list(_change_gates(comparison, max_regressions or 0))
+    failure = "" if found or comparison is None else _base_failure(comparison)
+    if failure:
+        return _gates_without_base(failure, reactions, "undetermined", max_regressions or 0)
     if not found:
         reason = missing_reason or "the base has no case in common with this run, so nothing is compared"
         short = "there is no base to compare with" if comparison is None and settings.on_missing == "warn" else reason
-        return _gates_without_base(short, reactions, settings, max_regressions or 0)
+        state: GateState = "undetermined" if settings.on_missing == "fail" else "skipped"
+        return _gates_without_base(short, reactions, state, max_regressions or 0)
     assert comparison is not None
     found = [_apply_unknowns(gate, comparison, settings) for gate in found]
     return BaselineVerdict(
@@ -86,11 +94,20 @@ def _apply_unknowns(gate: GateVerdict, comparison: Comparison, settings: Baselin
     return replace(gate, state="skipped", reason=reason) if could else gate
 
 
+def _base_failure(comparison: Comparison) -> str:
+    """Return why no case of the base has a verdict, with its first error; an empty string if the base has none of the
+    cases."""
+    lost = [each.reason for each in comparison.unpaired if each.reason.startswith(f"{ON_BASE}: ")]
+    if not lost:
+        return ""
+    cases = count_phrase(len(lost), "case")
+    return f"the base could evaluate none of {cases}, so nothing is compared; {one_line(lost[0], _LONGEST_REASON)}"
+
+
 def _gates_without_base(
-    reason: str, reactions: dict[str, CaseReaction], settings: Baseline, max_regressions: int
+    reason: str, reactions: dict[str, CaseReaction], state: GateState, max_regressions: int
 ) -> BaselineVerdict:
     limits = {MAX_REGRESSIONS: max_regressions}
-    state: GateState = "undetermined" if settings.on_missing == "fail" else "skipped"
     gates = (
         GateVerdict(name, state, None, limits.get(name, 0), reason)
         for name, reaction in reactions.items()
