@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
+from functools import lru_cache
 from typing import Literal
 
 from msgspec import Struct
@@ -61,191 +61,152 @@ class ErrorRow(Struct, frozen=True):
     statuses: tuple[int, ...] = ()
 
 
-_PROVIDED = ("authentication", "quota")
-_SETTING = ("model_not_found", "bad_request", "context_length")
-_OUTAGE = ("rate_limited", "overloaded", "server_error", "connect", "disconnected", "http_status")
-_BROKEN = ("malformed", "bad_reply", "stream_error", "truncated")
-_CASSETTE = ("cassette_miss", "cassette_unreadable", "cassette_unwritable")
-_SPENT = ("budget_exhausted", "price_unknown")
-_CRASH = ("raised", "exited", "crashed", "too_much_output")
-_RESULT = ("bad_answer", "not_json", "unsupported_type")
-_IMPORT = ("import_failed", "missing_module", "missing_attribute", "not_callable")
+_PROVIDED = "authentication quota"
+_SETTING = "model_not_found bad_request context_length"
+_OUTAGE = "rate_limited overloaded server_error connect disconnected http_status"
+_BROKEN = "malformed bad_reply stream_error truncated"
+_CASSETTE = "cassette_miss cassette_unreadable cassette_unwritable"
+_SPENT = "budget_exhausted price_unknown"
+_CRASH = "raised exited crashed too_much_output"
+_RESULT = "bad_answer not_json unsupported_type"
+_IMPORT = "import_failed missing_module missing_attribute not_callable"
+_SCORE = (
+    "evaluator_error evaluation_failed invalid_input schema_failed response_path pattern_timeout retries_exhausted "
+    "parts_failed"
+)
+_TARGET: Meaning = "error of the target"
+_UNKNOWN: Meaning = "unknown"
+
+
+def _row(
+    codes: str, doors: tuple[Door, ...], meaning: Meaning, actor: Actor, about: str, statuses: tuple[int, ...] = ()
+) -> ErrorRow:
+    return ErrorRow(tuple(codes.split()), doors, meaning, actor, about, statuses)
+
 
 ROWS: tuple[ErrorRow, ...] = (
     # What answers a case.
-    ErrorRow(("agent_error",), TARGETS, "error of the target", "agent", "the agent reports an error"),
-    ErrorRow(
-        ("infrastructure_error",),
+    _row("agent_error", TARGETS, _TARGET, "agent", "the agent reports an error"),
+    _row(
+        "infrastructure_error",
         TARGETS,
-        "unknown",
+        _UNKNOWN,
         "infrastructure",
         "the agent reports an error of the kind `infrastructure`, or a trace has no text",
     ),
-    ErrorRow(("timeout", "case_timeout"), CODE, "error of the target", "agent", "no answer within the time limit"),
-    ErrorRow((*_CRASH, "session_ended"), ("python", "command"), "error of the target", "agent", "its code failed"),
-    ErrorRow((*_RESULT, "bad_reply", "too_large"), TARGETS, "error of the target", "agent", "an invalid reply"),
-    ErrorRow(("internal",), TARGETS, "error of the target", "agent", "an unexpected exception"),
-    ErrorRow(_IMPORT, ("python",), "error of the target", "agent", "its code cannot be imported"),
-    ErrorRow(("import_timeout",), ("python",), "unknown", "configuration", "its import takes longer than its limit"),
-    ErrorRow(("cannot_start",), CODE, "unknown", "configuration", "a process of the target cannot be started"),
-    ErrorRow(
-        ("missing_transcript", "bad_transcript", "duplicate_transcript", "ambiguous_transcript"),
+    _row("timeout case_timeout", CODE, _TARGET, "agent", "no answer within the time limit"),
+    _row(f"{_CRASH} session_ended", ("python", "command"), _TARGET, "agent", "its code failed"),
+    _row(f"{_RESULT} bad_reply too_large", TARGETS, _TARGET, "agent", "an invalid reply"),
+    _row("internal", TARGETS, _TARGET, "agent", "an unexpected exception"),
+    _row(_IMPORT, ("python",), _TARGET, "agent", "its code cannot be imported"),
+    _row("import_timeout", ("python",), _UNKNOWN, "configuration", "its import takes longer than its limit"),
+    _row("cannot_start", CODE, _UNKNOWN, "configuration", "a process of the target cannot be started"),
+    _row(
+        "missing_transcript bad_transcript duplicate_transcript ambiguous_transcript",
         ("recorded",),
-        "unknown",
+        _UNKNOWN,
         "configuration",
         "no recorded answer, or several",
     ),
-    ErrorRow(("no_file_texts",), ("recorded",), "unknown", "configuration", "the record has no texts of files"),
-    ErrorRow(("not_run",), TARGETS, "unknown", "agent", "an earlier turn of the conversation failed"),
-    ErrorRow(("closed", "cancelled"), TARGETS, "unknown", "infrastructure", "the run ended before the answer"),
-    ErrorRow(
-        ("worker_lost",), TARGETS, "unknown", "infrastructure", "the connection to a worker of the cluster is lost"
-    ),
-    ErrorRow(("connect", "disconnected"), ("http",), "unknown", "infrastructure", "the agent's service is down"),
-    ErrorRow(
-        ("http_status",),
+    _row("no_file_texts", ("recorded",), _UNKNOWN, "configuration", "the record has no texts of files"),
+    _row("not_run", TARGETS, _UNKNOWN, "agent", "an earlier turn of the conversation failed"),
+    _row("closed cancelled", TARGETS, _UNKNOWN, "infrastructure", "the run ended before the answer"),
+    _row("worker_lost", TARGETS, _UNKNOWN, "infrastructure", "the connection to a worker of the cluster is lost"),
+    _row("connect disconnected", ("http",), _UNKNOWN, "infrastructure", "the agent's service is down"),
+    _row(
+        "http_status",
         ("http",),
-        "unknown",
+        _UNKNOWN,
         "infrastructure",
         "the service is overloaded or not available",
         (408, 425, 429, 502, 503, 504, 529),
     ),
-    ErrorRow(
-        ("http_status",),
+    _row(
+        "http_status",
         ("http",),
-        "unknown",
+        _UNKNOWN,
         "configuration",
         "the service refuses the caller, or the URL is wrong",
         (301, 302, 303, 307, 308, 401, 402, 403, 404, 405, 407, 410),
     ),
-    ErrorRow(("http_status",), ("http",), "error of the target", "agent", "any other status of the service"),
-    ErrorRow(
-        ("bad_request", "bad_arguments"),
-        ("http",),
-        "unknown",
-        "configuration",
-        "the `request` mapping cannot be filled in",
+    _row("http_status", ("http",), _TARGET, "agent", "any other status of the service"),
+    _row(
+        "bad_request bad_arguments", ("http",), _UNKNOWN, "configuration", "the `request` mapping cannot be filled in"
     ),
-    ErrorRow(
-        ("cut_off",),
-        (*TARGETS, *OWN_MODEL),
-        "error of the target",
-        "configuration",
-        "the answer stops at its token limit",
-    ),
+    _row("cut_off", (*TARGETS, *OWN_MODEL), _TARGET, "configuration", "the answer stops at its token limit"),
     # The suite's own model.
-    ErrorRow(
-        ("timeout", "case_timeout"),
+    _row("timeout case_timeout", OWN_MODEL, _TARGET, "configuration", "the model is too slow for the limits"),
+    _row(
+        "refused content_filter bad_output too_large too_many_calls",
         OWN_MODEL,
-        "error of the target",
-        "configuration",
-        "the model is too slow for the limits",
-    ),
-    ErrorRow(
-        ("refused", "content_filter", "bad_output", "too_large", "too_many_calls"),
-        OWN_MODEL,
-        "error of the target",
+        _TARGET,
         "agent",
         "the model gave no answer that fits",
     ),
-    ErrorRow(("session_budget",), OWN_MODEL, "error of the target", "configuration", "the conversation costs too much"),
-    ErrorRow(
-        _SETTING, OWN_MODEL, "error of the target", "configuration", "the provider refuses the request or the model"
+    _row("session_budget", OWN_MODEL, _TARGET, "configuration", "the conversation costs too much"),
+    _row(_SETTING, OWN_MODEL, _TARGET, "configuration", "the provider refuses the request or the model"),
+    _row(_PROVIDED, OWN_MODEL, _UNKNOWN, "configuration", "the provider refuses the key, or it has no credit"),
+    _row(f"{_OUTAGE} {_BROKEN}", OWN_MODEL, _UNKNOWN, "service", "the provider fails"),
+    _row(
+        "bad_file tool_unavailable unsupported", OWN_MODEL, _UNKNOWN, "configuration", "a file or a tool cannot be used"
     ),
-    ErrorRow(_PROVIDED, OWN_MODEL, "unknown", "configuration", "the provider refuses the key, or it has no credit"),
-    ErrorRow((*_OUTAGE, *_BROKEN), OWN_MODEL, "unknown", "service", "the provider fails"),
-    ErrorRow(
-        ("bad_file", "tool_unavailable", "unsupported"),
-        OWN_MODEL,
-        "unknown",
-        "configuration",
-        "a file or a tool cannot be used",
-    ),
-    ErrorRow(_CASSETTE, OWN_MODEL, "unknown", "configuration", "the recording lacks the call, or cannot be used"),
-    ErrorRow(_SPENT, OWN_MODEL, "unknown", "budget", "the budget is used up"),
+    _row(_CASSETTE, OWN_MODEL, _UNKNOWN, "configuration", "the recording lacks the call, or cannot be used"),
+    _row(_SPENT, OWN_MODEL, _UNKNOWN, "budget", "the budget is used up"),
     # The user that a model plays.
-    ErrorRow(
-        ("bad_user_message", "stop_check", "internal", "content_filter", "refused", "too_large"),
+    _row(
+        "bad_user_message stop_check internal content_filter refused too_large",
         USER,
-        "unknown",
+        _UNKNOWN,
         "user",
         "the user has no usable message",
     ),
-    ErrorRow(
-        (*_SETTING, *_PROVIDED, *_CASSETTE), USER, "unknown", "configuration", "the model of the user cannot be called"
+    _row(
+        f"{_PROVIDED} {_SETTING} {_CASSETTE}", USER, _UNKNOWN, "configuration", "the model of the user cannot be called"
     ),
-    ErrorRow((*_OUTAGE, *_BROKEN, "timeout"), USER, "unknown", "service", "the provider of the user's model fails"),
-    ErrorRow(_SPENT, USER, "unknown", "budget", "the budget is used up"),
+    _row(f"{_OUTAGE} {_BROKEN} timeout", USER, _UNKNOWN, "service", "the provider of the user's model fails"),
+    _row(_SPENT, USER, _UNKNOWN, "budget", "the budget is used up"),
     # What grades an answer.
-    ErrorRow(("missing_input",), METRICS, "unknown", "configuration", "a fact that the metric needs is unknown"),
-    ErrorRow(
-        (
-            "no_judge",
-            "not_installed",
-            "not_importable",
-            "provider_not_supported",
-            "unsupported_metric",
-            "unknown_prompt",
-        ),
+    _row("missing_input", METRICS, _UNKNOWN, "configuration", "a fact that the metric needs is unknown"),
+    _row(
+        "no_judge not_installed not_importable provider_not_supported unsupported_metric unknown_prompt",
         METRICS,
-        "unknown",
+        _UNKNOWN,
         "configuration",
         "the metric cannot be used here",
     ),
-    ErrorRow(
-        (
-            "ambiguous_input",
-            "unknown_parameter",
-            "pattern_invalid",
-            "no_schema",
-            "cannot_start",
-            "import_timeout",
-            *_IMPORT,
-        ),
+    _row(
+        f"{_IMPORT} ambiguous_input unknown_parameter pattern_invalid no_schema cannot_start import_timeout",
         METRICS,
-        "unknown",
+        _UNKNOWN,
         "configuration",
         "the metric's settings or code cannot be used",
     ),
-    ErrorRow((*_SETTING, *_PROVIDED, *_CASSETTE), METRICS, "unknown", "configuration", "the judge cannot be called"),
-    ErrorRow(_SPENT, METRICS, "unknown", "budget", "the budget is used up"),
-    ErrorRow(
-        (*_OUTAGE, "stream_error", "truncated", "timeout"), BUILT_IN, "unknown", "service", "the judge's provider fails"
-    ),
-    ErrorRow(
-        ("judge_failed", "bad_verdict", "too_few_judges", "content_filter", "refused", "bad_reply", "malformed"),
+    _row(f"{_PROVIDED} {_SETTING} {_CASSETTE}", METRICS, _UNKNOWN, "configuration", "the judge cannot be called"),
+    _row(_SPENT, METRICS, _UNKNOWN, "budget", "the budget is used up"),
+    _row(f"{_OUTAGE} stream_error truncated timeout", BUILT_IN, _UNKNOWN, "service", "the judge's provider fails"),
+    _row(
+        "judge_failed bad_verdict too_few_judges content_filter refused bad_reply malformed",
         METRICS,
-        "unknown",
+        _UNKNOWN,
         "judge",
         "the judge gave no usable verdict",
     ),
-    ErrorRow(("timeout",), OWN_CLASS, "unknown", "metric", "no score within the time limit"),
-    ErrorRow(
-        (*_CRASH, *_RESULT, "invalid_score", "invalid_result", "network", "closed"),
+    _row("timeout", OWN_CLASS, _UNKNOWN, "metric", "no score within the time limit"),
+    _row(
+        f"{_CRASH} {_RESULT} invalid_score invalid_result network closed",
         METRICS,
-        "unknown",
+        _UNKNOWN,
         "metric",
         "the metric's code failed, or its result is invalid",
     ),
-    ErrorRow(
-        (
-            "evaluator_error",
-            "evaluation_failed",
-            "invalid_input",
-            "too_large",
-            "too_many_calls",
-            "schema_failed",
-            "response_path",
-            "pattern_timeout",
-            "retries_exhausted",
-            "parts_failed",
-        ),
+    _row(
+        f"{_SCORE} too_large too_many_calls",
         METRICS,
-        "unknown",
+        _UNKNOWN,
         "metric",
         "the metric could not compute a score",
     ),
-    ErrorRow(("base_failed",), METRICS, "unknown", "configuration", "the base has no answer to compare with"),
+    _row("base_failed", METRICS, _UNKNOWN, "configuration", "the base has no answer to compare with"),
 )
 """The rows. A code occurs in one row for each door and HTTP status."""
 
@@ -263,7 +224,7 @@ _FAIL_ON_ERROR = ErrorRow((), METRICS, "score 0", "metric", "any error of a metr
 """Printed for readers: `judge_turn` counts such an error as a failure, whatever its row says."""
 
 
-@cache
+@lru_cache(512)
 def find_row(code: str, group: tuple[Door, ...], status: int | None = None) -> ErrorRow:
     """Return the row of an error.
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import asyncio
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+Result = TypeVar("Result")
 
 
 class EvaluationError(Exception):
@@ -22,6 +25,40 @@ class EvaluationError(Exception):
         self.message = message
         self.code = code
         self.context: Mapping[str, Any] = context or {}
+
+
+class ItemsError(EvaluationError):
+    """Items of a list could not be evaluated. The message and the code are those of the first one.
+
+    Attributes:
+        results: the results of all items in their order; None for those that failed.
+        errors: the errors of the items that failed, by index.
+    """
+
+    def __init__(self, results: Sequence[Any], errors: Mapping[int, Exception]) -> None:
+        first = next(iter(errors.values()))
+        if isinstance(first, EvaluationError):
+            super().__init__(first.message, code=first.code, context=first.context)
+        else:
+            code = "timeout" if isinstance(first, TimeoutError) else "evaluator_error"
+            super().__init__(str(first) or type(first).__name__, code=code)
+        self.results = tuple(results)
+        self.errors = dict(errors)
+
+
+async def evaluate_items(evaluations: Iterable[Awaitable[Result]]) -> list[Result]:
+    """Run evaluations of items concurrently; return their results in the same order.
+
+    Raises:
+        ItemsError: an item failed; it has the results of the others, and is raised after all items are done.
+    """
+    found = await asyncio.gather(*evaluations, return_exceptions=True)
+    results = [each for each in found if not isinstance(each, BaseException)]
+    errors = {at: each for at, each in enumerate(found) if isinstance(each, Exception)}
+    if errors:
+        kept = [None if isinstance(each, BaseException) else each for each in found]
+        raise ItemsError(kept, errors) from next(iter(errors.values()))
+    return results
 
 
 class NLPMetricsError(EvaluationError):

@@ -23,7 +23,7 @@ from holodeck_action.metrics.base import (
     RetryConfig,
     describe,
 )
-from holodeck_action.metrics.errors import EvaluationError
+from holodeck_action.metrics.errors import EvaluationError, evaluate_items
 from holodeck_action.metrics.params import DEEPEVAL_PARAMS, OTHER_NAME, EvalParam, ParamSpec
 from holodeck_action.metrics.result import check_threshold
 from holodeck_action.record.evaluation import MISSING_INPUT, Polarity
@@ -206,19 +206,13 @@ class PresetEvaluator(BaseEvaluator):
             One result; for a list, one result per item in the same order.
 
         Raises:
-            TimeoutError: the evaluation of an item took longer than `timeout`.
-            EvaluationError: see `BaseEvaluator.evaluate`; for a list, the error of the first failed item, raised after
-                all items were evaluated.
+            TimeoutError: the evaluation of the only item took longer than `timeout`.
+            EvaluationError: see `BaseEvaluator.evaluate`; for a list, an `ItemsError` with the results of the other
+                items, raised after all items were evaluated.
         """
         if data is None or isinstance(data, Mapping):
             return await super().evaluate(**{**kwargs, **(data or {})})
-        found = await asyncio.gather(
-            *(super(PresetEvaluator, self).evaluate(**{**kwargs, **item}) for item in data), return_exceptions=True
-        )
-        for outcome in found:
-            if isinstance(outcome, BaseException):
-                raise outcome
-        return [outcome for outcome in found if isinstance(outcome, EvaluationResult)]
+        return await evaluate_items(super(PresetEvaluator, self).evaluate(**{**kwargs, **item}) for item in data)
 
     async def _evaluate_impl(self, **kwargs: Any) -> EvaluationResult:
         return self._combine(await self._evaluate_members(kwargs))

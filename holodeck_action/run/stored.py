@@ -11,14 +11,13 @@ from msgspec.structs import replace
 
 from holodeck_action.llm.spans import span
 from holodeck_action.record.canonical import record_digest
-from holodeck_action.record.evaluation import ErrorInfo
+from holodeck_action.record.evaluation import USER_ERROR, ErrorInfo
 from holodeck_action.record.facts import Fact, Nothing, join_facts
 from holodeck_action.record.record import CaseRecord, Record, ToolInvocation, TrialRecord, TurnRecord
 from holodeck_action.record.result_files import Results
 from holodeck_action.run.schedule import TrialKey
 from holodeck_action.run.trial import Clock
 from holodeck_action.run.turn_sources import (
-    USER_ERROR,
     Scorer,
     conversation_answer,
     conversation_turn,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -17,6 +16,7 @@ from holodeck_action.extensions.gllm.metric_bases import (
 )
 from holodeck_action.metrics.aggregation import Part, aggregate_explanation, aggregate_score, aggregate_success
 from holodeck_action.metrics.base import BaseEvaluator as Evaluator
+from holodeck_action.metrics.errors import evaluate_items
 from holodeck_action.metrics.metric_sets import Member, PresetEvaluator
 from holodeck_action.metrics.params import aggregate_fields
 
@@ -121,18 +121,14 @@ class BaseEvaluator:
 
         Raises:
             EvaluationError: a metric has no model (code `no_judge`), raised before any call; otherwise see
-                `metrics.base.BaseEvaluator.evaluate`. For a list, the first failed item's error is raised after all
-                items are done.
+                `metrics.base.BaseEvaluator.evaluate`. For a list, an `ItemsError` with the results of the other items
+                is raised after all items are done.
         """
         for part in self.parts():
             part.check_judge()
         if not isinstance(data, list):
             return await self._evaluate(data)
-        found = await asyncio.gather(*map(self._evaluate, data), return_exceptions=True)
-        for outcome in found:
-            if isinstance(outcome, BaseException):
-                raise outcome
-        return found
+        return await evaluate_items(map(self._evaluate, data))
 
     async def _evaluate(self, data: object) -> dict[str, Any]:
         given = normalize_inputs(data)

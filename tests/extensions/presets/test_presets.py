@@ -18,7 +18,7 @@ from holodeck_action.extensions.deepeval.rubric import RubricLevel, build_rubric
 from holodeck_action.llm.judge import JudgeModel
 from holodeck_action.metrics.base import BaseEvaluator, BuildContext, EvaluationResult, RetryConfig
 from holodeck_action.metrics.composite import CompositeEvaluator
-from holodeck_action.metrics.errors import EvaluationError
+from holodeck_action.metrics.errors import EvaluationError, ItemsError
 from holodeck_action.metrics.judging.asking import AskingEvaluator, fence_texts
 from holodeck_action.metrics.judging.refusal import RefusalMetric
 from holodeck_action.metrics.judging.trajectory_accuracy import TrajectoryAccuracyMetric
@@ -349,8 +349,13 @@ def test_one_item_is_given_by_name_or_as_a_mapping() -> None:
 
     by_name, mapped, listed = asyncio.run(work())
     assert by_name == mapped == listed[0]
-    with pytest.raises(EvaluationError, match="needs actual_output"):
-        asyncio.run(evaluator.evaluate([{"response": "x"}, {"query": "y"}]))
+    with pytest.raises(EvaluationError, match="needs actual_output") as caught:
+        asyncio.run(evaluator.evaluate([{"response": "x"}, {"query": "y"}, {"response": "z"}]))
+    # The results of the others are kept.
+    assert isinstance(caught.value, ItemsError)
+    assert caught.value.results == (listed[0], None, listed[0])
+    assert caught.value.errors.keys() == {1}
+    assert caught.value.code == "missing_input"
 
 
 # -- several as one
