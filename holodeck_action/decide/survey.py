@@ -190,7 +190,7 @@ class RecordTotals:
 
 def judged_cases(record: Record) -> Iterator[tuple[CaseRecord, CaseVerdict]]:
     """Yield each case of a record with its verdict, in order."""
-    judge = _case_judge(record)
+    judge = case_judge(record)
     for case in record.cases:
         yield case, judge(case)
 
@@ -201,11 +201,11 @@ def judge_cases(record: Record) -> Sequence[CaseVerdict]:
     cases = record.cases
     if isinstance(cases, tuple):
         return tuple(verdict for _, verdict in judged_cases(record))
-    judge = _case_judge(record)
+    judge = case_judge(record)
     return LazySequence(len(cases), lambda place: judge(cases[place]))
 
 
-def _case_judge(record: Record) -> Callable[[CaseRecord], CaseVerdict]:
+def case_judge(record: Record) -> Callable[[CaseRecord], CaseVerdict]:
     """Return a function that judges a case of the record."""
     quarantine, stop, certain = _active_entries(record), record.stop_when_decided, record.certain
     counted = None if certain is None else frozenset(certain.counted)

@@ -29,7 +29,8 @@ _AGES = ((86_400.0, "day"), (3600.0, "hour"), (60.0, "minute"))
 def changed_text(comparison: Comparison) -> str:
     """Return the number of compared cases that got worse and better, as a sentence."""
     worse, better = count_gating(comparison.regressed), count_gating(comparison.fixed)
-    flaky = f", {count} flaky" if (count := count_gating(comparison.flaky)) else ""
+    others = ((count_gating(comparison.flaky), "flaky"), (count_gating(comparison.undecided), "undecided"))
+    flaky = "".join(f", {count} {what}" for count, what in others if count)
     if worse:
         return f"{cases_text(worse)} got worse" + (f", {better} better" if better else "") + flaky
     unseen = comparison.failing_unseen

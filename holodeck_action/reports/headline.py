@@ -116,9 +116,12 @@ def passed_text(report: Report) -> str:
 
 
 def is_unchanged(comparison: Comparison) -> bool:
-    """Return whether every case was compared, and none got worse or better."""
-    return comparison.complete and not (
-        comparison.regressed or comparison.fixed or comparison.flaky or comparison.unpaired
+    """Return whether every case was compared, none got worse or better, and each has the outcome of the base's own
+    report."""
+    return (
+        comparison.complete
+        and comparison.same_outcomes
+        and not (comparison.regressed or comparison.fixed or comparison.flaky or comparison.unpaired)
     )
 
 
@@ -232,7 +235,11 @@ def _no_regression_text(comparison: Comparison, style: Style, base_details: str)
     if not comparison.paired:
         return f"no case can be compared with {base}{base_details}"
     which = "case" if comparison.complete and not comparison.unpaired else "compared case"
-    counts = ((count_gating(comparison.fixed), "better"), (count_gating(comparison.flaky), "flaky"))
+    counts = (
+        (count_gating(comparison.fixed), "better"),
+        (count_gating(comparison.flaky), "flaky"),
+        (count_gating(comparison.undecided), "undecided"),
+    )
     others = "".join(f", {count} {what}" for count, what in counts if count)
     return f"no {which} got worse than {base}{others}{base_details}"
 

@@ -52,7 +52,8 @@ def base_of(open_suite: OpenSuite, record: Record | None, stored: Base) -> Base:
 
 
 def cases_to_confirm(sides: Sequence[FinishedSide], stored: Base) -> Sequence[str]:
-    """Return the ids of the regressed cases that get further trials, worst first; empty if the exit code is certain.
+    """Return the ids of the regressed and undecided cases that get further trials, worst first; empty if the exit code
+    is certain.
 
     Args:
         sides: the suite, and its base if one ran.
@@ -75,7 +76,9 @@ def cases_to_confirm(sides: Sequence[FinishedSide], stored: Base) -> Sequence[st
     comparison = decide(record, Terms.against(results.results)).comparison
     if comparison is None:
         return ()
-    return [*changed_ids(comparison.regressed)][: min(settings.confirm.cases, count_gating(comparison.regressed))]
+    regressed = [*changed_ids(comparison.regressed)][: count_gating(comparison.regressed)]
+    undecided = [case.id for case in comparison.undecided if not case.quarantined]
+    return [*regressed, *undecided][: settings.confirm.cases]
 
 
 async def confirm_regressions(

@@ -121,6 +121,16 @@ def test_cases_beyond_the_largest_number_count_as_regressed(tmp_path: Path) -> N
     assert sorted(asked(project).values()) == [1, 1, 3]
 
 
+def test_a_case_that_fails_only_in_trials_that_the_base_does_not_have_is_asked_again(tmp_path: Path) -> None:
+    project = make_project(tmp_path, trials={"repeat": 5, "stop_when_decided": False})
+    plan(project, steady=[RIGHT], shaky=[RIGHT] * 3 + [WRONG] * 2 + [RIGHT], broken=[RIGHT, *[WRONG] * 4, RIGHT])
+    result = run(project)
+    assert result.code == 0, result.stdout
+    assert asked(project) == {"steady": 5, "shaky": 9, "broken": 9}
+    assert "flaky: broken failed in 4 of 9 trials now, and passed in 1 of 1 on the base" in result.stdout
+    assert "flaky: shaky failed in 2 of 9 trials now, and passed in 1 of 1 on the base" in result.stdout
+
+
 def test_fail_asks_no_case_again(tmp_path: Path) -> None:
     project = make_project(tmp_path)
     plan(project, steady=[RIGHT], shaky=[WRONG, RIGHT], broken=[RIGHT])

@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import get_args
 
 from holodeck_action.decide.compare.comparison import CaseChange, CaseChangeKind, ChangedCases, MetricStep
-from holodeck_action.decide.compare.confirming import count_trials
+from holodeck_action.decide.compare.confirming import FurtherTrials, classify_change
 from holodeck_action.decide.compare.pairing import CasePair, TurnMetric
 from holodeck_action.decide.named_turns import named_turn
 from holodeck_action.decide.verdict import CaseVerdict, TrialVerdict
 from holodeck_action.record.record import CaseRecord, TurnRecord
-from holodeck_action.suite.model.policy import Confirmation
 
 _Ranked = tuple[bool, tuple[float, float], str, int]
 """Whether a changed case is quarantined, its sort key, its id, and its index among the pairs."""
@@ -21,15 +20,15 @@ _Ranked = tuple[bool, tuple[float, float], str, int]
 class CaseChanges:
     """The cases that passed on one side and failed on the other, gathered pair by pair."""
 
-    def __init__(self, recreate: Callable[[int], CasePair] | None, confirm: Confirmation | None) -> None:
+    def __init__(self, recreate: Callable[[int], CasePair] | None, further: FurtherTrials | None) -> None:
         """Start empty.
 
         Args:
             recreate: creates the pair with an index again, so that changed cases need not be kept in memory; None to
                 keep them in memory.
-            confirm: number of further trials of a case that got worse; None to count each such case as regressed.
+            further: numbers of further trials of a case that got worse; None to count each such case as regressed.
         """
-        self._recreate, self._confirm = recreate, confirm
+        self._recreate, self._further = recreate, further
         self._kept: dict[int, CaseChange] = {}
         self._ranked: dict[CaseChangeKind, list[_Ranked]] = {kind: [] for kind in get_args(CaseChangeKind)}
 
@@ -37,9 +36,7 @@ class CaseChanges:
         """Add a pair with its index. If the case changed, but no metric that both sides evaluated explains the change,
         return the reason; otherwise return an empty string.
         """
-        if pair.base.judged == pair.head.judged:
-            return ""
-        change = _explain_change(pair, self._confirm)
+        change = _explain_change(pair, self._further)
         if isinstance(change, str):
             return change
         self._ranked[change.kind].append((change.quarantined, _rank_key(pair, change), change.id, index))
@@ -55,7 +52,7 @@ class CaseChanges:
         places = array("Q", (place for *_, place in ranked))
 
         def make(index: int) -> CaseChange:
-            change = _explain_change(recreate(places[index]), self._confirm)
+            change = _explain_change(recreate(places[index]), self._further)
             assert isinstance(change, CaseChange)
             return change
 
@@ -72,10 +69,15 @@ def _step_size(step: MetricStep) -> float:
     return 1.0 if step.base is None or step.head is None else abs(step.head - step.base)
 
 
-def _explain_change(pair: CasePair, confirm: Confirmation | None) -> CaseChange | str:
-    """Return the change of a case, or the reason why no metric that both sides evaluated explains the change."""
-    regressed = pair.head.judged == "failed"
-    failing, passing = (pair.head, pair.base) if regressed else (pair.base, pair.head)
+def _explain_change(pair: CasePair, further: FurtherTrials | None) -> CaseChange | str:
+    """Return the change of a case, or the reason why no metric that both sides evaluated explains the change; an empty
+    string if the case did not change."""
+    kind, counts = classify_change(pair, further)
+    if kind is None:
+        return ""
+    regressed = kind != "fixed"
+    of_base, of_head = pair.own if counts is not None and pair.own is not None else (pair.base, pair.head)
+    failing, passing = (of_head, of_base) if regressed else (of_base, of_head)
     good = next(trial for trial in passing.trials if trial.outcome == "passed")
     bad = [trial for trial in failing.trials if trial.outcome == "failed"]
     found = ((trial, list(_failing_steps(pair, trial, good, passing, regressed=regressed))) for trial in bad)
@@ -84,7 +86,6 @@ def _explain_change(pair: CasePair, confirm: Confirmation | None) -> CaseChange 
         side = "in this run" if regressed else "on the base"
         return f"the evaluation that fails {side} did not happen in both runs: {trial.reason}"
     steps.sort(key=lambda step: (-_step_size(step), step.turn, step.name))
-    counts = count_trials(pair, confirm) if regressed and confirm is not None else None
     base, head = (good, trial) if regressed else (trial, good)
     turn = steps[0].turn if steps[0].named_turn is None else steps[0].named_turn
     before, after = _find_turn(pair.same.base, base, turn), _find_turn(pair.same.head, head, turn)
@@ -92,12 +93,12 @@ def _explain_change(pair: CasePair, confirm: Confirmation | None) -> CaseChange 
         id=pair.same.head.id,
         title=pair.same.title,
         source=after.source,
-        kind="fixed" if not regressed else "regressed" if counts is None or counts.confirm_regression else "flaky",
+        kind=kind,
         quarantined=pair.quarantined,
         steps=tuple(steps),
         turn=after.index,
         turns=len(trial.turns),
-        trial=trial.index if pair.trials > 1 else None,
+        trial=trial.index if (pair.same.head if regressed else pair.same.base).repeat > 1 else None,
         question=after.input,
         before=before.response,
         after=after.response,
@@ -135,11 +136,11 @@ def _named_turn(case: CaseRecord, trial: TrialVerdict, metric: str) -> int | Non
     None for conversations with a simulated user, since only their last turns are compared."""
     if case.user is not None:
         return None
-    record = next(each for each in case.trials if each.index == trial.index)
+    record = next(each for each in case.all_trials if each.index == trial.index)
     evaluation = next(each for each in record.evaluations if each.evaluator_name == metric)
     return named_turn(evaluation, len(record.turns))
 
 
 def _find_turn(case: CaseRecord, trial: TrialVerdict, index: int) -> TurnRecord:
-    turns = (turn for each in case.trials if each.index == trial.index for turn in each.turns)
+    turns = (turn for each in case.all_trials if each.index == trial.index for turn in each.turns)
     return next(turn for turn in turns if turn.index == index)

@@ -21,6 +21,7 @@ from holodeck_action.decide.compare.comparison import (
     UnknownCases,
     UnpairedCase,
 )
+from holodeck_action.decide.compare.confirming import FurtherTrials
 from holodeck_action.decide.compare.differences import (
     MetricValues,
     PassTally,
@@ -32,6 +33,7 @@ from holodeck_action.decide.compare.pairing import CasePair, SameCase, case_diff
 from holodeck_action.decide.compared_terms import TermsTally
 from holodeck_action.decide.consumption import Consumption, KnownTotal, Timings
 from holodeck_action.decide.statistics import equal_quantile
+from holodeck_action.decide.survey import case_judge
 from holodeck_action.decide.verdict import CaseVerdict
 from holodeck_action.record import facts
 from holodeck_action.record.facts import items_of
@@ -91,8 +93,8 @@ def compare(
         )
 
     small = isinstance(base.cases, tuple) and isinstance(head.cases, tuple)
-    confirm = settings.confirm if settings.on_case_regression == "confirm" else None
-    found = _PairTally(CaseChanges(None if small else pair_at, confirm), matched.unselected)
+    further = _further_trials(base, head, settings) if settings.on_case_regression == "confirm" else None
+    found = _PairTally(CaseChanges(None if small else pair_at, further), matched.unselected)
     for at in range(len(same)):
         found.add(pair_at(at), at, metrics)
     shown = (same[at] for at in range(len(same)) if judged[matched.places[at]].outcome != "quarantined")
@@ -119,6 +121,7 @@ def compare(
         regressed=found.changes.largest_first("regressed"),
         fixed=found.changes.largest_first("fixed"),
         flaky=tuple(found.changes.largest_first("flaky")),
+        undecided=tuple(found.changes.largest_first("undecided")),
         unpaired=(*matched.others, *found.missing, *found.unexplained),
         base_consumed=matched.base_usage.consumed,
         head_consumed=matched.head_usage.consumed,
@@ -133,6 +136,25 @@ def compare(
         terms=terms.changes(),
         targets=None if asked == now else (asked, now),
         preferences=tuple(preference for _, preference in preferences.values()),
+        same_outcomes=_has_same_outcomes(base, matched, judged),
+    )
+
+
+def _has_same_outcomes(base: Record, matched: _MatchedCases, judged: Sequence[CaseVerdict]) -> bool:
+    """Return whether each case of both runs has the outcome that it had by the base's own criteria and trials."""
+    judge = case_judge(base)
+    return all(
+        judge(pair.whole[0]).outcome == judged[place].outcome
+        for pair, place in zip(matched.same, matched.places, strict=True)
+    )
+
+
+def _further_trials(base: Record, head: Record, settings: Baseline) -> FurtherTrials:
+    """Return the numbers of further trials that were planned when each side ran. A base that ran beside the head has
+    no settings of its own."""
+    asked = settings if head.baseline is None else head.baseline.settings
+    return FurtherTrials(
+        (asked if base.baseline is None else base.baseline.settings).confirm.trials, asked.confirm.trials
     )
 
 

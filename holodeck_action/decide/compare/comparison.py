@@ -19,7 +19,7 @@ from holodeck_action.record.serialization import always_written
 from holodeck_action.suite.errors import SourceMark
 
 ChangeState = Literal["regressed", "non_inferior", "inconclusive"]
-CaseChangeKind = Literal["regressed", "fixed", "flaky"]
+CaseChangeKind = Literal["regressed", "fixed", "flaky", "undecided"]
 Why = Literal["added", "removed", "changed", "not evaluated"]
 
 
@@ -184,8 +184,9 @@ class MetricStep(Struct, frozen=True, omit_defaults=True):
 
 
 class TrialCounts(Struct, frozen=True):
-    """Counts of the trials of a case that got worse, including further trials that check the regression. In the head,
-    `failed` of `trials` trials failed; on the base, `base_passed` of `base_trials` trials passed.
+    """Counts of the trials of a case that got worse, each side's own, including further trials that check the
+    regression. In the head, `failed` of `trials` trials failed; on the base, `base_passed` of `base_trials` trials
+    passed.
     """
 
     failed: int
@@ -207,7 +208,8 @@ class CaseChange(Struct, frozen=True, omit_defaults=True):
         title: name of the case, or its id if it has no name.
         source: position of this turn in the head's suite.
         kind: `regressed` for a case that passed on the base and fails now, `fixed` for the reverse, `flaky` for a case
-            that got worse, but not in most of its trials.
+            that got worse, but not in most of its trials, `undecided` for a case that fails only in trials that the
+            base does not have.
         quarantined: whether the case is quarantined: it is reported but cannot fail a gate.
         steps: the metrics that explain the change, largest difference first.
         turn: index of the turn of the first step, or of the turn that its judge names.
@@ -216,7 +218,8 @@ class CaseChange(Struct, frozen=True, omit_defaults=True):
         question: the input of that turn.
         before: the base's answer; None if the base has no answer.
         after: the head's answer; None if the head has no answer.
-        counts: the trials, including those that confirm a regression; None if the case had no further trials.
+        counts: the trials, including those that confirm a regression; None if the case had no further trials, and both
+            sides have the same number of trials.
     """
 
     id: str
@@ -321,6 +324,8 @@ class Comparison(Struct, frozen=True, omit_defaults=True):
         targets: the targets of base and head; None if they are the same.
         flaky: cases that passed on the base and fail now, but not in most of their trials, worst first.
         preferences: the verdicts on pairs of answers, by metric.
+        undecided: cases that passed on the base, and fail now only in trials that the base does not have, not in most.
+        same_outcomes: whether each case of both runs has the outcome now that it had in the base's own report.
     """
 
     base: ComparedRun
@@ -341,6 +346,8 @@ class Comparison(Struct, frozen=True, omit_defaults=True):
     targets: tuple[str, str] | None = None
     flaky: tuple[CaseChange, ...] = ()
     preferences: tuple[Preference, ...] = ()
+    undecided: tuple[CaseChange, ...] = ()
+    same_outcomes: bool = True
 
     def measures(self, *, gating: bool = False) -> Iterator[tuple[str, Difference]]:
         """Yield the name and the difference of the pass rate and of each comparable metric; with `gating`, omit metrics
@@ -364,8 +371,8 @@ class Comparison(Struct, frozen=True, omit_defaults=True):
     @property
     def complete(self) -> bool:
         """Whether the comparison finds every case that got worse: all failing cases are compared, no case was skipped
-        because it was not evaluated, and all compared results are known in both runs."""
-        unknown = self.unknown_now.cases or self.unknown_base.cases
+        because it was not evaluated, all compared results are known in both runs, and none is undecided."""
+        unknown = self.unknown_now.cases or self.unknown_base.cases or self.undecided
         return not unknown and not any(case.failing or case.why == "not evaluated" for case in self.left_out)
 
     @property

@@ -1,32 +1,72 @@
-"""Decides by further trials whether a case that got worse is regressed or flaky (docs/statistics.md)."""
+"""Counts the trials of a case, each side's own, and decides by them whether the case got worse (docs/statistics.md)."""
 
 from __future__ import annotations
 
-from holodeck_action.decide.case_verdicts import judge_trial
-from holodeck_action.decide.compare.comparison import TrialCounts
-from holodeck_action.decide.compare.pairing import CasePair, apply_to_trial
-from holodeck_action.record.record import TrialRecord
-from holodeck_action.suite.model.policy import Confirmation
+from typing import NamedTuple
+
+from holodeck_action.decide.compare.comparison import CaseChangeKind, TrialCounts
+from holodeck_action.decide.compare.pairing import CasePair
+from holodeck_action.decide.verdict import CaseVerdict
+from holodeck_action.record.record import CaseRecord
 
 
-def count_trials(pair: CasePair, settings: Confirmation) -> TrialCounts | None:
-    """Count the passing and failing trials of a case that passed on the base and fails now.
+class FurtherTrials(NamedTuple):
+    """The number of further trials that each side planned for a case that got worse."""
 
-    A planned trial without a verdict counts as failed in the head and as passed on the base.
+    base: int
+    head: int
+
+
+def classify_change(pair: CasePair, planned: FurtherTrials | None) -> tuple[CaseChangeKind | None, TrialCounts | None]:
+    """Return how a case changed, and the counts of its trials if one side has more trials than the other, or further
+    ones.
+
+    Args:
+        pair: the case.
+        planned: the further trials of a case that got worse; None to count each such case as regressed.
 
     Returns:
-        The counts over the original and the further trials; None if the case had no further trials.
+        The kind of change, None if the case did not change; and the counts, None if both sides have the same number of
+        trials and no further ones.
     """
-    head, base = pair.same.head, pair.same.base
-    if not head.confirmation:
+    before, now = pair.base.judged, pair.head.judged
+    counts = count_trials(pair, planned)
+    if counts is None or pair.own is None:
+        return None if before == now else "regressed" if now == "failed" else "fixed", None
+    confirmed = planned is not None and bool(pair.same.head.confirmation)
+    if (before, now) == ("passed", "failed"):
+        if not confirmed:
+            return "regressed", None
+        return "regressed" if counts.confirm_regression else "flaky", counts
+    fails_now = pair.own[1].judged == "failed"
+    if fails_now and 2 * counts.base_passed > counts.base_trials:
+        # The trials that both sides have do not show the loss.
+        if counts.confirm_regression:
+            return "regressed", counts
+        return "flaky" if confirmed else "undecided", counts
+    return (None, None) if before == now or fails_now else ("fixed", None)
+
+
+def count_trials(pair: CasePair, planned: FurtherTrials | None) -> TrialCounts | None:
+    """Count the passing and failing trials of a case, on each side all of its own.
+
+    A planned further trial without a verdict counts as failed in the head and as passed on the base.
+
+    Returns:
+        The counts over the trials of the run and the further ones; None if both sides have the same number of trials
+        and no further ones.
+    """
+    if pair.own is None:
         return None
-    trials = len(pair.head.trials) + settings.trials
-    passed = sum(each.outcome == "passed" for each in pair.head.trials) + _count(pair, head.confirmation, "passed")
-    base_trials = len(pair.base.trials) + (settings.trials if base.confirmation else 0)
-    failed = sum(each.outcome == "failed" for each in pair.base.trials) + _count(pair, base.confirmation, "failed")
+    of_base, of_head = pair.own
+    base_trials = _trial_count(pair.same.base, of_base, planned.base if planned else 0)
+    trials = _trial_count(pair.same.head, of_head, planned.head if planned else 0)
+    failed = sum(each.outcome == "failed" for each in of_base.trials)
+    passed = sum(each.outcome == "passed" for each in of_head.trials)
     return TrialCounts(trials - passed, trials, base_trials - failed, base_trials)
 
 
-def _count(pair: CasePair, trials: tuple[TrialRecord, ...], outcome: str) -> int:
-    """Return the number of trials with an outcome, judged by the criteria of the pair."""
-    return sum(judge_trial(apply_to_trial(trial, pair.criteria)).outcome == outcome for trial in trials)
+def _trial_count(case: CaseRecord, verdict: CaseVerdict, planned: int) -> int:
+    """Return the number of a side's trials; `planned` is the number of its further trials, if it has any."""
+    further = len(case.confirmation)
+    return len(verdict.trials) + (max(0, planned - further) if further else 0)

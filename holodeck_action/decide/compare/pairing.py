@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holodeck_action.decide.case_terms import changed_model
-from holodeck_action.decide.case_verdicts import judge_case
+from holodeck_action.decide.case_verdicts import judge_case, judge_trial
 from holodeck_action.decide.verdict import CaseVerdict
 from holodeck_action.record.evaluation import Criteria, Evaluation
 from holodeck_action.record.record import CaseRecord, SimulatedUser, TrialRecord
@@ -93,7 +93,8 @@ class CasePair(Struct, frozen=True):
     """A case judged by the same rules in both runs: the head's criteria, the common metrics, the same number of trials.
 
     `base` and `head` are the verdicts. `trials` is the number of trials. `quarantined` is true if the head quarantines
-    the case. `criteria` are those of the metrics that both sides have.
+    the case. `criteria` are those of the metrics that both sides have. `own` holds, for base and head, the verdict on
+    all trials of that side; None if these are the same trials.
     """
 
     same: SameCase
@@ -102,6 +103,7 @@ class CasePair(Struct, frozen=True):
     trials: int
     quarantined: bool
     criteria: Mapping[TurnMetric, Criteria] = {}
+    own: tuple[CaseVerdict, CaseVerdict] | None = None
 
     @property
     def weight(self) -> float:
@@ -181,7 +183,29 @@ def judge_pair(
     as_run = ours is head and stops == head_stops and head.user is None
     judged = verdict if as_run else judge_case(ours, stop_when_decided=stops)
     before = judge_case(theirs, stop_when_decided=stops)
-    return CasePair(case_pair, before, judged, trials, verdict.outcome == "quarantined", criteria)
+    own = None
+    if base.repeat != head.repeat or base.confirmation or head.confirmation:
+        own = (
+            _judge_own_trials(base, criteria, case_pair.base_evaluations, stops=base_stops),
+            _judge_own_trials(head, criteria, case_pair.head_evaluations, stops=head_stops),
+        )
+    return CasePair(case_pair, before, judged, trials, verdict.outcome == "quarantined", criteria, own)
+
+
+def _judge_own_trials(
+    case: CaseRecord,
+    criteria: Mapping[TurnMetric, Criteria],
+    evaluations: Mapping[TurnMetric, Evaluation],
+    *,
+    stops: bool,
+) -> CaseVerdict:
+    """Judge one side of a case by all of its trials. The trials that confirm a regression are appended to those of the
+    verdict, which they do not change."""
+    verdict = judge_case(
+        _apply_criteria(case, criteria, evaluations, case.repeat, case.min_pass), stop_when_decided=stops
+    )
+    more = tuple(judge_trial(_apply_to_trial(trial, criteria)) for trial in case.confirmation)
+    return replace(verdict, trials=verdict.trials + more)
 
 
 def gives_same_verdicts(first: Criteria, second: Criteria) -> bool:
@@ -216,11 +240,11 @@ def _apply_criteria(
         repeat=trial_count,
         min_pass=pass_count,
         asserting=case.asserting if as_asked else tools or any(each.asserts for each in criteria.values()),
-        trials=tuple(apply_to_trial(trial, criteria) for trial in case.trials if trial.index < trial_count),
+        trials=tuple(_apply_to_trial(trial, criteria) for trial in case.trials if trial.index < trial_count),
     )
 
 
-def apply_to_trial(trial: TrialRecord, criteria: Mapping[TurnMetric, Criteria]) -> TrialRecord:
+def _apply_to_trial(trial: TrialRecord, criteria: Mapping[TurnMetric, Criteria]) -> TrialRecord:
     """Return a trial with only those evaluations for which `criteria` has an entry. The entry replaces the evaluation's
     own criteria.
     """

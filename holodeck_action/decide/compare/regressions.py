@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -81,6 +81,13 @@ def _apply_unknowns(gate: GateVerdict, comparison: Comparison, settings: Baselin
         return gate
     cases = gate.name == MAX_REGRESSIONS
     regressed = count_gating(comparison.regressed)
+    undecided = [case.title for case in comparison.undecided if not case.quarantined]
+    if undecided and (not cases or regressed + now.worse + len(undecided) > gate.required):
+        reason = (
+            f"{gate.reason}; {count_phrase(len(undecided), 'case')} failed only in trials that the base does not have: "
+            f"{_named_cases(undecided)}"
+        )
+        return replace(gate, state="undetermined", reason=reason)
     if (cases and regressed + now.worse > gate.required) or (not cases and now.cases):
         count = now.worse if cases else now.cases
         reason = f"{gate.reason}; {count_phrase(count, 'case')} not fully evaluated in this run may have got worse"
@@ -121,9 +128,8 @@ def _change_gates(comparison: Comparison, max_regressions: int) -> Iterator[Gate
     which = "case" if cases or comparison.complete else "compared case"
     reason = f"{count_phrase(cases, which)} got worse than on the base; {permitted_text(max_regressions)}"
     if cases:
-        more = f" and {cases - _CASES_NAMED} more" if cases > _CASES_NAMED else ""
-        named = comparison.regressed[: min(cases, _CASES_NAMED)]
-        reason += f": {', '.join(case.title for case in named)}{more}"
+        named = [case.title for case in comparison.regressed[: min(cases, _CASES_NAMED)]]
+        reason += f": {_named_cases(named, cases)}"
     if flaky := count_gating(comparison.flaky):
         reason += f"; {count_phrase(flaky, 'more case' if cases else 'case')} failed, but not in most trials"
     yield _limit_gate(MAX_REGRESSIONS, cases, max_regressions, reason)
@@ -137,6 +143,12 @@ def _change_gates(comparison: Comparison, max_regressions: int) -> Iterator[Gate
     if open_ones:
         reason = f"too few cases to rule out a loss of more than {points} in {', '.join(open_ones)}"
     yield _limit_gate(ON_INCONCLUSIVE, len(open_ones), 0, reason)
+
+
+def _named_cases(titles: Sequence[str], count: int | None = None) -> str:
+    """Return the first titles of cases as text; `count` is the number of cases if `titles` does not have them all."""
+    left_out = (len(titles) if count is None else count) - _CASES_NAMED
+    return ", ".join(titles[:_CASES_NAMED]) + (f" and {left_out} more" if left_out > 0 else "")
 
 
 def permitted_text(limit: int) -> str:

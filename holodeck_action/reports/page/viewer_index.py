@@ -24,7 +24,12 @@ from holodeck_action.suite.errors import SourceMark
 
 Change = Literal["regressed", "flaky", "improved", "new", "gone", "changed", "same"]
 """Change of a case since the base: `changed` for other inputs or expectations, `gone` if the suite lacks it now."""
-_KINDS: Mapping[CaseChangeKind, Change] = {"regressed": "regressed", "fixed": "improved", "flaky": "flaky"}
+_KINDS: Mapping[CaseChangeKind, Change] = {
+    "regressed": "regressed",
+    "fixed": "improved",
+    "flaky": "flaky",
+    "undecided": "flaky",
+}
 _WHY: Mapping[str, Change | None] = {"added": "new", "changed": "changed", "not evaluated": None}
 
 
@@ -141,7 +146,9 @@ class _Rows:
         # Sequence and index of each change by the case's id, since changes of large runs are built on demand.
         self._case_changes = {
             case: (changes, number)
-            for changes in (() if compared is None else (compared.regressed, compared.fixed, compared.flaky))
+            for changes in (
+                () if compared is None else (compared.regressed, compared.fixed, compared.flaky, compared.undecided)
+            )
             for number, case in enumerate(changed_ids(changes))
         }
         self._unpaired = (
