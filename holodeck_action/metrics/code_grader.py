@@ -90,6 +90,11 @@ class CodeMetric(ScopedMetric):
         return 0.0 if self.scale is None else self.scale.min
 
     @property
+    def reads_expected_answer(self) -> bool:
+        """True, because graders may read the expected answer."""
+        return True
+
+    @property
     def reads_turns(self) -> bool:
         """True, because graders may read earlier turns."""
         return True

@@ -76,6 +76,16 @@ class CompositeMetric(Metric):
         """The inputs that its members need."""
         return NO_INPUTS.union(*(member.config.needs for member in self.members()))
 
+    @property
+    def reads_expected_answer(self) -> bool:
+        """Whether a member reads the expected answer."""
+        return any(member.config.reads_expected_answer for member in self.members())
+
+    @property
+    def grades_content(self) -> bool:
+        """Whether a member grades what the answer says."""
+        return any(member.config.grades_content for member in self.members())
+
     def _can_fail(self) -> bool:
         return self.threshold is not None or any(member.config.asserts for member in self.members())
 

@@ -9,12 +9,15 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from holodeck_action.metrics.base import BaseEvaluator, BuildContext, DeterministicEvaluator, RetryConfig
 from holodeck_action.metrics.errors import EvaluationError
-from holodeck_action.metrics.params import ParamSpec
+from holodeck_action.metrics.params import EvalParam, ParamSpec
 from holodeck_action.metrics.result import EvaluationResult
 from holodeck_action.record.evaluation import Score
 from holodeck_action.suite.model.metric_base import Metric
 
 S = TypeVar("S", bound="ScoringMetric")
+
+_ANSWERS = frozenset({EvalParam.RESPONSE, EvalParam.ACTUAL_OUTPUT})
+_EXPECTED = frozenset({EvalParam.GROUND_TRUTH, EvalParam.EXPECTED_OUTPUT})
 
 
 class ScoringMetric(Metric):
@@ -29,6 +32,19 @@ class ScoringMetric(Metric):
     def spec(self) -> ParamSpec:
         """The inputs that the metric needs with its current settings."""
         return self.PARAM_SPEC
+
+    @property
+    def reads_expected_answer(self) -> bool:
+        """Whether the expected answer is one of the metric's inputs."""
+        return self._takes(_EXPECTED)
+
+    @property
+    def grades_content(self) -> bool:
+        """Whether the metric grades what the answer says, which must be one of its inputs."""
+        return super().grades_content and self._takes(_ANSWERS)
+
+    def _takes(self, params: frozenset[EvalParam]) -> bool:
+        return not params.isdisjoint(self.spec.required | self.spec.optional)
 
     @property
     def version(self) -> str:

@@ -164,6 +164,11 @@ class JsonMetric(AnswerCheck):
         shown = self.json_schema if isinstance(self.json_schema, str) else ", ".join(self.paths)
         return f"{self.type} {format_text(shown, 40)}" if shown else self.type
 
+    @property
+    def grades_content(self) -> bool:
+        """Whether a schema or a path says what the JSON must hold."""
+        return self.json_schema is not None or bool(self.paths)
+
     def criteria_settings(self) -> dict[str, Any]:
         """Return the settings, including the hash of the schema."""
         found = super().criteria_settings()

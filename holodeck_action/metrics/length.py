@@ -40,6 +40,7 @@ class LengthMetric(ComputedMetric):
     """`type: length`: characters, words and sentences of the answer against a range. At least one bound is required."""
 
     PLACE = 9
+    GRADES_FORM = True
     SCHEMA_RULES = ({"anyOf": [with_values(name) for name in _BOUNDS]},)
     PARAM_SPEC = ParamSpec(required=frozenset({EvalParam.RESPONSE}))
 

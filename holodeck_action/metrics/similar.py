@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, final
 
+from pydantic import Field
+
 from holodeck_action.metrics.base import BaseEvaluator, BuildContext, RetryConfig
 from holodeck_action.metrics.computed import MetricEvaluator, ScoringMetric, require_texts
 from holodeck_action.metrics.errors import EvaluationError
@@ -21,11 +23,15 @@ if TYPE_CHECKING:
 
     from holodeck_action.llm.embeddings import Embedder
 
+_DIGITS = 4
+"""Decimals of a cosine."""
+
 
 class SimilarMetric(ScoringMetric):
     """`type: similar`: the cosine of the embeddings of the answer and an expected text. An empty text scores 0."""
 
     PLACE = 29
+    VERSION = "1.0.1"
     SHORT: ClassVar[str | None] = "value"
     SCORE_IS_THRESHOLD_FREE = True
 
@@ -35,7 +41,7 @@ class SimilarMetric(ScoringMetric):
     embedding_model: NonBlank
     """The embedding model, served by the provider in `embedding_provider`, or by the provider in `model` if
     `embedding_provider` is absent. Example: `text-embedding-3-small`."""
-    threshold: Annotated[UnitInterval, Role.PASS_MARK]
+    threshold: Annotated[Annotated[UnitInterval, Field(gt=0.0)], Role.PASS_MARK]
     """Lowest passing score. Example: `0.8`."""
 
     @property
@@ -121,8 +127,9 @@ class SimilarEvaluator(MetricEvaluator[SimilarMetric]):
             context = {"cause": error.code, **error.context}
             raise EvaluationError(error.message, code="judge_failed", context=context) from error
         first, second = rows.tolist()
-        found = cosine(first, second)
-        reason = f"the embeddings of the answer and the expected text have the cosine {found:.4f}"
+        # A score decides as it is shown.
+        found = round(cosine(first, second), _DIGITS)
+        reason = f"the embeddings of the answer and the expected text have the cosine {found:.{_DIGITS}f}"
         return self.config.result(max(0.0, found), reason, {**facts, "dimensions": len(first)})
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field, structs
 
+from holodeck_action.metrics.expected_answers import uncompared_problem, unread_notices
 from holodeck_action.metrics.weak_assertions import weak_assertions
 from holodeck_action.record.agent_errors import TargetError
 from holodeck_action.run.environments.case_rows import CaseRows
@@ -299,7 +300,12 @@ def _load_all(
             mark = references[reference]
             field_name = "gates.summary.function" if mark == suite.summary_mark else "grader"
             lines.append(locate_problem(Problem(mark, field_name, message), suite.folder, shown))
-        suite = structs.replace(suite, notices=(*suite.notices, *weak_assertions(suite)))
+        # The answers of another commit's suite are graded by the suite that is tested.
+        uncompared = None if context.copy_of is not None else uncompared_problem(suite)
+        if uncompared is not None:
+            lines.append(locate_problem(uncompared, suite.folder, shown))
+        else:
+            suite = structs.replace(suite, notices=(*suite.notices, *unread_notices(suite), *weak_assertions(suite)))
         suites.append(structs.replace(loaded, suite=suite))
     if lines:
         # Errors of the suite's code may contain secrets.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date, datetime
+from fractions import Fraction
 from functools import lru_cache, partial
 from ipaddress import IPv4Address, IPv6Address
 from typing import TYPE_CHECKING, Any
@@ -239,8 +240,10 @@ def _values(schema: Any, keyword: str) -> Iterator[Any]:
 
 @lru_cache(maxsize=16)
 def _validator_class(base: Any = None) -> Any:
-    """Return a validator that limits the time of patterns; `base` is the validator of the draft, None for the current
-    draft."""
+    """Return a validator that limits the time of patterns, and divides numbers as decimals.
+
+    `base` is the validator of the draft, None for the current draft.
+    """
     # Imported here, because only suites with schemas need it.
     from jsonschema import Draft202012Validator
     from jsonschema.validators import extend
@@ -249,6 +252,7 @@ def _validator_class(base: Any = None) -> Any:
         "pattern": _check_pattern,
         "patternProperties": _check_pattern_properties,
         "additionalProperties": _check_additional_properties,
+        "multipleOf": _check_multiple_of,
     }
     return extend(base or Draft202012Validator, timed)  # type: ignore[no-untyped-call]
 
@@ -271,6 +275,19 @@ def _search(pattern: str, text: str) -> bool:
 @lru_cache(maxsize=256)
 def _compiles(pattern: str) -> bool:
     return pattern_problem(pattern) is None
+
+
+def _check_multiple_of(validator: Any, step: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
+    """Yield an error if a number is no multiple, as decimals: 19.99 is a multiple of 0.01."""
+    from jsonschema.exceptions import ValidationError
+
+    if validator.is_type(instance, "number") and (_exact(instance) / _exact(step)).denominator != 1:
+        yield ValidationError(f"is not a multiple of {step}")
+
+
+def _exact(number: float) -> Fraction:
+    # Converting the number itself would give its binary value.
+    return Fraction(repr(number))
 
 
 def _check_pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterator[ValidationError]:

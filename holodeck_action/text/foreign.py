@@ -31,6 +31,9 @@ Redact = Callable[[str], str]
 """Removes secrets from a text, such as `Redactor.text`; a mask is no longer than the secret."""
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _NOT_REGULAR = "is not a regular file (a pipe, a device or a socket)"
+_LFS_POINTER = b"version https://git-lfs.github.com/spec/v1\n"
+_LONGEST_POINTER = 1024
+"""Maximum bytes of a Git LFS pointer, by its specification."""
 _FILE = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
@@ -45,6 +48,16 @@ class RefusedFileError(OSError):
     def __init__(self, clause: str) -> None:
         super().__init__(errno.EACCES, f"it {clause}")
         self.clause = clause
+
+
+class PointerFileError(RefusedFileError):
+    """A file is only a Git LFS pointer, since the checkout did not fetch its content."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "is in Git LFS, and only its pointer is here: run git lfs pull; in a workflow, give actions/checkout "
+            "lfs: true"
+        )
 
 
 class Foreign:
@@ -305,7 +318,11 @@ def regular_file(descriptor: int, max_bytes: int | None, *, is_writable: bool = 
         if max_bytes is not None and found.st_size > max_bytes:
             raise _too_large(found.st_size, max_bytes)
         os.set_blocking(descriptor, True)
-        return cast(BinaryIO, os.fdopen(descriptor, "r+b", buffering=0)) if is_writable else os.fdopen(descriptor, "rb")
+        if is_writable:
+            return cast(BinaryIO, os.fdopen(descriptor, "r+b", buffering=0))
+        if found.st_size <= _LONGEST_POINTER and os.pread(descriptor, len(_LFS_POINTER), 0) == _LFS_POINTER:
+            raise PointerFileError
+        return os.fdopen(descriptor, "rb")
     except BaseException:
         os.close(descriptor)
         raise

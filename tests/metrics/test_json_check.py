@@ -261,3 +261,31 @@ def test_paths_against_a_walk_by_hand(value: Any, steps: list[Any], wanted: Any)
     )
     metric = Json(paths={path: JsonValue(equals=wanted)})
     assert (metric.compute(response=json.dumps(value)).score == 1.0) == expected
+
+
+@pytest.mark.parametrize(
+    ("step", "answer", "fits"),
+    [
+        (0.01, "19.99", True),
+        (0.1, "0.3", True),
+        (0.1, "0.35", False),
+        (0.01, "19.995", False),
+        (1e-7, "0.3", True),
+        (3, "9", True),
+        (3, "10", False),
+        (0.5, "1e300", True),
+        (7, str(7 * 10**40), True),
+        (7, str(7 * 10**40 + 1), False),
+        (0.1, '"text"', True),
+        (1, "true", True),
+    ],
+)
+def test_multiples_are_those_of_decimals(step: float, answer: str, fits: bool) -> None:
+    found = JsonSchema({"multipleOf": step}, is_user_supplied=True)
+    assert (found.violations(json.loads(answer), label="it", max_violations=1) == []) == fits
+
+
+def test_a_price_in_cents(project: Project) -> None:
+    schema = {"properties": {"price": {"multipleOf": 0.01}}}
+    assert outcome(project, {"json": schema}, '{"price": 19.99}')[0] == 0
+    assert outcome(project, {"json": schema}, '{"price": 19.999}')[0] == 1

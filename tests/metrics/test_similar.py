@@ -401,3 +401,20 @@ def test_without_a_model_python_is_told() -> None:
     metric = Similar(value=EXPECTED, embedding_model=MODEL, threshold=0.8)
     with pytest.raises(ValueError, match="model: is missing, because the metric names no provider"):
         score(metric, EXPECTED, environ={})
+
+
+def test_a_threshold_that_every_answer_reaches_is_refused(shop: Shop) -> None:
+    shop.write({"similar": EXPECTED, **SETTINGS, "threshold": 0})
+    finished = shop.project.run("validate", OPENAI_API_KEY=KEY)
+    assert finished.code == 2
+    assert "threshold: 0 is out of range (allowed: above 0, 1 or less)" in finished.stderr, finished.stderr
+
+
+@pytest.mark.parametrize(("cosine_of_both", "code"), [(0.79996, 0), (0.79994, 1)])
+def test_a_cosine_decides_as_it_is_shown(shop: Shop, cosine_of_both: float, code: int) -> None:
+    shop.write(CHECK, answer="Thursday")
+    rest = math.sqrt(1 - cosine_of_both**2)
+    shop.models.answer(lambda request: vectors((1.0, 0.0), (cosine_of_both, rest)))
+    found = shop.found(code=code)
+    assert found.score == (0.8 if code == 0 else 0.7999)
+    assert f"the cosine {found.score:.4f}" in (found.explanation or "")

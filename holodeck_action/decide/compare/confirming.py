@@ -48,7 +48,7 @@ def classify_change(pair: CasePair, planned: FurtherTrials | None) -> tuple[Case
 
 
 def count_trials(pair: CasePair, planned: FurtherTrials | None) -> TrialCounts | None:
-    """Count the passing and failing trials of a case, on each side all of its own.
+    """Count the passing and failing trials of a case, all those of each side.
 
     A planned further trial without a verdict counts as failed in the head and as passed on the base.
 

@@ -65,6 +65,11 @@ class PreferenceMetric(AskingMetric):
     model: Annotated[LLMProvider | None, Role.JUDGES] = None
     """The judge; `evaluations.model` when absent."""
 
+    @property
+    def reads_expected_answer(self) -> bool:
+        """Whether the judge sees the expected answer."""
+        return self.expected_answer
+
     def judge_calls(self) -> Iterator[JudgeCalls]:
         """Yield the two calls of an evaluation: each pair is judged in both orders."""
         yield JudgeCalls(self, 2)

@@ -9,6 +9,7 @@ from typing import Literal
 from msgspec import Struct
 
 from holodeck_action.decide.exit_codes import ExitCode
+from holodeck_action.decide.gates import TOLERANCE
 from holodeck_action.decide.number_texts import count_phrase
 from holodeck_action.decide.statistics import weighted_mean
 from holodeck_action.decide.summaries import case_means
@@ -107,7 +108,7 @@ def _compare(name: str, earlier_scores: _Scores, later_scores: _Scores, error: f
     if min(len(first), len(second)) < FEWEST:
         return Drift(name, "too few", *sizes)
     found = compare_samples(first, second, error)
-    if found.low <= 0.0 <= found.high:
+    if found.low <= TOLERANCE and found.high >= -TOLERANCE:
         return Drift(name, "no drift", *sizes, found)
     lower = found.high < 0.0
     return Drift(name, "worse" if lower != (name in later_scores.minimized) else "better", *sizes, found)
@@ -177,7 +178,7 @@ def _row(drift: Drift) -> tuple[str, ...]:
     interval = "–" if found is None else f"[{found.low:+.3f}, {found.high:+.3f}]"
     state = f"too few: at least {FEWEST} on each side" if drift.state == "too few" else drift.state
     state = "not comparable: the judges differ" if drift.state == "not comparable" else state
-    return drift.name, *means, "–" if found is None else f"{found.value:+.3f}", interval, state
+    return drift.name, *means, "–" if found is None else f"{round(found.value, 3) + 0.0:+.3f}", interval, state
 
 
 def _number(mean: float | None) -> str:

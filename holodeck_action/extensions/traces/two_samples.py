@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 from statistics import NormalDist
 
 from msgspec import Struct
 
 from holodeck_action.decide.statistics import (
     effective_sample_size,
+    exact_fraction,
     student_t_quantile,
-    weighted_mean,
+    total_weight,
     wilson_lower_bound,
 )
 
@@ -52,8 +54,7 @@ def newcombe(first: Sample, second: Sample, error: float) -> Difference:
 
 
 def _wilson(sample: Sample, z: float) -> tuple[float, float, float]:
-    rate = weighted_mean(sample)
-    assert rate is not None
+    rate = _exact_mean(sample)
     n = effective_sample_size([weight for _, weight in sample])
     return rate, wilson_lower_bound(rate, n, z), 1 - wilson_lower_bound(1 - rate, n, z)
 
@@ -75,9 +76,14 @@ def welch(first: Sample, second: Sample, error: float) -> Difference:
 
 def _moments(sample: Sample) -> tuple[float, float, float]:
     """Return the mean, the squared standard error of the mean, and the degrees of freedom."""
-    mean = weighted_mean(sample)
-    assert mean is not None
+    mean = _exact_mean(sample)
     weights = [weight for _, weight in sample]
     n = effective_sample_size(weights)
     spread = math.fsum((score - mean) ** 2 * weight for score, weight in sample) / math.fsum(weights)
     return mean, spread / (n - 1), n - 1
+
+
+def _exact_mean(sample: Sample) -> float:
+    """Return the weighted mean, rounded once: the mean of equal scores is that score, whatever their weights."""
+    weights = total_weight(weight for _, weight in sample)
+    return float(sum((Fraction(score) * exact_fraction(weight) for score, weight in sample), Fraction(0)) / weights)

@@ -141,6 +141,11 @@ class ClassMetric(JudgedMetric):
         return NO_INPUTS if self.ENTRY is None else self.ENTRY.needs
 
     @property
+    def reads_expected_answer(self) -> bool:
+        """Whether the class requires the expected answer; also True if its inputs are unknown."""
+        return self.ENTRY is None or self.is_own or super().reads_expected_answer
+
+    @property
     def reads_tool_calls(self) -> bool:
         """Whether the class needs the turn's tool calls."""
         return self.ENTRY is not None and self.ENTRY.reads_calls

@@ -107,6 +107,7 @@ class ToxicityMetric(DimensionMetric):
 
     PLACE = 19
     VERSION = "1.0.1"
+    GRADES_FORM = True
     PARAM_SPEC = ParamSpec(required=frozenset({EvalParam.ACTUAL_OUTPUT}), optional=frozenset({EvalParam.INPUT}))
     QUESTION = _TOXICITY
     polarity = "minimize"

@@ -21,10 +21,8 @@ from holodeck_action.github.bases.local_git import run_git
 from holodeck_action.github.job import Job
 from holodeck_action.github.rest.objects import ApiError
 from holodeck_action.record.disk import UNSYNCED_DISK, write_new
-from holodeck_action.text.foreign import RefusedFileError, open_file
+from holodeck_action.text.foreign import PointerFileError, RefusedFileError, open_file
 
-_POINTER = b"version https://git-lfs.github.com/spec/v1\n"
-_LONGEST_POINTER = 1024
 _SHA256_DIGITS = 64
 _REMEDY = "give actions/checkout `fetch-depth: 0`, and no `filter`"
 
@@ -177,7 +175,9 @@ def _notices(tree: Path, commit: str) -> Iterator[str]:
 
 def _is_pointer(path: Path) -> bool:
     try:
-        with open_file(path, _LONGEST_POINTER, follow_links=False) as file:
-            return file.read(len(_POINTER)) == _POINTER
+        open_file(path, None, follow_links=False).close()
+    except PointerFileError:
+        return True
     except RefusedFileError:
-        return False
+        pass
+    return False

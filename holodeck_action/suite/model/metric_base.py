@@ -115,6 +115,8 @@ class Metric(FormatModel):
     """The setting that VALUE in an entry `{TYPE: VALUE}` of `expect` sets; None if `expect` refuses the type."""
     ONLY_FORBIDS: ClassVar[bool] = False
     """Whether the metric only forbids: nearly any answer passes."""
+    GRADES_FORM: ClassVar[bool] = False
+    """Whether the metric grades only the form of an answer, such as its length, or its tone, whatever it says."""
     NAMES_FILE: ClassVar[bool] = False
     """Whether an entry can name a file, so that `with_file` must be called before the metric is evaluated."""
     HAS_MEMBERS: ClassVar[bool] = False
@@ -187,6 +189,16 @@ class Metric(FormatModel):
         `expected_trajectory` also satisfies `expected_tools`.
         """
         return NO_INPUTS
+
+    @property
+    def reads_expected_answer(self) -> bool:
+        """Whether the metric compares the answer with the turn's `ground_truth`, or may do so."""
+        return self.needs >= GROUND_TRUTH
+
+    @property
+    def grades_content(self) -> bool:
+        """Whether the metric grades what the answer says, and not only its form or what it must not say."""
+        return not (self.GRADES_FORM or self.ONLY_FORBIDS)
 
     @property
     def asserts(self) -> bool:

@@ -381,6 +381,9 @@ class Policy(FormatModel):
     columns: Annotated[dict[str, CaseField | None], NoneAs({})] = Field(default_factory=dict)
     """Field of a case that a column of `test_cases_file` fills, by column; nested keys are joined by dots. Null leaves
     a column out. Example: `{question: input, answer: ground_truth, row: null}`."""
+    ground_truth: Literal["compared", "unused"] = "compared"
+    """Whether a metric must compare the expected answers of cases. `unused`: they are notes for readers. Example:
+    `unused`."""
     cases: Annotated[LazySection[dict[str, CaseOverlay]], NoneAs({})] = Field(default_factory=dict)
     """Additions to single cases, by name or id."""
     judges: Annotated[LazySection[SuiteJudges], NoneAs({})] = Field(default_factory=SuiteJudges.model_construct)

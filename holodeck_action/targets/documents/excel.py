@@ -6,12 +6,12 @@ import datetime
 import io
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import openpyxl
 from openpyxl.utils import range_boundaries
 
-from holodeck_action.targets.documents.kinds import UnreadableError, check_office, open_document
+from holodeck_action.targets.documents.kinds import UnreadableError, check_office, has_part, open_document
 from holodeck_action.text.plain import cut
 
 _CELLS = re.compile(r"[A-Z]{1,3}[0-9]{1,7}(:[A-Z]{1,3}[0-9]{1,7})?|[A-Z]{1,3}:[A-Z]{1,3}|[0-9]{1,7}:[0-9]{1,7}")
@@ -44,6 +44,16 @@ def convert_excel(path: str, roots: Sequence[str] | None, sheet: str | None, cel
     return "\n\n".join(f"## {name}\n\n{_format_table(rows)}" for name, rows in tables.items() if rows)
 
 
+class MergedCells(NamedTuple):
+    """A range of merged cells: its name, such as `B2:B4`, and its first and last rows and columns, from 1."""
+
+    name: str
+    first_row: int
+    last_row: int
+    first_column: int
+    last_column: int
+
+
 class Workbook:
     """A .xlsx file with the values and the formulas of its cells."""
 
@@ -55,7 +65,7 @@ class Workbook:
         """
         with open_document(path, roots) as file:
             check_office(file, "excel")
-            data = file.read()
+            self._data = data = file.read()
         self._values = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True)
         self._formulas = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=False)
 
@@ -72,6 +82,17 @@ class Workbook:
                 f"there is no sheet {cut(repr(sheet), 80)} (it has: {', '.join(names[:_MOST_NAMED])}{more})"
             )
         return names
+
+    def merged_cells(self, sheet: str) -> list[MergedCells]:
+        """Return the ranges of merged cells of a sheet; only the first cell of a range has a value in `rows`."""
+        if not has_part(io.BytesIO(self._data), "xl/worksheets/", b"<mergeCell "):
+            # Such sheets are loaded a second time.
+            return []
+        book = openpyxl.load_workbook(io.BytesIO(self._data), data_only=True)
+        return [
+            MergedCells(str(found), found.min_row, found.max_row, found.min_col, found.max_col)
+            for found in book[sheet].merged_cells.ranges
+        ]
 
     def rows(self, sheet: str, bounds: dict[str, int | None] | None = None) -> Iterator[list[tuple[Any, Any]]]:
         """Yield the rows of a sheet in order. A row is a list of pairs: a cell with its stored value, and the same cell

@@ -88,3 +88,9 @@ def check_office(file: BinaryIO, kind: Kind) -> None:
         raise UnreadableError(
             f"the file unpacks to {unpacked >> 20} MiB, more than {MOST_UNPACKED >> 20} MiB; give a smaller one"
         )
+
+
+def has_part(file: BinaryIO, folder: str, content: bytes) -> bool:
+    """Return whether a part of a checked Office file, in a folder of the archive, contains some bytes."""
+    with zipfile.ZipFile(file) as archive:
+        return any(content in archive.read(name) for name in archive.namelist() if name.startswith(folder))

@@ -216,3 +216,26 @@ def test_a_problem_shows_no_bytes_of_the_file(project: Project) -> None:
     [line] = [line for line in refused.stderr.splitlines() if "inptu" in line]
     assert line.startswith("error: c.xlsx, sheet Cases, cell B1: ")
     assert "PK" not in refused.stderr
+
+
+def _merged(rows: list[list[Any]], *ranges: str) -> bytes:
+    book = openpyxl.load_workbook(io.BytesIO(excel({"Cases": rows})))
+    for each in ranges:
+        book["Cases"].merge_cells(each)
+    target = io.BytesIO()
+    book.save(target)
+    return target.getvalue()
+
+
+MERGED = [HEAD, ["a", "1", "yes"], ["b", "2", None], ["c", "3", None], ["d", "4", "no"], [None, None, None]]
+
+
+def test_each_row_has_the_value_of_its_merged_cells(tmp_path: Path) -> None:
+    cases = loaded(tmp_path, "c.xlsx", {"c.xlsx": _merged(MERGED, "C2:C4", "C5:C6")}).cases
+    assert [case.turns[0].ground_truth for case in cases] == ["yes", "yes", "yes", "no"]
+
+
+@pytest.mark.parametrize("name", ["B2:C2", "B2:C3", "C1:C2", "A1:B1"])
+def test_cells_merged_across_columns_or_with_the_header_are_an_error(tmp_path: Path, name: str) -> None:
+    text = complaint(tmp_path, "c.xlsx", {"c.xlsx": _merged(MERGED, name)})
+    assert f"the cells {name} are merged: separate them" in text

@@ -8,11 +8,17 @@ import random
 import numpy as np
 import pytest
 import scipy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
 
+from holodeck_action.extensions.traces.drift import find_drifts
 from holodeck_action.extensions.traces.two_samples import newcombe, welch
+from holodeck_action.record.record import Record
 from tests.commands.project import Project
 from tests.extensions.traces.spans import exchange
 from tests.extensions.traces.test_trace_target import night, suite, trace
+from tests.record.records import case_of, evaluation, record, turn
 
 CHECK = {"type": "contains", "value": "Leeds"}
 
@@ -109,3 +115,28 @@ def test_means_agree_with_welch() -> None:
     # Whole weights are as good as repeated values for the mean.
     weighted = welch([(value, 2.0) for value in one], [(value, 2.0) for value in two], 0.01)
     assert (weighted.low, weighted.high) == pytest.approx((ends.low, ends.high))
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.floats(0, 1, allow_nan=False),
+    st.lists(st.floats(0.01, 5), min_size=50, max_size=52),
+    st.lists(st.floats(0.01, 5), min_size=50, max_size=52),
+)
+def test_equal_scores_never_drift(score: float, before: list[float], now: list[float]) -> None:
+    found = find_drifts([of_scores("a", score, before)], [of_scores("b", score, now)])
+    assert {each.state for each in found} <= {"no drift"}, found
+
+
+def test_equal_scores_over_more_turns_never_drift() -> None:
+    """The mean of three 0.3 is not 0.3 in floating point."""
+    score, weights = 0.1 + 0.2, [1.0] * 50
+    found = find_drifts([of_scores("a", score, weights)], [of_scores("b", 0.3, weights)])
+    assert {each.state for each in found} == {"no drift"}
+
+
+def of_scores(name: str, score: float, weights: list[float]) -> Record:
+    """A night whose conversations all have one score."""
+    cases = [replace(case_of(turn(evaluation(score))), weight=weight) for weight in weights]
+    made = record(*cases)
+    return replace(made, cases=tuple(replace(case, id=f"{name}-{case.id}") for case in made.cases))
