@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import date
 from typing import Any
 
+from msgspec.structs import replace
+
 from holodeck_action.decide.case_terms import (
     CaseTerms,
     case_changes,
@@ -214,7 +216,8 @@ class TermsTally:
         for name in sorted(before.keys() | now.keys()):
             then, new, shown = before.get(name), now.get(name), plain_name(name)
             if then is not None and new is not None:
-                yield from _judge_changes(shown, then, new)
+                # A side that graded nothing with a metric, such as one that compares two answers, has no version.
+                yield from _judge_changes(shown, then, new if name in both else replace(new, version=then.version))
             elif name in both or (self._own is not None and then is None and name in self._metric_names[0]):
                 side = "on the base" if then is None else "now"
                 yield TermsChange("unknown", f"does not record who judges {shown} {side}", ())

@@ -15,7 +15,7 @@ from holodeck_action.metrics.params import EvalParam, ParamSpec
 from holodeck_action.metrics.result import EvaluationResult
 from holodeck_action.metrics.text_checks import EMPTY, LONGEST_NAME
 from holodeck_action.metrics.tools.matchers import format_text
-from holodeck_action.suite.model.base import MaybeText, NonBlank, UnitInterval
+from holodeck_action.suite.model.base import MaybeText, NonBlank, Number
 from holodeck_action.suite.model.metric_base import GROUND_TRUTH, NO_INPUTS, Embedding, JudgeCalls, Metric, Role
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class SimilarMetric(ScoringMetric):
     embedding_model: NonBlank
     """The embedding model, served by the provider in `embedding_provider`, or by the provider in `model` if
     `embedding_provider` is absent. Example: `text-embedding-3-small`."""
-    threshold: Annotated[Annotated[UnitInterval, Field(gt=0.0)], Role.PASS_MARK]
+    threshold: Annotated[Annotated[Number, Field(gt=0.0, le=1.0)], Role.PASS_MARK]
     """Lowest passing score. Example: `0.8`."""
 
     @property

@@ -29,6 +29,9 @@ from holodeck_action.suite.yaml.document import Path as Where
 Z = 1.959964
 """97.5 % quantile of the normal distribution, for 95 % intervals."""
 
+FEWEST_PAIRS = 10
+"""Minimum number of cases for an interval of the win rate."""
+
 _EXTERNAL = "needs a vector database, which this version does not use: documents are searched in memory; remove it"
 
 
@@ -107,6 +110,26 @@ def unreachable_lower_bound(policy: Policy, cases: Sequence[Case], document: Doc
             "(cases that are quarantined or cannot fail do not count)"
         )
     return [document.problem(("gates", "min_pass_rate_lower_bound"), message)]
+
+
+def bound_above_ties(policy: Policy, cases: Sequence[Case]) -> list[str]:
+    """Return a notice if `min_win_rate_lower_bound` is above the lower end that ties alone reach; else an empty list.
+
+    If all n pairs tie, the lower end of Tango's interval of the win rate is 1/2 − z²/(2(n + z²)). It is below 1/2, so a
+    bound of 1/2 or more asks for a better agent on purpose.
+    """
+    bound = policy.gates.min_win_rate_lower_bound
+    if bound is None or bound >= 0.5:
+        return []
+    quarantined = {entry.case for entry in policy.quarantine}
+    count = sum(case.id not in quarantined and case.name not in quarantined for case in cases)
+    needed = max(FEWEST_PAIRS, math.ceil(2 * bound * Z * Z / (1 - 2 * bound)))
+    if count >= needed:
+        return []
+    return [
+        f"gates.min_win_rate_lower_bound: {bound:g} needs at least {needed} cases if all pairs tie, as with an "
+        f"unchanged agent; this suite has {count}"
+    ]
 
 
 def metrics_that_never_apply(

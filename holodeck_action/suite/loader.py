@@ -28,6 +28,7 @@ from holodeck_action.suite.cases.sources import (
 )
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.checks import (
+    bound_above_ties,
     duplicate_tools,
     inexpressible_calls,
     metrics_that_never_apply,
@@ -474,6 +475,6 @@ class _SuiteBuilder:
         sources.problems += unreachable_lower_bound(self.policy, cases, document)
         problems, notices = metrics_that_never_apply(self.suite_specs, self._suite_fields, cases, self._missing)
         sources.problems += problems
-        sources.notices += notices
+        sources.notices += [*notices, *bound_above_ties(self.policy, cases)]
         if not problems:
             sources.problems += missing_assertions(cases, self.policy.gates, sources.agent)

@@ -200,3 +200,40 @@ def test_p_values_are_adjusted_with_those_of_all_gating_measures(made: Made) -> 
     # Without the gate on the win rate, it does not gate.
     assert (metric.gates, metric.change.p_gating) == (False, None)
     assert metric.change.p_value == pytest.approx(2**-12)
+
+
+@pytest.mark.parametrize("against", [("--against-target", "recorded:base.jsonl"), ("--baseline", "file:base")])
+def test_a_side_that_judged_no_pair_has_no_other_version(
+    project: Project, models: FakeModels, against: tuple[str, str]
+) -> None:
+    shop = Shop(project, models)
+    shop.suite(3)
+    shop.base(["good"] * 3)
+    shop.suite(3, policy={"baseline": {"on_loosened": "fail"}})
+    shop.answers("head.jsonl", ["good", "good too", "good as well"])
+    finished = shop.run("run", "--target", "recorded:head.jsonl", *against, "-o", "out")
+    assert "another version" not in finished.stdout + finished.stderr
+    assert finished.code == 0, finished.stdout
+
+
+@pytest.mark.parametrize(("bound", "count", "needed"), [(0.45, 12, 35), (0.45, 34, 35), (0.45, 35, None), (0.4, 3, 16)])
+def test_the_least_number_of_cases_of_a_bound_is_named(
+    project: Project, models: FakeModels, bound: float, count: int, needed: int | None
+) -> None:
+    shop = Shop(project, models)
+    shop.suite(count, policy={"gates": {"min_win_rate_lower_bound": bound}, "baseline": {"source": "file:base"}})
+    finished = shop.run("validate")
+    assert finished.code == 0, finished.stderr
+    said = f"needs at least {needed} cases if all pairs tie, as with an unchanged agent; this suite has {count}"
+    assert (said in finished.stderr) == (needed is not None), finished.stderr
+    if needed is not None:
+        assert finished.stderr.count("if all pairs tie") == 1
+
+
+@pytest.mark.parametrize("count", [34, 35])
+def test_ties_reach_the_bound_with_as_many_cases_as_are_named(project: Project, models: FakeModels, count: int) -> None:
+    shop = Shop(project, models)
+    shop.suite(count)
+    shop.base(["good"] * count)
+    shop.suite(count, policy={"gates": {"min_win_rate_lower_bound": 0.45}})
+    assert shop.head(["good"] * count).code == (0 if count == 35 else 1)
