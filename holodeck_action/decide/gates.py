@@ -281,7 +281,7 @@ def _judge_spending(
     holds = reaches(limit, total.known)
     state: GateState = "failed" if not holds else "undetermined" if total.unknown or unfinished_cases else "passed"
     # A part of a sum is never shown as the sum.
-    at_least = "≥ " if total.unknown else ""
+    at_least = "at least " if total.unknown else ""
     reason = at_least + template.format(
         *decisive_numbers(total.known, limit, minimize=True, is_met=holds, decimals=decimals)
     )

@@ -247,5 +247,6 @@ def _scores_text(metrics: Sequence[MetricVerdict]) -> str:
         return f"{name} is {'above' if minimize else 'below'} the threshold of each case"
     near, far = (min(scores), max(scores)) if minimize else (max(scores), min(scores))
     shown, needed = decisive_numbers(near, marks.pop(), minimize=minimize, is_met=False)
-    ends = dict.fromkeys((shown, f"{far:.2f}") if minimize else (f"{far:.2f}", shown))
+    other = shown if far == near else f"{far:.2f}"
+    ends = dict.fromkeys((shown, other) if minimize else (other, shown))
     return f"{name} {' to '.join(ends)}, {'at most' if minimize else 'needs'} {needed}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import posixpath
 import shlex
 from functools import lru_cache
@@ -55,6 +56,8 @@ def gate_line(gate: GateVerdict) -> str:
 _MARKS = {"passed": "✓", "failed": "✗", "undetermined": "?", "skipped": "-"}
 
 
+_LEAST_USD = 0.00005
+"""The smallest price that four decimals do not show as zero."""
 _MAX_POSITION = 2**31 - 1
 """Largest line or column number in GitHub's API, which uses 32-bit integers."""
 _MAX_PATH = 4096
@@ -95,7 +98,7 @@ def calls_text(calls: ModelCalls, spend: Spend) -> str:
     elif paid == price or (calls.cost_usd is None and spend.unpriced):
         parts += (tokens, price)
     else:
-        parts += (price, f"in this run {tokens}, {paid}")
+        parts.append(f"{price}, of which this run paid {paid} for {tokens}")
     return ", ".join(parts)
 
 
@@ -103,7 +106,7 @@ def price_text(price: KnownTotal) -> str:
     """Return a price, such as `$0.0044`, marked as a lower bound if the cost of some answers is unknown."""
     if not price.unknown:
         return usd_text(price.known)
-    return f"≥ {usd_text(price.known)} ({count_phrase(price.unknown, 'answer')} without a cost)"
+    return f"at least {usd_text(price.known)} ({count_phrase(price.unknown, 'answer')} without a cost)"
 
 
 def panel_text(panel: PanelSummary) -> str:
@@ -249,8 +252,9 @@ def duration_text(milliseconds: float) -> str:
 
 
 def usd_text(value: float) -> str:
-    """Return US dollars with four decimals."""
-    return f"${value:.4f}"
+    """Return US dollars with four decimals; a smaller price has as many as it needs to differ from zero."""
+    decimals = 4 if value == 0 or value >= _LEAST_USD else -math.floor(math.log10(value))
+    return f"${value:.{decimals}f}"
 
 
 def call_text(call: ToolCallView, limit: int = 300) -> str:

@@ -37,7 +37,7 @@ def user_summary_text(user: UserSummary) -> str:
         parts.append(f"{user.asked_again:,} asked again")
     if user.failed:
         parts.append(f"{user.failed:,} failed")
-    tokens = f"{'≥ ' if user.tokens.unknown else ''}{user.tokens.known:,.0f} tokens"
+    tokens = f"{'at least ' if user.tokens.unknown else ''}{user.tokens.known:,.0f} tokens"
     if user.calls:
         parts += (tokens, price_text(user.cost_usd))
     return f"user played by {user.model}{about}: {', '.join(parts)}"

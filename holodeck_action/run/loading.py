@@ -184,7 +184,9 @@ def load_suite_at(path: Path, checkout: Checkout, context: SuiteContext, flags: 
     return loaded
 
 
-def load_one_suite(pattern: str, context: SuiteContext, reason: str, flags: Flags | None = None) -> LoadedSuite:
+def load_one_suite(
+    pattern: str, context: SuiteContext, reason: str, flags: Flags | None = None, *, allow_empty: bool = False
+) -> LoadedSuite:
     """Find one suite, and load it.
 
     Args:
@@ -192,6 +194,7 @@ def load_one_suite(pattern: str, context: SuiteContext, reason: str, flags: Flag
         context: environment, folders and permissions of suites.
         reason: clause with the reason why only one suite is allowed, for the error message if several match.
         flags: see `load_suites`.
+        allow_empty: whether the suite may have no cases.
 
     Raises:
         ConfigurationError: several suites match, or as for `load_suites`.
@@ -201,7 +204,7 @@ def load_one_suite(pattern: str, context: SuiteContext, reason: str, flags: Flag
         if len(paths) > 1:
             raise ConfigurationError([f"{pattern}: {len(paths)} suites match; {reason}"])
 
-    (loaded,) = load_suites((pattern,), context, on_found=require_one, flags=flags)
+    (loaded,) = load_suites((pattern,), context, on_found=require_one, allow_empty=allow_empty, flags=flags)
     return loaded
 
 

@@ -203,9 +203,12 @@ def test_cells_of_one_name_hold_one_number() -> None:
 def test_a_part_of_the_cost_is_never_shown_as_the_cost() -> None:
     for surface, text in surfaces().items():
         for place in re.finditer(r"\$0\.\d{4}", text):
-            assert text[: place.start()].rstrip("`").endswith("≥ "), (surface, text[place.start() - 40 : place.end()])
+            assert text[: place.start()].rstrip("`").endswith("at least "), (
+                surface,
+                text[place.start() - 40 : place.end()],
+            )
     for surface in ("comment", "summary", "markdown", "console", "page"):
-        assert "≥ $0.0013 (4 answers without a cost)" in surfaces()[surface], surface
+        assert "at least $0.0013 (4 answers without a cost)" in surfaces()[surface], surface
 
 
 def test_the_last_line_of_the_progress_has_the_cost_of_the_report() -> None:
@@ -216,7 +219,7 @@ def test_the_last_line_of_the_progress_has_the_cost_of_the_report() -> None:
         for case in made(FAILED).cases:
             shown.show_finished(case)
     last = log.getvalue().splitlines()[-1]
-    assert last == f"[{CASES}/{CASES}] 9 passed, 3 failed, ≥ $0.0013 (4 answers without a cost)"
+    assert last == f"[{CASES}/{CASES}] 9 passed, 3 failed, at least $0.0013 (4 answers without a cost)"
 
 
 def test_a_duration_has_one_form() -> None:

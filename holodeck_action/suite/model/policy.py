@@ -1,5 +1,6 @@
 """The policy file holodeck-action.yaml: settings outside of HoloDeck's schema (docs/policy-file.md)."""
 
+import re
 from collections.abc import Iterator, Mapping
 from datetime import date
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
@@ -274,6 +275,13 @@ class Baseline(FormatModel):
 
     OMITTED: ClassVar[frozenset[str]] = frozenset({"on_loosened", "confirm"})
     """Keys that records omit if they have their default, so that records keep the bytes of earlier versions."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_form(cls, value: Any) -> Any:
+        if isinstance(value, str) and re.fullmatch(SOURCE_PATTERN, value):
+            raise PydanticCustomError("form", "must be a mapping: write source: {source} below it", {"source": value})
+        return value
 
 
 def _parse_date(value: Any) -> date:

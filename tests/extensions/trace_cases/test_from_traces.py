@@ -53,7 +53,7 @@ def cases(project: Project, name: str = "cases.yaml") -> list[dict[str, Any]]:
 def suite_of(project: Project, *files: str, **case: Any) -> None:
     """A suite with the written cases, answered by an agent that echoes."""
     project.suite([], [{"type": "length", "min_words": 1}], test_cases=None, test_cases_file=files[0])
-    project.policy(target="python:agent:answer")
+    project.policy(target="python:agent:answer", ground_truth="unused")
     project.write("agent.py", ECHO)
 
 
@@ -240,6 +240,14 @@ def test_what_the_suite_asks_already_is_reported_and_not_written(project: Projec
     assert [case["input"] for case in cases(project)] == ["Opening hours?", "Is there a discount for students?"]
     make(project, output="all.yaml")
     assert len(cases(project, "all.yaml")) == 3
+
+
+def test_a_suite_may_have_no_case_yet(project: Project) -> None:
+    night(project)
+    make(project, output="alone.yaml")
+    project.suite([])
+    make(project, "--suite", "agent.yaml")
+    assert cases(project) == cases(project, "alone.yaml")
 
 
 def test_the_most_unlike_the_cases_come_first(project: Project) -> None:
