@@ -361,13 +361,14 @@ def test_a_hanging_tool_is_ended_with_what_it_started(tmp_path: Path) -> None:
         "shop",
     )
 
-    async def work(functions: FunctionTools) -> tuple[str, str, str, ToolInvocation]:
+    async def work(functions: FunctionTools) -> tuple[str, str, ToolInvocation]:
         patient, hasty = box(functions), box(functions, timeout_s=0.2)
         child = await patient.call("begin", "")
         text = await hasty.call("act", "")
         # The conversation goes on.
         assert (await patient.call("begin", "")).isdecimal()
-        return child, text, *hasty.take_calls().invocations
+        (invocation,) = hasty.take_calls().invocations
+        return child, text, invocation
 
     child, text, invocation = with_tools(tmp_path, [entry("begin"), entry("act")], work)
     assert text == "Error: it took longer than 0.2 s; its process was ended"
