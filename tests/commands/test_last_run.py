@@ -88,6 +88,7 @@ def test_a_run_needs_no_place_for_its_results(project: Project, in_the_way: str)
     assert Path(project.folder / in_the_way).read_text() == "a file"
 
 
+@pytest.mark.races
 def test_two_runs_at_once_do_not_mix(ran: Project) -> None:
     before = (ran.folder / LAST / "results.json").read_bytes()
     ran.write("slow.py", "import time\ndef answer(messages):\n    time.sleep(600)\n")

@@ -200,6 +200,7 @@ def test_usage_that_makes_no_sense_is_refused(project: Project, arguments: list[
 # -- results of an earlier run
 
 
+@pytest.mark.races
 def test_results_of_an_earlier_run_never_stand_in_for_this_one_s(project: Project) -> None:
     written = ("results.json", "verdict.json")
     project.numbered(2)

@@ -64,6 +64,7 @@ def test_which_cases_run(project: Project, flags: tuple[str, ...], names: list[s
     assert [case.name for case in record.cases] == names
 
 
+@pytest.mark.races
 @pytest.mark.proves("run: --resume")
 def test_resume(project: Project) -> None:
     unhurried(project, 600, cases=("quick", "slow"))

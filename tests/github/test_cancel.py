@@ -23,6 +23,8 @@ from tests.workers.support import wait_until
 SLOW = """
 import time
 
+pytestmark = pytest.mark.races
+
 def answer(messages):
     if "refund" in messages[-1]["content"]:
         return "30 days"

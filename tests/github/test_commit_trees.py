@@ -246,6 +246,7 @@ def waits(shop: Project, where: str) -> None:
     commit(shop, "topic")
 
 
+@pytest.mark.races
 @pytest.mark.parametrize("where", ["import", "answer"])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_leaves_no_files(shop: Project, where: str, number: signal.Signals) -> None:

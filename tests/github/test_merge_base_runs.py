@@ -249,6 +249,7 @@ def answer(messages):
 """
 
 
+@pytest.mark.races
 def test_a_killed_run_is_continued_with_the_base_in_another_place(shop: Project) -> None:
     by_code(shop, "", count=9)
     shop.write("agent.py", SLOW)

@@ -293,6 +293,7 @@ except TimeoutError as error:
 """
 
 
+@pytest.mark.races
 def test_a_hanging_computation_cannot_hold_up_the_exit() -> None:
     process = subprocess.Popen([sys.executable, "-c", HANGING], stdout=subprocess.PIPE, text=True)
     try:

@@ -136,6 +136,7 @@ def test_no_piece_of_a_secret_is_posted_written_or_logged(hub: FakeGitHub, proje
     assert leaks({**places, **sent, **texts, **written}) == {}
 
 
+@pytest.mark.races
 def test_no_piece_of_a_secret_is_in_a_report_or_a_journal(project: Project) -> None:
     planted(project, "python:planted:answer", ["all", *map(str, CUTS), "stop"])
     options = ("--concurrency", "1", "--history", "past")

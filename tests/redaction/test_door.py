@@ -173,16 +173,16 @@ def test_innocent_texts_are_left_alone(text: str) -> None:
 def test_a_hostile_text_takes_no_longer_than_it_takes_to_read(hostile: str) -> None:
     """What takes a time that grows with the square of the length takes 16 times as long for four times the text."""
     door = Redactor([*SECRETS, "a" * 100, "…" * 20])
-    text = hostile * (400_000 // len(hostile.encode()))
+    text = hostile * (160_000 // len(hostile.encode()))
 
     def cost(shown: str) -> float:
         begun = time.process_time()
         door.text(shown)
         return time.process_time() - begun
 
-    usual = cost("a word " * 60_000)
-    quarter = min(cost(text[: len(text) // 4]) for _ in range(3))
-    assert min(cost(text) for _ in range(3)) < 8 * quarter + 3 * usual
+    usual = cost("a word " * 25_000)
+    quarter = min(cost(text[: len(text) // 4]) for _ in range(2))
+    assert cost(text) < 9 * quarter + 3 * usual
 
 
 @walk("number", [12_345_678, -12_345_678, 12345678.0, 1234.5678, 0.12345678])

@@ -104,6 +104,7 @@ def check_folder(before: Path, out: Path, undisturbed: bytes, *, failing: bool) 
     return new
 
 
+@pytest.mark.races
 def test_every_fault_leaves_the_old_or_the_new_and_is_resumed(
     suites: dict[bool, Project], serve: Serve, tmp_path: Path
 ) -> None:
@@ -145,6 +146,7 @@ def test_every_fault_leaves_the_old_or_the_new_and_is_resumed(
     assert seen >= {-9, 1, 3}
 
 
+@pytest.mark.races
 def test_of_two_writers_one_is_refused_and_what_stands_is_whole(
     suites: dict[bool, Project], serve: Serve, tmp_path: Path
 ) -> None:

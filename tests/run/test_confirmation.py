@@ -138,6 +138,7 @@ def test_fail_asks_no_case_again(tmp_path: Path) -> None:
     assert asked(project)["shaky"] == 1
 
 
+@pytest.mark.races
 def test_a_killed_run_continues_with_the_trials_that_are_left(tmp_path: Path) -> None:
     project = make_project(tmp_path)
     plan(project, steady=[RIGHT], shaky=[WRONG, RIGHT], broken=[RIGHT])

@@ -69,6 +69,8 @@ def everything(project: Project) -> None:
     project.policy(target="python:agent:answer", trials={"repeat": 3, "min_pass": 2}, cases=overlays)
 
 
+@pytest.mark.races
+@pytest.mark.full
 def test_concurrency_changes_neither_record_nor_verdict_nor_report(project: Project) -> None:
     everything(project)
     finished, one = project.evaluate("--concurrency", "1")

@@ -166,6 +166,7 @@ def test_the_verdict_of_the_last_run_is_not_waited_for(project: Project) -> None
 # -- one at a time
 
 
+@pytest.mark.races
 @pytest.mark.parametrize("command", ["run -o out", "run -o ./out/../out --resume", "decide kept.json -o out"])
 def test_a_folder_into_which_another_run_writes_is_refused(green: Project, command: str) -> None:
     arguments = command.split()
@@ -181,6 +182,7 @@ def test_a_folder_into_which_another_run_writes_is_refused(green: Project, comma
     assert green.run(*arguments).code == 0
 
 
+@pytest.mark.races
 def test_a_run_that_is_under_way_keeps_its_folder(project: Project) -> None:
     project.numbered(2)
     project.policy(target="python:agent:answer")
@@ -204,6 +206,7 @@ def test_a_run_that_is_under_way_keeps_its_folder(project: Project) -> None:
     assert len(read_record(project.out / "results.json").cases) == 2
 
 
+@pytest.mark.races
 def test_a_killed_run_keeps_no_lock(project: Project) -> None:
     project.numbered(1)
     project.policy(target="python:agent:answer")
@@ -220,6 +223,7 @@ def test_a_killed_run_keeps_no_lock(project: Project) -> None:
     assert ".lock" not in names(project.out)
 
 
+@pytest.mark.races
 def test_a_lock_is_held_once_and_given_back(tmp_path: Path) -> None:
     folder = GivenPath(Path(), tmp_path)
     with Claims() as mine, Claims() as other:

@@ -54,6 +54,7 @@ def hundreds(project: Project) -> Project:
     return project
 
 
+@pytest.mark.races
 @pytest.mark.timeout(300)
 def test_kill_at_random_moments_then_resume_gives_the_undisturbed_record(hundreds: Project) -> None:
     log = hundreds.folder / "asked"
@@ -323,6 +324,7 @@ def test_an_edited_header_is_refused(interrupted: Project) -> None:
     assert "the journal's first line was edited; run without --resume to start again" in refused.stderr
 
 
+@pytest.mark.races
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_in_a_partial_record_that_can_be_resumed(project: Project, number: signal.Signals) -> None:
     project.numbered(5)

@@ -149,6 +149,7 @@ def test_a_shard_alone_has_no_verdict(mixed: Project) -> None:
     assert shown <= {name or "" for name in ran}
 
 
+@pytest.mark.races
 def test_a_killed_shard_is_continued_and_merged(project: Project) -> None:
     project.numbered(12, wrong=frozenset({3}))
     project.policy(target="python:agent:answer")

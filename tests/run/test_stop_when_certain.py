@@ -150,6 +150,7 @@ def test_a_push_to_the_default_branch_asks_all_cases(project: Project) -> None:
     assert "stop: certain has no effect on the default branch" in finished.stderr
 
 
+@pytest.mark.races
 def test_a_killed_run_is_resumed_to_the_same_record(project: Project) -> None:
     agent_suite(project, 40, "20 21")
     whole = project.evaluate(*CERTAIN)[1]

@@ -123,6 +123,7 @@ def start_and_wait(project: Project, finished: int, *arguments: str) -> Process:
     return process
 
 
+@pytest.mark.races
 @pytest.mark.parametrize("second", [signal.SIGINT, signal.SIGTERM])
 def test_a_second_signal_ends_the_process_and_loses_no_journaled_trial(slow: Project, second: signal.Signals) -> None:
     # An agent that ignores SIGTERM and the end of its input does not keep the orderly stop waiting.
@@ -156,6 +157,7 @@ def test_a_second_signal_ends_the_process_and_loses_no_journaled_trial(slow: Pro
     assert read_record(slow.out / "results.json").run.resumed_trials == 2
 
 
+@pytest.mark.races
 @pytest.mark.parametrize("gap_s", [0, 0.002, 0.01])
 def test_a_second_signal_at_any_moment_of_the_stop_ends_the_process(slow: Project, gap_s: float) -> None:
     slow.write("agent.py", "import time\ndef answer(messages):\n    open('asked', 'w').close()\n    time.sleep(600)\n")
@@ -169,6 +171,7 @@ def test_a_second_signal_at_any_moment_of_the_stop_ends_the_process(slow: Projec
     assert process.returncode == 4, stderr
 
 
+@pytest.mark.races
 def test_a_signal_before_anything_finished_is_told(slow: Project) -> None:
     slow.write("agent.py", "import time\ndef answer(messages):\n    open('asked', 'w').close()\n    time.sleep(600)\n")
     process = slow.start("run", "-o", "out")
@@ -202,6 +205,7 @@ def asked(project: Project) -> list[str]:
     return path.read_text().split() if path.exists() else []
 
 
+@pytest.mark.races
 @pytest.mark.parametrize("how", ["SIGTERM", "SIGKILL", "deadline"])
 def test_an_interrupted_run_of_several_suites_is_continued_without_asking_again(project: Project, how: str) -> None:
     two_suites(project)
@@ -236,6 +240,7 @@ def test_an_interrupted_run_of_several_suites_is_continued_without_asking_again(
     assert [suite["exit_code"] for suite in combined["suites"]] == [0, 0]
 
 
+@pytest.mark.races
 def test_suites_after_an_interrupted_one_are_named_as_not_run(project: Project) -> None:
     two_suites(project)
     process = project.start("run", "-o", "out", "second", "first")

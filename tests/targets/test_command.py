@@ -316,6 +316,7 @@ def test_children_end_with_the_conversation(agent: MakeAgent, tmp_path: Path, ch
     wait_until_gone(int((tmp_path / "pid").read_text()))
 
 
+@pytest.mark.races
 def test_a_deadline_ends_the_process_and_its_children_at_once(agent: MakeAgent, tmp_path: Path) -> None:
     program = (
         READ
@@ -348,6 +349,7 @@ def test_a_deadline_ends_the_process_and_its_children_at_once(agent: MakeAgent, 
     assert error.code == "session_ended"
 
 
+@pytest.mark.races
 def test_a_process_that_ignores_the_end_of_input_and_sigterm_is_killed(agent: MakeAgent, tmp_path: Path) -> None:
     program = (
         READ

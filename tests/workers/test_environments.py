@@ -103,6 +103,7 @@ def test_environments_are_kept_in_the_cache_of_the_user(project: Project) -> Non
     assert (project.folder / "other" / "holodeck-action" / "environments").is_dir()
 
 
+@pytest.mark.races
 def test_environments_that_nobody_used_for_long_are_removed(project: Project) -> None:
     """When another one is installed; one that is used meanwhile stays, and each use counts."""
     kept = project.folder / "cache" / "holodeck-action" / "environments"
@@ -265,6 +266,7 @@ def test_a_broken_environment_is_made_again(project: Project) -> None:
     assert (last.code, "installing" in last.stderr) == (0, True)
 
 
+@pytest.mark.races
 def test_two_runs_at_once_install_once(project: Project) -> None:
     shop(project)
     project.write("requirements.txt", f"{NO_INDEX}shop\n")

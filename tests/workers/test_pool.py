@@ -128,6 +128,7 @@ def stopped(ctx):
 """
 
 
+@pytest.mark.races
 @linux_only
 @pytest.mark.parametrize("name", ["spin", "sleep", "sleep_async", "in_c", "stubborn", "stopped"])
 def test_a_call_is_ended_at_its_deadline(tmp_path: Path, name: str) -> None:
@@ -148,6 +149,7 @@ def test_a_call_is_ended_at_its_deadline(tmp_path: Path, name: str) -> None:
     assert after.value["score"] != hung
 
 
+@pytest.mark.races
 @linux_only
 def test_a_cancelled_call_ends_with_its_process(tmp_path: Path) -> None:
     write(tmp_path, HANGS + WHO)
@@ -165,6 +167,7 @@ def test_a_cancelled_call_ends_with_its_process(tmp_path: Path) -> None:
     assert isinstance(after, Outcome)
 
 
+@pytest.mark.races
 @linux_only
 def test_closing_the_pool_ends_a_call_under_way(tmp_path: Path) -> None:
     write(tmp_path, HANGS)
@@ -218,6 +221,7 @@ def test_neither_imports_nor_waiting_count_against_the_deadline(tmp_path: Path) 
     assert run(tmp_path, work) == [Outcome({"kind": "bare", "score": True}, "")] * 4
 
 
+@pytest.mark.races
 @linux_only
 @pytest.mark.parametrize("ending", ["time.sleep(600)", "os._exit(1)", "return True"])
 @pytest.mark.parametrize("how", ["", ", start_new_session=True"])
@@ -242,6 +246,7 @@ def test_descendants_end_with_their_worker(tmp_path: Path, ending: str, how: str
     assert wait_until(lambda: not running(child))
 
 
+@pytest.mark.races
 @linux_only
 def test_a_daemon_that_left_its_family_ends_too(tmp_path: Path) -> None:
     write(
@@ -270,6 +275,7 @@ def test_a_daemon_that_left_its_family_ends_too(tmp_path: Path) -> None:
     assert wait_until(lambda: not running(daemon))
 
 
+@pytest.mark.races
 @linux_only
 def test_a_grader_that_keeps_forking_is_ended(tmp_path: Path) -> None:
     write(
@@ -317,6 +323,7 @@ def test_a_thread_left_running_holds_up_nothing(tmp_path: Path) -> None:
     assert [outcome.value["score"] for outcome in run(tmp_path, work)] == [True, True]
 
 
+@pytest.mark.races
 def test_a_worker_that_died_while_idle_is_replaced(tmp_path: Path) -> None:
     write(tmp_path, WHO)
 
@@ -436,6 +443,7 @@ def test_nothing_is_left_behind(tmp_path: Path) -> None:
     assert done.stderr == ""
 
 
+@pytest.mark.races
 @linux_only
 def test_workers_die_with_the_run(tmp_path: Path) -> None:
     """Even when the run is killed outright and the worker is deep in C code, with a child of its own."""

@@ -78,6 +78,7 @@ def run(project: Project, folder: str, *arguments: str, **environ: str) -> tuple
     return finished, read_record(project.folder / folder / "results.json")
 
 
+@pytest.mark.races
 @pytest.mark.proves("run: --cluster --cluster-env")
 def test_a_run_with_a_lost_worker_equals_one_on_this_machine(
     project: Project, models: FakeModels, dask: Started
@@ -119,6 +120,7 @@ def test_a_run_with_a_lost_worker_equals_one_on_this_machine(
     assert KEY not in cluster.log
 
 
+@pytest.mark.races
 def test_the_checkout_is_sent_once_for_all_workers(project: Project, models: FakeModels, dask: Started) -> None:
     """Other workers get it from those that have it, one that comes after its first holder is gone, too."""
     asking(project, models, 60)
@@ -142,6 +144,8 @@ def test_the_checkout_is_sent_once_for_all_workers(project: Project, models: Fak
     assert large < proxy.sent < 1.5 * large
 
 
+@pytest.mark.races
+@pytest.mark.full
 def test_a_run_goes_on_when_all_workers_were_lost_and_others_come(
     project: Project, models: FakeModels, dask: Started
 ) -> None:
@@ -166,6 +170,8 @@ def test_a_run_goes_on_when_all_workers_were_lost_and_others_come(
     assert models.statuses[429] == 0
 
 
+@pytest.mark.races
+@pytest.mark.full
 def test_a_killed_coordinator_is_resumed(project: Project, models: FakeModels, dask: Started) -> None:
     asking(project, models, 60)
     project.run("run", "-o", "alone", OPENAI_API_KEY=KEY)
@@ -187,6 +193,8 @@ def test_a_killed_coordinator_is_resumed(project: Project, models: FakeModels, d
     assert len(models.requests) - asked <= asked + 2 * 2 * AT_ONCE
 
 
+@pytest.mark.races
+@pytest.mark.full
 def test_a_trial_whose_workers_die_is_an_error_and_the_others_go_on(project: Project, dask: Started) -> None:
     project.numbered(20)
     project.policy(target="python:agent:answer")
@@ -317,6 +325,8 @@ def certificates_in(folder: Path) -> dict[str, str]:
     return found
 
 
+@pytest.mark.races
+@pytest.mark.full
 def test_a_run_whose_scheduler_is_lost_is_stopped_and_goes_on_here(
     project: Project, models: FakeModels, dask: Started
 ) -> None:
@@ -343,6 +353,7 @@ def test_a_run_whose_scheduler_is_lost_is_stopped_and_goes_on_here(
     assert sum(len(case.trials) for case in record.cases) == 60
 
 
+@pytest.mark.races
 def test_a_stopped_run_leaves_the_workers_free(project: Project, models: FakeModels, dask: Started) -> None:
     """A signal ends the run in an orderly way; the workers forget it, and call no model any more."""
     models.latency = 1.0

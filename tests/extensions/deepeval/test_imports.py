@@ -99,6 +99,7 @@ def test_the_agent_is_asked_meanwhile_and_no_deadline_runs(held: Held, models: F
     assert [bool(request.system) for request in models.requests[-4:]] == [True, True, False, False]
 
 
+@pytest.mark.races
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_stop_meanwhile_is_in_order(held: Held, models: FakeModels, number: signal.Signals) -> None:
     models.answer(lambda request: Answer("It is." if request.system else SCORED))
@@ -118,6 +119,7 @@ def test_a_stop_meanwhile_is_in_order(held: Held, models: FakeModels, number: si
     assert evaluations(record) == []
 
 
+@pytest.mark.races
 def test_a_second_signal_meanwhile_ends_the_process(held: Held, models: FakeModels) -> None:
     models.answer(lambda request: Answer("It is." if request.system else SCORED))
     suite(held.project, models, GEVAL)

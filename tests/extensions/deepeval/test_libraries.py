@@ -84,6 +84,7 @@ def test_every_event_loop_and_thread_shares_one(models: FakeModels) -> None:
     assert len(numbers) == 1
 
 
+@pytest.mark.races
 def test_one_that_dies_fails_its_evaluations_and_is_replaced(models: FakeModels) -> None:
     judge = Judge(TRUTH)
 
@@ -99,6 +100,7 @@ def test_one_that_dies_fails_its_evaluations_and_is_replaced(models: FakeModels)
     assert asyncio.run(geval(models).evaluate(**TRUTH.case)).score == 0.8
 
 
+@pytest.mark.races
 def test_one_that_hangs_is_killed_after_a_deadline_and_replaced(models: FakeModels) -> None:
     assert asyncio.run(geval(models).evaluate(**TRUTH.case)).score == 0.8
     number = process_of(os.getpid())
@@ -130,6 +132,7 @@ time.sleep(100)
 """
 
 
+@pytest.mark.races
 @pytest.mark.parametrize("moment", ["at once", "later"])
 def test_none_is_left_behind(moment: str) -> None:
     program = subprocess.Popen(

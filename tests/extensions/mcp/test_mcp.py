@@ -179,6 +179,7 @@ def test_secrets_of_servers_are_hidden_wherever_they_come_up(project: Project, m
     assert_hidden(project, finished)
 
 
+@pytest.mark.races
 @pytest.mark.parametrize("manners", [("stubborn",), ("stubborn", "silent")])
 def test_a_run_that_is_ended_leaves_no_process(project: Project, models: FakeModels, manners: tuple[str, ...]) -> None:
     asking(project, models, tools=[mcp("rude", RUDE, "hangs", *manners)])

@@ -537,6 +537,7 @@ def test_messages_go_to_no_other_server(tmp_path: Path) -> None:
 # -- the end
 
 
+@pytest.mark.races
 @pytest.mark.parametrize("manners", [(), ("hangs",), ("floods",)])
 def test_nothing_is_left_of_a_server_that_will_not_end(tmp_path: Path, manners: tuple[str, ...]) -> None:
     async def work(tools: dict[str, Tool]) -> None:
@@ -549,6 +550,7 @@ def test_nothing_is_left_of_a_server_that_will_not_end(tmp_path: Path, manners: 
     assert gone(tmp_path)
 
 
+@pytest.mark.races
 def test_nothing_is_left_of_a_start_that_was_broken_off(tmp_path: Path) -> None:
     async def work() -> None:
         kit = servers(tmp_path, mcp("rude", RUDE, "stubborn", "silent"), mcp("other", RUDE, "silent"))
@@ -562,6 +564,7 @@ def test_nothing_is_left_of_a_start_that_was_broken_off(tmp_path: Path) -> None:
     assert gone(tmp_path)
 
 
+@pytest.mark.races
 def test_a_start_broken_off_at_once_leaves_nothing(tmp_path: Path) -> None:
     async def work(turns: int) -> None:
         kit = servers(tmp_path, mcp("rude", RUDE))

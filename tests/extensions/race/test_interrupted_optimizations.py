@@ -41,6 +41,7 @@ def journaled(project: Project, race: str) -> int:
     return sum(file.read_bytes().count(b"\n") - 1 for file in project.out.glob(f"{race}/*/journal.jsonl"))
 
 
+@pytest.mark.races
 @pytest.mark.proves("optimize: --resume")
 @pytest.mark.timeout(300)
 @pytest.mark.models(answer=tuned, latency=0.01)
@@ -161,6 +162,7 @@ def test_one_deadline_holds_for_all_races(project: Project, models: FakeModels, 
     assert found["run"]["duration_ms"] < 5000
 
 
+@pytest.mark.races
 @pytest.mark.models(answer=tuned, latency=0.05)
 def test_a_signal_ends_an_optimization_in_order(project: Project, models: FakeModels) -> None:
     write(project, models, 100)

@@ -34,6 +34,7 @@ def journaled(project: Project) -> int:
     return sum(file.read_bytes().count(b"\n") - 1 for file in project.out.glob("*/journal.jsonl"))
 
 
+@pytest.mark.races
 @pytest.mark.proves("race: --resume")
 @pytest.mark.timeout(300)
 @pytest.mark.models(answer=answered, latency=0.01)
@@ -136,6 +137,7 @@ def test_the_budget_of_the_policy_file_is_that_of_the_race(project: Project, mod
     assert sum(calls) <= 1000
 
 
+@pytest.mark.races
 @pytest.mark.proves("race: --run-timeout")
 @pytest.mark.models(answer=answered, latency=0.05)
 def test_a_signal_and_a_deadline_end_the_race_in_order(project: Project, models: FakeModels) -> None:

@@ -98,6 +98,8 @@ def test_the_same_conversations_are_judged_again(project: Project, models: FakeM
     assert len(models.requests) == asked + 2
 
 
+@pytest.mark.races
+@pytest.mark.full
 @pytest.mark.models(answer=everyone, latency=0.02)
 def test_a_killed_run_continues(project: Project, models: FakeModels) -> None:
     shop(project, *EIGHT, trials={"repeat": 3})
