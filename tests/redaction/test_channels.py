@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+import pytest
+
 from holodeck_action.text.redaction import MASK
 from tests.commands.project import Finished, Project
 from tests.github.events import HEAD

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from holodeck_action.record.canonical import canonical_json
 from tests.commands.project import Project
 
