@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from urllib.parse import urlsplit
 
 import httpx2
@@ -16,7 +17,7 @@ def try_address(url: str) -> tuple[bool, str]:
     try:
         parts = urlsplit(url)
         shown = f"{parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''}"
-        connection = Connection(url, timeout_s=10.0)
+        connection = Connection(url, timeout_s=10.0, monotonic=time.monotonic)
     except (ValueError, ApiError):
         return False, "cannot be called: correct the address, or HTTPS_PROXY and SSL_CERT_FILE in the environment"
     try:

@@ -149,7 +149,7 @@ def test_the_budget_of_the_policy_file_is_that_of_all_races(project: Project, mo
 
 
 @pytest.mark.proves("optimize: --run-timeout")
-@pytest.mark.models(answer=tuned, latency=0.03)
+@pytest.mark.models(answer=tuned, latency=60.0)
 @pytest.mark.parametrize("where", ["flag", "policy"])
 def test_one_deadline_holds_for_all_races(project: Project, models: FakeModels, where: str) -> None:
     write(project, models, 100, BOTH)
@@ -159,7 +159,8 @@ def test_one_deadline_holds_for_all_races(project: Project, models: FakeModels, 
     assert finished.code == 4, finished.stderr
     found = outcome(project)
     assert "the run deadline of 0.5 s was reached" in found["reason"]
-    assert found["run"]["duration_ms"] < 5000
+    # No race begins after the deadline, with one of its own.
+    assert len(found["races"]) == 1
 
 
 @pytest.mark.races
