@@ -6,6 +6,7 @@ import json
 import os
 import random
 import signal
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,10 @@ def hundreds(project: Project) -> Project:
     return project
 
 
+def is_far_enough(log: Path, wanted: int, journal: Path | None) -> bool:
+    return len(asked(log)) > wanted and (journal is None or bool(journaled(journal)))
+
+
 @pytest.mark.races
 @pytest.mark.timeout(300)
 def test_kill_at_random_moments_then_resume_gives_the_undisturbed_record(hundreds: Project) -> None:
@@ -74,9 +79,7 @@ def test_kill_at_random_moments_then_resume_gives_the_undisturbed_record(hundred
         environ = {"ASKED": str(log), "HANG": str(wanted)}
         process = hundreds.start("run", "-o", "out", "--concurrency", "4", **environ)
         # Half of the runs have written what they know; the others may be about to.
-        hundreds.wait_until(
-            lambda wanted=wanted, late=quarter % 2: len(asked(log)) > wanted and (not late or bool(journaled(journal)))
-        )
+        hundreds.wait_until(partial(is_far_enough, log, wanted, journal if quarter % 2 else None))
         process.send_signal(signal.SIGKILL)
         process.communicate()
         finished = journaled(journal)
