@@ -22,7 +22,7 @@ from pathlib import Path
 import click
 
 from holodeck_action.seam.registry import own_extensions
-from scripts.products import ROOT, interpreter
+from scripts.products import ROOT, copy_checkout, interpreter
 
 EXTENSIONS = Path("holodeck_action", "extensions")
 TESTS = Path("tests", "extensions")
@@ -174,18 +174,7 @@ def delete_alone(house: Copy, names: frozenset[str], suites: Sequence[str], test
 def build(folder: Path) -> Copy:
     """Copy all tracked and new files and the cache of types into a folder."""
     tree = folder / "tree"
-    listing = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    listed = subprocess.run(listing, cwd=ROOT, capture_output=True, check=True).stdout
-    for name in filter(None, listed.decode().split("\0")):
-        if (ROOT / name).is_file():
-            (tree / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, tree / name)
-    for cache in (".mypy_cache", ".tools"):
-        if (ROOT / cache).is_dir():
-            shutil.copytree(ROOT / cache, tree / cache, symlinks=True)
-    # Some checks list files with git.
-    for command in (["init", "--quiet"], ["add", "--all"]):
-        subprocess.run(["git", *command], cwd=tree, check=True)
+    copy_checkout(ROOT, tree)
     return Copy(tree, interpreter(tree, folder / "environment"))
 
 

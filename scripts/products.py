@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -75,6 +76,22 @@ def install(commit: str, folder: Path, environ: Mapping[str, str]) -> Product:
     if not found.startswith(str(tree)):
         raise click.ClickException(f"instead of {commit}, {found} would be run")
     return product
+
+
+def copy_checkout(root: Path, tree: Path) -> None:
+    """Copy all tracked and new files of a checkout, and its cache of types and its tools, into a new folder."""
+    listing = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(listing, cwd=root, capture_output=True, check=True).stdout
+    for name in filter(None, listed.decode().split("\0")):
+        if (root / name).is_file():
+            (tree / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(root / name, tree / name)
+    for cache in (".mypy_cache", ".tools"):
+        if (root / cache).is_dir():
+            shutil.copytree(root / cache, tree / cache, symlinks=True)
+    # Some checks list files with git.
+    for command in (["init", "--quiet"], ["add", "--all"]):
+        subprocess.run(["git", *command], cwd=tree, check=True)
 
 
 def interpreter(tree: Path, environment: Path) -> str:
