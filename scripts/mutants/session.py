@@ -13,7 +13,7 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
@@ -24,6 +24,7 @@ import pytest
 
 MEMORY_BYTES = 4 * 2**30
 """The most memory of a forked process: a changed loop may never end."""
+_PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 # A test hangs when it takes so much longer than without a mutant.
 _HANG_S = 40
@@ -92,6 +93,21 @@ class Ended:
     how: str = ""
 
 
+class Following:
+    """What pytest needs of the next test to decide which fixtures end: all of them if this test is the last one.
+
+    Fixtures of modules and of the session may have servers and processes.
+    """
+
+    def __init__(self, item: pytest.Item, is_last: Callable[[], bool]) -> None:
+        self._item = item
+        self._is_last = is_last
+
+    def listchain(self) -> list[Any]:
+        """Return the collectors whose fixtures stay."""
+        return [] if self._is_last() else self._item.listchain()
+
+
 class Trials(Failures):
     """Tries each mutant of a task with its tests, instead of running all tests."""
 
@@ -108,9 +124,8 @@ class Trials(Failures):
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         if session.testsfailed:
             raise session.Interrupted("not all tests can be imported")
-        with suppress(AttributeError, OSError):
-            # Processes that a test leaves behind become children of this one, so that they can be ended.
-            ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        # Processes that a test leaves behind become children of this one, so that they can be ended.
+        _control(_PR_SET_CHILD_SUBREAPER, 1)
         items = {item.nodeid: item for item in session.items}
         for number, names in self._mutants.items():
             known = [items[name] for name in names if name in items]
@@ -157,19 +172,22 @@ class Trials(Failures):
 
     def _run_here(self, number: str, items: Sequence[pytest.Item], seconds: float, writing: int) -> None:
         os.setsid()
+        _control(_PR_SET_PDEATHSIG, signal.SIGKILL)
         resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, resource.getrlimit(resource.RLIMIT_DATA)[1]))
         self._switch.turn(number)
         start = _cpu_s()
+
+        def is_last() -> bool:
+            return self.failed or _cpu_s() - start > seconds
+
         for at, item in enumerate(items):
             os.write(writing, b"test\n")
             self.failed = False
-            following = items[at + 1] if at + 1 < len(items) else None
+            following = Following(items[at + 1], is_last) if at + 1 < len(items) else None
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-            if self.failed or _cpu_s() - start > seconds:
-                if self.failed:
-                    os.write(writing, b"failed\n")
-                # Fixtures of modules and of the session may have servers and processes.
-                item.config.hook.pytest_runtest_teardown(item=item, nextitem=None)
+            if self.failed:
+                os.write(writing, b"failed\n")
+            if is_last():
                 break
         os.write(writing, b"end %.3f\n" % (_cpu_s() - start))
 
@@ -197,6 +215,12 @@ class Trials(Failures):
         if cpu_s is None:
             return Ended(max(run - 1, 0), max(run, 1), time.monotonic() - since, "died" if ended else "hung")
         return Ended(None, run, cpu_s)
+
+
+def _control(operation: int, value: int) -> None:
+    """Call prctl, which only Linux has."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(operation, value, 0, 0, 0)
 
 
 def _cpu_s() -> float:
