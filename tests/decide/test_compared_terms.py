@@ -413,6 +413,17 @@ def test_questions_and_expectations_are_told_apart() -> None:
     assert said(the_turn(found, tool_assertions=unknown)) == [("changed", "changes the inputs or expectations of")]
 
 
+def test_the_change_of_a_judge_names_the_judges_and_other_changes_the_metric() -> None:
+    def said(graded: Configuration) -> list[str]:
+        shown = terms(full(), replace(full(), configurations={"bleu": graded}))
+        assert shown is not None
+        return [change.said for change in shown.changes]
+
+    panel = replace(GRADED, judges=("openai/gpt-5", "anthropic/claude"))
+    assert said(panel) == ["uses judge openai/gpt-5 and anthropic/claude instead of openai/gpt-4o for bleu"]
+    assert said(replace(GRADED, metric="other")) == ["changes the rubric or settings of bleu"]
+
+
 def test_what_a_base_does_not_tell_is_unknown_and_not_equal() -> None:
     found = full()
     unrun = the_case(found, trials=())

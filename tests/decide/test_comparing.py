@@ -278,6 +278,14 @@ def test_informational_metrics_are_shown_and_do_not_gate() -> None:
     assert (change(found).state, change(found).p_gating) == ("regressed", None)
 
 
+def test_a_category_counts_one_if_it_passes_and_zero_if_it_fails() -> None:
+    base, head = (
+        record(*[case_of(turn(evaluation(word, None, pass_values=("good",))))] * 12) for word in ("good", "bad")
+    )
+    found = change(compared(base, head))
+    assert (found.base, found.head, found.difference) == (1.0, 0.0, -1.0)
+
+
 def test_below_ten_pairs_there_is_no_interval() -> None:
     nine, ten = compared(of_letters("P" * 9), of_letters("F" * 9)), compared(of_letters("P" * 10), of_letters("F" * 10))
     assert (rate(nine).low, rate(nine).p_value, rate(nine).detectable, rate(nine).state) == (

@@ -75,6 +75,14 @@ def test_tolerated_incompleteness_judges_what_is_there() -> None:
     assert decide(record(*cases), Terms(Gates(min_completeness=None))).exit_code == 0
 
 
+@pytest.mark.parametrize(("lost", "more"), [(3, ""), (4, "; and 1 more"), (6, "; and 3 more")])
+def test_the_first_three_missing_evaluations_of_passing_cases_are_named(lost: int, more: str) -> None:
+    gates = decide(record(*[case("S", name=f"c{at}") for at in range(lost)])).gates
+    (reason,) = (gate.reason for gate in gates if gate.name == "min_completeness")
+    named = "; ".join(f"c{at} (agent.yaml:3:5): bleu not evaluated: no judge" for at in range(3))
+    assert reason.endswith(f"; missing in passing cases: {named}{more}")
+
+
 def test_nothing_decided_is_never_green() -> None:
     tolerant = Gates(min_completeness=0.0, min_pass_rate=0.0)
     assert decide(record(case("E")), Terms(tolerant)).exit_code == 3
