@@ -39,8 +39,7 @@ def pytest_configure(config: pytest.Config) -> None:
     task = json.loads(Path(config.getoption("--mutants")).read_bytes())
     switch = import_module(task["switch"])
     if "record" in task:
-        switch.turn(f"record:{task['record']}")
-        config.pluginmanager.register(Recorder(switch, task["costs"]))
+        config.pluginmanager.register(Recorder(switch, task))
     else:
         config.pluginmanager.register(Trials(switch, task))
 
@@ -58,10 +57,11 @@ class Failures:
 class Recorder(Failures):
     """Writes for each test the CPU seconds of itself and its children, and whether it passed."""
 
-    def __init__(self, switch: Any, costs: str) -> None:
+    def __init__(self, switch: Any, task: dict[str, str]) -> None:
         super().__init__()
         self._switch = switch
-        self._costs = costs
+        self._setting = f"record:{task['record']}"
+        self._costs = task["costs"]
 
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         """Leave out what an interrupted recording has; the processes of xdist start no test before all are here."""
@@ -73,6 +73,7 @@ class Recorder(Failures):
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         self.failed = False
+        self._switch.turn(self._setting, item.nodeid)
         start, started = _cpu_s(), time.monotonic()
         done = yield
         cost = [item.nodeid, round(_cpu_s() - start, 3), round(time.monotonic() - started, 3), not self.failed]
@@ -168,6 +169,7 @@ class Trials(Failures):
         with open(reading, "rb", buffering=0) as lines:
             ended = self._follow(child, lines, items)
         _end_children()
+        self._switch.forget(child)
         return ended
 
     def _run_here(self, number: str, items: Sequence[pytest.Item], seconds: float, writing: int) -> None:

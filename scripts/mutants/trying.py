@@ -69,13 +69,13 @@ class Copy:
         copy_checkout(root, self.tree)
         interpreter(self.tree, self.folder / "environment")
         write_mutants(self.tree, places, self.switch)
-        (self.tree / self.package / f"{SWITCH}.py").write_bytes((HERE / "switch.py").read_bytes())
 
     def start(self, name: str, task: Mapping[str, Any], *arguments: str) -> subprocess.Popen[bytes]:
         """Start pytest with a task of the plugin; `NAME.log` gets its output."""
         environment = self.folder / "environment"
         packages = next(environment.glob("lib/python3*/site-packages"))
         (packages / f"{PLUGIN}.py").write_bytes((HERE / "session.py").read_bytes())
+        (self.tree / self.package / f"{SWITCH}.py").write_bytes((HERE / "switch.py").read_bytes())
         file = self.folder / f"{name}.json"
         file.write_text(json.dumps({"switch": self.switch, **task}), encoding="utf-8")
         command = [

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from holodeck_action.decide.compare.comparing import compare
 from holodeck_action.decide.compare.comparison import Comparison, Difference, MetricComparison
+from holodeck_action.decide.compare.winner import Winner, find_winner
 from holodeck_action.decide.statistics import Z_95
 from holodeck_action.decide.survey import judge_cases
 from holodeck_action.record.evaluation import Evaluation
@@ -297,6 +298,19 @@ def test_below_ten_pairs_there_is_no_interval() -> None:
     assert len(nine.regressed) == 9
     assert (rate(ten).state, rate(ten).settles) == ("regressed", "")
     assert rate(nine).settles == "77 cases × 1 trial would detect a change of 10 points"
+
+
+def test_the_run_with_the_better_pass_rate_wins_on_either_side() -> None:
+    good, bad = of_letters("P" * 40), of_letters("F" * 40)
+    assert find_winner(compared(good, bad)) == Winner("base", "pass rate 0 against 1")
+    assert find_winner(compared(bad, good)) == Winner("head", "pass rate 1 against 0")
+    assert find_winner(compared(good, good)) == Winner(None, "pass rate 1 against 1, which is a tie")
+    # Below ten pairs there is no interval.
+    few = [of_letters("P" * 5), of_letters("F" * 5)]
+    for base, head in (few, few[::-1]):
+        won = find_winner(compared(base, head))
+        assert won.side is None
+        assert "which is inconclusive" in won.reason
 
 
 def test_three_states_and_the_margin() -> None:
