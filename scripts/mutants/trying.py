@@ -9,6 +9,7 @@ import subprocess
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import log2
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -41,6 +42,11 @@ class Recording:
 
     tests: Mapping[int, Sequence[str]]
     costs: Mapping[str, Cost]
+
+    @cached_property
+    def breadth(self) -> Mapping[str, int]:
+        """The number of mutants that each test executes."""
+        return Counter(name for tests in self.tests.values() for name in tests)
 
 
 @dataclass(frozen=True)
@@ -138,7 +144,7 @@ class Copy:
         outcomes = self.folder / f"outcomes-{seconds:g}"
         done = _outcomes(outcomes)
         ordered = {
-            number: order(tests, recording.costs, room_of(places[number - 1]))
+            number: order(tests, recording, room_of(places[number - 1]))
             for number, tests in sorted(recording.tests.items())
             if number not in done
         }
@@ -170,18 +176,18 @@ def _outcomes(file: Path) -> dict[int, dict[str, Any]]:
     return {outcome["number"]: outcome for outcome in found}
 
 
-def order(tests: Sequence[str], costs: Mapping[str, Cost], room: str) -> list[str]:
+def order(tests: Sequence[str], recording: Recording, room: str) -> list[str]:
     """Return tests from cheap to expensive; of about the same cost, first one of each file, then the next of each.
 
-    Tests of the room whose code is changed come earlier.
+    Tests of the room whose code is changed come earlier. Of a file, those come first that execute the fewest places.
     """
     files: Counter[str] = Counter()
     keys = {}
-    for name in sorted(tests, key=lambda name: (costs[name].cpu_s, name)):
-        file = name.partition("::")[0]
-        doublings = int(log2(max(costs[name].cpu_s / _CHEAP_S, 1)))
+    for name in sorted(tests, key=lambda name: (recording.breadth[name], name)):
+        file, cpu_s = name.partition("::")[0], recording.costs[name].cpu_s
+        doublings = int(log2(max(cpu_s / _CHEAP_S, 1)))
         is_same_room = room in PurePosixPath(file).parts
-        keys[name] = (doublings - 2 * is_same_room, files[file], costs[name].cpu_s, name)
+        keys[name] = (doublings - 2 * is_same_room, files[file], recording.breadth[name], cpu_s, name)
         files[file] += 1
     return sorted(keys, key=lambda name: keys[name])
 
