@@ -98,6 +98,12 @@ def test_argument_modes(
     assert score(expected, [call("f", a=1)], args=args).score == missing_argument
 
 
+def test_only_the_wrong_arguments_of_a_call_are_named() -> None:
+    expected = [expect("f", {"a": 1, "b": 2}), expect("f", {"a": 5, "b": 6})]
+    found = score(expected, [call("f", a=1, b=3), call("f", a=5, b=6)])
+    assert found["wrong_arguments"] == ["f, call 1 of 2: b is 3, expected 2"]
+
+
 def test_exact_tells_an_entry_without_args_from_one_with_none() -> None:
     assert score([expect("f")], [call("f", a=1)], args="exact").score == 1.0
     assert score([expect("f", {})], [call("f")], args="exact").score == 1.0
