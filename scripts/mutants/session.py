@@ -116,6 +116,7 @@ class Trials(Failures):
         super().__init__()
         self._switch = switch
         self._mutants: dict[str, list[str]] = task["mutants"]
+        self._neighbours: dict[str, list[str]] = task["neighbours"]
         self._walls: dict[str, float] = task["walls"]
         self._seconds: float = task["seconds"]
         self._outcomes: str = task["outcomes"]
@@ -129,13 +130,15 @@ class Trials(Failures):
         _control(_PR_SET_CHILD_SUBREAPER, 1)
         items = {item.nodeid: item for item in session.items}
         for number, names in self._mutants.items():
-            known = [items[name] for name in names if name in items]
-            self._switch.append(self._outcomes, json.dumps({"number": int(number), **self._try(number, known)}))
+            chosen, more = (
+                [items[name] for name in each if name in items] for each in (names, self._neighbours[number])
+            )
+            outcome = {"number": int(number), "of": len(chosen), **self._try(number, [*chosen, *more])}
+            self._switch.append(self._outcomes, json.dumps(outcome))
         return True
 
     def _try(self, number: str, items: list[pytest.Item]) -> dict[str, Any]:
         """Return the outcome of a mutant: the test that finds it, how it ended, and how many tests were run."""
-        shown = {"found": None, "of": len(items)}
         cpu_s, at = 0.0, 0
         while at < len(items) and cpu_s < self._seconds:
             ended = self._run(number, items[at:], self._seconds - cpu_s)
@@ -145,9 +148,9 @@ class Trials(Failures):
                 break
             failed = items[at + ended.failed]
             if self._passes(failed):
-                return {**shown, "found": failed.nodeid, "how": ended.how, "run": at + ended.run, "cpu_s": cpu_s}
+                return {"found": failed.nodeid, "how": ended.how, "run": at + ended.run, "cpu_s": cpu_s}
             at += ended.run
-        return {**shown, "run": at, "cpu_s": cpu_s}
+        return {"found": None, "run": at, "cpu_s": cpu_s}
 
     def _passes(self, item: pytest.Item) -> bool:
         """Whether a test passes without any mutant."""

@@ -24,6 +24,8 @@ SWITCH = "_mutant_switch"
 PLUGIN = "mutant_session"
 _SHOWN_LINES = 60
 _CHEAP_S = 0.05
+_LEAST_S = 0.01
+_NEIGHBOURS_S = 10.0
 _ALL_RUN = (0, 1)
 """Exit codes of pytest after all tests: none failed, or some."""
 
@@ -148,14 +150,17 @@ class Copy:
             for number, tests in sorted(recording.tests.items())
             if number not in done
         }
+        costs = _costs_by_file(recording)
         started = {}
         for process in range(self.processes):
             mutants = {number: ordered[number] for number in list(ordered)[process :: self.processes]}
             if not mutants:
                 continue
-            names = {name for tests in mutants.values() for name in tests}
+            more = {number: _neighbours(tests, costs) for number, tests in mutants.items()}
+            names = {name for tests in (*mutants.values(), *more.values()) for name in tests}
             task = {
                 "mutants": mutants,
+                "neighbours": more,
                 "walls": {name: recording.costs[name].wall_s for name in names},
                 "seconds": seconds,
                 "outcomes": str(outcomes),
@@ -174,6 +179,31 @@ def _lines(file: Path) -> list[str]:
 def _outcomes(file: Path) -> dict[int, dict[str, Any]]:
     found = [json.loads(line) for line in _lines(file)]
     return {outcome["number"]: outcome for outcome in found}
+
+
+def _costs_by_file(recording: Recording) -> dict[str, dict[str, float]]:
+    found: dict[str, dict[str, float]] = defaultdict(dict)
+    for name, cost in recording.costs.items():
+        found[name.partition("::")[0]][name] = cost.cpu_s
+    return found
+
+
+def _neighbours(tests: Sequence[str], costs: Mapping[str, Mapping[str, float]]) -> list[str]:
+    """Return other tests of the files of these tests, the cheapest ones.
+
+    A process that keeps a result executes its code in one test only; alone, others execute it, too.
+    """
+    files = dict.fromkeys(name.partition("::")[0] for name in tests)
+    others = {name: cpu_s for file in files for name, cpu_s in costs[file].items()}
+    known, found, left = {*tests}, [], _NEIGHBOURS_S
+    for name, cpu_s in sorted(others.items(), key=lambda pair: (pair[1], pair[0])):
+        if name in known:
+            continue
+        left -= max(cpu_s, _LEAST_S)
+        if left < 0:
+            break
+        found.append(name)
+    return found
 
 
 def order(tests: Sequence[str], recording: Recording, room: str) -> list[str]:
