@@ -28,7 +28,7 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 # A test hangs when it takes so much longer than without a mutant.
 _HANG_S = 40
-_HANG_FACTOR = 20
+_HANG_FACTOR = 5
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
