@@ -33,6 +33,13 @@ def test_a_pattern_that_would_not_end_compiling_is_refused(pattern: str) -> None
     assert pattern_problem(pattern) is not None
 
 
+def test_a_pattern_may_have_fifty_thousand_parts_and_no_more() -> None:
+    assert pattern_problem("a{50000}") is None
+    assert pattern_problem("a{49999}b") is None
+    for pattern in ("a{50001}", "a{50000}b", "(?:a{25001}){2}"):
+        assert pattern_problem(pattern) == REFUSED.removeprefix("the pattern does not compile: ")
+
+
 def test_it_is_refused_where_a_suite_has_it(tmp_path: Path) -> None:
     tools = f"[{{name: t, args: {{a: {{regex: '{ENDLESS}'}}}}}}]"
     case = f"test_cases: [{{input: a, ground_truth: a, expected_tools: {tools}}}]\n"
