@@ -55,6 +55,17 @@ def test_scores_are_one_cause_however_far_they_are_from_their_thresholds() -> No
     ]
 
 
+@pytest.mark.parametrize(("polarity", "within"), [("maximize", (0.5, 0.6)), ("minimize", (0.5, 0.4))])
+def test_a_metric_that_fails_within_its_threshold_is_not_told_by_its_scores(
+    polarity: str, within: tuple[float, float]
+) -> None:
+    def refused(score: float) -> CaseRecord:
+        changes: dict[str, Any] = {"polarity": polarity, "explanation": "forbidden word"}
+        return case_of(turn(evaluation(score, title="BLEU", metadata={"passed": False}, **changes)))
+
+    assert told(*map(refused, within)) == [(2, "BLEU …")]
+
+
 def test_a_trait_that_sets_failing_cases_apart_is_named() -> None:
     refunds = [titled(f"a{n}", 0.1, ("refund", "all")) for n in range(3)]
     voices = [titled(f"b{n}", 0.2, ("all",), "voice.csv") for n in range(2)]
