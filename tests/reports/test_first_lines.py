@@ -16,10 +16,11 @@ from holodeck_action.reports.comment.pull_request import render_comment
 from holodeck_action.reports.conclusion import Conclusion, conclude
 from holodeck_action.reports.custom import CustomTemplate
 from holodeck_action.reports.formats import markdown_report, render_markdown
+from holodeck_action.reports.headline import verdict_line
 from holodeck_action.reports.page.viewer import PageView, render_page
 from holodeck_action.reports.page.viewer_index import ViewedSuite
 from holodeck_action.reports.terminal.console import console_report
-from holodeck_action.suite.model.policy import Baseline
+from holodeck_action.suite.model.policy import Baseline, Gates
 from tests.commands.test_partial_comparison import of_letters, store
 from tests.record.records import case, record
 from tests.reports.pages import Page
@@ -139,3 +140,10 @@ def test_a_template_of_ones_own_cannot_leave_it_out() -> None:
     report = concluded_with(of_letters("PE"), of_letters("PP")).report
     text = markdown_report(report, CustomTemplate("mine.j2", "all is well"), nothing_to_note)
     assert text.startswith("⚠️ Compared 1 of 2 cases with `main`: 1 not fully evaluated on `main`")
+
+
+def test_a_loss_beyond_chance_is_told_by_the_pass_rates() -> None:
+    lax = Gates(min_pass_rate=0.1)
+    base, head = record(*[case("P")] * 40, gates=lax), record(*[case("P")] * 20, *[case("F")] * 20, gates=lax)
+    line = verdict_line(concluded_with(base, head).report)
+    assert " · 20 of 40 cases got worse than main; none may · pass rate 100 → 50 %, beyond chance · " in line
