@@ -56,7 +56,7 @@ FILES = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_only_what_a_test_checks_is_found(tmp_path: Path) -> None:
     """A failing test finds nothing, code of an extension is not changed, and nothing is left in the checkout."""
     for name, text in FILES.items():
