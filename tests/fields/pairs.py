@@ -99,7 +99,7 @@ def run_pairs(folder: Path, pairs: Mapping[str, Pair], metrics: Sequence[Entry])
                 overlays[name] = overlay
     project.suite(cases, [dict(metric) for metric in metrics])
     project.answers(rows)
-    project.policy(target="recorded:answers.jsonl", cases=overlays)
+    project.policy(target="recorded:answers.jsonl", cases=overlays, ground_truth="unused")
     finished = project.run("run", "-o", "out")
     assert finished.code == 1, finished.stderr
     return judged_pairs(read_record(project.out / "results.json").cases, project.verdict())

@@ -252,7 +252,7 @@ def test_a_file_of_cases_takes_the_place_of_test_cases(project: Project) -> None
 def test_metrics_of_the_suite_and_of_the_policy_file(project: Project) -> None:
     cases = [{"name": "one", "input": "?", "ground_truth": "Paris", "expected_tools": []}]
     project.answers([{"case": "one", "response": "Lyon", **NO_CALLS}])
-    target = {"target": "recorded:answers.jsonl"}
+    target = {"target": "recorded:answers.jsonl", "ground_truth": "unused"}
     codes = []
     for evaluations, policy in ((None, {}), ("here", {}), (None, {"metrics": [{"type": "standard", **EQUALITY}]})):
         project.suite(cases, evaluations={"metrics": [{"type": "standard", **EQUALITY}]} if evaluations else None)

@@ -253,6 +253,7 @@ def test_names_and_disabled_metrics_of_every_type(project: Project) -> None:
     kinds = {**JUDGED, **MISSING, "length": OK}
     metrics = [{**entry, "name": f"my {kind}", "enabled": False} for kind, entry in kinds.items()]
     project.suite([{"name": "one", "input": "?", "ground_truth": "x", "expected_tools": []}], metrics)
+    project.policy(ground_truth="unused")
     project.write("graders.py", "def breaks(ctx):\n    return False\n")
     project.answers([{"case": "one", "response": "y", "tool_invocations": []}])
     finished, record = project.evaluate("--target", "recorded:answers.jsonl")

@@ -151,7 +151,7 @@ def _has_same_outcomes(base: Record, matched: _MatchedCases, judged: Sequence[Ca
 
 def _further_trials(base: Record, head: Record, settings: Baseline) -> FurtherTrials:
     """Return the numbers of further trials that were planned when each side ran. A base that ran beside the head has
-    no settings of its own."""
+    the head's settings."""
     asked = settings if head.baseline is None else head.baseline.settings
     return FurtherTrials(
         (asked if base.baseline is None else base.baseline.settings).confirm.trials, asked.confirm.trials
