@@ -32,7 +32,9 @@ def classify_change(pair: CasePair, planned: FurtherTrials | None) -> tuple[Case
     before, now = pair.base.judged, pair.head.judged
     counts = count_trials(pair, planned)
     if counts is None or pair.own is None:
-        return None if before == now else "regressed" if now == "failed" else "fixed", None
+        if before == now:
+            return "regressed" if _stopped_working(pair) else None, None
+        return "regressed" if now == "failed" else "fixed", None
     confirmed = planned is not None and bool(pair.same.head.confirmation)
     if (before, now) == ("passed", "failed"):
         if not confirmed:
@@ -45,6 +47,13 @@ def classify_change(pair: CasePair, planned: FurtherTrials | None) -> tuple[Case
             return "regressed", counts
         return "flaky" if confirmed else "undecided", counts
     return (None, None) if before == now or fails_now else ("fixed", None)
+
+
+def _stopped_working(pair: CasePair) -> bool:
+    """Return whether a case passed in most trials on the base, and fails in all now, though it failed by its criteria on
+    both sides."""
+    passed = sum(each.outcome == "passed" for each in pair.base.trials)
+    return 2 * passed > len(pair.base.trials) and all(each.outcome == "failed" for each in pair.head.trials)
 
 
 def count_trials(pair: CasePair, planned: FurtherTrials | None) -> TrialCounts | None:
