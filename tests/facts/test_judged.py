@@ -84,7 +84,7 @@ def outcomes(project: Project, models: FakeModels, without: set[str]) -> dict[st
     reply = {key: value for key, value in FULL.items() if key not in without}
     project.answers([{"case": name, **reply} for name in METRICS])
     added = {name: {"expected_trajectory": [{"name": "find"}]} for name in OF_CALLS}
-    project.policy(target="recorded:answers.jsonl", cases=added)
+    project.policy(target="recorded:answers.jsonl", cases=added, ground_truth="unused")
     finished = project.run("run", "-o", "out", OPENAI_API_KEY=KEY)
     assert finished.code != 2, finished.stderr
     return {case["id"]: case["outcome"] for case in project.verdict()["cases"]}

@@ -73,7 +73,9 @@ class Example:
             inner.write("base.json", self.base)
         baseline = {"baseline": {"source": "file:base.json"}} if self.source == "compared" else {}
         trials = {"repeat": self.repeat, "min_pass": self.chance.randint(1, self.repeat)}
-        inner.policy(target=target, gates=self.gates, cases=self.added, trials=trials, **baseline)
+        inner.policy(
+            target=target, gates=self.gates, cases=self.added, ground_truth="unused", trials=trials, **baseline
+        )
 
     def verdicts(self, variants: Mapping[str, Answers]) -> dict[str, Mapping[str, str]]:
         """Run each variant, and return what passed or not by case, gate and run; of one that is refused nothing."""

@@ -125,7 +125,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Seen]:
                 for each in cases
             ]
         )
-        project.policy(target="recorded:answers.jsonl")
+        project.policy(target="recorded:answers.jsonl", ground_truth="unused")
         finished, record = project.evaluate()
         assert finished.code in (1, 3), finished.stdout + finished.stderr
         assert models.violations == []
