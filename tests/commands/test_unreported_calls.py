@@ -69,7 +69,9 @@ def _run(project: Project, calls: Any) -> tuple[Finished, Record]:
     told = {} if calls is None else {"tool_invocations": calls}
     project.answers([{"case": name, "response": "Paris", **told} for name in cases])
     project.policy(
-        target="recorded:answers.jsonl", cases={name: {"expected_trajectory": [{"name": "find"}]} for name in EXPECTING}
+        ground_truth="unused",
+        target="recorded:answers.jsonl",
+        cases={name: {"expected_trajectory": [{"name": "find"}]} for name in EXPECTING},
     )
     return project.evaluate()
 
@@ -113,7 +115,7 @@ def test_calls_of_a_conversation_are_unknown_as_soon_as_those_of_one_turn_are(pr
     first, last = {"input": "1", "ground_truth": "a"}, {"input": "2", "ground_truth": "b"}
     each = {"alone": subset, "composite": composite}
     project.suite([{"name": name, "turns": [first, {**last, "evaluations": each[name]}]} for name in each])
-    project.policy(cases={name: {"expected_trajectory": [{"name": "find"}]} for name in each})
+    project.policy(ground_truth="unused", cases={name: {"expected_trajectory": [{"name": "find"}]} for name in each})
     rows = [{"turn": 0, "response": "a"}, {"turn": 1, "response": "b", "tool_invocations": []}]
     project.answers([{"case": name, **row} for name in each for row in rows])
     finished, record = project.evaluate("--target", "recorded:answers.jsonl")
