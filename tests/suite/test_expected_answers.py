@@ -109,7 +109,7 @@ def test_a_column_of_a_table_is_an_expected_answer_too(project: Project) -> None
 
 
 def test_each_turn_needs_a_metric_of_its_own_or_of_the_conversation(project: Project) -> None:
-    turns = [{"input": "Hello", "ground_truth": "Hi"}, {"input": "And?", "evaluations": [LENGTH]}]
+    turns: list[dict[str, Any]] = [{"input": "Hello", "ground_truth": "Hi"}, {"input": "And?", "evaluations": [LENGTH]}]
     equality = {"type": "standard", "metric": "equality"}
     case = {"name": "talk", "turns": turns}
     assert validated(project, LENGTH, cases=[case]).code == 2

@@ -227,7 +227,14 @@ def _merged(rows: list[list[Any]], *ranges: str) -> bytes:
     return target.getvalue()
 
 
-MERGED = [HEAD, ["a", "1", "yes"], ["b", "2", None], ["c", "3", None], ["d", "4", "no"], [None, None, None]]
+MERGED: list[list[Any]] = [
+    HEAD,
+    ["a", "1", "yes"],
+    ["b", "2", None],
+    ["c", "3", None],
+    ["d", "4", "no"],
+    [None, None, None],
+]
 
 
 def test_each_row_has_the_value_of_its_merged_cells(tmp_path: Path) -> None:
