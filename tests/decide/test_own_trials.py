@@ -59,7 +59,9 @@ def test_most_of_all_trials_of_each_side_decide(
     assert f"failed in {failed[0]} of {failed[1]} trials" in finished.stdout
 
 
-@pytest.mark.parametrize(("base", "head", "code"), [("PPPPF", "FFFFF", 1), ("PPPPF", "PFFFF", 0), ("PPFFF", "FFFFF", 0)])
+@pytest.mark.parametrize(
+    ("base", "head", "code"), [("PPPPF", "FFFFF", 1), ("PPPPF", "PFFFF", 0), ("PPFFF", "FFFFF", 0)]
+)
 def test_a_case_that_failed_by_its_criteria_but_mostly_worked_and_never_works_now_is_regressed(
     tmp_path: Path, base: str, head: str, code: int
 ) -> None:

@@ -50,8 +50,8 @@ def classify_change(pair: CasePair, planned: FurtherTrials | None) -> tuple[Case
 
 
 def _stopped_working(pair: CasePair) -> bool:
-    """Return whether a case passed in most trials on the base, and fails in all now, though it failed by its criteria on
-    both sides."""
+    """Return whether a case that failed by its criteria on both sides passed in most trials on the base, and in none
+    now."""
     passed = sum(each.outcome == "passed" for each in pair.base.trials)
     return 2 * passed > len(pair.base.trials) and all(each.outcome == "failed" for each in pair.head.trials)
 
