@@ -43,7 +43,8 @@ copy() { # NAME PYTHON OWNER
 shared_python() {
   local interpreter
   for interpreter in "$(readlink -f .venv/bin/python)" /usr/bin/python3; do
-    if setpriv --reuid=$nobody --regid=$nobody --clear-groups "$interpreter" -c \
+    # By env: setpriv itself still starts what only root may.
+    if setpriv --reuid=$nobody --regid=$nobody --clear-groups env "$interpreter" -c \
       'import ensurepip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
       echo "$interpreter"
       return
@@ -81,9 +82,9 @@ variables() {
   mkdir "$work/home"
   chmod 555 "$work/home"
   export -f as_nobody
-  work=$work nobody=$nobody unshare --mount bash -euo pipefail -c '
+  unshare --mount env tree="$work/variables" home="$work/home" nobody=$nobody bash -euo pipefail -c '
     mount -t tmpfs -o size=64m,mode=1777 tmpfs /dev/shm
-    as_nobody "$work/variables" HOME="$work/home" LANG=tr_TR.UTF-8 NO_COLOR=1 FORCE_COLOR=1 CI=true \
+    as_nobody "$tree" HOME="$home" LANG=tr_TR.UTF-8 NO_COLOR=1 FORCE_COLOR=1 CI=true \
       HTTP_PROXY=http://127.0.0.1:9 HTTPS_PROXY=http://127.0.0.1:9 ALL_PROXY=http://127.0.0.1:9 \
       GITHUB_ACTIONS=true GITHUB_REPOSITORY=other/other GITHUB_EVENT_NAME=pull_request GITHUB_SHA=0000 \
       GITHUB_TOKEN=none GITHUB_OUTPUT=/nowhere/output GITHUB_STEP_SUMMARY=/nowhere/summary \
