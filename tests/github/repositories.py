@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from holodeck_action.record.record import RecordedBaseline
 from holodeck_action.record.result_files import read_record
 from tests.commands.project import Finished, Project
@@ -15,22 +17,39 @@ def answer(messages):
 """
 
 
+CONFIG = """[core]
+repositoryformatversion = 0
+[maintenance]
+auto = false
+"""
+"""What `git init` writes; without looks for old objects after each commit."""
+
+
 def repository(project: Project) -> Project:
-    """A repository with `main` checked out."""
-    folder = project.folder / "shop"
-    folder.mkdir()
-    git(folder, "init", "-q", "-b", "main")
+    """A repository with `main` checked out: what `git init` makes, without a start of git."""
+    for name in ("objects", "refs/heads", "hooks"):
+        (project.folder / "shop/.git" / name).mkdir(parents=True)
+    project.write("shop/.git/config", CONFIG)
+    project.write("shop/.git/HEAD", "ref: refs/heads/main\n")
     project.write("shop/.gitignore", "out\n__pycache__\n")
-    return Project(folder)
+    return Project(project.folder / "shop")
 
 
 def commit(shop: Project, branch: str = "") -> str:
-    """Commit everything, on a new branch if one is named."""
+    """Commit everything, on a new branch if one is named; return the hash."""
     if branch:
-        git(shop.folder, "checkout", "-q", "-b", branch)
+        branch_here(shop, branch)
     git(shop.folder, "add", "-A")
-    git(shop.folder, "commit", "-q", "-m", "change")
-    return git(shop.folder, "rev-parse", "HEAD")
+    told = git(shop.folder, "-c", "core.abbrev=40", "commit", "-m", "change")
+    return re.findall(r"\b[0-9a-f]{40}\b", told)[0]
+
+
+def branch_here(shop: Project, branch: str) -> None:
+    """Check out a branch at the commit that is checked out, as `git checkout -B` does without a start of git."""
+    head = shop.folder / ".git" / "HEAD"
+    here = shop.folder / ".git" / head.read_text(encoding="utf-8").strip().removeprefix("ref: ")
+    shop.write(f".git/refs/heads/{branch}", here.read_bytes())
+    shop.write(".git/HEAD", f"ref: refs/heads/{branch}\n")
 
 
 def run(project: Project, *arguments: str, **environ: str) -> Finished:

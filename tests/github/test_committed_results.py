@@ -12,7 +12,7 @@ import pytest
 from tests.commands.project import Finished, Project
 from tests.github.events import event_environ
 from tests.github.fake import FakeGitHub, Token
-from tests.github.repositories import baseline, commit, repository
+from tests.github.repositories import baseline, branch_here, commit, repository
 from tests.github.test_merge_base import git
 
 SAID = "replaces the results that it is compared with"
@@ -46,15 +46,21 @@ def said(shop: Project) -> list[tuple[str, str]]:
     return [(change["way"], change["said"]) for change in changes(shop)]
 
 
-@pytest.fixture
-def shop(project: Project) -> Project:
+@pytest.fixture(scope="session")
+def accepted(tmp_path_factory: pytest.TempPathFactory) -> Project:
     """A repository on the branch `topic`, whose `main` has the results of four right answers."""
-    shop = repository(project)
+    shop = repository(Project(tmp_path_factory.mktemp("accepted")))
     answers(shop)
     accept(shop)
     commit(shop)
-    git(shop.folder, "checkout", "-q", "-b", "topic")
+    branch_here(shop, "topic")
     return shop
+
+
+@pytest.fixture
+def shop(accepted: Project, project: Project) -> Project:
+    """A copy of it."""
+    return accepted.copy_to(project.folder / "shop")
 
 
 def forge(shop: Project) -> str:
@@ -92,12 +98,12 @@ def test_a_replaced_file_is_said_first_and_fails_where_that_is_wanted(shop: Proj
 
 
 def test_a_pull_request_cannot_ignore_what_the_policy_before_it_refuses(shop: Project) -> None:
-    git(shop.folder, "checkout", "-q", "main")
+    branch_here(shop, "main")
     gates = {"min_pass_rate": 0.5}
     settings = {"source": f"file:{FILE}", "on_loosened": "fail"}
     shop.policy(target="recorded:answers.jsonl", gates=gates, baseline=settings)
     commit(shop)
-    git(shop.folder, "checkout", "-q", "-B", "topic")
+    branch_here(shop, "topic")
     answers(shop, WRONG)
     shop.policy(target="recorded:answers.jsonl", gates=gates, baseline={**settings, "on_loosened": "ignore"})
     # The forged results say `ignore`, too.
@@ -131,7 +137,7 @@ def test_a_first_file_replaces_nothing(shop: Project) -> None:
 
 
 def test_the_default_branch_may_replace_its_results(shop: Project, tmp_path: Path) -> None:
-    git(shop.folder, "checkout", "-q", "main")
+    branch_here(shop, "main")
     before = git(shop.folder, "rev-parse", "HEAD")
     answers(shop, WRONG)
     accept(shop)
@@ -218,11 +224,11 @@ def test_blessed_results_are_noted_once(shop: Project) -> None:
 
 @pytest.mark.parametrize("renamed", [True, False])
 def test_a_policy_that_names_another_file_replaces_it(shop: Project, renamed: bool) -> None:
-    git(shop.folder, "checkout", "-q", "main")
+    branch_here(shop, "main")
     policy: dict[str, Any] = {"target": "recorded:answers.jsonl", "gates": {"min_pass_rate": 0.5}}
     shop.policy(**policy, baseline={"source": "file:accepted"})
     commit(shop)
-    git(shop.folder, "checkout", "-q", "-B", "topic")
+    branch_here(shop, "topic")
     if renamed:
         git(shop.folder, "mv", FILE, "new.json")
     else:
@@ -248,8 +254,8 @@ def test_a_link_to_other_results_replaces_them(shop: Project, folder: bool) -> N
     assert compared(shop, "--on-loosened", "fail").code == 1
     assert said(shop) == [("changed", SAID)]
     # A link of the base leads to the file that it names there.
-    git(shop.folder, "checkout", "-q", "-B", "main")
-    git(shop.folder, "checkout", "-q", "-B", "topic")
+    branch_here(shop, "main")
+    branch_here(shop, "topic")
     shop.write("readme", "")
     commit(shop)
     assert compared(shop, "--on-loosened", "fail").code == 0
@@ -260,13 +266,13 @@ def test_a_link_to_other_results_replaces_them(shop: Project, folder: bool) -> N
 
 
 def test_links_out_of_the_repository_are_not_followed(shop: Project) -> None:
-    git(shop.folder, "checkout", "-q", "main")
+    branch_here(shop, "main")
     outside = shop.folder.parent / "outside.json"
     outside.write_bytes((shop.folder / FILE).read_bytes())
     (shop.folder / FILE).unlink()
     (shop.folder / FILE).symlink_to(outside)
     commit(shop)
-    git(shop.folder, "checkout", "-q", "-B", "topic")
+    branch_here(shop, "topic")
     shop.write("readme", "")
     commit(shop)
     assert compared(shop, "--on-loosened", "fail").code == 0
@@ -277,12 +283,12 @@ def test_links_out_of_the_repository_are_not_followed(shop: Project) -> None:
 
 
 def test_a_pointer_of_git_lfs_has_the_digest_of_the_file(shop: Project) -> None:
-    git(shop.folder, "checkout", "-q", "main")
+    branch_here(shop, "main")
     content = (shop.folder / FILE).read_bytes()
     digest = hashlib.sha256(content).hexdigest()
     shop.write(FILE, f"version https://git-lfs.github.com/spec/v1\noid sha256:{digest}\nsize {len(content)}\n")
     commit(shop)
-    git(shop.folder, "checkout", "-q", "-B", "topic")
+    branch_here(shop, "topic")
     shop.write("readme", "")
     commit(shop)
     # What Git LFS does when it checks the file out.
@@ -294,14 +300,14 @@ def test_a_pointer_of_git_lfs_has_the_digest_of_the_file(shop: Project) -> None:
 
 
 def test_a_submodule_is_not_looked_into(shop: Project) -> None:
-    git(shop.folder, "checkout", "-q", "main")
+    branch_here(shop, "main")
     inner = shop.folder / "accepted"
     git(inner, "init", "-q", "-b", "main")
     git(inner, "add", "-A")
     git(inner, "commit", "-q", "-m", "results")
     git(shop.folder, "rm", "-q", "--cached", FILE)
     commit(shop)
-    git(shop.folder, "checkout", "-q", "-B", "topic")
+    branch_here(shop, "topic")
     shop.write("readme", "")
     commit(shop)
     assert compared(shop, "--on-loosened", "fail").code == 3

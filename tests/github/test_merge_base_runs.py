@@ -283,7 +283,7 @@ def test_a_base_that_moves_though_its_code_did_not_is_a_drift(shop: Project) -> 
     model = shop.folder.parent / "model"
     cases = [{"name": f"case {at}", "input": f"question {at}", "ground_truth": "right"} for at in range(20)]
     shop.write("agent.py", f"def answer(messages):\n    return open({str(model)!r}).read()\n")
-    shop.policy(target="python:agent:answer", gates={"min_pass_rate": 0.0, "max_errors": 0})
+    shop.policy(target="python:agent:answer", gates={"min_pass_rate": 0.0, "max_errors": 0}, limits={"concurrency": 1})
     shop.suite(cases)
     fork = commit(shop)
     model.write_text("right")
@@ -318,7 +318,7 @@ def test_each_side_has_its_own_packages(shop: Project, way: str) -> None:
         python = bare_python(shop.folder / ".venv")
         (packages,) = python.parents[1].glob("lib/python3*/site-packages")
         (packages / "goods.py").write_text("WORDS = 'right'\n")
-    shop.policy(target="python:agent:answer", environment=environment)
+    shop.policy(target="python:agent:answer", environment=environment, limits={"concurrency": 1})
 
     def need(version: str, words: str) -> None:
         if way == "requirements":
