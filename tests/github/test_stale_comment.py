@@ -14,7 +14,7 @@ from tests.github.events import HEAD
 from tests.github.fake import FakeGitHub, Fault
 from tests.github.life import FIXED, head, suite
 from tests.github.steps import Scene, is_published, naming, places, rows
-from tests.github.test_faults import DENIED, OUTCOMES, TROUBLE
+from tests.github.test_faults import DENIED, OUTCOMES, TROUBLE, matters
 from tests.github.workflow import BOT, READS, REPOSITORY
 
 LINK = f"[`{HEAD[:7]}`](https://github.com/octo/shop/commit/{HEAD})"
@@ -230,7 +230,8 @@ def test_a_check_run_that_cannot_be_written_again_says_so_in_the_summary(scene: 
 def test_whatever_goes_wrong_an_old_comment_is_replaced_or_named(scene: Scene, trouble: str) -> None:
     """Once at each request, and for ever from the first of each kind on."""
     calls = scene.calls(lambda: run(scene))
-    for place in places([call for call in calls if "/check-runs" not in call.path], every=True):
+    found = places([call for call in calls if "/check-runs" not in call.path], every=True)
+    for place in (place for place in found if matters(place, trouble)):
         with naming((place, trouble)):
             scene.restore()
             place.order(scene.hub, Fault("*", "", **TROUBLE[trouble]))
