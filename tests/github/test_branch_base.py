@@ -77,7 +77,7 @@ def test_what_cannot_be_used_is_passed_over(shop: Stored) -> None:
 
 
 HOSTILE: dict[str, tuple[Callable[[bytes], bytes], str]] = {
-    "bomb": (lambda content: gzip.compress(bytes(300_000_000)), "unpacks to more than 268,435,456 bytes"),
+    "bomb": (lambda content: gzip.compress(bytes(300_000_000), 1), "unpacks to more than 268,435,456 bytes"),
     "cut": (lambda content: gzip.compress(content)[:100], "is damaged"),
     "text": (lambda content: gzip.compress(b"hello"), "not a results file"),
     "edited": (lambda content: gzip.compress(content.replace(b"30 days", b"31 days")), "is incomplete"),

@@ -8,13 +8,9 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from tests.commands.project import Project
-from tests.github.baselines import Shop
 from tests.github.fake import FakeGitHub, Repository
 from tests.github.life import FILES, head, only_comment
 from tests.github.repositories import commit, repository
@@ -43,22 +39,6 @@ def write(project: Project, wrong: tuple[str, ...]) -> None:
     # Within a second, Python would use its compiled file for another one of the same size.
     shutil.rmtree(project.folder / "__pycache__", ignore_errors=True)
     project.policy(target="python:agent:answer", limits={"concurrency": 1})
-
-
-def pushes_on_artifact(hub: FakeGitHub, project: Project) -> list[tuple[str, str]]:
-    """Return each push's commit and comment; the base is the artifact of a run on `main`."""
-    shop = Shop(hub, project, "artifact")
-    write(project, ())
-    assert shop.push().code == 0
-    shop.upload()
-    told: list[tuple[str, str]] = []
-    for wrong in PUSHES:
-        topic = shop.branch_off()
-        write(project, wrong)
-        _push(shop.repository, topic, first=not told)
-        shop.pull(topic, inputs={"comment": "always"}, permissions=READS_RUNS)
-        told.append((topic, only_comment(shop.repository)))
-    return [(shop.main, ""), *told]
 
 
 def pushes_on_merge_base(hub: FakeGitHub, project: Project) -> list[tuple[str, str]]:
@@ -90,13 +70,8 @@ def _push(remote: Repository, topic: str, *, first: bool) -> None:
         remote.push(7, head_sha=topic, files=FILES)
 
 
-@pytest.mark.parametrize("told", [pushes_on_artifact, pushes_on_merge_base], ids=["artifact", "merge-base"])
-def test_the_comments_of_four_pushes_tell_one_story(
-    hub: FakeGitHub,
-    project: Project,
-    told: Callable[[FakeGitHub, Project], list[tuple[str, str]]],
-) -> None:
-    commits = told(hub, project)
+def test_the_comments_of_four_pushes_tell_one_story(hub: FakeGitHub, project: Project) -> None:
+    commits = pushes_on_merge_base(hub, project)
     text = "".join(f"# Push {number}\n\n{body}\n\n" for number, (_, body) in enumerate(commits) if body)
     for number, (sha, _) in enumerate(commits):
         name = f"commit-{number}" if number else "main-commit"

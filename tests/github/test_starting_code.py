@@ -381,13 +381,6 @@ def test_whoever_has_read_about_it_can_let_it_start(job: Job, event: str) -> Non
     assert (former.code, "add `--allow-unsafe-forks` to the command" in former.stderr) == (2, True)
 
 
-@each_plant
-def test_whoever_has_read_about_it_can_let_each_start(job: Job, plant: Plant) -> None:
-    plant(job)
-    finished = job.run(FORK, job.command, *job.arguments, "--allow-unsafe-forks")
-    assert job.trace.exists(), finished.stderr
-
-
 @pytest.mark.proves(*(f"{name}: --allow-unsafe-forks" for name in (*SUITES, "import")))
 @pytest.mark.parametrize("name", [*SUITES, "import"])
 def test_each_command_that_starts_code_takes_the_option(job: Job, name: str) -> None:
