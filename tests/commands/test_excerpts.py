@@ -47,6 +47,10 @@ def test_the_line_of_an_error_is_shown_with_a_caret_below_its_place(project: Pro
     ]
 
 
+def test_a_place_at_the_end_of_a_line_has_one_caret(project: Project) -> None:
+    assert shown(broken(project, "name: tested", "name:")) == ["    1 | name:", "      |      ^"]
+
+
 def test_what_is_found_after_loading_has_its_line_too(project: Project) -> None:
     project.write("agent.yaml", SUITE)
     project.write(

@@ -181,6 +181,12 @@ def test_what_makes_a_secret_known(secret: str, piece: str, passes: bool) -> Non
     assert (Redactor([secret]).text(piece) is piece) == passes
 
 
+def test_a_piece_is_masked_with_the_known_prefix_before_it() -> None:
+    """The prefix identifies nobody, and yet nothing of it is left beside what does."""
+    secret = "sk-ant-api03-7Lq2zV8mZ8dxK4711Rt"
+    assert Redactor([secret]).text(f"it begins with {secret[:20]}.") == f"it begins with {MASK}."
+
+
 TOKEN = "ghp_16C7e42F292c6912E7710c838347Ae178B4a"
 SEVENS = [TOKEN[at : at + 7] for at in range(0, len(TOKEN), 7)]
 EXCEPTIONS = {

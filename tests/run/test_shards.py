@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from holodeck_action.decide.written_results import NO_RELATED_FILES, write_results
 from holodeck_action.record.canonical import canonical_json
-from holodeck_action.record.record import Record, Shard
+from holodeck_action.record.record import Record
 from holodeck_action.record.result_files import read_record
 from holodeck_action.record.stored_cases import INDEXED_FROM
 from holodeck_action.reports.conclusion import conclude
@@ -274,11 +274,11 @@ def test_several_suites_are_merged_into_a_folder_each(project: Project) -> None:
     assert "agent.yaml: shard 2/3 is missing" in missing.stderr
 
 
-def _rewrite(change: Callable[[Record], Record]) -> Callable[[Project], None]:
-    """Make shard 2 what another run could have written."""
+def _rewrite(change: Callable[[Record], Record], number: int = 2) -> Callable[[Project], None]:
+    """Make a shard what another run could have written."""
 
     def make(project: Project) -> None:
-        folder = project.folder / "shards" / "2"
+        folder = project.folder / "shards" / str(number)
         record = change(read_record(folder / "results.json"))
         write_results(folder, record, conclude(record).verdict)
 
@@ -312,9 +312,9 @@ def _other_split(record: Record) -> Record:
     return replace(record, cases=tuple(cases))
 
 
-def _silent(shard: Shard | None) -> Shard:
-    assert shard is not None
-    return replace(shard, depends={})
+def _without_digests(record: Record) -> Record:
+    assert record.run.shard is not None
+    return replace(record, run=replace(record.run, shard=replace(record.run.shard, depends={})))
 
 
 BAD: dict[str, tuple[Callable[[Project], Any], str]] = {
@@ -359,7 +359,7 @@ BAD: dict[str, tuple[Callable[[Project], Any], str]] = {
         "the case case 0 is not that of shards/1/results.json: weight is 3, not 1; run all",
     ),
     "no digests": (
-        _rewrite(lambda record: replace(record, run=replace(record.run, shard=_silent(record.run.shard)))),
+        _rewrite(_without_digests),
         "shards/2/results.json: does not record which code and files it was run with, but other shards do; run all",
     ),
     "another cut": (_rewrite(_other_split), "the cases were distributed differently"),
@@ -392,6 +392,16 @@ def test_what_is_not_all_shards_of_one_run_is_refused_by_name(all_shards: Projec
     assert finished.code == 2
     assert said in finished.stderr
     assert not (project.folder / "merged").exists()
+
+
+def test_shards_that_all_lack_digests_are_merged(all_shards: Project, tmp_path: Path) -> None:
+    """No shard then differs from another one in what it records."""
+    project = all_shards.copy_to(tmp_path)
+    for number in (1, 2, 3):
+        _rewrite(_without_digests, number)(project)
+    finished = project.run("merge", "shards", "-o", "merged")
+    assert "does not record" not in finished.stderr
+    assert verdict(project, "merged")["counts"] == verdict(project, "base")["counts"]
 
 
 def test_folders_that_cannot_be_merged_are_refused(mixed: Project) -> None:
@@ -455,6 +465,12 @@ def test_what_needs_the_whole_run_is_refused(mixed: Project) -> None:
     finished = mixed.run("run", "--shard", "1/2")
     assert finished.code == 2
     assert "--shard cannot be combined with method custom" in finished.stderr
+    # A suite that can be merged does not excuse the next one.
+    before = Project(mixed.folder / "a")
+    before.folder.mkdir()
+    before.numbered(1)
+    several = mixed.run("run", "a/agent.yaml", "agent.yaml", "--shard", "1/2")
+    assert (several.code, several.errors) == (2, finished.errors)
 
 
 def test_a_budget_is_shared_by_the_shards(mixed: Project) -> None:

@@ -249,6 +249,13 @@ def test_a_reply_may_be_exactly_as_long_as_the_limit() -> None:
     )
 
 
+def test_a_large_integer_counts_a_byte_for_every_four_bits() -> None:
+    """And one byte more, as the list around it does."""
+    largest = 16**100 - 1
+    assert read({"response": [largest]}, max_bytes=102).response == f"[{largest}]"
+    assert refusal({"response": [largest]}, max_bytes=101).code == "too_large"
+
+
 @walk(
     "entries",
     [
