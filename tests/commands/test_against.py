@@ -236,6 +236,12 @@ def test_the_plan_counts_both(project: Project, models: FakeModels) -> None:
     assert lines[2].endswith("less than the minimum of the plan: the run will stop early")
     assert models.requests == []
     assert not project.out.exists()
+    # The suite's budget is for both: it is enough for either.
+    project.policy(budget={"max_tokens": 5000})
+    planned = run(project, "--against", "old", "--dry-run")
+    assert [line for line in planned.stdout.splitlines() if line.startswith("budget")] == [
+        "budget of agent.yaml: 5,000 tokens, less than the minimum of the plan: the run will stop early"
+    ]
 
 
 def test_a_deadline_stops_both(project: Project, models: FakeModels) -> None:
