@@ -330,6 +330,15 @@ def test_who_comes_back_after_it_was_taken_for_lost_gives_its_places_back_first(
     assert limit.held_count <= 4
 
 
+def test_a_request_that_hangs_takes_one_place_from_its_worker() -> None:
+    limit = SharedLimit(8, 300.0)
+    limit.apply_report("w", report(1, waiting=8)["accounts"]["a"], 0.0)
+    limit.move_slots(0.0)
+    limit.apply_report("w", report(2, seen=8, hanging=1)["accounts"]["a"], 1.0)
+    limit.move_slots(1.0)
+    assert limit.state_for("w", 1.0)["recalled"] == 1
+
+
 def lost_at(ages: list[float], took: list[float], *, granted: int) -> SharedLimit:
     """Return the limit of a worker that reported requests of these ages, and was lost a tenth of a second later."""
     limit = SharedLimit(granted, 300.0)

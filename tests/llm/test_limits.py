@@ -9,6 +9,7 @@ import pytest
 
 from holodeck_action.llm.calls import Answer, Call, CallContext, Meter
 from holodeck_action.llm.limits.limits import DECREASE, HOLD_FACTOR, AccountLimit
+from holodeck_action.llm.limits.pace import REFUSALS_IN_A_ROW, Pace
 from holodeck_action.llm.wire import WireSettings
 from tests.llm.ahead import STARTED_AT, clock, run_ahead
 from tests.llm.models import FakeModels
@@ -178,6 +179,17 @@ def test_a_row_of_refusals_with_no_more_under_way_than_were_answered_paces_the_a
         await line.limit.close()
 
     run_ahead(work)
+
+
+@pytest.mark.parametrize("second_began", [0.5, 1.0])
+def test_as_many_requests_as_overlapped_when_they_were_answered_are_not_too_many_at_once(second_began: float) -> None:
+    """Refused two at a time, an account that answered two at a time limits the rate; any other one may not."""
+    pace = Pace()
+    pace.note_answer(0.0, 1.0, [second_began], first=True, full=False)
+    pace.note_answer(second_began, 1.2, [], first=True, full=False)
+    for _ in range(REFUSALS_IN_A_ROW):
+        pace.note_refusal(1.3, 1.4, [], 2)
+    assert (pace.rate is not None) == (second_began < 1.0)
 
 
 @pytest.mark.parametrize("retry_after", [None, "0", "3"])

@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from holodeck_action.metrics.registry import built_in
 from holodeck_action.suite.applicability import (
     case_asserts,
     missing_static_inputs,
+    reads_tool_calls,
     skip_reason,
 )
 from holodeck_action.suite.errors import SourceMark
@@ -214,6 +216,23 @@ def test_a_disabled_metric_is_skipped_wherever_it_stands() -> None:
     for inherited in (True, False):
         spec = MetricSpec(metric_of(config(metric="rouge", enabled=False)), "m", MARK, inherited)
         assert skip_reason(spec, FULL) == "disabled in the suite"
+
+
+@walk(
+    ("turn", "metric", "expected"),
+    [
+        (BARE, config(metric="equality"), False),
+        (BARE, code(), False),
+        (replace(BARE, expected_tools=ToolExpectation(())), config(metric="equality"), True),
+        (FULL, config(type="tool_correctness"), True),
+        (replace(FULL, expected_tools=None), config(type="trajectory"), True),
+        (replace(FULL, expected_tools=None), config(type="trajectory", enabled=False), False),
+        (BARE, config(type="trajectory"), False),
+    ],
+)
+def test_what_needs_the_tool_calls(turn: Turn, metric: Mapping[str, Any], expected: bool) -> None:
+    spec = MetricSpec(metric_of(metric), "m", MARK, True)
+    assert reads_tool_calls(replace(turn, metrics=(spec,))) is expected
 
 
 def suite_text(metrics: str, cases: str) -> str:
