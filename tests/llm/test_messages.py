@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from holodeck_action.llm.call_spans import finish_reasons, input_messages, output_messages
 from holodeck_action.llm.outcomes import parse
+from holodeck_action.llm.spans import Attributes, Kind, Span, SpanScope
 from tests.llm.models import Answer, FakeModels, ToolCall
+from tests.llm.wiring import account, chat, opened, post, run
 from tests.tables import walk
 
 TOOL = {"name": "find", "description": "d"}
@@ -124,6 +126,53 @@ def test_requests_of_anthropic() -> None:
         },
         {"role": "user", "parts": [{"type": "tool_call_response", "id": "t1", "response": "Leeds"}]},
     ]
+
+
+class KeptSpan(Span):
+    """A span that keeps its children, and inputs and outputs if it records them."""
+
+    def __init__(self, name: str, *, content: bool) -> None:
+        self.name, self._content = name, content
+        self.children: list[KeptSpan] = []
+        self.recorded: dict[str, Any] = {}
+
+    @property
+    def content(self) -> bool:
+        return self._content
+
+    def child(
+        self,
+        name: str,
+        kind: Kind,
+        attributes: Attributes,
+        *,
+        sampled: bool,
+        started_ns: int | None,
+        graded: bool = False,
+    ) -> Span:
+        self.children.append(KeptSpan(name, content=self._content))
+        return self.children[-1]
+
+    def set_content(self, name: str, value: Any) -> None:
+        if self._content:
+            self.recorded[name] = value
+
+
+@walk("content", [True, False])
+def test_a_call_has_a_span_and_its_messages_if_content_is_recorded(content: bool) -> None:
+    run_span = KeptSpan("run", content=content)
+
+    async def work() -> None:
+        with FakeModels() as models, SpanScope(run_span):
+            models.answer(lambda _: Answer("In Leeds."))
+            async with opened() as wire:
+                await post(wire, account(models.openai_url), chat("Where?"))
+
+    run(work)
+    (call,) = run_span.children
+    assert call.name == "chat gpt-4o"
+    spoken = {name: message[0]["parts"][0]["content"] for name, message in call.recorded.items()}
+    assert spoken == ({"gen_ai.input.messages": "Where?", "gen_ai.output.messages": "In Leeds."} if content else {})
 
 
 WORDS = (

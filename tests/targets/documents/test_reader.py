@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from holodeck_action.suite.checkout import Checkout
+from holodeck_action.targets.documents.excel import convert_excel
 from holodeck_action.targets.documents.reader import DocumentError, DocumentReader
 from tests.targets.documents.made import endless_pdf, excel, pdf, powerpoint, swelling_pdf, word, zip_bomb
 
@@ -54,6 +55,14 @@ def results(folder: Path, files: dict[str, bytes], asked: list[tuple[str, dict[s
 
     found: list[str] = reading(work)
     return found
+
+
+def test_tables_are_as_wide_as_their_widest_rows(tmp_path: Path) -> None:
+    file = tmp_path / "a.xlsx"
+    file.write_bytes(excel({"One": [["a"], [None, "b", None]], "Two": [["c"]]}))
+    assert convert_excel(str(file), None, None, None) == (
+        "## One\n\n| a |  |\n| --- | --- |\n|  | b |\n\n## Two\n\n| c |\n| --- |"
+    )
 
 
 def test_documents_of_every_kind(tmp_path: Path) -> None:
