@@ -91,6 +91,7 @@ def test_inputs_and_outputs_are_those_of_the_action() -> None:
     assert outputs == action()["outputs"]
 
 
+@pytest.mark.full
 def test_it_runs_on_the_python_of_the_job(project: Project, workspace: Project) -> None:
     """With the packages that are installed there, whatever the version; a token is shown to nothing of it."""
     (oldest, interpreter), *_ = interpreters().items()
@@ -109,6 +110,7 @@ def test_it_runs_on_the_python_of_the_job(project: Project, workspace: Project) 
     assert (changed.code, changed.outputs["verdict"]) == (2, "invalid")
 
 
+@pytest.mark.full
 def test_packages_are_installed_for_it(project: Project, workspace: Project) -> None:
     (oldest, interpreter), *_ = interpreters().items()
     python = bare_python(project.folder / "job", interpreter)
@@ -122,6 +124,7 @@ def test_packages_are_installed_for_it(project: Project, workspace: Project) -> 
         assert ("note: installing packages.txt" in ended.log) == installs
 
 
+@pytest.mark.full
 def test_uv_understands_how_it_is_called(project: Project, workspace: Project) -> None:
     """Real uv finds that nothing is missing but what the tests alone do without."""
     python = bare_python(project.folder / "job")
@@ -166,6 +169,7 @@ def test_it_fits_githubs_schema(check: tuple[str, ...]) -> None:
     assert finished.returncode == 0, finished.stdout
 
 
+@pytest.mark.full
 def test_inputs_reach_it_as_they_are(project: Project, workspace: Project) -> None:
     """Whatever is in them: quotes, line ends, what a shell or a template would run."""
     python = bare_python(project.folder / "job")
@@ -189,6 +193,7 @@ def syncs(project: Project) -> list[tuple[str, list[str]]]:
     ]
 
 
+@pytest.mark.full
 @pytest.mark.needs("deepeval")
 def test_only_what_the_suite_needs_is_installed(project: Project, workspace: Project) -> None:
     """Each set of extras has its own environment; an environment that another job has is left alone."""
@@ -217,6 +222,7 @@ def test_only_what_the_suite_needs_is_installed(project: Project, workspace: Pro
     assert "the extras github, judges cannot be installed: no such index" in failed.log, failed.log
 
 
+@pytest.mark.full
 @pytest.mark.needs("deepeval", "mcp")
 @pytest.mark.parametrize("example", ["support", "financial", "retrieval"])
 def test_an_example_gives_the_record_of_the_command_line(project: Project, workspace: Project, example: str) -> None:

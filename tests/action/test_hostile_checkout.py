@@ -120,6 +120,7 @@ def linked_folder(hostile: Hostile) -> str:
     return str(hostile.folder / "linked")
 
 
+@pytest.mark.full
 def test_nothing_of_the_checkout_is_taken_for_the_machines(hostile: Hostile) -> None:
     """On an ordinary event, wherever PATH leads first: the step works, and nothing of the checkout runs."""
     first = (str(hostile.workspace.folder), "", ".", linked_folder(hostile), linked_programs(hostile))
@@ -130,6 +131,7 @@ def test_nothing_of_the_checkout_is_taken_for_the_machines(hostile: Hostile) -> 
     assert folder.is_relative_to(hostile.folder / "temp")
 
 
+@pytest.mark.full
 def test_packages_are_installed_with_the_uv_of_the_machine(hostile: Hostile) -> None:
     """Once the code may run. What builds a package sees a hostile PATH as it is, for it is code of the checkout."""
     wheel(hostile.workspace.folder / "wheels", "goods", "1.0", "WORDS = '1'\n")
@@ -162,6 +164,7 @@ def test_a_forks_event_is_refused_before_anything_is_made(hostile: Hostile, has_
     assert not (hostile.folder / "home").exists()
 
 
+@pytest.mark.full
 def test_without_uv_pip_and_venv_are_those_of_python(hostile: Hostile) -> None:
     """What the index offers as uv has not the hash of the release: the real pip says so.
 
@@ -177,6 +180,7 @@ def test_without_uv_pip_and_venv_are_those_of_python(hostile: Hostile) -> None:
     assert (ended.outputs["verdict"], ended.outputs["exit-code"]) == ("invalid", "2")
 
 
+@pytest.mark.full
 def test_without_uv_it_is_installed_once(hostile: Hostile) -> None:
     """By its hash, here that of a package of the tests, and kept for later jobs."""
     links = hostile.folder / "index"
@@ -201,6 +205,7 @@ def test_without_uv_it_is_installed_once(hostile: Hostile) -> None:
         hostile.seen.unlink()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("inputs", "code"),
     [
@@ -217,6 +222,7 @@ def test_what_is_allowed_or_evaluates_nothing_goes_on(hostile: Hostile, inputs: 
     assert ended.code == code, ended.log
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("event", ["issue_comment", "pull_request_target"])
 def test_what_the_event_does_not_tell_the_program_asks(hostile: Hostile, event: str) -> None:
     """Nothing of the checkout runs before it has."""
@@ -229,6 +235,7 @@ def test_what_the_event_does_not_tell_the_program_asks(hostile: Hostile, event: 
     assert hostile.seen.exists()
 
 
+@pytest.mark.full
 def test_no_token_is_in_the_variables_of_what_runs(hostile: Hostile) -> None:
     """Neither in those of uv, nor in those of the process that starts it."""
     ended = hostile.job(OWN, hostile.with_uv)
@@ -241,6 +248,7 @@ def test_no_token_is_in_the_variables_of_what_runs(hostile: Hostile) -> None:
     assert not re.search(rb"^PYTHON", hostile.seen.read_bytes(), re.MULTILINE)
 
 
+@pytest.mark.full
 def test_places_in_the_checkout_are_none_of_the_programs(hostile: Hostile) -> None:
     """A cache, a home or settings in the workspace would be the checkout's."""
     names = ("XDG_CACHE_HOME", "UV_CACHE_DIR", "UV_CONFIG_FILE", "PIP_CONFIG_FILE", "CONDA_PREFIX", "HOME")
@@ -257,6 +265,7 @@ def test_places_in_the_checkout_are_none_of_the_programs(hostile: Hostile) -> No
     assert kept == {"UV_CACHE_DIR", "UV_NO_BUILD", "UV_PROJECT_ENVIRONMENT"}
 
 
+@pytest.mark.full
 def test_a_virtual_environment_of_the_job_stays_the_python_of_suites(hostile: Hostile) -> None:
     """One in the workspace that is active: suites run in it, once they may. The step itself does not."""
     python = bare_python(hostile.workspace.folder / ".venv")

@@ -289,6 +289,7 @@ def test_the_summary_can_be_left_out(step: Step) -> None:
     assert step.run({"summary": "false"}).summary == ""
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("before", [0, SUMMARY_LIMIT - 5_000])
 def test_the_summary_stays_within_what_github_shows(step: Step, before: int) -> None:
     count = 150
@@ -303,6 +304,7 @@ def test_the_summary_stays_within_what_github_shows(step: Step, before: int) -> 
     assert before + 300 < len(ended.summary.encode()) <= SUMMARY_LIMIT
 
 
+@pytest.mark.full
 def test_a_template_makes_report_and_summary(step: Step) -> None:
     step.project.numbered(2, frozenset({1}))
     step.project.write("short.j2", "Own words: {{ report.counts.failed }} failed")

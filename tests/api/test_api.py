@@ -214,6 +214,7 @@ def test_a_forks_suite_is_refused_as_in_a_workflow(shop: Project) -> None:
         evaluate("agent.yaml", number, environ=environ)
 
 
+@pytest.mark.full
 def test_names_are_imported_when_they_are_used(project: Project) -> None:
     code = (
         "import sys, holodeck_action\n"
@@ -229,6 +230,7 @@ def test_names_are_imported_when_they_are_used(project: Project) -> None:
         holodeck_action.evaluat  # type: ignore[attr-defined]  # noqa: B018
 
 
+@pytest.mark.full
 def test_the_tests_of_the_page_pass(project: Project) -> None:
     page = Path(holodeck_action.__file__).parents[1] / "docs" / "python.md"
     for block in blocks(page):

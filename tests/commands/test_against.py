@@ -328,6 +328,7 @@ def test_a_side_that_has_nothing_to_wait_for_does_not_hold_up_the_other(project:
     assert Counter(agent(request) for request in models.requests)[NEW] == 12
 
 
+@pytest.mark.full
 @pytest.mark.proves("run: --bless")
 @pytest.mark.parametrize(
     ("head", "base", "says", "winner"),
@@ -419,6 +420,7 @@ def test_spans_of_the_base_say_so(project: Project, models: FakeModels) -> None:
     assert sorted(found, key=str) == [None, True]
 
 
+@pytest.mark.full
 def test_another_suite_has_its_own_packages(project: Project) -> None:
     suites = {"": ("2.0", "right"), "old": ("1.0", "wrong")}
     for folder, (version, words) in suites.items():

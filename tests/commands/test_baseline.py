@@ -93,6 +93,7 @@ def test_flags_take_the_place_of_the_policy_file(lose: Lose) -> None:
     assert project.run("decide", "out/results.json", "--max-regressions", "1").code == 1
 
 
+@pytest.mark.full
 def test_a_base_too_large_to_be_held_stands_beside_the_run(lose: Lose) -> None:
     project = lose(2)
     stored = project.folder / "base" / "results.json"
@@ -289,6 +290,7 @@ def test_records_without_a_base_have_the_same_bytes_as_ever(sound: Project) -> N
     assert "base_digest" not in written["run"]
 
 
+@pytest.mark.full
 def test_one_regression_in_a_thousand_turns_is_named_on_the_first_screen(tmp_path: Path) -> None:
     """One case, one turn, one metric of 200 cases of five turns: in the log, and in the comment's first lines."""
     project = Project(tmp_path)

@@ -214,6 +214,7 @@ def _written(folder: Path, made: Record, *, padded: int) -> None:
     write_results(folder, whole, decide(whole))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("form", ["console", "markdown", "json"])
 def test_runs_too_large_to_be_held_are_compared_alike(tmp_path: Path, form: str) -> None:
     aside = QuarantineEntry(case="case-3", reason="flaky", owner="octocat", expires=date(2099, 1, 1))

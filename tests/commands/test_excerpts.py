@@ -132,6 +132,7 @@ def test_nothing_in_a_line_is_obeyed(project: Project, hostile: str) -> None:
     assert shown(finished)
 
 
+@pytest.mark.full
 def test_a_long_line_is_cut_around_the_place_and_sentences_wrap_on_a_terminal(project: Project) -> None:
     long = ", ".join(f"key{number}: {number}" for number in range(3000))
     finished = broken(project, "ground_truth: q", f"tgas: {{{long}}}, inptu: 1, {long}")

@@ -74,6 +74,7 @@ def test_cases_that_are_nested_too_deeply_are_told(project: Project, name: str, 
     assert (finished.code, "nested" in finished.stderr) == ((2, True) if deep else (0, False)), finished.stderr
 
 
+@pytest.mark.full
 def test_a_key_that_stands_twice_among_many_is_found_at_once(project: Project) -> None:
     keys = ", ".join(f'"{number}": 1' for number in [*range(200_000), 199_999])
     project.suite([], test_cases=None, test_cases_file="cases.jsonl")

@@ -57,6 +57,7 @@ def loaded(project: Project, *arguments: str, **environ: str) -> set[str]:
     return {name.partition(".")[0] for name in modules(project, *arguments, **environ)}
 
 
+@pytest.mark.full
 def test_a_deterministic_run_imports_no_model_client_and_no_reference_library(project: Project) -> None:
     metrics = [
         {"type": "standard", "metric": name} for name in ("equality", "bleu", "rouge", "meteor", "f1_score", "numeric")
@@ -109,6 +110,7 @@ def test_validate_imports_no_agent(project: Project) -> None:
     assert loaded(project, "validate").isdisjoint({*NEVER, "httpx2", "rich", "jinja2"})
 
 
+@pytest.mark.full
 def test_a_replay_imports_nothing_that_sends(project: Project) -> None:
     sends = {"holodeck_action.llm.network", "holodeck_action.llm.connections", "httpcore2"}
     with FakeModels() as models:

@@ -85,6 +85,7 @@ COMMANDS: dict[str, Callable[[Project, str], tuple[Finished, Any]]] = {
 NEEDED = {"export": "honeyhive", "history import": "history", "calibrate": "calibration", "verify": "reference"}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.needs(NEEDED.get(name, "none"))) for name in COMMANDS]
 )

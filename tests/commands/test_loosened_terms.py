@@ -194,6 +194,7 @@ def test_many_changes_are_cut_in_the_first_line_and_listed_below(sound: Project)
     check_inert(shown, "octocat")
 
 
+@pytest.mark.full
 def test_a_template_of_the_change_cannot_leave_it_out(sound: Project) -> None:
     loosen(sound)
     sound.write("mine.md.j2", "All is well with {{ report.suite|code }}.\n")

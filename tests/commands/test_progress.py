@@ -42,6 +42,7 @@ def rows(shown: str) -> list[str]:
     return [row for row in re.split(r"\x1b\[2K|[\r\n]+", shown) if plain(row).strip()]
 
 
+@pytest.mark.full
 def test_a_log_gets_a_line_for_each_tenth_and_failures_at_once(project: Project) -> None:
     many(project)
     finished = project.run("run")
@@ -97,6 +98,7 @@ def test_a_log_is_not_silent_for_longer_than_15_seconds() -> None:
     assert stream.getvalue() == "[0/30] no case is finished yet\n" * 2
 
 
+@pytest.mark.full
 def test_a_terminal_shows_what_is_done_and_failures_above_the_bar(project: Project) -> None:
     many(project)
     code, shown = on_a_terminal(project, "run", COLUMNS="100")
@@ -121,6 +123,7 @@ def test_a_terminal_shows_what_is_done_and_failures_above_the_bar(project: Proje
     assert max(map(len, narrow)) <= 50
 
 
+@pytest.mark.full
 def test_the_run_beside_has_a_bar_of_its_own(project: Project) -> None:
     many(project, 12)
     project.answers([{"case": f"case {n}", "response": str(n)} for n in range(12)], name="before.jsonl")

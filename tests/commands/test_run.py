@@ -715,6 +715,7 @@ def test_a_file_whose_name_no_results_file_can_hold_is_refused(project: Project)
         assert "not UTF-8 text; rename" in finished.stderr
 
 
+@pytest.mark.full
 def test_a_log_names_a_thousand_cases_and_says_how_many_more(project: Project) -> None:
     project.numbered(1002, frozenset(range(1002)))
     finished = project.run("run", "-o", "out")

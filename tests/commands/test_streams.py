@@ -36,6 +36,7 @@ def shell(project: Project, script: str, **environ: str) -> subprocess.Completed
     )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("script", "wrong", "code"),
     [
@@ -191,6 +192,7 @@ def hostile_suite(project: Project, hostile: str) -> None:
     )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("hostile", HOSTILE)
 def test_nothing_that_is_shown_is_obeyed(project: Project, hostile: str) -> None:
     hostile_suite(project, hostile)

@@ -99,6 +99,7 @@ def test_silence_is_an_error_of_what_reads_tool_calls_and_of_nothing_else(projec
     assert note in project.run("validate").stderr
 
 
+@pytest.mark.full
 def test_an_empty_list_says_that_none_was_called(project: Project) -> None:
     finished, record = _run(project, [])
     judged = {case["id"]: case["judged"] for case in project.verdict()["cases"]}
@@ -126,6 +127,7 @@ def test_calls_of_a_conversation_are_unknown_as_soon_as_those_of_one_turn_are(pr
         assert WAY_OUT in evaluation.error.message
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("target", "known"), [("recorded:answers.jsonl", False), ("model:openai/gpt-4o", True)])
 def test_an_empty_list_of_a_record_of_version_1_is_unknown_unless_the_suites_model_answered(
     project: Project, target: str, known: bool

@@ -92,6 +92,7 @@ def test_the_files_of_a_release_never_change(version: Path) -> None:
     assert set(LISTS) == {folder.name for folder in VERSIONS}
 
 
+@pytest.mark.full
 @pytest.mark.needs
 @pytest.mark.parametrize("version", VERSIONS, ids=lambda version: str(version.name))
 def test_nothing_that_is_stable_is_removed_or_renamed(version: Path) -> None:
@@ -146,6 +147,7 @@ def test_records_are_compared_merged_and_listed(version: Path, project: Project)
     assert shown.stdout.count("incomplete") >= 2
 
 
+@pytest.mark.full
 @pytest.mark.races
 @pytest.mark.full
 @pytest.mark.needs("view")

@@ -20,6 +20,7 @@ def names() -> Names:
     return Names(without=lambda name: {key: value for key, value in AZURE.items() if key != name}, complete=AZURE)
 
 
+@pytest.mark.full
 @pytest.mark.claims(
     "holodeck-deepeval-data-model",
     "Data Model: DeepEval Metrics Integration",

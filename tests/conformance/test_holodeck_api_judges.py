@@ -9,6 +9,7 @@ from tests.conformance.expressions import check_that_all_are_refused, check_that
 pytestmark = pytest.mark.needs()
 
 
+@pytest.mark.full
 @pytest.mark.claims(
     "holodeck-evaluation-api",
     "DeepEvalModelConfig",

@@ -210,6 +210,7 @@ def test_parts_of_an_export(project: Project, request: pytest.FixtureRequest) ->
     check_that_all_hold(request, names(**of_a_run(project)))
 
 
+@pytest.mark.full
 @pytest.mark.claims(
     "honeyhive-evaluation-data-models",
     "Common Evaluation Patterns",

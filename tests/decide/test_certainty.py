@@ -186,6 +186,7 @@ def check_every_prefix(number: int, most: int, *, exhaustive: bool) -> set[int]:
     return codes
 
 
+@pytest.mark.full
 def test_every_completion_has_the_verdict_of_the_stopped_run() -> None:
     codes = [check_every_prefix(number, 5, exhaustive=True) for number in range(60)]
     codes += [check_every_prefix(number, 8, exhaustive=True) for number in range(60, 64)]
@@ -193,11 +194,13 @@ def test_every_completion_has_the_verdict_of_the_stopped_run() -> None:
     assert sum(codes_of == {0} for codes_of in codes) >= 1
 
 
+@pytest.mark.full
 def test_sampled_completions_of_larger_suites_have_the_verdict_of_the_stopped_run() -> None:
     codes = [check_every_prefix(number, 24, exhaustive=False) for number in range(1000, 1020)]
     assert sum(codes_of == {1} for codes_of in codes) > 5
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "gates",
     [

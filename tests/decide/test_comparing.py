@@ -417,6 +417,7 @@ def suite_of(random: Random, cases: int, turns: int = 1, trials: int = 1) -> Rec
     return record(*made, stop_when_decided=False)
 
 
+@pytest.mark.full
 @given(
     st.integers(0, 10_000),
     st.integers(0, 3),

@@ -65,6 +65,7 @@ def test_the_exact_sign_flip_test_tries_every_sign(seed: int) -> None:
     assert sign_flip_p(found) == sum(one >= observed - 1e-9 for one in sums) / 2**12
 
 
+@pytest.mark.full
 def test_the_sampled_sign_flip_test_follows_scipy() -> None:
     values = np.random.default_rng(3).normal(-0.05, 0.15, 40)
     theirs = scipy.stats.permutation_test(

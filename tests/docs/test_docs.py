@@ -89,6 +89,7 @@ def _tests_of(file: Path) -> frozenset[str]:
     return frozenset(node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
 
 
+@pytest.mark.full
 def test_every_row_of_the_compatibility_table_names_tests_that_exist() -> None:
     page = (ROOT / "docs" / "compatibility.md").read_text(encoding="utf-8")
     rows = [line for line in page.splitlines() if line.startswith("| ") and not line.startswith("| HoloDeck")]
@@ -145,6 +146,7 @@ def test_the_changelog_knows_the_version() -> None:
     assert f"## {__version__}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.full
 def test_every_message_of_the_troubleshooting_page_is_one_of_the_product() -> None:
     page = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
     quoted = re.findall(r"^\| `(.+?)` \| ", page, re.MULTILINE)

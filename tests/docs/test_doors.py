@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 SETTINGS = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
 EXCEPTIONS = re.compile(r'^"(?:holodeck_action|runner)/.*TID251.*\n', re.MULTILINE)
@@ -97,6 +99,7 @@ def _settings(exceptions: str) -> str:
     return EXCEPTIONS.sub("", SETTINGS).replace(heading, f"{heading}{exceptions}\n")
 
 
+@pytest.mark.full
 def test_the_product_opens_nothing_elsewhere() -> None:
     done = subprocess.run([sys.executable, "-m", "scripts.check_doors"], cwd=ROOT, capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

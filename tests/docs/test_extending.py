@@ -57,6 +57,7 @@ def _ours(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("place", [_installed, _ours])
 def test_the_metric_of_the_example_works_like_ours(project: Project, tmp_path: Path, place: object) -> None:
     assert callable(place)
@@ -92,6 +93,7 @@ class _With(Project):
         return super().run(*arguments, PYTHONPATH=str(self._site), **environ)
 
 
+@pytest.mark.full
 def test_the_test_of_the_page_passes_and_can_fail(tmp_path: Path) -> None:
     [written] = [block for block in blocks(ROOT / "docs" / "extending.md") if "def test_opens_with" in block.text]
     defined: dict[str, Any] = {}

@@ -23,6 +23,7 @@ from tests.commands.project import Project
 pytestmark = pytest.mark.needs()
 
 
+@pytest.mark.full
 def test_the_page_is_as_it_is_built() -> None:
     assert PAGE.read_text(encoding="utf-8") == build_page(), "run make fields"
     policy = POLICY_PAGE.read_text(encoding="utf-8")

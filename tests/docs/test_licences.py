@@ -18,11 +18,13 @@ PAGE = (ROOT / "THIRD_PARTY.md").read_text(encoding="utf-8")
 ROWS = dict(re.findall(r"^\| ([a-z0-9-]+) \| ([0-9][^|]*) \|", PAGE, re.MULTILINE))
 
 
+@pytest.mark.full
 def test_the_file_is_what_the_lock_gives() -> None:
     assert document() == PAGE, "run: make licences"
     assert main(["--check"]) == 0
 
 
+@pytest.mark.full
 def test_it_lists_all_that_is_installed() -> None:
     elsewhere = {"pywin32", "httpx2-jsfetch"}  # Windows, and Python in a browser
     assert set(ROWS) == everything_installed() - elsewhere - {PROJECT} == set(needed_packages())

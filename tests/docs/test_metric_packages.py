@@ -10,6 +10,8 @@ from holodeck_action.record.result_files import read_record
 from tests.commands.project import Project, evaluations
 from tests.llm.models import KEY, Answer, FakeModels
 
+pytestmark = pytest.mark.full
+
 POLITE = '''
 from typing import Annotated, Literal
 

@@ -36,6 +36,7 @@ def described() -> dict[tuple[str, str], tuple[str, str]]:
     return {(table, name): (kind, content) for table, name, kind, content in rows}
 
 
+@pytest.mark.full
 def test_every_column_is_described(ran: Project) -> None:
     told = described()
     found: dict[tuple[str, str], str] = {}
@@ -57,6 +58,7 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
 
 
+@pytest.mark.full
 def test_the_example_for_pandas_runs(ran: Project) -> None:
     pytest.importorskip("pandas")
     (program,) = blocks("python")

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from scripts import check_replace
 from tests.tables import walk
 
@@ -23,6 +25,7 @@ class Other:
 """
 
 
+@pytest.mark.full
 def test_the_package_is_checked_before_the_tests() -> None:
     assert "-m scripts.check_replace\n" in (ROOT / "Makefile").read_text(encoding="utf-8").partition("\nlint:")[2]
     done = subprocess.run([sys.executable, "-m", "scripts.check_replace"], cwd=ROOT, capture_output=True, check=False)

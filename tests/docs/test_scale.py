@@ -36,6 +36,7 @@ def test_real_runs_took_what_the_simulation_says() -> None:
         assert simulation == pytest.approx(real, rel=0.1), what
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", DIFFERENCES)
 def test_the_model_and_the_simulation_agree(name: str) -> None:
     plan = DIFFERENCES[name]
@@ -83,6 +84,7 @@ def test_a_cluster_gives_the_cases_of_a_lost_worker_to_others() -> None:
     assert found.wall_s < shards.wall_s
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["tokens a minute, 4 shards", "coordinator, cluster of 16"])
 def test_the_station_that_sets_the_pace_is_the_busiest(name: str) -> None:
     plan = DIFFERENCES[name]
@@ -92,6 +94,7 @@ def test_the_station_that_sets_the_pace_is_the_busiest(name: str) -> None:
     assert max(shares, key=shares.__getitem__) == slowest
 
 
+@pytest.mark.full
 def test_a_smaller_plan_takes_as_long() -> None:
     plan = Plan(replace(JUDGED, cases=16_000), Fleet(machines=8), Provider(6_000, 9e6))
     costs, fewer = scale_down(COSTS, plan, 4)

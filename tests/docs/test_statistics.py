@@ -91,6 +91,7 @@ def test_the_table_of_sizes_is_computed() -> None:
     assert shown("sizes") == markdown_table(SIZES_HEADS, size_rows())
 
 
+@pytest.mark.full
 def test_rows_of_the_tables_come_out_again() -> None:
     assert markdown_table((), [gate_row(20, Trials(1), -0.1)]).splitlines()[-1] in shown("gates")
     assert markdown_table((), [interval_row("scores of which one in ten falls", 20)]).splitlines()[-1] in shown(
@@ -118,6 +119,7 @@ def test_intervals_hold_the_truth_and_tests_do_not_cry_wolf() -> None:
     assert max(values[3] for words, values in simulated.items() if words[0] in unchanged) <= 6.5
 
 
+@pytest.mark.full
 def test_confirming_keeps_an_unchanged_agent_green_and_catches_breaks() -> None:
     found = rows("confirmations")
     alarms = {key[1]: shares for key, shares in found.items() if key[0] == "unchanged"}

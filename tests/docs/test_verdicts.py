@@ -56,6 +56,7 @@ def test_a_scenario_is_well_formed(scenario: Scenario) -> None:
     assert scenario.right == "green" or scenario.control() != scenario
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "name",
     [

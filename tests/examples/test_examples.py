@@ -72,6 +72,7 @@ def copied(project: Project, example: Example) -> Project:
     return project
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("example", ALL)
 def test_it_fails_where_it_is_meant_to_and_says_why(copied: Project, example: Example) -> None:
     finished, record = copied.evaluate("--concurrency", "2")
@@ -90,6 +91,7 @@ def test_it_fails_where_it_is_meant_to_and_says_why(copied: Project, example: Ex
             assert f"✗ {case.name}  [failed]  {case.source.file}:{case.source.line}:" in finished.stdout
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("example", ALL)
 def test_the_record_does_not_depend_on_the_concurrency(copied: Project, example: Example) -> None:
     _, alone = copied.evaluate("--concurrency", "1")
@@ -125,6 +127,7 @@ def test_a_tag_picks_its_cases(copied: Project, example: Example) -> None:
     }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("example", [pytest.param(FINANCIAL, id="financial")])
 def test_a_case_is_asked_as_often_as_the_policy_file_says(copied: Project, example: Example) -> None:
     _, record = copied.evaluate("--case", "asked-three-times", "--case", "current-ratio")

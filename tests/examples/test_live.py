@@ -59,6 +59,7 @@ def replay(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return Replay(example, Project(folder), *replayed(Project(folder)))
 
 
+@pytest.mark.full
 def test_a_replay_fails_where_the_example_does(replay: Replay) -> None:
     example, finished, record = replay.example, replay.finished, replay.record
     assert finished.code == 1, finished.stdout + finished.stderr
@@ -74,6 +75,7 @@ def test_a_replay_fails_where_the_example_does(replay: Replay) -> None:
         assert any(turn.retrieved_chunks for turn in turns)
 
 
+@pytest.mark.full
 def test_a_cassette_holds_what_the_replay_asks_for_and_says_where_it_is_from(replay: Replay, tmp_path: Path) -> None:
     copied = replay.project.copy_to(tmp_path)
     cassette = copied.folder / "cassette"

@@ -16,6 +16,8 @@ from tests.github.fake import FakeGitHub
 from tests.github.workflow import REPOSITORY, InProcess
 from tests.llm.models import KEY
 
+pytestmark = pytest.mark.full
+
 STORY = read_story(EXAMPLE / "tour.yaml")
 
 

@@ -61,6 +61,7 @@ def _constants(node: ast.expr) -> Iterator[str]:
         yield node.value
 
 
+@pytest.mark.full
 def test_every_kind_of_error_has_a_row() -> None:
     # GitHub's errors are in no record, and parsing all modules takes long.
     made = re.compile(rf"\b(?:{'|'.join(RAISED)})\(")

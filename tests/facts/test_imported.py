@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from holodeck_action.extensions.importers.promptfoo.toolchecks import TYPES
 from tests.commands.project import Project
 
@@ -30,6 +32,7 @@ def outcomes(project: Project, **told: Any) -> dict[str, str]:
     return {case["id"]: case["outcome"] for case in project.verdict()["cases"]}
 
 
+@pytest.mark.full
 def test_no_imported_check_passes_without_the_calls(project: Project) -> None:
     assert {check["type"].removeprefix("not-") for check in CHECKS} == {*TYPES}
     tests = [{"description": f"check {at}", "assert": [check]} for at, check in enumerate(CHECKS)]

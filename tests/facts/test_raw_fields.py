@@ -71,6 +71,7 @@ def test_what_reads_a_raw_field_is_found(source: bytes) -> None:
     assert reads(source)
 
 
+@pytest.mark.full
 def test_only_these_read_what_none_means_unknown_in() -> None:
     found = readers()
     others = {file: lines for file, lines in found.items() if file not in READERS}

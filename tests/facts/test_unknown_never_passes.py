@@ -130,6 +130,7 @@ def _check(example: Example, chosen: list[tuple[str, ...]], of: int | None) -> i
     return len(found) - 1
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("seed", range(TIMES))
 def test_a_fact_less_makes_nothing_greener(tmp_path: Path, seed: int) -> None:
     """Of transcripts, every fact: in all answers, and in those of every third case."""
@@ -139,6 +140,7 @@ def test_a_fact_less_makes_nothing_greener(tmp_path: Path, seed: int) -> None:
         assert _check(Example(root, seed, "recorded"), FACTS, of) == len(FACTS)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("source", ["python", "command", "http", "merged", "rejudged", "compared"])
 @pytest.mark.parametrize("seed", range(TIMES))
 def test_of_every_source(tmp_path: Path, source: str, seed: int) -> None:

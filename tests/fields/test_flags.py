@@ -64,6 +64,7 @@ def test_which_cases_run(project: Project, flags: tuple[str, ...], names: list[s
     assert [case.name for case in record.cases] == names
 
 
+@pytest.mark.full
 @pytest.mark.races
 @pytest.mark.proves("run: --resume")
 def test_resume(project: Project) -> None:
@@ -200,6 +201,7 @@ def test_canonical_reports_of_equal_runs_are_equal(reported: Project) -> None:
     assert found == {(): 2, ("--canonical",): 1}
 
 
+@pytest.mark.full
 @pytest.mark.proves("run: --template", "report: --template")
 def test_template(project: Project) -> None:
     lettered(project, "P F")
@@ -210,6 +212,7 @@ def test_template(project: Project) -> None:
     assert given.stdout == "All of 2 cases.\n"
 
 
+@pytest.mark.full
 @pytest.mark.proves("schema: DOCUMENT")
 @pytest.mark.parametrize(
     ("document", "holds"),

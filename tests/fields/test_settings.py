@@ -26,6 +26,7 @@ def changed(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     return run_all(tmp_path_factory.mktemp("changes"), suites)
 
 
+@pytest.mark.full
 @pytest.mark.proves(*CHANGES, "Policy: trials gates quarantine")
 @pytest.mark.parametrize("key", CHANGES)
 def test_a_setting_changes_the_exit_code(changed: Runs, key: str) -> None:

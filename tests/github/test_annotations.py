@@ -386,6 +386,7 @@ def test_what_was_not_judged_does_not_hold(how: str) -> None:
 # Limits
 
 
+@pytest.mark.full
 def test_two_thousand_failing_cases_are_annotated_within_the_limits_of_a_check_run(hub: FakeGitHub) -> None:
     made = replace(hostile_record(2000, 20_000))
     made = replace(made, provenance=replace(made.provenance, folder="shop"))
@@ -413,6 +414,7 @@ def _check_limits(mark: Annotation) -> None:
     assert len(mark.details.encode()) <= DETAILS_LIMIT
 
 
+@pytest.mark.full
 @given(st.text(max_size=400), st.sampled_from(["x", "é", "日", "\U0001f600"]))
 def test_no_text_is_longer_than_its_place(text: str, letter: str) -> None:
     long = text.encode(errors="ignore").decode() + letter * 30_000

@@ -619,6 +619,7 @@ def test_proxy_or_certificates_that_cannot_be_used(monkeypatch: pytest.MonkeyPat
         connect(TOKEN, "https://api.github.com", "octo/shop")
 
 
+@pytest.mark.full
 def test_http_is_loaded_only_to_connect() -> None:
     program = (
         "import sys; from holodeck_action.github import publisher;"

@@ -420,6 +420,7 @@ def test_parts_of_a_matrix_are_told_apart_by_their_comments(shop: Shop) -> None:
         assert kept(shop) == found[part]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("count", [31, 98])
 def test_runs_that_anybody_starts_do_not_hide_the_base(shop: Shop, count: int) -> None:
     shop.push()
@@ -432,6 +433,7 @@ def test_runs_that_anybody_starts_do_not_hide_the_base(shop: Shop, count: int) -
     assert sum(call.path.endswith("/zip") for call in shop.hub.requests) == 1
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("accepted", "code"), [("warn", 0), ("fail", 3)])
 def test_more_runs_than_are_asked_about_are_told(shop: Shop, accepted: str, code: int) -> None:
     """That there may be a base which was not looked at is told apart from that there is none."""

@@ -23,6 +23,7 @@ FAULTS = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: f"{fault.status}")
 @pytest.mark.parametrize("source", ["artifact", "branch:holodeck-data"])
 def test_trouble_at_any_request(hub: FakeGitHub, project: Project, source: str, fault: Fault) -> None:

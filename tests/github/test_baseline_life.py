@@ -55,6 +55,7 @@ class Kept(Shop):
         return str(next(gate["state"] for gate in verdict["gates"] if gate["name"] == name))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("source", SOURCES)
 def test_a_repository_lives(hub: FakeGitHub, project: Project, source: str) -> None:
     shop = Kept(hub, project, source)
@@ -203,6 +204,7 @@ class Trees(Kept):
         return self.main
 
 
+@pytest.mark.full
 def test_a_repository_lives_beside_its_merge_bases(hub: FakeGitHub, project: Project) -> None:
     shop = Trees(hub, project, "merge-base")
 

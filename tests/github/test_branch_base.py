@@ -84,6 +84,7 @@ HOSTILE: dict[str, tuple[Callable[[bytes], bytes], str]] = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_hostile_records(shop: Stored, kind: str) -> None:
     made, reason = HOSTILE[kind]

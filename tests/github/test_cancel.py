@@ -20,6 +20,8 @@ from tests.github.life import suite
 from tests.github.steps import ALL, Scene, check_no_token, is_published, rows
 from tests.workers.support import wait_until
 
+pytestmark = pytest.mark.full
+
 SLOW = """
 import time
 

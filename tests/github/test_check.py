@@ -301,6 +301,7 @@ def shared() -> Iterator[tuple[FakeGitHub, Any]]:
         assert hub.violations == []
 
 
+@pytest.mark.full
 @settings(max_examples=40, deadline=None)
 @given(steps=STEPS, count=st.sampled_from([0, 1, 50, 51, 130]), blind=st.integers(0, 20))
 def test_no_order_of_trouble_repeats_an_annotation(

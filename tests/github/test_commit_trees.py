@@ -37,6 +37,7 @@ def partial(shop: Project, how: str = "--depth=1") -> tuple[Project, str, str]:
     return Project(clone), fork, head
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("how", ["--depth=1", "--filter=blob:none"])
 def test_a_partial_clone_gets_the_files_from_github(hub: FakeGitHub, shop: Project, how: str) -> None:
     git(shop.folder, "config", "uploadpack.allowFilter", "true")
@@ -68,6 +69,7 @@ def answer(messages):
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("how", ["--depth=1", "--single-branch"])
 def test_the_files_are_those_of_a_checkout_wherever_they_come_from(hub: FakeGitHub, shop: Project, how: str) -> None:
     """Attributes that change what an archive holds do not change the base."""
@@ -102,6 +104,7 @@ def git_bytes(shop: Project, at: str, name: str) -> bytes:
     return done.stdout
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("how", ["--depth=1", "--filter=blob:none"])
 def test_a_partial_clone_without_github_says_how_to_get_more(shop: Project, how: str) -> None:
     git(shop.folder, "config", "uploadpack.allowFilter", "true")
@@ -158,6 +161,7 @@ def answer(messages):
 """
 
 
+@pytest.mark.full
 def test_links_out_of_the_tree_and_submodules_are_not_there(shop: Project) -> None:
     by_code(shop, "right")
     commit(shop)
@@ -196,6 +200,7 @@ def test_links_out_of_the_tree_and_submodules_are_not_there(shop: Project) -> No
     )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", [".git", ".GIT"])
 def test_a_tree_with_data_of_git_is_not_used(shop: Project, name: str) -> None:
     by_code(shop, "right")
@@ -209,6 +214,7 @@ def test_a_tree_with_data_of_git_is_not_used(shop: Project, name: str) -> None:
     assert hostile[:12] in missing(shop, run(shop))
 
 
+@pytest.mark.full
 def test_no_program_of_the_repository_runs(shop: Project) -> None:
     ran = shop.folder.parent / "ran"
     program = shop.write("program.sh", f"#!/bin/sh\necho ran >> {ran}\ncat\n")
@@ -246,6 +252,7 @@ def waits(shop: Project, where: str) -> None:
     commit(shop, "topic")
 
 
+@pytest.mark.full
 @pytest.mark.races
 @pytest.mark.parametrize("where", ["import", "answer"])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -264,6 +271,7 @@ def test_a_signal_leaves_no_files(shop: Project, where: str, number: signal.Sign
     assert [name for name in left(temporary) if name.startswith("holodeck-base-")] == []
 
 
+@pytest.mark.full
 def test_a_run_that_ends_leaves_no_files(shop: Project) -> None:
     by_code(shop, "wrong")
     commit(shop)

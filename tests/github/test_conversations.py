@@ -103,6 +103,7 @@ def comment_on(hub: FakeGitHub, inn: Project) -> Callable[[str], str]:
     return publish
 
 
+@pytest.mark.full
 def test_six_conversations_from_a_live_run_to_the_comment(
     inn: Project, models: FakeModels, comment_on: Callable[[str], str]
 ) -> None:

@@ -98,6 +98,7 @@ def test_runs_add_to_it(repo: Repository, job: Job) -> None:
     assert repo.git.refs[REFERENCE] == before
 
 
+@pytest.mark.full
 @pytest.mark.races
 def test_twenty_writers_lose_no_line(repo: Repository, hub: FakeGitHub) -> None:
     """They all begin at once, before there is a branch, and none waits before it tries again."""

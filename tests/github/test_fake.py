@@ -341,6 +341,7 @@ def test_bad_requests_are_refused(hub: FakeGitHub, repo: Repository, call: Any, 
     assert (repo.comments(7), repo.check_runs(HEAD), repo.reviews(7)) == ([], [], [])
 
 
+@pytest.mark.full
 def test_what_is_just_within_the_limits_is_done(call: Any) -> None:
     note = NOTE | {"title": "a" * 255, "message": "ä" * 32_768, "raw_details": "a" * 65_536, "start_column": 1,
                    "end_column": 1}  # fmt: skip

@@ -221,6 +221,7 @@ def _kinds(ended: Ended) -> dict[str, bool]:
     return {channel: is_published(row) for channel, row in rows(ended.summary).items()}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("trouble", OUTCOMES)
 @pytest.mark.parametrize("scene", ["first run", "second run"], indirect=True)
 def test_trouble_at_every_call(scene: Scene, trouble: str) -> None:
@@ -286,6 +287,7 @@ def break_looks(scene: Scene, place: Place) -> None:
     scene.hub.fail(Fault("GET", pattern, status=403, body=DENIED, times=None))
 
 
+@pytest.mark.full
 def test_what_must_be_published_fails_only_a_step_that_passed(hub: FakeGitHub, project: Project) -> None:
     scene = Scene(hub, Project(project.folder / "workspace"))
     first_run(scene)
@@ -338,6 +340,7 @@ class Late:
             return publisher.finish(found).channels
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("times", [1, None], ids=["once", "always"])
 def test_answers_that_come_too_late(hub: FakeGitHub, project: Project, times: int | None) -> None:
     scene = Scene(hub, Project(project.folder / "workspace"))

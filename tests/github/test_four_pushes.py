@@ -10,6 +10,8 @@ import re
 import shutil
 from pathlib import Path
 
+import pytest
+
 from tests.commands.project import Project
 from tests.github.fake import FakeGitHub, Repository
 from tests.github.life import FILES, head, only_comment
@@ -70,6 +72,7 @@ def _push(remote: Repository, topic: str, *, first: bool) -> None:
         remote.push(7, head_sha=topic, files=FILES)
 
 
+@pytest.mark.full
 def test_the_comments_of_four_pushes_tell_one_story(hub: FakeGitHub, project: Project) -> None:
     commits = pushes_on_merge_base(hub, project)
     text = "".join(f"# Push {number}\n\n{body}\n\n" for number, (_, body) in enumerate(commits) if body)

@@ -10,6 +10,7 @@ from tests.github.life import whole_life
 from tests.github.workflow import InProcess
 
 
+@pytest.mark.full
 @pytest.mark.timeout(300)
 def test_a_pull_request_lives(hub: FakeGitHub, project: Project) -> None:
     whole_life(hub, project, InProcess())

@@ -25,6 +25,7 @@ def shop(project: Project) -> Project:
     return repository(project)
 
 
+@pytest.mark.full
 def test_what_the_change_does_not_touch_costs_nothing(shop: Project, models: FakeModels) -> None:
     kept = ("--cache", str(shop.folder.parent / "kept"))
     write(shop, models, "", OLD, count=30)
@@ -67,6 +68,7 @@ def test_the_judges_cases_and_metrics_of_the_head_count_for_both(shop: Project, 
     assert [scores(record) for record in records(shop)] == [[0.9, 0.9], [0.2, 0.2]]
 
 
+@pytest.mark.full
 def test_the_base_is_where_the_branch_left_the_default_branch(shop: Project) -> None:
     by_code(shop, "wrong")
     fork = commit(shop)
@@ -84,6 +86,7 @@ def test_the_base_is_where_the_branch_left_the_default_branch(shop: Project) -> 
     assert (git(shop.folder, "status", "--porcelain"), git(shop.folder, "worktree", "list")) == before
 
 
+@pytest.mark.full
 def test_a_suite_below_the_root_sees_its_own_files_alone(shop: Project) -> None:
     inner = Project(shop.folder / "agents" / "a")
     inner.folder.mkdir(parents=True)
@@ -127,6 +130,7 @@ def test_the_plan_counts_the_base(shop: Project, models: FakeModels) -> None:
     assert models.requests == []
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("before", "says"),
     [
@@ -166,6 +170,7 @@ def test_outside_of_a_repository_there_is_no_base(project: Project) -> None:
     assert "the evaluated commit is unknown" in missing(project, finished)
 
 
+@pytest.mark.full
 def test_a_commit_is_compared_with_itself_only_where_it_has_been_changed(shop: Project, tmp_path: Path) -> None:
     by_code(shop, "wrong")
     main = commit(shop)
@@ -207,6 +212,7 @@ def test_answers_that_are_graded_again_have_nothing_beside_them(shop: Project) -
 # -- more than one suite, place or attempt
 
 
+@pytest.mark.full
 def test_suites_of_one_repository_have_their_own_bases(shop: Project) -> None:
     one, two = (Project(shop.folder / name) for name in ("one", "two"))
     for suite_folder in (one, two):
@@ -224,6 +230,7 @@ def test_suites_of_one_repository_have_their_own_bases(shop: Project) -> None:
     assert not (shop.out / "two" / "base").exists()
 
 
+@pytest.mark.full
 def test_a_worktree_has_the_objects_of_its_repository(shop: Project) -> None:
     by_code(shop, "wrong")
     commit(shop)
@@ -249,6 +256,7 @@ def answer(messages):
 """
 
 
+@pytest.mark.full
 @pytest.mark.races
 def test_a_killed_run_is_continued_with_the_base_in_another_place(shop: Project) -> None:
     by_code(shop, "", count=9)
@@ -278,6 +286,7 @@ def test_a_killed_run_is_continued_with_the_base_in_another_place(shop: Project)
     assert len(asked.read_text().splitlines()) - before == 2 * (9 - 4)
 
 
+@pytest.mark.full
 def test_a_base_that_moves_though_its_code_did_not_is_a_drift(shop: Project) -> None:
     """What answers stands outside of the repository, as a model does."""
     model = shop.folder.parent / "model"
@@ -303,6 +312,7 @@ def test_a_base_that_moves_though_its_code_did_not_is_a_drift(shop: Project) -> 
     assert moved not in run(shop, *kept).stdout
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("way", ["requirements", "project in place", "interpreter"])
 def test_each_side_has_its_own_packages(shop: Project, way: str) -> None:
     """What is not under version control, such as an interpreter, is that of the checkout for both."""

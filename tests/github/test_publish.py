@@ -545,6 +545,7 @@ def test_secrets_of_this_side_are_taken_out(stage: Stage, finished: Project) -> 
         assert "ghs_token-of-the-job" not in part
 
 
+@pytest.mark.full
 def test_secrets_are_taken_out_of_a_record_that_is_read_case_by_case(
     stage: Stage, finished: Project, tmp_path: Path
 ) -> None:
@@ -591,6 +592,7 @@ def test_a_record_of_hundreds_of_cases(stage: Stage, finished: Project) -> None:
     assert "400" in comment["body"]
 
 
+@pytest.mark.full
 def test_the_template_is_that_of_the_default_branch(stage: Stage, finished: Project) -> None:
     stage.bring("results.json", resealed(_record(finished)))
     stage.base.write(".github/mine.md.j2", "Ours: {{ report.suite|code }}\n")
@@ -764,6 +766,7 @@ def mutants(finished: Project, tmp_path_factory: pytest.TempPathFactory) -> Iter
         yield publish
 
 
+@pytest.mark.full
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @given(failing=st.booleans(), changes=CHANGES)
 def test_a_record_that_contradicts_itself_is_judged_or_refused(

@@ -108,6 +108,7 @@ def bodies(scene: Scene) -> Iterator[str]:
     yield from (run["output"]["summary"] for run in scene.repository.check_runs(HEAD))
 
 
+@pytest.mark.full
 def test_everything_is_published_within_the_limits(hub: FakeGitHub, project: Project) -> None:
     scene = hostile(hub, project)
     ended = scene.step()
@@ -144,6 +145,7 @@ def test_everything_is_published_within_the_limits(hub: FakeGitHub, project: Pro
     assert scene.hub.violations == []
 
 
+@pytest.mark.full
 def test_with_a_token_that_reads_the_log_has_the_annotations(hub: FakeGitHub, project: Project) -> None:
     cases = 100
     scene = hostile(hub, project, cases)

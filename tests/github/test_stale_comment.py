@@ -204,6 +204,7 @@ def test_pull_requests_that_cannot_be_looked_up(scene: Scene) -> None:
     assert begins(scene, ended) == (line, line)
 
 
+@pytest.mark.full
 def test_the_template_of_a_user_and_a_long_report_begin_with_it_too(scene: Scene) -> None:
     scene.project.write(
         "mine.j2", "{% for n in range(3000) %}Line {{ n }} of mine, which is long enough.\n{% endfor %}"
@@ -226,6 +227,7 @@ def test_a_check_run_that_cannot_be_written_again_says_so_in_the_summary(scene: 
     assert "is concluded (success), but its summary does not start with the notice about the outdated comment" in row
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("trouble", OUTCOMES)
 def test_whatever_goes_wrong_an_old_comment_is_replaced_or_named(scene: Scene, trouble: str) -> None:
     """Once at each request, and for ever from the first of each kind on."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from tests.image.lock import PROJECT, ROOT, everything_installed, hashes, locked_packages, with_dependencies
 
 
@@ -33,6 +35,7 @@ def fits(wheel: str, machine: str) -> bool:
     return wheel.endswith("-any.whl") or ("manylinux_" in wheel and machine in wheel)
 
 
+@pytest.mark.full
 def test_everything_comes_as_wheels_for_both_platforms() -> None:
     packages = locked_packages()
     only_windows = {"pywin32"}

@@ -31,6 +31,7 @@ def _policy(project: Project) -> dict[str, object]:
     return loaded
 
 
+@pytest.mark.full
 @pytest.mark.proves("init: --framework")
 def test_the_agent_of_a_repository_passes_by_the_commands_that_init_prints(project: Project) -> None:
     project.write("shop/agents/answering.py", PYDANTIC_AI)
@@ -94,6 +95,7 @@ def test_what_is_an_agent(project: Project, framework: str, code: str, name: str
         assert str(_policy(project)["target"]).startswith(f"{framework}:my_agent:")
 
 
+@pytest.mark.full
 def test_modules_below_src_find_each_other(project: Project) -> None:
     project.write("src/shop/words.py", 'WORDS = "I can find orders."\n')
     project.write(

@@ -174,6 +174,7 @@ def test_a_file_in_another_encoding_and_one_behind_a_link_stay_as_they_are(proje
     assert (project.folder / "shared/policy.yaml").read_text() == "gates: {min_pass_rate: 1}\n"
 
 
+@pytest.mark.full
 def test_the_schemas_at_the_address_are_those_that_the_program_prints(project: Project) -> None:
     assert project.run("init").code == 0
     assert schema_line("agent") in (ROOT / "docs" / "format.md").read_text(encoding="utf-8")

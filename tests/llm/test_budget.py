@@ -56,6 +56,7 @@ CALLS = st.lists(
 )
 
 
+@pytest.mark.full
 @settings(max_examples=300, deadline=None)
 @given(CALLS, st.integers(0, 200), st.booleans())
 def test_no_order_of_calls_overspends_or_releases_twice(calls: list[Planned], limit: int, in_dollars: bool) -> None:

@@ -140,6 +140,7 @@ written.close()
 """
 
 
+@pytest.mark.full
 @pytest.mark.races
 def test_several_processes_record_at_a_time_and_one_is_killed(tmp_path: Path) -> None:
     root = Path(__file__).parents[2]

@@ -182,6 +182,7 @@ def alone(service: Service, most: int, count: int) -> float:
     return run_ahead(work)[1]
 
 
+@pytest.mark.full
 def test_the_most_is_never_exceeded_though_workers_are_lost_every_second() -> None:
     """Calls of lost workers go on at the account; nobody else has their places until they have ended."""
     service = Lingering(lambda service, text, now: None)
@@ -195,6 +196,7 @@ def test_the_most_is_never_exceeded_though_workers_are_lost_every_second() -> No
     assert took < undisturbed + (1.2 * again + 30) * LATENCY_S / 30
 
 
+@pytest.mark.full
 def test_an_undisturbed_cluster_is_as_fast_as_one_process_but_for_the_messages() -> None:
     many = asked(Service(lambda service, text, now: None), 30, 1_500)
     one = alone(Service(lambda service, text, now: None), 30, 1_500)
@@ -213,6 +215,7 @@ def test_a_cluster_s_first_wave_that_was_too_much_is_refused_once() -> None:
     assert service.statuses[429] <= 90
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("asks", ["", "1"])
 def test_a_limit_below_the_most_is_found_as_one_process_finds_it(asks: str) -> None:
     """What one worker is refused lowers the places of all: hardly more is refused than to one process."""
@@ -224,6 +227,7 @@ def test_a_limit_below_the_most_is_found_as_one_process_finds_it(asks: str) -> N
     assert refused <= max(0.04, 1.5 * expected)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("says", "refusals"),
     [
@@ -277,6 +281,7 @@ def test_an_account_that_opens_again_is_used_again() -> None:
     assert took < 8 + 3 * 400 * LATENCY_S / 20 + 10
 
 
+@pytest.mark.full
 def test_a_worker_that_does_not_hear_of_the_coordinator_sends_nothing_more() -> None:
     service = Service(lambda service, text, now: None)
 
@@ -373,6 +378,7 @@ def test_a_request_that_may_have_been_answered_since_may_have_been_followed_by_a
     assert [held(limit, 10.1 + after) for after in (1.15, 1.55, 1.65, 1.85, 1.95, 2.05)] == [3, 3, 2, 2, 1, 0]
 
 
+@pytest.mark.full
 def test_who_comes_gets_its_share_although_the_others_have_no_idle_place() -> None:
     """Two workers whose requests never cease do not keep all places."""
 

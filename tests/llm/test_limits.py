@@ -232,6 +232,7 @@ def test_a_window_grows_back_and_tries_more_than_its_ceiling_later(retry_after: 
     run_ahead(work)
 
 
+@pytest.mark.full
 def test_refusals_that_have_nothing_to_do_with_the_number_under_way_do_not_keep_an_account_small() -> None:
     async def work() -> None:
         line = _Line(32)

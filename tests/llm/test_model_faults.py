@@ -403,6 +403,7 @@ def test_waiting_in_vain_ends(models: FakeModels) -> None:
         models.wait_for(lambda fake: fake.peak == 1, 0.01)
 
 
+@pytest.mark.full
 def test_hundreds_of_calls_at_once() -> None:
     async def storm(models: FakeModels) -> list[int]:
         limits = httpx2.Limits(max_connections=None)

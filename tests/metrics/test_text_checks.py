@@ -130,6 +130,7 @@ def test_an_empty_answer_passes_no_check(project: Project, check: dict[str, Any]
     assert "the answer is empty" in why
 
 
+@pytest.mark.full
 def test_a_pattern_that_takes_too_long_is_an_error_and_no_failed_case(project: Project) -> None:
     project.suite([{"name": "a", "input": "q", "expect": [{"regex": SLOW}]}], evaluations=None)
     project.answers([{"case": "a", "response": "a" * 60 + "b"}])

@@ -120,6 +120,7 @@ def printed(finished: Iterable[Finished]) -> dict[str, str]:
     }
 
 
+@pytest.mark.full
 def test_no_piece_of_a_secret_is_posted_written_or_logged(hub: FakeGitHub, project: Project) -> None:
     scene = Scene(hub, Project(project.folder / "workspace"))
     planted(scene.project, "python:planted:answer", ["all", *map(str, CUTS)])
@@ -138,6 +139,7 @@ def test_no_piece_of_a_secret_is_posted_written_or_logged(hub: FakeGitHub, proje
     assert leaks({**places, **sent, **texts, **written}) == {}
 
 
+@pytest.mark.full
 @pytest.mark.races
 def test_no_piece_of_a_secret_is_in_a_report_or_a_journal(project: Project) -> None:
     planted(project, "python:planted:answer", ["all", *map(str, CUTS), "stop"])
@@ -161,6 +163,7 @@ def test_no_piece_of_a_secret_is_in_a_report_or_a_journal(project: Project) -> N
     assert leaks({**written, **printed([run, *shown, again])}) == {}
 
 
+@pytest.mark.full
 def test_no_piece_of_a_secret_is_left_of_what_a_command_prints(project: Project) -> None:
     planted(project, "command:python3 planted.py", map(str, CUTS))
     finished = project.run("run", "-o", "out", **VARIABLES)

@@ -133,6 +133,7 @@ def structured(random: Random) -> Iterator[str]:
 HEADS = ({"alg": "HS256", "typ": "JWT"}, {"sub": "1234567890", "name": "John Doe", "iat": 1516239022})
 
 
+@pytest.mark.full
 def test_nothing_but_secrets_is_masked() -> None:
     """Of 50 secrets of each alphabet and 20 with a structure, in 10 MB."""
     random = Random(2)

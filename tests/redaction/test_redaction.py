@@ -99,6 +99,7 @@ def test_an_http_agent_that_echoes_its_header_leaks_nothing(project: Project, le
     assert traces(project, finished) == []
 
 
+@pytest.mark.full
 def test_graders_and_agents_that_print_their_environment_leak_nothing(project: Project) -> None:
     project.suite(
         [{"name": "one", "input": "x"}, {"name": "two", "input": "x"}],
@@ -125,6 +126,7 @@ def test_graders_and_agents_that_print_their_environment_leak_nothing(project: P
     assert traces(project, finished) == []
 
 
+@pytest.mark.full
 def test_an_interrupted_run_with_secret_case_names_is_resumed(project: Project) -> None:
     names = [f"{n} of ${{VARIABLE}}" for n in range(6)]
     project.suite([{"name": name, "input": f"what is {n}?", "ground_truth": str(n)} for n, name in enumerate(names)])

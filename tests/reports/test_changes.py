@@ -170,6 +170,7 @@ def measured(count: int) -> CaseRecord:
     return case_of(turn(*metrics))
 
 
+@pytest.mark.full
 @given(
     st.lists(
         st.tuples(

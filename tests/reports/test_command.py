@@ -75,6 +75,7 @@ def test_every_format_comes_out_of_a_record(evaluated: Project, name: str) -> No
     assert (evaluated.folder / "report").read_text() == shown.stdout
 
 
+@pytest.mark.full
 def test_canonical_reports_of_two_runs_are_equal(evaluated: Project) -> None:
     evaluated.run("run", "-o", "again", "--concurrency", "1")
     for name in FORMATS:
@@ -90,6 +91,7 @@ def test_the_json_report_keeps_to_the_printed_schema(evaluated: Project) -> None
     jsonschema.validate(json.loads(evaluated.run("report", "out/results.json", "--format", "json").stdout), schema)
 
 
+@pytest.mark.full
 def test_a_template_makes_the_report(evaluated: Project) -> None:
     evaluated.write("own.md.j2", "{{ report.counts.failed }} of {{ report.suite|code }} failed\n")
     assert evaluated.run("report", "out/results.json", "--format", "markdown", "--template", "own.md.j2").stdout == (
@@ -100,6 +102,7 @@ def test_a_template_makes_the_report(evaluated: Project) -> None:
     assert (evaluated.out / "report.md").read_text() == "2 of `tested` failed\n"
 
 
+@pytest.mark.full
 def test_a_template_with_an_error_gives_one_sentence_and_the_built_in_report(evaluated: Project) -> None:
     evaluated.write("own.md.j2", "fine\n{{ report.nope }}\n")
     built_in = evaluated.run("report", "out/results.json", "--format", "markdown").stdout

@@ -328,6 +328,7 @@ def test_the_last_line_names_the_commit(name: str) -> None:
     assert names_the_commit(SCENES[name]())
 
 
+@pytest.mark.full
 def test_a_comment_of_a_template_names_the_commit() -> None:
     report = in_folder(support())
     template = CustomTemplate("mine.j2", "{{ report.suite }}: {{ report.outcome }}\n" + "line\n" * 20_000)
@@ -407,6 +408,7 @@ def test_without_a_verdict(code: int, alert: str, shown: str) -> None:
     assert summary.startswith(f"{first}- why\n")
 
 
+@pytest.mark.full
 @given(storable_texts)
 @settings(max_examples=30, deadline=None)
 def test_no_text_of_a_record_acts(text: str) -> None:
@@ -502,6 +504,7 @@ def test_without_a_commit_there_is_no_link_to_a_line(sha: str | None) -> None:
     assert "`agents/support/agent.yaml:12`" in text
 
 
+@pytest.mark.full
 def test_two_thousand_hostile_cases() -> None:
     report = in_folder(hostile_record(2000, 20_000))
     text = comment(report, previous=state_of([report], 1, B, "76/1"))
@@ -520,6 +523,7 @@ def test_two_thousand_hostile_cases() -> None:
     assert "1,000 more annotations are not shown" in summary
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("count", [2, 10, 100])
 def test_many_suites_share_the_budget(count: int) -> None:
     reports = [in_folder(hostile_record(20, 5000), f"agents/{number}", "日本" * 60) for number in range(count)]
@@ -530,6 +534,7 @@ def test_many_suites_share_the_budget(count: int) -> None:
     assert State.read(text) is not None
 
 
+@pytest.mark.full
 def test_the_budget_is_kept_when_the_links_take_half_of_it() -> None:
     reports = [in_folder(hostile_record(20, 5000), f"agents/{number}") for number in range(30)]
     text = comment(*reports, at=replace(AT, run_url=f"{RUN}{'7' * 33_000}"))
@@ -539,6 +544,7 @@ def test_the_budget_is_kept_when_the_links_take_half_of_it() -> None:
     assert text.endswith("[the run](" + f"{RUN}{'7' * 33_000}" + ")</sub>\n")
 
 
+@pytest.mark.full
 def test_what_is_left_out_first() -> None:
     def parts(answered: int, passed: int, answer: str = "the answer " * 100) -> tuple[bool, int, int]:
         made = record(*failing(answered, answer), *passing(passed))
@@ -586,6 +592,7 @@ TEMPLATE = CustomTemplate(
 )
 
 
+@pytest.mark.full
 def test_a_template_of_the_users_own_stands_below_the_hidden_lines() -> None:
     report = in_folder(support())
     text = comment(report, template=TEMPLATE)

@@ -46,6 +46,7 @@ def test_a_template_sees_the_report() -> None:
     )
 
 
+@pytest.mark.full
 def test_a_template_can_build_on_the_shipped_one() -> None:
     source = (
         '{% extends "summary.md.j2" %}{% block metrics %}No metrics.\n{% endblock %}'
@@ -59,6 +60,7 @@ def test_a_template_can_build_on_the_shipped_one() -> None:
     assert made('{% include "summary.md.j2" %}') == render_markdown(REPORT, SizeLimit(10**6, 10**6))
 
 
+@pytest.mark.full
 def test_a_template_whose_output_is_too_long_is_asked_for_less_and_then_cut() -> None:
     by_detail = "{{ 'x' * 400 if detail == 'full' else detail }}\n"
     assert made(by_detail, SizeLimit(300, 300)) == "counts\n"
@@ -100,6 +102,7 @@ def test_what_a_template_does_wrong_is_one_sentence_with_its_line(source: str, s
     assert said.startswith("own.md.j2:")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("source", "where"),
     [
@@ -132,6 +135,7 @@ def test_a_template_shows_hostile_answers_as_code() -> None:
     check_inert(text, "octocat")
 
 
+@pytest.mark.full
 def test_secrets_of_the_job_are_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PLANTED", "hunter22")
     for source in (

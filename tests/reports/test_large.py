@@ -51,6 +51,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Project:
     return project
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("name", "canonical"),
     # The report is made canonical before it has a format.

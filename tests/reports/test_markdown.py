@@ -27,6 +27,7 @@ def within(text: str, limit: SizeLimit) -> bool:
     return len(text) <= limit.characters and len(text.encode()) <= limit.bytes
 
 
+@pytest.mark.full
 @given(storable_texts)
 @settings(max_examples=40)
 def test_every_text_of_a_record_is_inert(text: str) -> None:
@@ -53,6 +54,7 @@ def test_every_text_of_a_record_is_inert(text: str) -> None:
         assert [len(row) for row in rows(tokens)] == [3] * 4 + [6] * 3 + [3] * 2
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("limit", [COMMENT, CHECK, JOB_SUMMARY])
 def test_many_hostile_answers_stay_within_the_budget(limit: SizeLimit) -> None:
     shown = render_markdown(report_of(hostile_record(400, 20_000)), limit)
@@ -60,6 +62,7 @@ def test_many_hostile_answers_stay_within_the_budget(limit: SizeLimit) -> None:
     check_inert(shown, SENTINEL)
 
 
+@pytest.mark.full
 def test_two_thousand_hostile_cases() -> None:
     report = report_of(hostile_record(2000, 4_000))
     for limit in (COMMENT, CHECK, JOB_SUMMARY):
@@ -107,6 +110,7 @@ def _shrinking(report: object, text: str) -> list[str]:
     return texts
 
 
+@pytest.mark.full
 def test_a_cut_report_says_where_the_rest_is() -> None:
     shown = render_markdown(
         report_of(hostile_record(400, 100)), SizeLimit(9000, 9000), footer="see [the run](https://ci.example/1)"
@@ -123,6 +127,7 @@ def test_a_cut_report_says_where_the_rest_is() -> None:
     assert CUT not in render_markdown(report_of(hostile_record(400, 100)))
 
 
+@pytest.mark.full
 @given(st.integers(0, 4000), st.integers(0, 4000))
 def test_any_budget_is_kept(characters: int, size: int) -> None:
     limit = SizeLimit(characters + 200, size + 200)

@@ -54,6 +54,7 @@ def test_only_what_could_act_becomes_code(text: str, expected: str) -> None:
     assert prose(text) == expected
 
 
+@pytest.mark.full
 @given(hostile_texts)
 @settings(max_examples=200, deadline=None)
 def test_nothing_acts_and_the_words_stay(text: str) -> None:
@@ -95,6 +96,7 @@ def test_comparing_takes_no_time_whatever_the_texts_are() -> None:
     assert min(cost(40) for _ in range(2)) < 8 * min(cost(10) for _ in range(2))
 
 
+@pytest.mark.full
 def test_the_corpus_is_inert_everywhere() -> None:
     assert len(set(CORPUS)) >= 500
     for start in range(0, len(CORPUS), _BATCH):

@@ -114,6 +114,7 @@ def test_canonical_reports_round_what_python_versions_sum_differently() -> None:
     assert canonical_report(report) == canonical_report(bumped)
 
 
+@pytest.mark.full
 def test_templates_are_found_in_a_wheel_and_in_a_checkout(tmp_path: Path) -> None:
     import shutil
     import subprocess

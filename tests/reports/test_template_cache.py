@@ -25,6 +25,7 @@ def test_a_compiled_template_is_found_again_until_something_changes(monkeypatch:
     assert TemplateCache("another environment").get_bucket(environment, NAME, NAME, source).code is None
 
 
+@pytest.mark.full
 def test_what_is_no_compiled_template_is_made_anew(project: Project) -> None:
     project.numbered(1)
     first = project.run_process("run", "-o", "first", PYTHONDONTWRITEBYTECODE="")

@@ -143,6 +143,7 @@ def test_a_comment_tells_of_the_trials_of_cases_that_it_shows(whole: Project) ->
     assert "| case 0 · flaky | equality 0.75 (0.00 to 1.00), length 1.00 |" in text
 
 
+@pytest.mark.full
 def test_a_template_of_ones_own_shows_the_rates(whole: Project) -> None:
     whole.write(
         "own.md.j2",
@@ -156,6 +157,7 @@ def test_a_template_of_ones_own_shows_the_rates(whole: Project) -> None:
     )
 
 
+@pytest.mark.full
 @given(storable_texts)
 @settings(max_examples=30)
 def test_no_name_is_anything_but_text(text: str) -> None:

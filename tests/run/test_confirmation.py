@@ -96,6 +96,7 @@ def test_a_case_counts_as_regressed_only_if_it_fails_in_most_trials(tmp_path: Pa
     assert comparison["flaky"][0]["counts"] == {"failed": 1, "trials": 5, "base_passed": 1, "base_trials": 1}
 
 
+@pytest.mark.full
 def test_a_flaky_case_trips_no_gate_on_regressions_but_all_others(tmp_path: Path) -> None:
     project = make_project(tmp_path)
     plan(project, steady=[RIGHT], shaky=[WRONG, RIGHT], broken=[RIGHT])
@@ -138,6 +139,7 @@ def test_fail_asks_no_case_again(tmp_path: Path) -> None:
     assert asked(project)["shaky"] == 1
 
 
+@pytest.mark.full
 @pytest.mark.races
 def test_a_killed_run_continues_with_the_trials_that_are_left(tmp_path: Path) -> None:
     project = make_project(tmp_path)
@@ -224,6 +226,7 @@ def test_a_case_counts_as_regressed_if_the_budget_ends_first(tmp_path: Path, mod
     assert "1 of 2 cases got worse" in result.stdout
 
 
+@pytest.mark.full
 def test_shards_confirm_their_own_cases(tmp_path: Path) -> None:
     project = make_project(tmp_path)
     plan(project, steady=[RIGHT], shaky=[WRONG, RIGHT], broken=[WRONG])

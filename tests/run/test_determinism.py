@@ -71,6 +71,7 @@ def everything(project: Project) -> None:
     project.policy(target="python:agent:answer", trials={"repeat": 3, "min_pass": 2}, cases=overlays)
 
 
+@pytest.mark.full
 @pytest.mark.races
 @pytest.mark.full
 def test_concurrency_changes_neither_record_nor_verdict_nor_report(project: Project) -> None:
@@ -90,6 +91,7 @@ def test_concurrency_changes_neither_record_nor_verdict_nor_report(project: Proj
     assert {len(case.trials) for case in one.cases} == {2}
 
 
+@pytest.mark.full
 def test_hash_seed_locale_and_time_zone_change_nothing(project: Project) -> None:
     everything(project)
     _, one = project.evaluate(PYTHONHASHSEED="1", LC_ALL="C", TZ="UTC")

@@ -56,6 +56,7 @@ def test_a_journal_that_cannot_be_written_costs_only_itself(project: Project, wr
     assert project.verdict()["exit_code"] == code
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("wrong", "code"), [(frozenset[int](), 3), (frozenset({1}), 1)])
 def test_results_that_cannot_be_written_are_no_pass(project: Project, wrong: frozenset[int], code: int) -> None:
     project.numbered(30, wrong)
@@ -71,6 +72,7 @@ def test_results_that_cannot_be_written_are_no_pass(project: Project, wrong: fro
     assert [path.name for path in sorted(project.out.iterdir())] == FILES
 
 
+@pytest.mark.full
 def test_results_of_an_earlier_run_do_not_survive_lost_ones(project: Project) -> None:
     project.numbered(30)
     assert project.run("run", "-o", "out").code == 0
@@ -96,6 +98,7 @@ def test_a_verdict_outlives_lost_results_and_is_no_pass(project: Project) -> Non
     assert verdict["results_digest"] is None
 
 
+@pytest.mark.full
 def test_a_journal_survives_results_that_cannot_be_written(project: Project) -> None:
     project.numbered(40)
     # Room for the journal of short trials, one group at a time, but not for the results' longer lines.

@@ -75,6 +75,7 @@ def test_tools_count_only_for_the_suites_own_model(project: Project) -> None:
     assert needs(project) is None
 
 
+@pytest.mark.full
 @pytest.mark.needs("parquet")
 def test_a_table_needs_its_extra(project: Project) -> None:
     project.suite(CASES, test_cases_file="cases.parquet")

@@ -73,6 +73,7 @@ def stored(folder: Path) -> Record:
     return found.record
 
 
+@pytest.mark.full
 def test_a_large_run_writes_what_its_small_parts_write_together(large: Project, whole: Whole) -> None:
     record = stored(whole.out)
     assert isinstance(record.cases, LazyCases)
@@ -93,6 +94,7 @@ def test_a_large_run_writes_what_its_small_parts_write_together(large: Project, 
     assert decided.stdout.splitlines()[-1] == whole.ran.stdout.splitlines()[-1]
 
 
+@pytest.mark.full
 def test_a_large_run_is_resumed(large: Project, whole: Whole) -> None:
     large.write("hangs", "")
 
@@ -138,6 +140,7 @@ def test_windows_line_ends_of_a_large_file_do_not_matter(large: Project, whole: 
     assert large.run("decide", "out/results.json").code == 1
 
 
+@pytest.mark.full
 def test_a_large_run_survives_a_full_disk(large: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
@@ -147,6 +150,7 @@ def test_a_large_run_survives_a_full_disk(large: Project, monkeypatch: pytest.Mo
     assert isinstance(stored(large.out).cases, LazyCases)
 
 
+@pytest.mark.full
 def test_what_a_large_suite_asks_is_recorded_as_it_stands_there(project: Project) -> None:
     expected = [f"{number} ä\u2028" + "w" * (INDEXED_FROM // CASES) for number in range(CASES)]
     asked = [{"name": f"case {at}", "input": f"é{at}?", "ground_truth": text} for at, text in enumerate(expected)]

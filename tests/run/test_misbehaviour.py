@@ -155,6 +155,7 @@ def test_whatever_a_grader_says_can_be_stored(project: Project, result: str) -> 
     assert json.loads((project.out / "verdict.json").read_bytes())["record_digest"] == record_digest(record)
 
 
+@pytest.mark.full
 def test_a_pattern_that_backtracks_for_ever(project: Project) -> None:
     expected = [{"name": "search", "args": {"text": {"regex": r"(a|a)*(b|b)*(a|aa)+$"}}}]
     project.suite([GOOD, {"name": "bad", "input": "search", "expected_tools": expected, "evaluations": []}, LAST])
@@ -229,6 +230,7 @@ for line in sys.stdin:
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("mode", "reason"),
     [
@@ -378,6 +380,7 @@ def test_an_answer_of_50_mb_is_its_case_s_error(project: Project) -> None:
     assert (project.out / "results.json").stat().st_size < 100_000
 
 
+@pytest.mark.full
 def test_an_answer_of_50_mb_is_evaluated_when_it_is_allowed(project: Project) -> None:
     project.suite([GOOD, BAD, LAST])
     project.write("agent.py", HUGE_AGENT)

@@ -59,6 +59,7 @@ def is_far_enough(log: Path, wanted: int, journal: Path | None) -> bool:
     return len(asked(log)) > wanted and (journal is None or bool(journaled(journal)))
 
 
+@pytest.mark.full
 @pytest.mark.races
 @pytest.mark.timeout(300)
 def test_kill_at_random_moments_then_resume_gives_the_undisturbed_record(hundreds: Project) -> None:
@@ -133,6 +134,7 @@ def asked_again(project: Project) -> list[str]:
     return sorted(path.read_text().split()) if path.exists() else []
 
 
+@pytest.mark.full
 def test_a_torn_last_line_and_a_broken_line_are_run_again(interrupted: Project) -> None:
     journal = interrupted.out / "journal.jsonl"
     header, *lines = journal.read_bytes().splitlines(keepends=True)
@@ -327,6 +329,7 @@ def test_an_edited_header_is_refused(interrupted: Project) -> None:
     assert "the journal's first line was edited; run without --resume to start again" in refused.stderr
 
 
+@pytest.mark.full
 @pytest.mark.races
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_in_a_partial_record_that_can_be_resumed(project: Project, number: signal.Signals) -> None:
@@ -388,6 +391,7 @@ def finished_trials(project: Project) -> list[str]:
     return [entry["case"] for line in lines if "case" in (entry := json.loads(line))]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("edited", ["prices.py", "lazy/rounding.py", "rules.py"])
 def test_a_run_is_not_continued_by_other_code_than_was_imported(
     killed_importing: Project, tmp_path: Path, edited: str

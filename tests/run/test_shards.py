@@ -110,6 +110,7 @@ def test_shards_have_as_many_cases_whatever_their_order(mixed: Project) -> None:
     assert [{case.id for case in part.cases if case.trials} for part in again] == ran
 
 
+@pytest.mark.full
 def test_shards_too_large_to_be_held_are_merged_alike(project: Project) -> None:
     project.suite(
         [{"name": f"case {number}", "input": "?", "ground_truth": "x"} for number in range(9)],
@@ -149,6 +150,7 @@ def test_a_shard_alone_has_no_verdict(mixed: Project) -> None:
     assert shown <= {name or "" for name in ran}
 
 
+@pytest.mark.full
 @pytest.mark.races
 def test_a_killed_shard_is_continued_and_merged(project: Project) -> None:
     project.numbered(12, wrong=frozenset({3}))
@@ -507,6 +509,7 @@ def test_notices_about_answers_are_those_of_all_shards(project: Project) -> None
     assert any(notice.startswith("6 answers stop at") for notice in notices)
 
 
+@pytest.mark.full
 def test_shards_of_edited_code_are_not_merged(project: Project) -> None:
     """What the target's module imports counts as the module itself."""
     project.write("my_agent.py", "from words import said\n\n\ndef answer(messages):\n    return said(messages)\n")

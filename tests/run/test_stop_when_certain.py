@@ -71,6 +71,7 @@ def test_with_default_gates_a_run_ends_at_its_first_failing_case(project: Projec
     assert len(asked(project)) == 30
 
 
+@pytest.mark.full
 def test_a_passing_run_asks_all_cases_and_has_the_usual_record(project: Project) -> None:
     agent_suite(project, 8, "")
     whole = project.evaluate()[1]
@@ -88,6 +89,7 @@ def test_a_passing_run_ends_before_its_quarantined_cases(project: Project) -> No
     assert "6 of 6 passed · stopped after 6 of 9 cases: the other cases cannot change the verdict" in finished.stdout
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("concurrency", ["2", "7", "30"])
 def test_the_record_does_not_depend_on_how_many_cases_ran_beside(project: Project, concurrency: str) -> None:
     gates = {"min_pass_rate": 0.8, "metrics": {"equality": {"min_mean": 0.7}}}
@@ -102,6 +104,7 @@ def test_the_record_does_not_depend_on_how_many_cases_ran_beside(project: Projec
     assert not {*record.certain.counted} & {*record.certain.not_counted}
 
 
+@pytest.mark.full
 def test_cases_that_failed_on_the_base_come_first_and_a_stopped_run_is_no_base(project: Project) -> None:
     agent_suite(project, 12, "7 9")
     project.run("run", "-o", "base")
@@ -150,6 +153,7 @@ def test_a_push_to_the_default_branch_asks_all_cases(project: Project) -> None:
     assert "stop: certain has no effect on the default branch" in finished.stderr
 
 
+@pytest.mark.full
 @pytest.mark.races
 def test_a_killed_run_is_resumed_to_the_same_record(project: Project) -> None:
     agent_suite(project, 40, "20 21")

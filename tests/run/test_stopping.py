@@ -86,6 +86,7 @@ def both_quick_ones_are_done(ran: tuple[Finished, Record, str]) -> bool:
     return all(case.trials for case in ran[1].cases[:2])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("given", ["flag", "run_timeout_s", "max_minutes"])
 def test_the_run_deadline_ends_in_a_partial_report(slow: Project, given: str) -> None:
     def attempt(seconds: float) -> tuple[Finished, Record, str]:
@@ -123,6 +124,7 @@ def start_and_wait(project: Project, finished: int, *arguments: str) -> Process:
     return process
 
 
+@pytest.mark.full
 @pytest.mark.races
 @pytest.mark.parametrize("second", [signal.SIGINT, signal.SIGTERM])
 def test_a_second_signal_ends_the_process_and_loses_no_journaled_trial(slow: Project, second: signal.Signals) -> None:
@@ -157,6 +159,7 @@ def test_a_second_signal_ends_the_process_and_loses_no_journaled_trial(slow: Pro
     assert read_record(slow.out / "results.json").run.resumed_trials == 2
 
 
+@pytest.mark.full
 @pytest.mark.races
 @pytest.mark.parametrize("gap_s", [0, 0.002, 0.01])
 def test_a_second_signal_at_any_moment_of_the_stop_ends_the_process(slow: Project, gap_s: float) -> None:
@@ -171,6 +174,7 @@ def test_a_second_signal_at_any_moment_of_the_stop_ends_the_process(slow: Projec
     assert process.returncode == 4, stderr
 
 
+@pytest.mark.full
 @pytest.mark.races
 def test_a_signal_before_anything_finished_is_told(slow: Project) -> None:
     slow.write("agent.py", "import time\ndef answer(messages):\n    open('asked', 'w').close()\n    time.sleep(600)\n")
@@ -205,6 +209,7 @@ def asked(project: Project) -> list[str]:
     return path.read_text().split() if path.exists() else []
 
 
+@pytest.mark.full
 @pytest.mark.races
 @pytest.mark.parametrize("how", ["SIGTERM", "SIGKILL", "deadline"])
 def test_an_interrupted_run_of_several_suites_is_continued_without_asking_again(project: Project, how: str) -> None:
@@ -240,6 +245,7 @@ def test_an_interrupted_run_of_several_suites_is_continued_without_asking_again(
     assert [suite["exit_code"] for suite in combined["suites"]] == [0, 0]
 
 
+@pytest.mark.full
 @pytest.mark.races
 def test_suites_after_an_interrupted_one_are_named_as_not_run(project: Project) -> None:
     two_suites(project)

@@ -74,6 +74,7 @@ def questions(suite: Suite) -> list[tuple[str, str | None, str, str | None, list
     ]
 
 
+@pytest.mark.full
 def test_every_format_gives_the_same_cases(tmp_path: Path) -> None:
     source = (
         f"CASES = {CASES!r}\n\ndef give():\n    yield from CASES\n\n"
@@ -349,6 +350,7 @@ def test_a_mapping_without_effect_is_refused(tmp_path: Path, columns: str, file:
     assert sentence in complaint(tmp_path, file, files, f"columns: {columns}")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("body", "sentence"),
     [

@@ -188,6 +188,7 @@ def test_a_path_that_is_none(folder: Path) -> None:
     assert "cannot be read: Too many levels of symbolic links" in "\n".join(told(folder, "loop", "instructions"))
 
 
+@pytest.mark.full
 def test_a_file_that_changes_under_its_check_is_never_read_outside(folder: Path, tmp_path: Path) -> None:
     """A folder that is exchanged for a link after it was looked at is not followed."""
     (folder / "in").mkdir()

@@ -15,6 +15,7 @@ SLOW = "^(a|aa)+$"
 LONG = "a" * 60 + "b"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("schema", "value"),
     [

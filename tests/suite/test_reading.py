@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
@@ -62,6 +63,7 @@ def same(left: Any, right: Any) -> bool:
     return type(left) is type(right) and (left == right or (left != left and right != right))
 
 
+@pytest.mark.full
 @given(DATA, st.sampled_from([True, False, None]), st.sampled_from([None, "'", '"', "|", ">"]))
 def test_reads_what_the_safe_loader_reads(data: Any, flow: bool | None, style: str | None) -> None:
     text = yaml.safe_dump(data, default_flow_style=flow, default_style=style, allow_unicode=True)
@@ -130,6 +132,7 @@ TREES = st.recursive(
 )
 
 
+@pytest.mark.full
 @given(st.dictionaries(KEYS, TREES, min_size=1, max_size=4), st.sampled_from([True, False, None]))
 def test_every_key_and_value_knows_its_line_and_column(data: Any, flow: bool | None) -> None:
     text = yaml.safe_dump(data, default_flow_style=flow, allow_unicode=True)

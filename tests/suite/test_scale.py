@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.suite.folders import HEAD, load, write
 
 SCRIPT = """
@@ -54,6 +56,7 @@ def loaded(path: Path) -> dict[str, object]:
     return found
 
 
+@pytest.mark.full
 def test_ten_times_the_cases_take_less_than_twice_the_memory(tmp_path: Path) -> None:
     small = loaded(write(tmp_path / "small", {"agent.yaml": suite_of(1_000)}))
     large = loaded(write(tmp_path / "large", {"agent.yaml": suite_of(10_000)}))

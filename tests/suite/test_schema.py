@@ -312,6 +312,7 @@ def small(name: str) -> Iterator[tuple[dict[str, Any], list[tuple[Any, ...]]]]:
 SMALL = {name: list(small(name)) for name in BASES}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["agent", "policy"])
 @settings(max_examples=300)
 @given(data=st.data())
@@ -328,6 +329,7 @@ def test_schema_and_loader_agree_on_damaged_documents(name: str, data: st.DataOb
     agree(name, document)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["agent", "policy"])
 @pytest.mark.parametrize("value", [DELETE, UNKNOWN_KEY, "", None], ids=["missing", "misspelt", "empty", "null"])
 def test_every_single_key_may_be_wrong_alike(name: str, value: Any) -> None:

@@ -76,6 +76,7 @@ def asked(request: Request) -> list[tuple[str, int]]:
 # -- what the model gets
 
 
+@pytest.mark.full
 @pytest.mark.proves("FileInput: type description pages sheet range")
 def test_texts_and_images_of_files_are_asked_with_the_input(project: Project, models: FakeModels) -> None:
     files: list[dict[str, Any]] = [
@@ -175,6 +176,7 @@ def test_a_file_that_is_missing_is_a_configuration_error_at_its_line(project: Pr
     assert models.requests == []
 
 
+@pytest.mark.full
 @pytest.mark.proves("FileInput: pages")
 def test_a_file_that_cannot_be_read_is_the_turns_error_and_nothing_is_asked(
     project: Project, models: FakeModels
@@ -203,6 +205,7 @@ def test_a_file_that_cannot_be_read_is_the_turns_error_and_nothing_is_asked(
     assert [asked(request) for request in models.requests] == [[("File: a.txt\nfine\n\nIs it?", 0)]]
 
 
+@pytest.mark.full
 @pytest.mark.proves("ExecutionConfig: file_timeout")
 def test_a_conversion_ends_at_its_deadline(project: Project, models: FakeModels) -> None:
     project.write("slow.pdf", endless_pdf())
@@ -213,6 +216,7 @@ def test_a_conversion_ends_at_its_deadline(project: Project, models: FakeModels)
     assert models.requests == []
 
 
+@pytest.mark.full
 def test_without_the_packages_documents_are_refused_and_texts_are_not(project: Project, models: FakeModels) -> None:
     project.write("a.pdf", PAGES)
     project.write("a.txt", "text")
@@ -254,6 +258,7 @@ def test_settings_that_say_nothing_about_a_file_are_noticed(project: Project, mo
 # -- files of URLs
 
 
+@pytest.mark.full
 @pytest.mark.proves("FileInput: url")
 def test_a_url_is_downloaded_once_and_kept_for_the_next_run(project: Project, models: FakeModels, site: Site) -> None:
     site.pages["/a.html"] = page(b"<!doctype html><h1>Prices</h1>")
@@ -479,6 +484,7 @@ def trial_of(folder: Path, files: list[dict[str, Any]], scorer: Broken, *, own_m
     return asyncio.run(run())
 
 
+@pytest.mark.full
 def test_a_metric_that_looks_at_files_gets_their_texts_from_any_target(tmp_path: Path) -> None:
     (tmp_path / "a.pdf").write_bytes(PAGES)
     (tmp_path / "b.png").write_bytes(PNG)
@@ -495,6 +501,7 @@ def test_a_metric_that_looks_at_files_gets_their_texts_from_any_target(tmp_path:
     assert trial_of(tmp_path, [], Looking()).context is None
 
 
+@pytest.mark.full
 def test_where_a_metric_looks_at_a_broken_file_the_agent_is_not_asked(tmp_path: Path) -> None:
     (tmp_path / "a.pdf").write_bytes(b"no PDF")
     turn = trial_of(tmp_path, [{"path": "a.pdf", "type": "pdf"}], Looking())
@@ -519,6 +526,7 @@ def grounded(project: Project, models: FakeModels, *cases: dict[str, Any]) -> No
     models.answer(lambda _: json.dumps({"score": 9, "reason": "it is"}))
 
 
+@pytest.mark.full
 def test_a_judge_that_looks_at_context_gets_the_texts_of_the_files(project: Project, models: FakeModels) -> None:
     project.write("a.pdf", PAGES)
     project.write("b.txt", "Fourth page")

@@ -73,6 +73,7 @@ def prompt(text: str) -> dict[str, Any]:
     return {"template": text, "parameters": ["text"], "values": {"text": "aaaaaaaaaa"}}
 
 
+@pytest.mark.full
 def test_a_request_that_does_not_end_is_ended_and_the_next_is_rendered() -> None:
     loops, power, huge, good = computed(
         "render_request", [request(LOOPS), request(POWER)], [request(HUGE), request("{{ turn.input }}")]
@@ -83,6 +84,7 @@ def test_a_request_that_does_not_end_is_ended_and_the_next_is_rendered() -> None
     assert good == '{"q": "hi"}'
 
 
+@pytest.mark.full
 def test_a_path_that_does_not_end_is_ended() -> None:
     slow, good = computed("extract_reply", [reply("$" + "..*" * 9 + "..nothing", DEEP)], [reply("$.a", {"a": "hi"})])
     assert slow.startswith("response.text, ")
@@ -90,6 +92,7 @@ def test_a_path_that_does_not_end_is_ended() -> None:
     assert good == {"response": "hi"}
 
 
+@pytest.mark.full
 def test_a_prompt_that_grows_without_end_is_ended() -> None:
     grown = "{{ text" + "|replace('a', 'aaaaaaaaaa')" * 12 + " }}"
     too_large, good = computed("render_prompt", [prompt(grown)], [prompt("{{ text }}")])
@@ -115,6 +118,7 @@ def service() -> Iterator[Service]:
     service.close()
 
 
+@pytest.mark.full
 def test_the_deadline_of_a_turn_ends_it_and_other_turns_go_on(service: Service) -> None:
     """A template that only some inputs make endless: the others are answered."""
     endless = "{% if turn.input == 'bad' %}" + LOOPS + "{% endif %}{{ turn.input }}"
@@ -150,6 +154,7 @@ def endless(project: Project) -> None:
     project.policy(target={"type": "http", "url": "http://127.0.0.1:9/", "request": {"q": LOOPS}})
 
 
+@pytest.mark.full
 def test_the_deadline_of_the_run_ends_it(project: Project) -> None:
     endless(project)
     finished, record = project.evaluate("--run-timeout", "2")
@@ -157,6 +162,7 @@ def test_the_deadline_of_the_run_ends_it(project: Project) -> None:
     assert record.stopped is not None
 
 
+@pytest.mark.full
 @pytest.mark.races
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it(project: Project, number: signal.Signals) -> None:

@@ -106,6 +106,7 @@ def _without_target(record: Record) -> bytes:
     return canonical_json(replace(record, suite=suite, provenance=replace(record.provenance, target="")))
 
 
+@pytest.mark.full
 @pytest.mark.proves(
     "ResponseMapping: usage cost_usd model messages metadata error duration_ms first_token_ms",
 )
@@ -178,6 +179,7 @@ def test_a_text_as_error_is_the_agents_own(project: Project) -> None:
     assert (turn.error.code, turn.error.message) == ("agent_error", "the agent reports an error: no idea")
 
 
+@pytest.mark.full
 def test_a_callable_is_given_the_request_where_it_asks_for_it_and_keeps_its_process(project: Project) -> None:
     turns = [{"input": str(turn), "ground_truth": "same"} for turn in range(3)]
     project.suite([{"name": name, "turns": turns} for name in "abcd"])
@@ -315,6 +317,7 @@ def _spending(project: Project, count: int, told: str = TELLING) -> None:
     project.policy(target="python:spender:answer")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("gate", "each"), [("max_cost_usd", COST), ("max_total_tokens", 1100)])
 def test_gates_on_spending_count_what_replies_tell(project: Project, gate: str, each: float) -> None:
     _spending(project, 3)

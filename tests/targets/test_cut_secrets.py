@@ -117,6 +117,7 @@ for line in sys.stdin:
 """
 
 
+@pytest.mark.full
 def test_what_a_command_writes(project: Project) -> None:
     project.write("agent.py", COMMAND)
     cuts = (
@@ -170,6 +171,7 @@ PYTHON_CUTS = (
 )
 
 
+@pytest.mark.full
 def test_what_a_worker_says(project: Project) -> None:
     project.write("shop.py", PYTHON)
     project.suite(cases(PYTHON_CUTS))
@@ -180,6 +182,7 @@ def test_what_a_worker_says(project: Project) -> None:
     assert errors["ends end 65536 7"]["context"]["output"].endswith("y" * 4000 + "\n")
 
 
+@pytest.mark.full
 def test_what_a_grader_says(project: Project) -> None:
     project.write("shop.py", PYTHON)
     cuts = ("raises", "start", EXCEPTION), ("prints", "end", 500), ("prints", "end", SHOWN_OUTPUT)
@@ -202,6 +205,7 @@ sys.exit(7)
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("does", "way", "limit"), [("ends", "start", LINE), ("ends", "end", STDERR), ("waits", "start", LINE)]
 )
@@ -282,6 +286,7 @@ def rule(request: Request) -> Reply:
     return Answer(tools=(ToolCall("act", {"say": words(asked)}),))
 
 
+@pytest.mark.full
 def test_what_a_model_and_its_tools_say(project: Project) -> None:
     cuts = [
         ("fails", "start", PROVIDER),

@@ -647,6 +647,7 @@ def test_other_results_are_not() -> None:
     assert (calls.retrieved_chunks, calls.retrieval_context) == (None, None)
 
 
+@pytest.mark.full
 def test_a_pattern_cannot_hold_up_the_run() -> None:
     schema = JsonSchema({"type": "object", "properties": {"a": {"pattern": "^(a|aa)+$"}}})
     with pytest.raises(ToolError, match="too long or too repetitive"):
@@ -670,6 +671,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.full
 @given(args=st.dictionaries(st.sampled_from(["a", "b", "c"]), JSON))
 def test_what_fits_the_schema_is_what_jsonschema_says(args: dict[str, Any]) -> None:
     from jsonschema import Draft202012Validator

@@ -337,6 +337,7 @@ def test_an_answer_that_does_not_fit_the_mapping_is_a_bad_reply(
     assert error.message.startswith(f"{service.url}/chat gave no usable answer: {problem}")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("filter_", ["search(@.text, '(a|aa)+$')", "match(@.text, '(a|aa)+b')", "@.text =~ /(a|aa)+b/"])
 def test_a_pattern_that_backtracks_for_ever_is_stopped(service: Service, filter_: str) -> None:
     service.respond = always({"reply": "r", "c": [{"text": "a" * 80 + "!"}]})

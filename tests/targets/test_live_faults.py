@@ -136,6 +136,7 @@ def suite(project: Project, models: FakeModels, provider: str) -> None:
     project.policy(limits={"concurrency": CONCURRENCY})
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_every_case_ends_as_its_trouble_says(project: Project, models: FakeModels, provider: str) -> None:
     made, script = plans(provider), Script(plans(provider))

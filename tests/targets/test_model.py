@@ -447,6 +447,7 @@ def test_a_cancelled_turn_stops_at_once(models: FakeModels, provider: str) -> No
     models.wait_for(lambda fake: fake.abandoned == 1)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("provider", ["openai", "azure_openai", "anthropic", "ollama"])
 def test_no_package_of_a_provider_is_needed(provider: str) -> None:
     code = (

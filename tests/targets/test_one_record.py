@@ -178,6 +178,7 @@ def _canonical(record: Record) -> bytes:
     return canonical_json(replace(record, suite=suite, provenance=replace(record.provenance, target="")))
 
 
+@pytest.mark.full
 def test_an_agent_gives_the_same_record_behind_every_target(asked: Project, models: FakeModels, service: str) -> None:
     asked.write("framework.py", PYDANTIC_AI)
     command = f"command:{sys.executable} -c 'import shop; shop.commanded()'"

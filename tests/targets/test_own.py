@@ -281,6 +281,7 @@ def test_a_turn_that_ends_at_a_deadline_shows_what_it_was_doing(
     assert hung.error in report
 
 
+@pytest.mark.full
 def test_a_turn_that_asked_nobody_cost_nothing(project: Project, models: FakeModels) -> None:
     """What the turns before it cost stands there alone."""
     project.write("broken.pdf", "no document")
@@ -314,6 +315,7 @@ def test_a_tool_that_hangs_is_the_models_to_see(project: Project, models: FakeMo
     assert hung.error == f"shop.py:hangs: {said}"
 
 
+@pytest.mark.full
 def test_nothing_is_left_open(project: Project, models: FakeModels) -> None:
     """The process ends at once, without a look at what is left; in Python's development mode it looks, and tells."""
     project.write("shop.py", SHOP)
@@ -390,6 +392,7 @@ def shopkeeper(request: Request) -> Answer:
     return Answer(request.text)
 
 
+@pytest.mark.full
 @pytest.mark.proves("run: --record --replay")
 def test_a_replay_needs_no_server_and_no_key_and_reports_the_same_bytes(project: Project) -> None:
     code, before = recorded(project, "--record", "tape")
@@ -510,6 +513,7 @@ def test_a_metric_that_a_model_grades_is_graded_by_the_suites_own(project: Proje
     assert_hidden(project, finished)
 
 
+@pytest.mark.full
 def test_a_run_needs_no_package_of_a_provider(project: Project, models: FakeModels) -> None:
     asking(project, models, [{"name": "order", "input": "ping", "ground_truth": "echo: ping"}])
     code = (

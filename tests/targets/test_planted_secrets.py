@@ -198,6 +198,7 @@ def planted(project: Project, models: FakeModels, collector: Collector, shop: st
     return {**VARIABLES, "PATH": path_with_npx(project.folder)}
 
 
+@pytest.mark.full
 def test_no_secret_gets_out(project: Project, models: FakeModels, collector: Collector) -> None:
     with served(project.folder, "streamable-http") as shop:
         environ = planted(project, models, collector, shop.url, provider="openai", endpoint=models.openai_url)
@@ -228,6 +229,7 @@ def test_no_secret_gets_out(project: Project, models: FakeModels, collector: Col
     assert found_in(places(project, first, replayed, *shown, spans=spans)) == []
 
 
+@pytest.mark.full
 def test_no_secret_gets_out_of_a_recorded_stream(project: Project, models: FakeModels) -> None:
     cases = [{"name": "one", "input": "Say it", "ground_truth": "x"}]
     model = {"provider": "anthropic", "name": "claude-opus-4-6", "endpoint": models.anthropic_url, "max_tokens": None}

@@ -288,6 +288,7 @@ def tool(**fields: Any) -> dict[str, Any]:
     return json.loads(entry(**fields).model_dump_json(exclude_unset=True))  # type: ignore[no-any-return]
 
 
+@pytest.mark.full
 @pytest.mark.proves("PromptTool: type template file")
 @pytest.mark.parametrize("form", ["template", "file"])
 def test_a_prompt_is_called_recorded_counted_and_replayed(project: Project, models: FakeModels, form: str) -> None:

@@ -288,6 +288,7 @@ def test_a_yaml_value_that_cannot_be_built_breaks_its_own_row_only(yaml_transcri
     assert isinstance(second, AgentError)
 
 
+@pytest.mark.full
 def test_yaml_parts_that_repeat_or_contain_themselves_are_bounded(yaml_transcript: OpenAgent) -> None:
     bomb = "- &l0 {case: alpha, response: [x]}\n" + "".join(
         f"- &l{level} [{', '.join([f'*l{level - 1}'] * 10)}]\n" for level in range(1, 30)
@@ -363,6 +364,7 @@ def test_a_transcript_that_changes_during_the_run_is_an_error(transcript: OpenAg
     )
 
 
+@pytest.mark.full
 def test_memory_does_not_grow_with_the_answers(tmp_path: Path) -> None:
     cases = tuple(make_case(f"case-{index}") for index in range(10_000))
     peaks = []

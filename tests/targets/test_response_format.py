@@ -219,6 +219,7 @@ def test_a_refusal_is_no_answer(models: FakeModels, provider: str) -> None:
     assert (found.code, found.message) == ("refused", "the model refused to answer: I will not do that")
 
 
+@pytest.mark.full
 def test_a_pattern_has_a_time_limit() -> None:
     schema = {"type": "string", "pattern": "^(a|aa)+$"}
     with pytest.raises(AgentError, match="too long or too repetitive"):

@@ -80,6 +80,7 @@ def copied(name: str, project: Project, models: FakeModels) -> dict[str, str]:
     }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", sorted(str(path.parent.relative_to(SAMPLES)) for path in SAMPLES.rglob("agent.yaml")))
 @pytest.mark.claims(
     "holodeck-evaluations-guide",

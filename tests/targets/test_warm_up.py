@@ -111,6 +111,7 @@ def test_what_an_agent_does_once_is_charged_to_a_turn_unless_it_is_warmed_up(
     assert found == [True, True] if warm_up else not all(found)
 
 
+@pytest.mark.full
 def test_a_service_is_warmed_up_once_for_all_conversations(project: Project, service: Service) -> None:
     warm: list[float] = []
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import string
 from inspect import signature
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rapidfuzz.distance import LCSseq
@@ -54,6 +55,7 @@ def test_13a_tokens(text: str) -> None:
     assert tokens_13a(text) == Tokenizer13a()(text.rstrip()).split()
 
 
+@pytest.mark.full
 @many
 @given(texts)
 def test_treebank_tokens(text: str) -> None:

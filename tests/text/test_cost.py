@@ -13,6 +13,7 @@ from holodeck_action.metrics.text.overlap import bleu, rouge, token_f1
 MEGABYTE = 1_000_000
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("response", "reference"),
     [
@@ -34,6 +35,7 @@ def test_hostile_megabytes_are_scored_in_near_linear_time(response: str, referen
     assert all(0.0 <= score <= 1.0 for score in rouge(response, reference, use_stemmer=True).values())
 
 
+@pytest.mark.full
 def test_identical_long_texts_are_perfect() -> None:
     text = " ".join(f"word{number % 5000}" for number in range(100_000))
     assert bleu(text, text) == 1.0

@@ -74,6 +74,7 @@ def test_names_that_people_typed_lose_white_space_and_the_apostrophe_of_a_formul
     assert [(row.case, row.metric) for row in read_labels(file, "typed.csv").rows] == [("case 1", "=1"), ("'tis", "-x")]
 
 
+@pytest.mark.full
 def test_the_viewer_guards_the_same_texts() -> None:
     """Its pattern is written in another language: every character is tried at the beginning and at the end."""
     source = VIEWER.read_text(encoding="utf-8")

@@ -51,6 +51,7 @@ def test_rouge_is_rouge_score_s(rows: list[dict[str, Any]], use_stemmer: bool, c
     assert _differences(rows, ours, [row[column] for row in rows]) == []
 
 
+@pytest.mark.full
 @pytest.mark.claims(
     "holodeck-evaluation-api", "METEOREvaluator", "synonyms and stems are matched as NLTK does with WordNet"
 )

@@ -115,6 +115,7 @@ def test_async_graders_share_one_event_loop(tmp_path: Path) -> None:
     assert [outcome.value["score"] for outcome in run(tmp_path, twice)] == [True, True]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("body", "code", "message"),
     [
@@ -324,6 +325,7 @@ def test_references_that_cannot_be_called(tmp_path: Path, source: str, reference
     assert (error.code, error.message) == (code, message)
 
 
+@pytest.mark.full
 def test_output_is_kept_with_its_call(tmp_path: Path) -> None:
     write(
         tmp_path,

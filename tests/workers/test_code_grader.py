@@ -310,6 +310,7 @@ def test_a_single_turn_case_shows_its_tool_calls_and_its_name(tmp_path: Path) ->
     assert run(tmp_path, work).passed is True
 
 
+@pytest.mark.full
 def test_a_grader_sees_the_turns_before_and_may_not_read_calls_that_are_unknown(project: Project) -> None:
     project.write(
         "checks.py",
@@ -388,6 +389,7 @@ def test_the_job_decides_whether_deepeval_tells_of_its_use() -> None:
     assert job_environment({"DEEPEVAL_TELEMETRY_OPT_OUT": "0"}) == {"DEEPEVAL_TELEMETRY_OPT_OUT": "0"}
 
 
+@pytest.mark.full
 def test_scores_of_a_grader_whose_code_has_changed_are_not_compared(project: Project) -> None:
     """Line ends are no change, nor is a module that only hands the grader on."""
     code = "def grade(context):\n    return {}\n"

@@ -66,6 +66,7 @@ def ready(tmp_path_factory: pytest.TempPathFactory) -> Project:
     return project
 
 
+@pytest.mark.full
 @pytest.mark.proves("Environment: requirements project packages", "validate.--requirements", "run.--requirements")
 @pytest.mark.parametrize(
     ("environment", "flags"),
@@ -94,6 +95,7 @@ def test_packages_are_installed_once(
         assert (again.code, "install" in again.stderr) == (0, False), again.stderr
 
 
+@pytest.mark.full
 def test_environments_are_kept_in_the_cache_of_the_user(project: Project) -> None:
     shop(project)
     project.write("requirements.txt", f"{NO_INDEX}shop==1.0\n")
@@ -103,6 +105,7 @@ def test_environments_are_kept_in_the_cache_of_the_user(project: Project) -> Non
     assert (project.folder / "other" / "holodeck-action" / "environments").is_dir()
 
 
+@pytest.mark.full
 @pytest.mark.races
 def test_environments_that_nobody_used_for_long_are_removed(project: Project) -> None:
     """When another one is installed; one that is used meanwhile stays, and each use counts."""
@@ -155,6 +158,7 @@ def test_a_project_without_lock(project: Project) -> None:
     assert not (project.folder / "uv.lock").exists()
 
 
+@pytest.mark.full
 def test_a_stale_lock_is_refused_with_uvs_words(project: Project) -> None:
     shop(project)
     locked(project)
@@ -164,6 +168,7 @@ def test_a_stale_lock_is_refused_with_uvs_words(project: Project) -> None:
     refused(project, "environment.project: uv cannot install pyproject.toml: ")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("changed", ["requirements.txt", "more.txt", "local wheel"])
 def test_what_is_changed_is_installed(project: Project, changed: str) -> None:
     shop(project)
@@ -184,6 +189,7 @@ def test_what_is_changed_is_installed(project: Project, changed: str) -> None:
     assert (second.code, "installing" in second.stderr) == (0, True), second.stderr
 
 
+@pytest.mark.full
 def test_hashes_are_held(project: Project) -> None:
     path = shop(project)
     right = hashlib.sha256(path.read_bytes()).hexdigest()
@@ -250,6 +256,7 @@ def test_without_uv_and_without_a_folder(project: Project) -> None:
     refused(project, "packages cannot be installed in ", XDG_CACHE_HOME=str(project.folder / "file"))
 
 
+@pytest.mark.full
 def test_a_broken_environment_is_made_again(project: Project) -> None:
     """One whose making was cut off, and one whose interpreter is gone."""
     shop(project)
@@ -266,6 +273,7 @@ def test_a_broken_environment_is_made_again(project: Project) -> None:
     assert (last.code, "installing" in last.stderr) == (0, True)
 
 
+@pytest.mark.full
 @pytest.mark.races
 def test_two_runs_at_once_install_once(project: Project) -> None:
     shop(project)
@@ -288,6 +296,7 @@ def test_credentials_of_an_index_are_shown_nowhere(project: Project) -> None:
     assert secret not in found.stderr + found.stdout
 
 
+@pytest.mark.full
 def test_what_runs_while_installing_sees_no_token_of_the_job(project: Project) -> None:
     """A package that is built runs code: here one whose build writes what it sees."""
     project.write(
@@ -311,6 +320,7 @@ def test_what_runs_while_installing_sees_no_token_of_the_job(project: Project) -
     assert seen["VISIBLE"] == "yes"
 
 
+@pytest.mark.full
 @pytest.mark.proves("rejudge.--requirements", "calibrate.--requirements")
 def test_graders_have_the_packages_when_answers_are_graded_again(project: Project) -> None:
     shop(project)
@@ -329,6 +339,7 @@ def test_graders_have_the_packages_when_answers_are_graded_again(project: Projec
     assert "shop" not in calibrated.stderr, calibrated.stderr
 
 
+@pytest.mark.full
 def test_a_run_is_not_continued_with_other_packages(project: Project) -> None:
     shop(project)
     shop(project, "2.0")

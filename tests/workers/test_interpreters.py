@@ -47,6 +47,7 @@ def suite(project: Project, target: str, expected: str, metrics: list[dict[str, 
     project.policy(target=f"python:own:{target}", environment={"interpreter": "env/bin/python"})
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("version", OURS)
 def test_targets_and_graders_run_under_it(project: Project, version: str) -> None:
     bare_python(project.folder / "env", interpreters()[version])
@@ -58,6 +59,7 @@ def test_targets_and_graders_run_under_it(project: Project, version: str) -> Non
     assert graded.explanation == f"under {version.partition('.')[2]}"
 
 
+@pytest.mark.full
 @pytest.mark.proves("Environment: interpreter", "Policy: environment")
 def test_it_sees_its_own_packages_and_none_of_ours(project: Project) -> None:
     bare_python(project.folder / "env")
@@ -151,6 +153,7 @@ def test_what_is_no_python_is_refused_at_its_line(project: Project, script: str 
         assert f"holodeck-action.yaml:3:16: environment.interpreter: {says}" in found.stderr
 
 
+@pytest.mark.full
 def test_the_python_of_the_job_is_the_last_resort(project: Project, tmp_path: Path) -> None:
     suite(project, "seen", "none of ours")
     project.policy(target="python:own:seen")
@@ -164,6 +167,7 @@ def test_the_python_of_the_job_is_the_last_resort(project: Project, tmp_path: Pa
     assert project.run("run", HOLODECK_ACTION_PYTHON=str(tmp_path / "gone")).code == 0
 
 
+@pytest.mark.full
 def test_packages_are_installed_for_the_python_of_the_job(project: Project) -> None:
     (oldest, path), *_ = interpreters().items()
     wheel(project.folder / "wheels", "other", "1.0", "")

@@ -427,6 +427,7 @@ print(json.dumps([codes, sorted(os.listdir("/proc/self/fd")) == before, children
 """
 
 
+@pytest.mark.full
 @linux_only
 def test_nothing_is_left_behind(tmp_path: Path) -> None:
     """No file descriptor, no child, no unclosed resource, in a process of its own with all warnings as errors."""

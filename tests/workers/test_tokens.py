@@ -24,6 +24,7 @@ def looks(ctx):
 """
 
 
+@pytest.mark.full
 def test_a_grader_finds_no_token_in_the_process_that_started_it(project: Project) -> None:
     project.suite([{"input": "hi", "ground_truth": "hi"}], [{"type": "code", "grader": "graders:looks"}])
     project.policy(target="python:graders:answer")

@@ -110,6 +110,7 @@ def shell(project: Project, lines: list[str]) -> subprocess.CompletedProcess[str
     )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_a_recipe_fits_the_schema_of_its_service(name: str) -> None:
     # The schemas have patterns of JavaScript without its flag `u`.
@@ -166,6 +167,7 @@ def _paths() -> Iterator[tuple[str, str]]:
     yield from (("Buildkite", path) for path in loaded("buildkite.yml")["steps"][0]["artifact_paths"])
 
 
+@pytest.mark.full
 def test_what_recipes_keep_and_show_is_there(project: Project) -> None:
     project.numbered(3, frozenset({1}))
     assert shell(project, gitlab()).returncode == 1
@@ -202,6 +204,7 @@ def test_only_exit_code_3_is_tried_again_or_no_failure() -> None:
         assert (azure_step.get("condition") == "succeededOrFailed()") == publishes
 
 
+@pytest.mark.full
 def test_the_hook_of_pre_commit_validates_the_suites_of_changed_files(project: Project) -> None:
     [hook] = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
     assert hook["language"] == "python"

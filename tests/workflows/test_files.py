@@ -33,6 +33,7 @@ def _check(program: str, *arguments: str | Path) -> None:
     assert finished.returncode == 0, finished.stdout + finished.stderr
 
 
+@pytest.mark.full
 def test_they_fit_githubs_schemas() -> None:
     _check("check-jsonschema", "--builtin-schema", "vendor.github-workflows", *ALL)
     _check("check-jsonschema", "--builtin-schema", "vendor.dependabot", DEPENDABOT)

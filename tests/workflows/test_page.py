@@ -25,6 +25,7 @@ def test_the_table_has_rows() -> None:
     assert len(QUOTED) > 15
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("sentence", QUOTED)
 def test_a_sentence_of_the_table_is_one_of_the_program(sentence: str) -> None:
     said = {sentence, *(re.sub(name, GAP, sentence) for name in FILLED_IN)}

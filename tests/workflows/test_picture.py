@@ -92,6 +92,7 @@ def test_the_picture_is_as_high_as_the_comment(comment: Path) -> None:
     assert output.stat().st_size <= MOST_BYTES
 
 
+@pytest.mark.full
 def test_the_pictures_of_the_documentation_are_of_the_situations_and_small_enough() -> None:
     pictures = {
         picture.stem.removeprefix("comment-"): picture for picture in (ROOT / "docs" / "images").glob("comment-*.png")
@@ -102,6 +103,7 @@ def test_the_pictures_of_the_documentation_are_of_the_situations_and_small_enoug
         assert _size(picture)[0] in (900, 1350, 1800)
 
 
+@pytest.mark.full
 def test_every_failing_case_is_named_in_its_comment() -> None:
     for name, (texts, title) in comments().items():
         assert title in texts[0], name

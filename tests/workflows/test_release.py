@@ -194,6 +194,7 @@ def _work(checkout: Path) -> str:
     return _git(checkout, "rev-parse", "HEAD")
 
 
+@pytest.mark.full
 def test_the_tag_is_made_once_on_a_commit_that_only_changes_action_yml(checkout: Path) -> None:
     origin = checkout.parent / "origin"
     work = _git(origin, "rev-parse", "main")
@@ -214,6 +215,7 @@ def test_the_tag_is_made_once_on_a_commit_that_only_changes_action_yml(checkout:
     assert _git(origin, "rev-parse", "v1.2.3", "v1") == f"{released}\n{released}"
 
 
+@pytest.mark.full
 def test_the_branch_of_a_major_version_is_only_ever_fast_forwarded(checkout: Path) -> None:
     origin = checkout.parent / "origin"
     _git(origin, "config", "receive.denyNonFastForwards", "true")
@@ -229,6 +231,7 @@ def test_the_branch_of_a_major_version_is_only_ever_fast_forwarded(checkout: Pat
     assert _git(origin, "rev-parse", "v1", f"{older}^") == f"{second}\n{_git(origin, 'rev-parse', 'main')}"
 
 
+@pytest.mark.full
 def test_the_first_job_says_what_is_released(checkout: Path) -> None:
     output = checkout.parent / "output"
     _run("check", checkout, GITHUB_OUTPUT=str(output))

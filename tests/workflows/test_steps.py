@@ -28,6 +28,7 @@ def _inputs(step: dict[str, Any]) -> dict[str, str]:
     return {name.replace("-", "_"): value for name, value in {**step["with"], **UNPUBLISHED}.items()}
 
 
+@pytest.mark.full
 def test_ci_expects_what_the_examples_give(project: Project) -> None:
     shutil.copytree(ROOT / "examples", project.folder / "examples")
     every, expected, passing = [

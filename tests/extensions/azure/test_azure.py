@@ -52,6 +52,7 @@ def asked(requests: list[Request]) -> list[str]:
     return sorted(shown)
 
 
+@pytest.mark.full
 @pytest.mark.claims(
     "holodeck-evaluation-api",
     "Evaluation Framework API",
@@ -270,6 +271,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.full
 @pytest.mark.claims(
     "holodeck-evaluation-api",
     "Azure AI Usage",

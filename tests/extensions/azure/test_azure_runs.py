@@ -285,6 +285,7 @@ TELL = (
 )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("kind", "needed", "other"),
     [("azure", "azure.ai.evaluation", "deepeval"), ("geval", "deepeval", "azure.ai.evaluation")],

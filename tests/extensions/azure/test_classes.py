@@ -102,6 +102,7 @@ def prompts(models: FakeModels) -> list[tuple[str, str]]:
     return [(request.system, request.text) for request in models.requests]
 
 
+@pytest.mark.full
 def test_each_class_scores_and_asks_as_the_bare_library(tmp_path: Path) -> None:
     known = entries()
     assert len(known) > 5
@@ -140,6 +141,7 @@ class CloserEvaluator(_Closer): pass
 """
 
 
+@pytest.mark.full
 def test_a_newer_class_is_refused_or_served_by_the_bases_of_its_bases(
     project: Project, suite: Any, tmp_path: Path
 ) -> None:

@@ -95,6 +95,7 @@ def test_a_template_of_the_user_can_show_them() -> None:
     assert shown == "`faithfulness` 0.667 [0.600, 0.800]"
 
 
+@pytest.mark.full
 @settings(deadline=None, max_examples=60)
 @given(storable_texts)
 def test_the_text_of_a_card_stays_text(text: str) -> None:

@@ -185,6 +185,7 @@ def test_a_card_of_another_judge_is_stale_and_corrects_nothing(bench: Bench, nam
         assert ("0.833 [" in text) != bool(stale)
 
 
+@pytest.mark.full
 def test_a_panel_of_the_policy_file_makes_a_card_stale(bench: Bench) -> None:
     calibrated(bench)
     model = bench.model()
@@ -231,6 +232,7 @@ def test_a_card_of_a_record_that_does_not_say_how_it_was_judged_is_stale(bench: 
     assert run(bench)[1].cards[0].stale == ("the card does not record how its verdicts were made",)
 
 
+@pytest.mark.full
 def test_records_with_cards_are_judged_again_and_resumed(bench: Bench) -> None:
     calibrated(bench)
     with_card(bench)

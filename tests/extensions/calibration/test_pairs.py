@@ -166,6 +166,7 @@ def test_the_judge_is_compared_with_labels_of_pairs(pairs: Pairs) -> None:
     assert [pairs.calibrate(pairs.rows(LABELS), *RECORD, *gates, least).code for least in ("0.1", "0.9")] == [0, 1]
 
 
+@pytest.mark.full
 def test_labels_outlast_the_run(pairs: Pairs) -> None:
     rows = pairs.rows(LABELS)
     expected = pairs.card(rows, *RECORD)
@@ -192,6 +193,7 @@ def test_labels_outlast_the_run(pairs: Pairs) -> None:
     assert (refused.code, "has none of the labelled pairs of answers" in refused.stderr) == (2, True)
 
 
+@pytest.mark.full
 def test_the_judge_is_asked_about_labelled_pairs(pairs: Pairs) -> None:
     rows = pairs.rows(LABELS, ground_truth="a truth")
     expected = pairs.card(pairs.rows(LABELS), *RECORD)

@@ -77,6 +77,7 @@ def run(project: Project, folder: str, *arguments: str, **environ: str) -> tuple
     return finished, read_record(project.folder / folder / "results.json")
 
 
+@pytest.mark.full
 @pytest.mark.races
 @pytest.mark.proves("run: --cluster --cluster-env")
 def test_a_run_with_a_lost_worker_equals_one_on_this_machine(
@@ -119,6 +120,7 @@ def test_a_run_with_a_lost_worker_equals_one_on_this_machine(
     assert KEY not in cluster.log
 
 
+@pytest.mark.full
 @pytest.mark.races
 def test_the_checkout_is_sent_once_for_all_workers(project: Project, models: FakeModels, dask: Started) -> None:
     """Other workers get it from those that have it, one that comes after its first holder is gone, too."""
@@ -143,6 +145,7 @@ def test_the_checkout_is_sent_once_for_all_workers(project: Project, models: Fak
     assert large < proxy.sent < 1.5 * large
 
 
+@pytest.mark.full
 @pytest.mark.races
 @pytest.mark.full
 def test_a_run_goes_on_when_all_workers_were_lost_and_others_come(
@@ -169,6 +172,7 @@ def test_a_run_goes_on_when_all_workers_were_lost_and_others_come(
     assert models.statuses[429] == 0
 
 
+@pytest.mark.full
 @pytest.mark.races
 @pytest.mark.full
 def test_a_killed_coordinator_is_resumed(project: Project, models: FakeModels, dask: Started) -> None:
@@ -250,6 +254,7 @@ def test_workers_must_have_the_same_suite(project: Project, dask: Started) -> No
     assert project.run(*arguments, "--cluster-env", "SHOP", SHOP="ours").code == 0
 
 
+@pytest.mark.full
 def test_a_worker_that_comes_late_and_has_another_suite_takes_no_part(project: Project, dask: Started) -> None:
     project.suite([{"name": f"case {at}", "input": f"what is {at}?", "ground_truth": "${SHOP}"} for at in range(20)])
     project.policy(target="python:agent:answer", limits={"concurrency": 2})
@@ -275,6 +280,7 @@ def test_a_worker_that_comes_late_and_has_another_suite_takes_no_part(project: P
     assert "is not used: agent.yaml: the suite differs from that of the coordinator (cases differ)" in refusal
 
 
+@pytest.mark.full
 def test_tls_with_the_certificates_of_dasks_configuration(project: Project, tmp_path: Path, dask: Started) -> None:
     certificates = certificates_in(tmp_path / "certificates")
     project.numbered(20)
@@ -324,6 +330,7 @@ def certificates_in(folder: Path) -> dict[str, str]:
     return found
 
 
+@pytest.mark.full
 @pytest.mark.races
 @pytest.mark.full
 def test_a_run_whose_scheduler_is_lost_is_stopped_and_goes_on_here(
@@ -352,6 +359,7 @@ def test_a_run_whose_scheduler_is_lost_is_stopped_and_goes_on_here(
     assert sum(len(case.trials) for case in record.cases) == 60
 
 
+@pytest.mark.full
 @pytest.mark.races
 def test_a_stopped_run_leaves_the_workers_free(project: Project, models: FakeModels, dask: Started) -> None:
     """A signal ends the run in an orderly way; the workers forget it, and call no model any more."""

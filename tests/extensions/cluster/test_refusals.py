@@ -81,6 +81,7 @@ def test_recorded_answers_without_a_judge_are_evaluated_in_the_coordinator(proje
     assert canonical_json(records[0]) == canonical_json(records[1])
 
 
+@pytest.mark.full
 def test_recorded_answers_with_a_judge_go_to_the_cluster(project: Project) -> None:
     project.numbered(3)
     criteria = {"type": "geval", "name": "polite", "criteria": "Is the answer polite?", "threshold": 0.5}

@@ -444,6 +444,7 @@ TRIES: dict[str, Try] = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.proves(*TRIES)
 @pytest.mark.parametrize("key", TRIES)
 def test_an_argument_counts(servers: Servers, key: str) -> None:

@@ -135,6 +135,7 @@ def _comparable(prompt: str) -> str:
     return " ".join(sorted(prompt.split())) if joins_reasons else prompt
 
 
+@pytest.mark.full
 def test_every_class_scores_and_asks_as_the_bare_library(tmp_path: Path) -> None:
     requests: dict[str, int] = {}
     results: dict[str, EvaluationResult] = {}
@@ -344,6 +345,7 @@ class PolitenessMetric(BaseMetric):
 """
 
 
+@pytest.mark.full
 def test_a_class_of_a_newer_deepeval_works_without_a_change(project: Project, suite: Any, tmp_path: Path) -> None:
     spec = importlib.util.find_spec("deepeval")
     assert spec is not None

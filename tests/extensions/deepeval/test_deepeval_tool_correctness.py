@@ -191,6 +191,7 @@ def recorded(project: Project) -> Project:
     return project
 
 
+@pytest.mark.full
 def test_a_run_needs_neither_model_nor_key_nor_network(recorded: Project, tmp_path_factory: Any) -> None:
     # The same call twice: what is expected happens, in DeepEval's numbers by order too.
     watch = Watch(tmp_path_factory.mktemp("watch"))
@@ -222,6 +223,7 @@ def test_a_run_needs_neither_model_nor_key_nor_network(recorded: Project, tmp_pa
     assert {what[0] for what in done} == {"environment"}
 
 
+@pytest.mark.full
 def test_a_score_below_the_threshold_fails_and_says_why_in_the_same_words_every_time(recorded: Project) -> None:
     many = {"name": "many", "input": "?", "expected_tools": [*"abcdefgh"]}
     ordered = {"type": KIND, "should_consider_ordering": True}
@@ -243,6 +245,7 @@ def test_a_score_below_the_threshold_fails_and_says_why_in_the_same_words_every_
     )
 
 
+@pytest.mark.full
 def test_strict_mode_leaves_no_score_between_0_and_1(recorded: Project) -> None:
     recorded.suite(CASES, [{"type": KIND, "strict_mode": True}])
     finished, record = recorded.evaluate()
@@ -275,6 +278,7 @@ def test_a_case_without_expected_tools_is_skipped_or_in_error_where_it_asks_itse
     ]
 
 
+@pytest.mark.full
 def test_without_deepeval_the_run_is_refused(recorded: Project, tmp_path_factory: Any) -> None:
     folder: Path = tmp_path_factory.mktemp("without")
     (folder / "sitecustomize.py").write_text(
@@ -295,6 +299,7 @@ def test_without_deepeval_the_run_is_refused(recorded: Project, tmp_path_factory
     assert recorded.run("run", PYTHONPATH=f"{folder}:{ROOT}").code in (0, 1)
 
 
+@pytest.mark.full
 def test_a_deepeval_that_cannot_be_imported_is_an_error_of_the_evaluation(
     recorded: Project, tmp_path_factory: Any
 ) -> None:

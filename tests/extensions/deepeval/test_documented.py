@@ -281,6 +281,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.full
 @pytest.mark.claims(
     "holodeck-evaluation-api", "Evaluation Framework API", "five metrics of retrieval are graded by a model"
 )
@@ -622,6 +623,7 @@ print(json.dumps([
 """
 
 
+@pytest.mark.full
 @pytest.mark.proves("DeepEvalBaseEvaluator: observability_config")
 @pytest.mark.claims(
     "holodeck-evaluation-api",

@@ -73,6 +73,7 @@ def held(project: Project, tmp_path_factory: pytest.TempPathFactory) -> Held:
     return Held(project, tmp_path_factory.mktemp("held"))
 
 
+@pytest.mark.full
 def test_the_agent_is_asked_meanwhile_and_no_deadline_runs(held: Held, models: FakeModels) -> None:
     asked: list[Request] = []
 
@@ -99,6 +100,7 @@ def test_the_agent_is_asked_meanwhile_and_no_deadline_runs(held: Held, models: F
     assert [bool(request.system) for request in models.requests[-4:]] == [True, True, False, False]
 
 
+@pytest.mark.full
 @pytest.mark.races
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_stop_meanwhile_is_in_order(held: Held, models: FakeModels, number: signal.Signals) -> None:
@@ -119,6 +121,7 @@ def test_a_stop_meanwhile_is_in_order(held: Held, models: FakeModels, number: si
     assert evaluations(record) == []
 
 
+@pytest.mark.full
 @pytest.mark.races
 def test_a_second_signal_meanwhile_ends_the_process(held: Held, models: FakeModels) -> None:
     models.answer(lambda request: Answer("It is." if request.system else SCORED))
@@ -133,6 +136,7 @@ def test_a_second_signal_meanwhile_ends_the_process(held: Held, models: FakeMode
     assert "Traceback" not in stdout + stderr
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("broken", "code", "told", "tries"),
     [
@@ -195,6 +199,7 @@ print(json.dumps([main(each, dict(os.environ), here, *streams) for each in json.
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("metric", "command"),
     [
@@ -298,6 +303,7 @@ DIMENSIONS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("without", [False, True])
 def test_metrics_with_questions_of_our_own_neither_import_nor_need_it(
     project: Project, models: FakeModels, without: bool
@@ -323,6 +329,7 @@ def test_metrics_with_questions_of_our_own_neither_import_nor_need_it(
     assert (project.folder / "imported").read_text() == "False"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "metric",
     [

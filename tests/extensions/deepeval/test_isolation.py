@@ -166,6 +166,7 @@ HARMLESS = ("/dev/null", "/proc/self/oom_score_adj")
 """What the process of the libraries may write."""
 
 
+@pytest.mark.full
 def test_a_judged_run_touches_its_endpoint_and_its_folders_alone(
     judged: Project, models: FakeModels, watch: Watch, tmp_path: Path
 ) -> None:
@@ -269,6 +270,7 @@ print(json.dumps([
 """
 
 
+@pytest.mark.full
 def test_an_evaluation_leaves_the_program_as_it_is(models: FakeModels, tmp_path: Path) -> None:
     environ = {"PYTHONPATH": str(ROOT), "HOME": str(tmp_path), "PATH": "/usr/bin", **HOSTILE}
     ended = subprocess.run(

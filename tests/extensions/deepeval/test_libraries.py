@@ -84,6 +84,7 @@ def test_every_event_loop_and_thread_shares_one(models: FakeModels) -> None:
     assert len(numbers) == 1
 
 
+@pytest.mark.full
 @pytest.mark.races
 def test_one_that_dies_fails_its_evaluations_and_is_replaced(models: FakeModels) -> None:
     judge = Judge(TRUTH)
@@ -100,6 +101,7 @@ def test_one_that_dies_fails_its_evaluations_and_is_replaced(models: FakeModels)
     assert asyncio.run(geval(models).evaluate(**TRUTH.case)).score == 0.8
 
 
+@pytest.mark.full
 @pytest.mark.races
 def test_one_that_hangs_is_killed_after_a_deadline_and_replaced(models: FakeModels) -> None:
     assert asyncio.run(geval(models).evaluate(**TRUTH.case)).score == 0.8

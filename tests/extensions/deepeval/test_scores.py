@@ -90,6 +90,7 @@ async def in_turn(work: list[Coroutine[Any, Any, Any]], at_once: int = 10) -> li
     return await asyncio.gather(*map(one, work))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", BY_HAND)
 def test_scores_are_those_of_deepeval_and_of_hand_computation(
     name: str, models: FakeModels, native: dict[str, list[float]]

@@ -132,6 +132,7 @@ UNUSABLE = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("model", ["gpt-4o", "gpt-5"])
 @pytest.mark.parametrize(("text", "wrong"), UNUSABLE)
 def test_an_answer_without_a_usable_score_is_an_error(models: FakeModels, text: str, wrong: str, model: str) -> None:

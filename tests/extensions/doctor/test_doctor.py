@@ -87,6 +87,7 @@ def test_the_installation_is_shown_without_a_suite(project: Project) -> None:
     assert found["Job"]["token"][0]["details"] == {"set": False}
 
 
+@pytest.mark.full
 def test_a_missing_extra_is_named_with_the_way_to_get_it(project: Project) -> None:
     project.suite(
         [{"name": "a", "input": "hi", "ground_truth": "hi"}],

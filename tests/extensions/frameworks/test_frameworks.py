@@ -41,6 +41,7 @@ def _run(project: Project, models: FakeModels, **environ: str) -> None:
     check_record(project.out / "results.json")
 
 
+@pytest.mark.full
 @pytest.mark.proves("PythonTarget: framework")
 def test_an_agent_of_pydantic_ai(project: Project, models: FakeModels) -> None:
     """The one that the program itself uses."""
@@ -49,6 +50,7 @@ def test_an_agent_of_pydantic_ai(project: Project, models: FakeModels) -> None:
     _run(example, models)
 
 
+@pytest.mark.full
 @pytest.mark.full
 def test_a_function_that_makes_an_agent_of_pydantic_ai(project: Project, models: FakeModels) -> None:
     example = Project(copied("pydantic_ai", project.folder / "example"))
@@ -191,6 +193,7 @@ def test_a_graph_whose_checkpointer_does_not_wait(project: Project, models: Fake
     assert (example.folder / "states.db").stat().st_size > 0
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("target", "says"),
     [

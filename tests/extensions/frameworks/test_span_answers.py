@@ -136,6 +136,7 @@ CALLED: dict[str, list[Work]] = {
 }  # fmt: skip
 
 
+@pytest.mark.full
 def test_no_call_is_known_only_from_readable_answers(project: Project) -> None:
     shapes = {**KNOWN_NONE, **UNKNOWN, **CALLED}
     project.suite(
@@ -177,6 +178,7 @@ CHUNKS: dict[str, tuple[dict[str, Any], int | None]] = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", CHUNKS)
 def test_chunks_that_cannot_be_read_are_unknown(name: str, project: Project) -> None:
     attributes, expected = CHUNKS[name]

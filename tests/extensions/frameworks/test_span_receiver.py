@@ -63,6 +63,7 @@ def test_only_requests_that_name_this_address_are_served(sent: Sent) -> None:
     assert _tools(turn) == ["find_order"]
 
 
+@pytest.mark.full
 def test_spans_of_no_conversation_push_out_none_that_is_wanted(sent: Sent) -> None:
     # The one that is wanted comes first, and the one that names its conversation last.
     found, turn = sent("strays")
@@ -75,12 +76,14 @@ def test_clients_that_send_nothing_keep_nobody_waiting(sent: Sent) -> None:
     assert _tools(turn) == ["find_order"]
 
 
+@pytest.mark.full
 def test_bodies_that_wait_for_their_end_are_bounded_together(sent: Sent) -> None:
     found, turn = sent("bodies")
     assert found == {"statuses": ["200"] * 3, "most are closed": True}
     assert _tools(turn) == ["find_order"]
 
 
+@pytest.mark.full
 def test_whatever_a_client_does_gets_an_answer_and_an_end(sent: Sent) -> None:
     found, turn = sent("connections")
     assert found == {
@@ -112,6 +115,7 @@ def test_whatever_a_client_does_gets_an_answer_and_an_end(sent: Sent) -> None:
     assert _tools(turn) == ["find_order"]
 
 
+@pytest.mark.full
 def test_large_requests_do_not_hold_up_what_else_the_run_does(sent: Sent) -> None:
     found, turn = sent("large")
     assert {name: answer for name, (answer, _) in found.items()} == {
@@ -129,6 +133,7 @@ def test_large_requests_do_not_hold_up_what_else_the_run_does(sent: Sent) -> Non
     assert _tools(turn) == ["find_order"]
 
 
+@pytest.mark.full
 def test_reading_a_turn_of_many_spans_holds_nothing_up(sent: Sent) -> None:
     held, _ = sent("many", turns=2)
     assert held is False

@@ -133,6 +133,7 @@ def _canonical(record: Record) -> bytes:
     return canonical_json(replace(record, provenance=provenance, suite=suite, marks={}))
 
 
+@pytest.mark.full
 @pytest.mark.proves("Policy: spans")
 def test_spans_tell_what_the_reply_leaves_out(asked: Project) -> None:
     # Both orders and a budget in tokens: what spans tell counts as what a reply says.
@@ -154,6 +155,7 @@ def test_spans_tell_what_the_reply_leaves_out(asked: Project) -> None:
     assert all(turn.tool_invocations is None and turn.usage is None for turn in unread.turns)
 
 
+@pytest.mark.full
 def test_a_command_sends_its_spans_to_an_address_of_its_own(asked: Project) -> None:
     said = _record(asked, "python:shop:said", spans=False)
     for way in ("genai", "openinference"):
@@ -178,6 +180,7 @@ def service(asked: Project, port: int) -> Iterator[str]:
         process.kill()
 
 
+@pytest.mark.full
 @pytest.mark.proves("Spans: port")
 @pytest.mark.parametrize("known_by", ["trace", "conversation"])
 def test_spans_of_a_service_go_to_the_turn_that_they_belong_to(
@@ -191,6 +194,7 @@ def test_spans_of_a_service_go_to_the_turn_that_they_belong_to(
         assert _canonical(record) == _canonical(said)
 
 
+@pytest.mark.full
 def test_without_spans_of_tools_the_messages_of_models_tell_the_calls(asked: Project) -> None:
     call = ToolInvocation("find_order", {"id": "A-17"}, {"place": "Leeds"}, bytes=18)
     for way in ("parts", "flat"):
@@ -203,6 +207,7 @@ def test_without_spans_of_tools_the_messages_of_models_tell_the_calls(asked: Pro
         assert all(turn.usage and turn.usage.prompt_tokens == 20 for turn in record.turns)
 
 
+@pytest.mark.full
 @pytest.mark.models(answer=answering)
 def test_the_judge_of_a_conversation_sees_the_calls_that_spans_tell(asked: Project, models: FakeModels) -> None:
     turns = [{"input": case["input"]} for case in CASES]
@@ -237,6 +242,7 @@ class Bad(Good):
 """
 
 
+@pytest.mark.full
 def test_instrumentations_that_are_installed_are_started(asked: Project) -> None:
     asked.write("instrumentors.py", INSTRUMENTORS)
     entries = "[opentelemetry_instrumentor]\ngood = instrumentors:Good\nbad = instrumentors:Bad\n"
@@ -254,6 +260,7 @@ def test_instrumentations_that_are_installed_are_started(asked: Project) -> None
     assert all(turn.tool_invocations is None for turn in record.turns)
 
 
+@pytest.mark.full
 def test_a_reply_wins_field_by_field(asked: Project) -> None:
     record = _record(asked, "python:shop:mixed", 1)
     for turn in record.turns:
@@ -262,6 +269,7 @@ def test_a_reply_wins_field_by_field(asked: Project) -> None:
         assert turn.retrieval_context == ("Orders leave at nine.",)
 
 
+@pytest.mark.full
 def test_a_turn_that_fails_keeps_what_its_spans_tell(asked: Project) -> None:
     for turn in _record(asked, "python:shop:raising", 3).turns:
         assert turn.error is not None
@@ -271,6 +279,7 @@ def test_a_turn_that_fails_keeps_what_its_spans_tell(asked: Project) -> None:
         assert [call.name for call in turn.tool_invocations or ()] == ["find_order", "find_parcel"]
 
 
+@pytest.mark.full
 def test_silence_and_hostile_spans_are_noticed_and_break_nothing(asked: Project) -> None:
     asked.policy(target="python:shop:silent", spans=True)
     silent = asked.run("run")
@@ -288,6 +297,7 @@ def test_silence_and_hostile_spans_are_noticed_and_break_nothing(asked: Project)
     assert "x" * 101 not in json.dumps(asked.verdict())
 
 
+@pytest.mark.full
 def test_spans_that_a_process_forges_break_nothing(asked: Project) -> None:
     asked.policy(target="python:shop:forged", spans=True)
     finished, record = asked.evaluate()
@@ -296,6 +306,7 @@ def test_spans_that_a_process_forges_break_nothing(asked: Project) -> None:
     assert [turn.error for turn in record.turns] == [None, None]
 
 
+@pytest.mark.full
 def test_what_makes_no_spans_is_refused_before_the_run(asked: Project, tmp_path: Path) -> None:
     bare_python(tmp_path / "env")
     interpreter = str(tmp_path / "env/bin/python")
@@ -368,6 +379,7 @@ for line in sys.stdin:
 """
 
 
+@pytest.mark.full
 def test_a_request_that_is_no_export_is_refused_and_breaks_nothing(asked: Project) -> None:
     asked.write("raw.py", RAW)
     asked.suite(
@@ -389,6 +401,7 @@ def test_a_request_that_is_no_export_is_refused_and_breaks_nothing(asked: Projec
     assert broken.tool_invocations is None
 
 
+@pytest.mark.full
 def test_waiting_for_spans_counts_in_no_latency_and_is_given_up(asked: Project) -> None:
     turns = [{"input": f"Where is {order}", "ground_truth": f"In {place}"} for order, place in (("A-17", "Leeds"),) * 6]
     asked.suite([{"name": "a", "turns": turns}])

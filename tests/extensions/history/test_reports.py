@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 
+import pytest
 from hypothesis import given, settings
 from msgspec.structs import replace
 
@@ -57,6 +58,7 @@ def with_history(text: str) -> Report:
     return replace(report_of(varied()), history=history(text))
 
 
+@pytest.mark.full
 @given(storable_texts)
 @settings(max_examples=40)
 def test_every_text_of_a_history_is_shown_as_text(text: str) -> None:

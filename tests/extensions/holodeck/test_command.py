@@ -19,6 +19,7 @@ def shop(project: Project) -> Project:
     return project
 
 
+@pytest.mark.full
 @pytest.mark.proves("run: --verbose")
 @pytest.mark.proves("test: --verbose")
 @pytest.mark.parametrize("command", ["run", "test"])
@@ -56,6 +57,7 @@ def test_verbose_tells_trials_turns_and_outcomes_apart(project: Project) -> None
     ]
 
 
+@pytest.mark.full
 @pytest.mark.proves("test: ACTION_AND_SUITES --output --format --timeout --parallel-test-cases --limit")
 @pytest.mark.claims(
     "holodeck-evaluation-api",
@@ -82,6 +84,7 @@ def test_the_documents_command_runs_ours(shop: Project) -> None:
     assert shop.run("test", "validate", "agent.yaml").stdout == "agent.yaml: valid: 2 cases, 2 turns\n"
 
 
+@pytest.mark.full
 def test_the_exit_code_is_that_of_the_run_and_no_old_report_stands_for_it(shop: Project) -> None:
     assert shop.run("test", "--output", "report.md").code == 0
     agent = shop.folder / "my_agent.py"

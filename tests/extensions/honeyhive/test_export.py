@@ -124,6 +124,7 @@ def shop(project: Project) -> Project:
     return project
 
 
+@pytest.mark.full
 @pytest.mark.proves("export: RESULTS --format --output")
 @pytest.mark.claims(
     "honeyhive-evaluation-data-models",
@@ -152,6 +153,7 @@ def test_every_evaluation_is_there_and_nothing_is_lost(shop: Project) -> None:
     assert shop.run("export", "out/results.json", "--format", "other").code == 2
 
 
+@pytest.mark.full
 def test_answers_have_their_place_and_their_tool_calls(shop: Project) -> None:
     answers = exported(shop).multi_evaluation_results
     places = [(each.target.case_name, each.target.trial, each.target.turn) for each in answers]
@@ -163,6 +165,7 @@ def test_answers_have_their_place_and_their_tool_calls(shop: Project) -> None:
     assert len({answer.target_event_id for answer in answers}) == len(answers)
 
 
+@pytest.mark.full
 def test_a_kind_has_its_own_fields(shop: Project) -> None:
     lengths = [each for each in exported(shop).evaluation_batch.evaluations if each.evaluator_name == "length"]
     first, second = (each for each in lengths[:2] if isinstance(each, LengthEvaluation))
@@ -171,6 +174,7 @@ def test_a_kind_has_its_own_fields(shop: Project) -> None:
     assert type(lengths[-1]) is Evaluation  # Nothing was answered.
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("gate", "scores", "weights"),
     [
@@ -201,6 +205,7 @@ def test_answers_are_summed_up_as_the_gate_says(
     assert answers[0].weights == (gate["weights"] if weights else None)
 
 
+@pytest.mark.full
 @pytest.mark.claims(
     "honeyhive-evaluation-data-models",
     "Multi-Evaluator Results",
@@ -214,6 +219,7 @@ def test_an_answer_with_a_missing_score_has_no_summary(shop: Project) -> None:
     assert summaries == {"good": 1.0, "loud": None, "unjudged": None, "talk": 0.0, "silent": None}
 
 
+@pytest.mark.full
 @pytest.mark.claims(
     "honeyhive-evaluation-data-models",
     "Evaluation Metrics",
@@ -234,6 +240,7 @@ def test_blocks_are_those_of_the_report(shop: Project) -> None:
     assert (shares.high_confidence, shares.medium_confidence, shares.low_confidence) == (0.0, 1.0, 0.0)
 
 
+@pytest.mark.full
 @pytest.mark.claims(
     "honeyhive-evaluation-data-models",
     "Evaluation Metrics",
@@ -292,6 +299,7 @@ def test_facts_of_every_kind_go_out_and_come_back(project: Project, kind: str) -
     assert as_recorded(found).metadata == facts
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", FACTS)
 @pytest.mark.claims(
     "honeyhive-evaluation-data-models",
@@ -327,6 +335,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.full
 @given(st.sampled_from(sorted(FACTS)), st.data())
 @settings(max_examples=80)
 def test_whatever_a_record_holds_comes_back(kind: str, data: st.DataObject) -> None:
@@ -340,6 +349,7 @@ def test_whatever_a_record_holds_comes_back(kind: str, data: st.DataObject) -> N
     assert type(back.score) is type(made.score)
 
 
+@pytest.mark.full
 def test_a_document_that_is_wrong_does_not_fit_its_schema(shop: Project) -> None:
     text = shop.run("export", "out/results.json", "--format", "honeyhive").stdout
     validator = dict(documents(shop))["honeyhive"]
@@ -371,6 +381,7 @@ def compared(project: Project, base_wrong: set[int], head_wrong: set[int], count
     return exported(project)
 
 
+@pytest.mark.full
 def test_a_comparison_with_the_base_is_an_ab_test(project: Project) -> None:
     found = compared(project, {0, 1, 2}, {2, 3})
     rate, equality = found.ab_test_comparisons
@@ -391,11 +402,13 @@ def test_a_comparison_with_the_base_is_an_ab_test(project: Project) -> None:
     assert [low, high] == [pytest.approx(0.5 + change[end] / 2) for end in ("low", "high")]
 
 
+@pytest.mark.full
 def test_a_clear_difference_is_significant(project: Project) -> None:
     data = compared(project, set(), set(range(10))).ab_test_comparisons[0].comparison_data
     assert (data.preference_score, data.statistical_significance, data.state) == (0.25, True, "regressed")
 
 
+@pytest.mark.full
 def test_a_base_is_a_point_in_time(project: Project) -> None:
     found = compared(project, set(range(10)), set())
     rate = found.temporal_evaluations[0]
@@ -406,6 +419,7 @@ def test_a_base_is_a_point_in_time(project: Project) -> None:
     assert rate.historical_timestamps == (base.run.started_at, head.run.started_at)
 
 
+@pytest.mark.full
 def test_without_a_base_there_is_no_comparison_and_no_trend(shop: Project) -> None:
     found = exported(shop)
     assert (found.ab_test_comparisons, found.human_ai_comparisons) == ((), ())
@@ -445,6 +459,7 @@ def test_trends(earlier: list[float], now: float, polarity: str, trend: str | No
     assert found.stability_score == pytest.approx(1 - 2 * deviation)
 
 
+@pytest.mark.full
 @pytest.mark.proves("export: --history")
 def test_a_history_is_time(project: Project) -> None:
     for wrong in (6, 4, 2, 0):
@@ -464,6 +479,7 @@ def test_a_history_is_time(project: Project) -> None:
     assert before.historical_scores == rate.historical_scores[:3]
 
 
+@pytest.mark.full
 def test_scores_of_other_judges_and_runs_of_some_cases_are_no_history(bench: Bench) -> None:
     project = bench.project
     for flags in (("--limit", "5"), (), ()):
@@ -500,6 +516,7 @@ def bench(project: Project) -> Iterator[Bench]:
         yield made
 
 
+@pytest.mark.full
 @pytest.mark.proves("export: --card")
 @pytest.mark.claims(
     "honeyhive-evaluation-data-models",
@@ -524,6 +541,7 @@ def test_a_judge_card_is_people_against_a_judge(bench: Bench) -> None:
     assert found.discrepancy_analysis.endswith("lines of the labels: 14, 15, 16, 17")
 
 
+@pytest.mark.full
 def test_a_card_of_the_suite_says_what_people_would_pass(bench: Bench) -> None:
     bench.card("--results", "out/results.json", "-o", "card")
     bench.project.policy(target="recorded:answers.jsonl", judges={"cards": ["card/judge-card.json"]})
@@ -537,6 +555,7 @@ def test_a_card_of_the_suite_says_what_people_would_pass(bench: Bench) -> None:
     assert found.human_evaluation.score == 13 / 20
 
 
+@pytest.mark.full
 @pytest.mark.proves("export: --labels --metric")
 @pytest.mark.claims(
     "honeyhive-evaluation-data-models",
@@ -566,6 +585,7 @@ def test_labels_are_compared_answer_by_answer(bench: Bench) -> None:
     assert len({each.evaluation_id for each in found}) == 20
 
 
+@pytest.mark.full
 def test_scores_of_several_people_are_compared_by_distance(bench: Bench) -> None:
     bench.labels([{"case": "case 0", "label": 0.7, "label_2": 1.0}, {"case": "case 19", "label": 0.2, "label_2": ""}])
     found = exported(bench.project, "--labels", "labels.csv").human_ai_comparisons
@@ -574,6 +594,7 @@ def test_scores_of_several_people_are_compared_by_distance(bench: Bench) -> None
     assert found[0].discrepancy_analysis == "the judge's score is +0.2 from that of people"
 
 
+@pytest.mark.full
 @pytest.mark.claims(
     "honeyhive-evaluation-data-models",
     "Common Evaluation Patterns",

@@ -14,6 +14,8 @@ from tests.commands.project import Project
 from tests.extensions.importers.accounts import account
 from tests.extensions.importers.mutations import CANARY
 
+pytestmark = pytest.mark.full
+
 OUTSIDE = "is outside the checkout (allowed: files of the checkout; copy it there)"
 PIPE = "is not a regular file (a pipe, a device or a socket)"
 GIT = "belongs to Git's data, which may hold credentials, and is not a file of the repository"

@@ -15,6 +15,8 @@ from tests.extensions.importers.accounts import account
 from tests.llm.judging import asked_keys
 from tests.llm.models import KEY, Answer, FakeModels
 
+pytestmark = pytest.mark.full
+
 HERE = Path(__file__).parent / "deepeval"
 
 

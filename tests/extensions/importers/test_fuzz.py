@@ -6,6 +6,7 @@ import random
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -13,6 +14,7 @@ from tests.commands.project import Project
 from tests.extensions.importers import mutations
 
 
+@pytest.mark.full
 @settings(max_examples=8, suppress_health_check=[HealthCheck.too_slow])
 @given(seed=st.integers(0, 2**32))
 @example(seed=1057)

@@ -56,6 +56,7 @@ TEMPLATES = {
 }
 
 
+@pytest.mark.full
 def test_a_template_without_an_end_has_no_equal(project: Project) -> None:
     tests = [{"description": f"bad {number}", **asking(text)} for number, text in enumerate(TEMPLATES)]
     # The slow one again: it is not rendered a second time, so it is told in each place, and in time.
@@ -110,6 +111,7 @@ ENDLESS: list[tuple[Any, str]] = [
 ]
 
 
+@pytest.mark.full
 def test_what_would_not_end_is_told(project: Project) -> None:
     project.write("self.yaml", "- file://self.yaml\n- file://self.yaml\n")
     providers = [{"id": "echo", "label": "a" * 3000}]
@@ -125,6 +127,7 @@ def test_what_would_not_end_is_told(project: Project) -> None:
     assert sorted(places) == [(line, source) for line in (1, 2) for source in ("file://self.yaml", "tests")]
 
 
+@pytest.mark.full
 def test_a_list_of_texts_that_is_not_closed_is_told_in_time(project: Project) -> None:
     rows = imported(project, [asserting(type="contains-any", value='"' + "\\\\" * 60)], code=0)
     assert any("a quote in the list of texts is not closed" in row["note"] for row in rows)
@@ -135,6 +138,7 @@ def fan(kind: str, leaf: str) -> dict[str, str]:
     return {**{f"{kind}{at}.yaml": f"- file://{kind}{at + 1}.yaml\n" * 2 for at in range(18)}, f"{kind}18.yaml": leaf}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("configuration", "reason"),
     [
@@ -157,6 +161,7 @@ def test_too_many_cases_are_refused(configuration: dict[str, Any], reason: str, 
     assert not (project.folder / "new").exists()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("name", "content", "code", "reason"),
     [
@@ -210,6 +215,7 @@ CODES = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", CODES)
 def test_code_that_would_compute_long_has_no_equal(name: str, project: Project) -> None:
     code, reason = CODES[name]
@@ -218,6 +224,7 @@ def test_code_that_would_compute_long_has_no_equal(name: str, project: Project) 
     assert (finished.code, reason in finished.stdout) == (0 if name == "lines" else 1, True), finished.stdout
 
 
+@pytest.mark.full
 def test_an_import_has_a_deadline(tmp_path: Path) -> None:
     """Whatever a file makes it compute: here data that aliases repeat in every assertion."""
     items = ",".join(["1"] * 9000)
@@ -230,6 +237,7 @@ def test_an_import_has_a_deadline(tmp_path: Path) -> None:
         convert_in_process(asked, {}, seconds=0.3)
 
 
+@pytest.mark.full
 def test_an_import_has_limited_memory(project: Project) -> None:
     # A character outside of ASCII makes each of them four bytes, and each case has a text of its own.
     project.write("prompt.md", "😀" + "a" * 19_000_000)
@@ -239,6 +247,7 @@ def test_an_import_has_limited_memory(project: Project) -> None:
     assert finished.errors == ["c.yaml: the import needs more memory than is allowed; make it smaller"]
 
 
+@pytest.mark.full
 def test_nothing_of_a_file_is_read_in_our_own_process(project: Project) -> None:
     project.write("c.yaml", json.dumps({"prompts": ["{{q}} {{ 1 + 1 }}"], "providers": ["echo"], "tests": [GOOD]}))
     code = """
@@ -254,6 +263,7 @@ print(code, [name for name in sys.modules if name.startswith(("jinja2", promptfo
     assert "hello 2" in (project.folder / "new/agent.yaml").read_text()
 
 
+@pytest.mark.full
 def test_a_pattern_without_an_end_fails_its_case(project: Project) -> None:
     hopeless = {"description": "hopeless", **asking("a" * 60 + "!")}
     hopeless["assert"] = [{"type": "regex", "value": "^(a+)+$"}]

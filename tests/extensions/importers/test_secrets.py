@@ -75,6 +75,7 @@ def test_a_key_in_a_file_that_is_named_is_refused_there(project: Project) -> Non
     assert finished.errors == [f"tables/rows.csv:3: {WAY_OUT}", f"note.txt:2: {WAY_OUT}"]
 
 
+@pytest.mark.full
 def test_a_key_that_is_put_together_is_refused_where_it_would_be_written(project: Project) -> None:
     variables = {name: SECRET[5 * at : 5 * at + 5] for at, name in enumerate("abcd")}
     configured(project, prompts=["{{a}}{{b}}{{c}}{{d}}"], tests=[{**TEST, "vars": variables}])
@@ -85,6 +86,7 @@ def test_a_key_that_is_put_together_is_refused_where_it_would_be_written(project
     assert not (project.folder / "new").exists()
 
 
+@pytest.mark.full
 def test_a_key_that_nothing_is_made_of_is_no_hindrance(project: Project) -> None:
     configured(project, providers=[{"id": "openai:gpt-4o", "config": {"apiKey": SECRET}}])
     finished = project.run("import", "promptfoo", "c.yaml", "-o", "new", **ENVIRON)
@@ -95,6 +97,7 @@ def test_a_key_that_nothing_is_made_of_is_no_hindrance(project: Project) -> None
     assert project.run("import", "promptfoo", "c.yaml", "-o", "other").code == 0
 
 
+@pytest.mark.full
 def test_many_places_are_counted(project: Project) -> None:
     configured(project, tests=[{**TEST, "vars": {"q": f"{SECRET} {number}"}} for number in range(13)])
     finished = project.run("import", "promptfoo", "c.yaml", "-o", "new", **ENVIRON)
@@ -115,6 +118,7 @@ print("opened" if key == wanted and json.loads(options)["config"] == {"a": wante
 """
 
 
+@pytest.mark.full
 def test_the_way_out_leads_out(project: Project) -> None:
     project.write("ask.py", PROVIDER)
     project.write("program.py", PROGRAM)
@@ -140,6 +144,7 @@ def test_the_way_out_leads_out(project: Project) -> None:
     assert "SHOP_API_KEY" in finished.stdout
 
 
+@pytest.mark.full
 def test_a_key_in_a_test_file_of_deepeval_is_refused(project: Project) -> None:
     project.write(
         "test_shop.py",
@@ -157,6 +162,7 @@ assert_test(case, [ExactMatchMetric()])
     assert not (project.folder / "new").exists()
 
 
+@pytest.mark.full
 def test_the_account_on_the_console_is_redacted(project: Project) -> None:
     prompt = {"raw": "{{q}}", "config": {SECRET: 1}}
     configured(project, prompts=[prompt], providers=["openai:gpt-4o"])

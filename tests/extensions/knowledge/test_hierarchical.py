@@ -673,6 +673,7 @@ def pages(count: int) -> bytes:
     return pdf([f"Rule {number}. A session lasts {number} minutes and ends by itself." for number in range(count)])
 
 
+@pytest.mark.full
 def test_the_plan_names_contexts_embeddings_and_reranking_of_a_pdf(project: Project, models: FakeModels) -> None:
     project.write("rules.pdf", pages(6))
     fields = {"source": "rules.pdf", "max_chunk_tokens": 100, "chunking_strategy": "token", "enable_reranking": True}
@@ -698,6 +699,7 @@ def test_the_plan_names_contexts_embeddings_and_reranking_of_a_pdf(project: Proj
     assert len(before) <= int(found[2])
 
 
+@pytest.mark.full
 def test_a_budget_holds_for_contexts(project: Project, models: FakeModels) -> None:
     project.write("rules.pdf", pages(6))
     write(project, models, source="rules.pdf", max_chunk_tokens=100, chunking_strategy="token")
@@ -707,6 +709,7 @@ def test_a_budget_holds_for_contexts(project: Project, models: FakeModels) -> No
     assert "the budget of 100 tokens is used up" in finished.stdout
 
 
+@pytest.mark.full
 def test_the_plan_of_a_document_that_cannot_be_read_says_so(project: Project, models: FakeModels) -> None:
     project.write("rules.pdf", b"no PDF")
     write(project, models, source="rules.pdf")

@@ -512,6 +512,7 @@ def test_settings_without_effect_are_named(project: Project, models: FakeModels)
     assert "tools.text: record_path, delimiter are not used without vector_field" in output
 
 
+@pytest.mark.full
 def test_documents_are_searched_in_a_folder(project: Project, models: FakeModels) -> None:
     project.write("docs/plums.docx", made.word("Plums", "Plums are blue."))
     project.write("docs/pears.pdf", made.pdf(["Pears are green."]))
@@ -523,6 +524,7 @@ def test_documents_are_searched_in_a_folder(project: Project, models: FakeModels
     assert "Plums are blue." in (second.text or "")
 
 
+@pytest.mark.full
 def test_a_document_that_cannot_be_read_names_the_file(project: Project, models: FakeModels) -> None:
     project.write("docs/broken.pdf", b"%PDF-1.7 no")
     asking(project, models, store(source="docs"))

@@ -39,6 +39,7 @@ def ordering(project: Project, models: FakeModels, *entries: dict[str, Any], too
     models.script([calling(tool, order="A-17"), "Leeds"])
 
 
+@pytest.mark.full
 @pytest.mark.proves("MCPTool: type")
 def test_a_tool_of_a_process_is_called_and_recorded(project: Project, models: FakeModels) -> None:
     ordering(project, models, mcp("shop", SHOP))
@@ -61,6 +62,7 @@ def test_a_tool_of_a_process_is_called_and_recorded(project: Project, models: Fa
     assert_hidden(project, finished)
 
 
+@pytest.mark.full
 @pytest.mark.proves("MCPTool: transport url headers")
 @pytest.mark.parametrize(("transport", "served_as"), [("http", "streamable-http"), ("sse", "sse")])
 def test_a_tool_of_an_address_is_called_and_recorded(
@@ -78,6 +80,7 @@ def test_a_tool_of_an_address_is_called_and_recorded(
     assert models.requests[1].results == ("A-17 is in Leeds",)
 
 
+@pytest.mark.full
 @pytest.mark.proves("MCPTool: is_retrieval")
 def test_chunks_of_a_retrieval_server_are_recorded(project: Project, models: FakeModels) -> None:
     asking(project, models, tools=[mcp("shop", SHOP, is_retrieval=True)])
@@ -92,6 +95,7 @@ def test_chunks_of_a_retrieval_server_are_recorded(project: Project, models: Fak
     assert turn.retrieval_context == ("About ü", "Returns", "About b", "Returns")
 
 
+@pytest.mark.full
 def test_a_tool_that_fails_is_the_models_to_see(project: Project, models: FakeModels) -> None:
     asking(project, models, tools=[mcp("shop", SHOP)])
     models.script([calling("broken", order="X"), calling("end"), calling("find_order", order="B"), "echo: ping"])
@@ -121,6 +125,7 @@ def test_conversations_share_one_process_and_a_clash_of_names_is_told(project: P
     assert (project.folder / "starts").read_text() == "x"
 
 
+@pytest.mark.full
 def test_a_server_that_cannot_be_started_is_no_low_score(project: Project, models: FakeModels) -> None:
     cases = [{"name": f"case {n}", "input": "ping", "ground_truth": "echo: ping"} for n in range(2)]
     asking(project, models, cases, tools=[mcp("shop", SHOP), mcp("rude", RUDE, "exits", env={"SHOP_TOKEN": TOKEN})])
@@ -158,6 +163,7 @@ def test_what_cannot_work_is_said_before_anything_runs(
     assert models.requests == []
 
 
+@pytest.mark.full
 def test_secrets_of_servers_are_hidden_wherever_they_come_up(project: Project, models: FakeModels) -> None:
     project.write("shop.env", f"# the shop's own\nSHOP_FILE_TOKEN={FILE_TOKEN}\nSHOP_REGION = north \n")
     entry = mcp("shop", SHOP, env={"SHOP_TOKEN": "${PLANTED}"}, env_file="shop.env")
@@ -179,6 +185,7 @@ def test_secrets_of_servers_are_hidden_wherever_they_come_up(project: Project, m
     assert_hidden(project, finished)
 
 
+@pytest.mark.full
 @pytest.mark.races
 @pytest.mark.parametrize("manners", [("stubborn",), ("stubborn", "silent")])
 def test_a_run_that_is_ended_leaves_no_process(project: Project, models: FakeModels, manners: tuple[str, ...]) -> None:
@@ -195,6 +202,7 @@ def test_a_run_that_is_ended_leaves_no_process(project: Project, models: FakeMod
     assert [pid for pid in json.loads(pids.read_text()) if running(pid)] == []
 
 
+@pytest.mark.full
 def test_a_package_that_is_missing_is_named(project: Project, models: FakeModels) -> None:
     asking(project, models, tools=[mcp("shop", SHOP)])
     code = "import sys; sys.modules['mcp'] = None; from holodeck_action.cli import start; start()"

@@ -104,6 +104,7 @@ def test_the_command_is_found_on_the_path_of_the_servers_environment(tmp_path: P
     assert using(servers(tmp_path, entry), work) == "uvx"
 
 
+@pytest.mark.full
 @pytest.mark.proves("MCPTool: args")
 def test_arguments_with_a_dot_are_places_in_the_suite(tmp_path: Path) -> None:
     folder = tmp_path / "suite"
@@ -204,6 +205,7 @@ def test_without_its_tools_a_server_is_not_started(tmp_path: Path) -> None:
 # -- tools
 
 
+@pytest.mark.full
 @pytest.mark.proves("MCPTool: config")
 def test_only_allowed_tools_are_shown(tmp_path: Path) -> None:
     async def work(tools: dict[str, Tool]) -> list[str]:
@@ -326,6 +328,7 @@ def test_what_the_tools_of_a_server_are_and_return(tmp_path: Path) -> None:
     using(servers(tmp_path, mcp("shop", SHOP)), work)
 
 
+@pytest.mark.full
 def test_results_of_a_retrieval_server_are_chunks(tmp_path: Path) -> None:
     async def work(tools: dict[str, Tool]) -> None:
         assert tools["search"].is_retrieval
@@ -399,6 +402,7 @@ def test_an_answered_call_forgives_what_was_before(tmp_path: Path) -> None:
     using(servers(tmp_path, mcp("rude", RUDE, "dies")), work)
 
 
+@pytest.mark.full
 def test_calls_at_the_same_time_share_what_happens(tmp_path: Path) -> None:
     async def work(tools: dict[str, Tool]) -> None:
         found = await asyncio.gather(*(call(tools, "act", n=n) for n in range(20)))
@@ -460,6 +464,7 @@ def test_calls_over_http(tmp_path: Path, transport: str) -> None:
 # -- addresses
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("transport", ["http", "sse"])
 def test_an_address_that_refuses_or_is_not_there(tmp_path: Path, transport: str) -> None:
     with served(tmp_path, "sse" if transport == "sse" else "streamable-http") as shop:
@@ -472,6 +477,7 @@ def test_an_address_that_refuses_or_is_not_there(tmp_path: Path, transport: str)
     assert message.startswith(f"tools.shop: MCP server {shop.url}: the server cannot be reached: ")
 
 
+@pytest.mark.full
 @pytest.mark.proves("MCPTool: terminate_on_close")
 def test_the_session_is_ended_unless_it_is_not_wanted(tmp_path: Path) -> None:
     async def work(tools: dict[str, Tool]) -> None:

@@ -165,6 +165,7 @@ def cases_of(made: Record) -> list[dict[str, Any]]:
     return [present(tables()[0].columns, json.loads(line)) for line in case_lines(made.cases)]
 
 
+@pytest.mark.full
 @settings(max_examples=14)
 @example([])
 @given(st.lists(CASE, min_size=4, max_size=8, unique_by=lambda case: case.id))
@@ -184,6 +185,7 @@ def many(count: int) -> Record:
     return replace(record(), cases=tuple(cases), chosen=chosen_cases(case.id for case in cases))
 
 
+@pytest.mark.full
 def test_a_large_record_has_several_parts(tmp_path: Path) -> None:
     project, made = Project(tmp_path), many(21_003)
     assert export(project, made).code == 0

@@ -23,6 +23,7 @@ def replaced(project: Project, *pairs: tuple[str, str]) -> bytes:
     return project.write("agent.yaml", text).read_bytes()
 
 
+@pytest.mark.full
 @pytest.mark.proves("optimize: --apply")
 def test_only_the_named_values_change(project: Project, models: FakeModels) -> None:
     write(project, models, 100, BOTH, top_p="'1.0'")
@@ -48,6 +49,7 @@ def test_only_the_named_values_change(project: Project, models: FakeModels) -> N
     assert (project.folder / "agent.yaml").read_bytes() == after
 
 
+@pytest.mark.full
 def test_a_link_stays_a_link(project: Project, models: FakeModels) -> None:
     write(project, models)
     (project.folder / "agent.yaml").rename(project.folder / "real.yaml")
@@ -89,6 +91,7 @@ def test_a_value_without_a_place_of_its_own_is_refused_before_anything_is_asked(
     assert not models.requests
 
 
+@pytest.mark.full
 def test_a_file_that_was_changed_meanwhile_stays(project: Project, models: FakeModels) -> None:
     write(project, models)
     changed: list[bytes] = []
@@ -106,6 +109,7 @@ def test_a_file_that_was_changed_meanwhile_stays(project: Project, models: FakeM
     assert outcome(project)["outcome"] == "improved"
 
 
+@pytest.mark.full
 def test_secrets_are_masked_in_the_difference(project: Project, models: FakeModels) -> None:
     write(project, models)
     replaced(project, ("  temperature: 0.7", f"  api_key: {KEY}\n  temperature: 0.7"))

@@ -145,6 +145,7 @@ def test_the_tables_keep_what_they_promise() -> None:
     assert shares[3] > shares[4] > shares[5]
 
 
+@pytest.mark.full
 def test_rows_of_the_tables_come_out_again() -> None:
     assert [*drops_row(2, "all the same")] in cells("races")
     assert [*calls_row(2, 0.2)] in cells("race calls")

@@ -41,6 +41,7 @@ def journaled(project: Project, race: str) -> int:
     return sum(file.read_bytes().count(b"\n") - 1 for file in project.out.glob(f"{race}/*/journal.jsonl"))
 
 
+@pytest.mark.full
 @pytest.mark.races
 @pytest.mark.proves("optimize: --resume")
 @pytest.mark.timeout(300)
@@ -67,6 +68,7 @@ def test_a_killed_optimization_goes_on_and_ends_as_an_undisturbed_one(project: P
     assert not [*project.out.rglob("journal.jsonl")]
 
 
+@pytest.mark.full
 @pytest.mark.proves("optimize: --record --replay --concurrency")
 def test_a_replay_equals_the_recorded_optimization(project: Project, models: FakeModels) -> None:
     write(project, models, 100, BOTH, top_p="1.0")
@@ -81,6 +83,7 @@ def test_a_replay_equals_the_recorded_optimization(project: Project, models: Fak
     assert len(models.requests) == before
 
 
+@pytest.mark.full
 def test_a_recording_has_one_answer_for_the_same_call_in_two_races(project: Project, models: FakeModels) -> None:
     """The better value of a race is the present one of the next race; the model would answer it differently."""
     count = {"calls": 0}
@@ -98,6 +101,7 @@ def test_a_recording_has_one_answer_for_the_same_call_in_two_races(project: Proj
     assert canonical(project, "again") == recorded
 
 
+@pytest.mark.full
 @pytest.mark.proves("optimize: --max-cost-usd --max-tokens")
 def test_a_budget_that_ends_midway_names_what_is_undecided(project: Project, models: FakeModels) -> None:
     write(project, models, 100, BOTH, top_p="1.0")
@@ -139,6 +143,7 @@ def check_undecided(found: dict[str, Any], part: float) -> None:
     assert "budget" in found["reason"] or "limit" in found["reason"]
 
 
+@pytest.mark.full
 def test_the_budget_of_the_policy_file_is_that_of_all_races(project: Project, models: FakeModels) -> None:
     write(project, models, 100, BOTH, top_p="1.0")
     project.policy(budget={"max_tokens": 3000})
@@ -163,6 +168,7 @@ def test_one_deadline_holds_for_all_races(project: Project, models: FakeModels, 
     assert len(found["races"]) == 1
 
 
+@pytest.mark.full
 @pytest.mark.races
 @pytest.mark.models(answer=tuned, latency=0.05)
 def test_a_signal_ends_an_optimization_in_order(project: Project, models: FakeModels) -> None:

@@ -34,6 +34,7 @@ def journaled(project: Project) -> int:
     return sum(file.read_bytes().count(b"\n") - 1 for file in project.out.glob("*/journal.jsonl"))
 
 
+@pytest.mark.full
 @pytest.mark.races
 @pytest.mark.proves("race: --resume")
 @pytest.mark.timeout(300)
@@ -74,6 +75,7 @@ def test_a_resumed_race_of_other_variants_is_refused(project: Project, models: F
     assert "the interrupted run differs from this one (target_digest was" in finished.stderr
 
 
+@pytest.mark.full
 @pytest.mark.proves("race: --record --replay")
 @pytest.mark.parametrize("concurrency", ["1", "3", "25"])
 def test_a_replay_equals_the_recorded_race(project: Project, models: FakeModels, concurrency: str) -> None:
@@ -86,6 +88,7 @@ def test_a_replay_equals_the_recorded_race(project: Project, models: FakeModels,
     assert canonical(project, "again") == recorded
 
 
+@pytest.mark.full
 def test_the_outcome_does_not_depend_on_the_order_of_answers(project: Project, models: FakeModels) -> None:
     """Slow answers of one variant, or few conversations at a time, change nothing."""
     write(project, models)
@@ -96,6 +99,7 @@ def test_the_outcome_does_not_depend_on_the_order_of_answers(project: Project, m
     assert found[0] == found[1] == found[2]
 
 
+@pytest.mark.full
 @pytest.mark.proves("race: --max-cost-usd --max-tokens")
 @pytest.mark.parametrize("flag", ["--max-cost-usd", "--max-tokens"])
 def test_a_budget_that_ends_midway_names_what_is_undecided(project: Project, models: FakeModels, flag: str) -> None:
@@ -137,6 +141,7 @@ def test_the_budget_of_the_policy_file_is_that_of_the_race(project: Project, mod
     assert sum(calls) <= 1000
 
 
+@pytest.mark.full
 @pytest.mark.races
 @pytest.mark.proves("race: --run-timeout")
 @pytest.mark.models(answer=answered, latency=0.05)

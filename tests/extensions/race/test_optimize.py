@@ -16,6 +16,7 @@ pytestmark = pytest.mark.models(answer=tuned)
 BOTH = (TEMPERATURE, TOP_P)
 
 
+@pytest.mark.full
 @pytest.mark.proves(
     "optimize: SUITE --output-dir --html", "Optimizer: axes", "OptimizerAxes: numeric", "NumericAxis: path"
 )
@@ -54,6 +55,7 @@ def test_the_best_values_are_found_one_axis_after_the_other(project: Project, mo
     assert not [*(project.folder / "plain").rglob("report.html")]
 
 
+@pytest.mark.full
 def test_the_gain_is_measured_on_cases_that_were_never_raced(project: Project, models: FakeModels) -> None:
     write(project, models)
     assert optimize(project).code == 0

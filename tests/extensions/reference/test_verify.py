@@ -97,6 +97,7 @@ def test_each_difference_is_named(project: Project) -> None:
     assert last.startswith("✗ out/results.json: 29 of 30 text scores equal those of")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("metric", "change", "told"),
     [

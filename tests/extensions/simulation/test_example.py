@@ -20,6 +20,7 @@ def refunds(project: Project) -> Project:
     return project
 
 
+@pytest.mark.full
 def test_three_customers_are_replayed(refunds: Project) -> None:
     finished, record = refunds.evaluate(*REPLAY, OPENAI_BASE_URL=LOOPBACK)
     assert finished.code == 0, finished.stdout + finished.stderr

@@ -80,6 +80,7 @@ STATES = [(state, said, why) for state in ("goal_met", "given_up") for said, why
 )]  # fmt: skip
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("state", "said", "why"), STATES)
 def test_the_message_that_ends_the_conversation_is_checked_too(
     project: Project, models: FakeModels, state: str, said: str, why: str

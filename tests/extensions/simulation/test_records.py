@@ -45,6 +45,7 @@ def canonical(path: Path) -> bytes:
     return canonical_json(read_record(path))
 
 
+@pytest.mark.full
 @pytest.mark.models(answer=everyone)
 @pytest.mark.proves("Simulate: check_user", "SimulatedUserMetric: type model")
 def test_eight_conversations_are_replayed_byte_by_byte(project: Project, models: FakeModels) -> None:
@@ -74,6 +75,7 @@ def test_eight_conversations_are_replayed_byte_by_byte(project: Project, models:
     assert len(models.requests) == asked
 
 
+@pytest.mark.full
 @pytest.mark.models(answer=everyone)
 def test_the_same_conversations_are_judged_again(project: Project, models: FakeModels) -> None:
     shop(project, *EIGHT)
@@ -98,6 +100,7 @@ def test_the_same_conversations_are_judged_again(project: Project, models: FakeM
     assert len(models.requests) == asked + 2
 
 
+@pytest.mark.full
 @pytest.mark.races
 @pytest.mark.full
 @pytest.mark.models(answer=everyone, latency=0.02)
@@ -117,6 +120,7 @@ def test_a_killed_run_continues(project: Project, models: FakeModels) -> None:
     assert canonical_json(record) == canonical(project.folder / "whole" / "results.json")
 
 
+@pytest.mark.full
 @pytest.mark.models(answer=everyone)
 def test_runs_are_compared_at_the_end_of_their_conversations(project: Project, models: FakeModels) -> None:
     settings: list[dict[str, Any]] = [{}, {"max_turns": 2}, {"persona": "Ada"}]
@@ -177,6 +181,7 @@ def test_another_user_cannot_be_compared(
     assert why in finished.stdout
 
 
+@pytest.mark.full
 @pytest.mark.models(answer=everyone)
 def test_shards_have_the_conversations_of_the_run_in_one_piece(project: Project, models: FakeModels) -> None:
     shop(project, *EIGHT, trials={"repeat": 2})
@@ -196,6 +201,7 @@ def impatient(request: Request) -> Reply:
     return ended("given_up") if helpless else everyone(request)
 
 
+@pytest.mark.full
 @pytest.mark.models(answer=impatient)
 def test_two_agents_talk_with_the_same_users(project: Project, models: FakeModels) -> None:
     shop(project, *EIGHT)

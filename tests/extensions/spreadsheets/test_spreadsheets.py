@@ -70,6 +70,7 @@ def test_cells_are_read_as_they_are_shown(tmp_path: Path) -> None:
     assert str(cases[0].last) == "c.xlsx, sheet Cases, cell C2"
 
 
+@pytest.mark.full
 def test_a_sheet_has_the_cases_of_its_csv(tmp_path: Path) -> None:
     """The same cases by id and content, whatever is around them; blank rows and unnamed empty columns are nothing."""
     head: list[Any] = ["name", "input", "ground_truth", "tags", "weight", "expected_tools", None]
@@ -92,6 +93,7 @@ def test_a_sheet_has_the_cases_of_its_csv(tmp_path: Path) -> None:
         assert found == [(c.id, c.content_hash, c.tags, c.weight, c.turns[0].expected_tools) for c in expected]
 
 
+@pytest.mark.full
 def test_a_digest_covers_the_cells_and_not_the_file(tmp_path: Path) -> None:
     made = [excel({"a": [HEAD, ["1", "x", answer]], "b": [[answer]]}) for answer in ("y", "z")]
     again = openpyxl.load_workbook(io.BytesIO(made[0]))
@@ -104,6 +106,7 @@ def test_a_digest_covers_the_cells_and_not_the_file(tmp_path: Path) -> None:
     assert found["one"] == found["same"] != found["other"]
 
 
+@pytest.mark.full
 def test_formulas_have_the_values_that_the_file_stores(tmp_path: Path) -> None:
     rows: list[list[Any]] = [
         [*HEAD, "tags"],
@@ -151,6 +154,7 @@ def test_a_file_that_cannot_be_read_is_told_in_one_sentence(
     assert "\n" not in found
 
 
+@pytest.mark.full
 def test_a_file_that_unpacks_to_too_much_is_refused(tmp_path: Path) -> None:
     found = complaint(tmp_path, "c.xlsx", {"c.xlsx": zip_bomb(300)})
     sentence = "c.xlsx: the file unpacks to 300 MiB, more than 256 MiB; give a smaller one"
@@ -176,6 +180,7 @@ def test_a_problem_names_sheet_and_cell(tmp_path: Path, rows: list[list[Any]], s
     assert found.startswith(f"c.xlsx, sheet My Cases, {sentence}"), found
 
 
+@pytest.mark.full
 def test_ten_thousand_rows_are_the_most(tmp_path: Path) -> None:
     rows = [["input", "ground_truth"], *([f"q{at}", "y"] for at in range(MOST_ROWS))]
     assert len(loaded(tmp_path / "most", "c.xlsx", {"c.xlsx": excel({"a": rows})}).cases) == MOST_ROWS
@@ -183,6 +188,7 @@ def test_ten_thousand_rows_are_the_most(tmp_path: Path) -> None:
     assert "c.xlsx: the sheet a has more than 10,000 rows: save it as .csv" in more
 
 
+@pytest.mark.full
 def test_a_failed_case_is_shown_with_its_row_and_annotated_at_the_file(project: Project) -> None:
     rows = [["input", "ground_truth", "evaluations"], ["one?", "1"], ["two?", "2"]]
     project.write("c.xlsx", excel({"Cases": rows}))

@@ -71,6 +71,7 @@ def night(project: Project) -> None:
     )
 
 
+@pytest.mark.full
 def test_cases_of_a_night_are_valid_and_run(project: Project) -> None:
     night(project)
     finished = make(project, "--thumbs-down", "user.rating=down", "--low-score", "quality=0.5")
@@ -366,6 +367,7 @@ def test_what_is_masked(project: Project, text: str, masked: str) -> None:
     assert cases(project)[0]["input"] == masked
 
 
+@pytest.mark.full
 def test_masking_takes_no_time_of_its_choice(project: Project) -> None:
     """Texts that would let a careless pattern try everything; the limit is that of the test."""
     pieces = ["4 ", "411 ", "a.", "b@", "GB82 ", "AB12 3456 ", "0 (", "12.", ":", "::1 ", "token=abcdefg1&", "Grace "]
@@ -413,6 +415,7 @@ HOSTILE = [
 ]
 
 
+@pytest.mark.full
 def test_hostile_texts_are_data(project: Project) -> None:
     # A lone surrogate cannot be in JSON as UTF-8, but can be escaped.
     write_traces(
@@ -433,6 +436,7 @@ def test_hostile_texts_are_data(project: Project) -> None:
         assert text in asked
 
 
+@pytest.mark.full
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=st.text(min_size=1, max_size=60))
 def test_any_text_is_read_back_as_it_was(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:

@@ -51,6 +51,7 @@ def weeks(*more: str) -> tuple[str, ...]:
     return ("--before", "nights/mon", "--before", "nights/tue", *more)
 
 
+@pytest.mark.full
 @pytest.mark.proves("drift: RESULTS --before --format")
 def test_a_planted_drift_is_found_and_none_otherwise(nights: Project) -> None:
     found = nights.run("drift", "nights/bad", *weeks("--format", "json"))
@@ -71,6 +72,7 @@ def test_a_planted_drift_is_found_and_none_otherwise(nights: Project) -> None:
     assert back.stdout.count("| better |") == 2
 
 
+@pytest.mark.full
 def test_too_few_conversations_show_nothing(nights: Project) -> None:
     few = nights.run("drift", "nights/few", *weeks())
     assert few.code == 3
@@ -81,6 +83,7 @@ def test_too_few_conversations_show_nothing(nights: Project) -> None:
     assert twice.code == 3
 
 
+@pytest.mark.full
 def test_what_cannot_be_compared_is_refused(nights: Project) -> None:
     suite(nights, CHECK, name="other")
     judge(nights, "other", 9001, answers(random.Random(2), 60, 0.9))

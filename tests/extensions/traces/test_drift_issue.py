@@ -86,6 +86,7 @@ def newest(repository: Repository) -> Issue:
     return repository.issues_here()[-1]
 
 
+@pytest.mark.full
 def test_an_issue_lives(workflow: Workflow, repository: Repository) -> None:
     fine = run(workflow, "good")
     assert fine.code == 0, fine.text
@@ -189,6 +190,7 @@ def test_the_command_line_does_the_same(workflow: Workflow, repository: Reposito
 # Finding
 
 
+@pytest.mark.full
 def test_the_issue_is_found_behind_others_pulls_and_copies(workflow: Workflow, repository: Repository) -> None:
     run(workflow, "worse")
     ours = newest(repository)

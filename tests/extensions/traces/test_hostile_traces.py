@@ -135,6 +135,7 @@ def measure(project: Project, *more: str) -> tuple[int, int, int, str]:
     return code, megabytes, seconds, done.stdout + done.stderr
 
 
+@pytest.mark.full
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("ends", [True, False])
 def test_a_line_that_is_too_long_is_one_notice(project: Project, ends: bool) -> None:
@@ -177,6 +178,7 @@ def test_a_document_that_is_too_long_is_one_notice(project: Project) -> None:
     assert recorded(project).cases[0].trials[0].turns[0].tool_invocations is None
 
 
+@pytest.mark.full
 def test_more_unreadable_traces_than_can_be_kept_are_refused(project: Project) -> None:
     listed = "".join(f'"traceId": "{number:032x}", ' for number in range(400_000))
     project.write("night.jsonl", f"{json.dumps(request(GOOD[0]))}\n{{{listed}\n")
@@ -188,6 +190,7 @@ def test_more_unreadable_traces_than_can_be_kept_are_refused(project: Project) -
     assert "spans of more than 200,000 traces cannot be read; give fewer files; night.jsonl: line 2 has" in done.stderr
 
 
+@pytest.mark.full
 def test_more_scores_than_can_be_kept_are_a_notice(project: Project) -> None:
     score = {"traceId": trace(1), "value": 1.0, "name": "quality"}
     scores = "".join(f"{json.dumps({**score, 'name': f'n{number}'})}\n" for number in range(100_001))
@@ -200,6 +203,7 @@ def test_more_scores_than_can_be_kept_are_a_notice(project: Project) -> None:
     assert "more than 100,000 scores and annotations: the rest is not read" in done.stderr + done.stdout
 
 
+@pytest.mark.full
 @pytest.mark.timeout(600)
 def test_a_hundred_thousand_spans_take_300_mb_at_most(project: Project) -> None:
     with (project.folder / "night.jsonl").open("w") as file:

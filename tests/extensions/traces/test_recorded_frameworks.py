@@ -147,6 +147,7 @@ def check_answer(turn: TurnRecord, question: str, name: str) -> None:
     assert (turn.timing.model_ms or 0) > 0
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", FRAMEWORKS)
 def test_a_night_is_sampled(project: Project, name: str) -> None:
     suite(project, CHECK)
@@ -166,6 +167,7 @@ def test_a_night_is_sampled(project: Project, name: str) -> None:
     assert len({case.weight for case in sample.cases}) == 2
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", FRAMEWORKS)
 def test_a_planted_drift_between_nights_is_found(project: Project, name: str) -> None:
     suite(project, CHECK)
@@ -193,6 +195,7 @@ def states(before: Record, now: Record, seed: int) -> set[str]:
     return {each.state for each in find_drifts([first], [second])}
 
 
+@pytest.mark.full
 def test_whole_runs_of_nights_without_drift(project: Project) -> None:
     suite(project, CHECK)
     judge(project, night("openai_agents", 100, 0.1), "100")

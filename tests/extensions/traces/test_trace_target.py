@@ -146,6 +146,7 @@ def test_a_file_of_the_suite_cannot_name_traces(project: Project) -> None:
     assert "traces: replaces the cases of a suite, so only --target of `run` can name it" in done.stderr
 
 
+@pytest.mark.full
 @pytest.mark.proves("run: --sample --sample-by --sample-seed")
 def test_a_sample_is_stratified_and_its_weights_estimate_the_whole(project: Project) -> None:
     # One in ten conversations is with the second model, which is always wrong.

@@ -151,6 +151,7 @@ def test_spans_say_what_happened_in_the_words_of_the_conventions(
     assert not any(span.failed for span in collector.spans)
 
 
+@pytest.mark.full
 def test_parallel_cases_do_not_mix(project: Project, models: FakeModels, collector: Collector) -> None:
     cases = [{"name": f"case {n}", "input": f"say {n}", "ground_truth": f"echo: say {n}"} for n in range(40)]
     models.latency = lambda request: 0.05 if request.text.endswith(("1", "4", "7")) else 0.0
@@ -457,6 +458,7 @@ def test_a_share_of_the_trials_is_kept_whole(project: Project, collector: Collec
     assert all(len(collector.below(trial)) == 1 for trial in kept)
 
 
+@pytest.mark.full
 @pytest.mark.proves("Observability: service_name resource_attributes")
 def test_who_sends(project: Project, collector: Collector) -> None:
     transcript(project, **block(collector))
@@ -518,6 +520,7 @@ def test_the_path_of_traces_is_added_where_it_is_missing(project: Project, colle
     assert collector.paths == ["/otlp/v1/traces" if path == "/otlp" else "/v1/traces"]
 
 
+@pytest.mark.full
 def test_the_environment_says_where_to_when_the_file_does_not(project: Project, collector: Collector) -> None:
     transcript(project, enabled=True)
     finished = project.run(
@@ -756,6 +759,7 @@ def test_off_imports_nothing(project: Project) -> None:
     assert not {"opentelemetry", "grpc", "requests"} & loaded(project, "run")
 
 
+@pytest.mark.full
 def test_a_missing_package_is_a_note(project: Project, collector: Collector) -> None:
     transcript(project, **block(collector))
     blocked = project.write("blocked/opentelemetry/__init__.py", "raise ModuleNotFoundError(name='opentelemetry')\n")

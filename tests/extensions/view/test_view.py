@@ -153,6 +153,7 @@ def test_nobody_reads_it_who_does_not_know_the_address(project: Project) -> None
         assert site.get(run, "HEAD")[2] == ""
 
 
+@pytest.mark.full
 def test_a_run_is_followed_while_it_goes_on(project: Project) -> None:
     project.numbered(4)
     project.write("slow.py", SLOW)
@@ -207,6 +208,7 @@ def leave(site: Site, sent: str, read: int) -> None:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
+@pytest.mark.full
 def test_a_browser_that_leaves_prints_nothing(project: Project) -> None:
     """`served` checks what stands on standard error."""
     project.numbered(300)

@@ -42,6 +42,7 @@ def same(ours: Reply, theirs: ModelResponse) -> None:
     assert ours.model == theirs.model_name
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("said", SAID)
 @pytest.mark.parametrize("plan", [GPT, LLAMA], ids=["openai", "ollama"])
 def test_what_is_said(plan: Any, said: str) -> None:
@@ -204,6 +205,7 @@ _VALUES = st.recursive(
 )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("plan", [GPT, CLAUDE], ids=["openai", "anthropic"])
 @settings(max_examples=300, deadline=None, suppress_health_check=[*HealthCheck], database=None)
 @given(value=_VALUES)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from holodeck_action.llm.model_facts import KnownModel, known_model
 from tests.tables import walk
 
@@ -23,6 +25,7 @@ OTHERS = {
 }
 
 
+@pytest.mark.full
 def test_the_table_is_what_the_pinned_package_says() -> None:
     from scripts.build_known_models import MODULE, build_module
     from scripts.build_known_models import PROVIDERS as LISTED

@@ -129,6 +129,7 @@ def ours(make: Callable[[], Any]) -> Any:
         return None
 
 
+@pytest.mark.full
 @COMMON
 @given(schema=WHOLE, strict=st.sampled_from([None, True, False]))
 def test_any_schema(schema: Any, strict: bool | None) -> None:
@@ -139,6 +140,7 @@ def test_any_schema(schema: Any, strict: bool | None) -> None:
         assert made == theirs(transformer, schema, strict), style
 
 
+@pytest.mark.full
 @COMMON
 @given(schema=WHOLE)
 def test_any_schema_for_claude(schema: Any) -> None:
@@ -166,6 +168,7 @@ def test_what_contains_itself(style: Any, transformer: str, of_answer: bool, roo
     assert ours(lambda: answer_schema(schema)) is None
 
 
+@pytest.mark.full
 def test_a_schema_that_grows_without_end_is_refused() -> None:
     level: dict[str, Any] = {"type": "string"}
     definitions: dict[str, Any] = {"D0": level}

@@ -153,6 +153,7 @@ def code(found: Seen) -> str:
     return found.evaluation.error.code or ""
 
 
+@pytest.mark.full
 @pytest.mark.proves("Metric: fail_on_error timeout_ms retry_on_failure", "JudgedMetric: judges")
 @pytest.mark.parametrize(("kind", "setting"), TRIED)
 def test_a_shared_setting_counts_for_every_type(seen: dict[str, Seen], kind: str, setting: str) -> None:

@@ -69,6 +69,7 @@ def test_a_judge_that_could_never_grade_is_an_error_as_in_a_run(
     assert validated.stderr == run.stderr
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("metric", "package", "extras"),
     [

@@ -111,6 +111,7 @@ def test_a_second_run_asks_no_judge_and_has_the_same_record(kept: Kept) -> None:
     assert KEY not in "".join(path.read_text() for path in kept.files())
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("metrics", [ALL, [{"type": "composite", "metrics": ALL}]], ids=["alone", "composite"])
 def test_a_second_run_imports_nothing_that_judges(
     kept: Kept, metrics: list[dict[str, Any]], tmp_path_factory: pytest.TempPathFactory
@@ -122,6 +123,7 @@ def test_a_second_run_imports_nothing_that_judges(
     assert (calls, imports.seen()) == (0, set())
 
 
+@pytest.mark.full
 def test_the_watch_sees_the_imports_of_a_run_that_asks(kept: Kept, tmp_path_factory: pytest.TempPathFactory) -> None:
     kept.suite(*ALL)
     imports = Imports(tmp_path_factory.mktemp("watch"))
@@ -130,6 +132,7 @@ def test_the_watch_sees_the_imports_of_a_run_that_asks(kept: Kept, tmp_path_fact
     assert "deepeval" in imports.seen()
 
 
+@pytest.mark.full
 def test_a_replay_of_recorded_verdicts_imports_nothing_that_judges(
     kept: Kept, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -399,6 +402,7 @@ def test_presets_are_kept_with_all_that_their_parts_depend_on(kept: Kept) -> Non
     assert [each.cached for each in evaluations(kept.run()[1])] == [False] * 3
 
 
+@pytest.mark.full
 def test_the_judged_parts_of_a_composite_are_kept(kept: Kept) -> None:
     parts = [GEVAL, {"type": "length", "max_words": 9}, *RAG, {"type": "code", "grader": "graders:counted"}]
     kept.project.write("graders.py", "def counted(ctx):\n    open('asked', 'a').write('x')\n    return True\n")

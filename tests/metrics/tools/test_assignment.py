@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import combinations, permutations
 
 import numpy
+import pytest
 import scipy
 from hypothesis import given
 from hypothesis import strategies as st
@@ -45,6 +46,7 @@ def test_no_assignment_pairs_more(rows: list[int]) -> None:
     assert size_of(rows) == best
 
 
+@pytest.mark.full
 @given(st.integers(1, 40), st.integers(1, 40), st.floats(0.02, 0.6), st.randoms(use_true_random=False))
 def test_as_many_pairs_as_the_linear_sum_assignment(lefts, rights, density, random) -> None:  # type: ignore[no-untyped-def]
     weights = numpy.array([[int(random.random() < density) for _ in range(rights)] for _ in range(lefts)])

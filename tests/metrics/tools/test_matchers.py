@@ -243,6 +243,7 @@ def test_a_pattern_that_does_not_compile_is_an_evaluation_error(invalid: str) ->
     assert raised.value.code == "pattern_invalid"
 
 
+@pytest.mark.full
 def test_a_pattern_that_backtracks_for_ever_is_stopped_in_any_thread() -> None:
     problems: list[PatternError] = []
 

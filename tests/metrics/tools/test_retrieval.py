@@ -196,6 +196,7 @@ def test_options_are_validated(options: dict[str, Any]) -> None:
         RetrievalMetric(**{"metric": "recall_at_k", **options})
 
 
+@pytest.mark.full
 def test_long_rankings_are_scored() -> None:
     ranked = [f"chunk {index}" for index in range(100_000)]
     for metric in FORMULAS:

@@ -199,6 +199,7 @@ def test_orders_as_stated(entries: list[ExpectedTool], calls: list[ToolInvocatio
     assert (subset.reason is None, strict.reason is None) == (subset.matched, strict.matched)
 
 
+@pytest.mark.full
 def test_a_pattern_that_backtracks_for_ever_fails_its_entry_and_the_order_only() -> None:
     endless = expect("f", {"a": pattern("(a|aa)+[bc]")})
     assertions = check([endless, expect("g")], [call("f", a="a" * 60), call("g")], "subset")

@@ -150,6 +150,7 @@ def test_expected_tools_serve_when_there_is_no_trajectory() -> None:
         asyncio.run(evaluator.evaluate(expected_tools=tools))
 
 
+@pytest.mark.full
 def test_a_pattern_that_backtracks_for_ever_is_an_evaluation_error() -> None:
     with pytest.raises(EvaluationError, match=r"argument 'a': the pattern .* was stopped") as raised:
         score([expect("f", {"a": pattern("(a|aa)+[bc]")})], [call("f", a="a" * 60)])

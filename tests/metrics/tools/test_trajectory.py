@@ -135,6 +135,7 @@ def test_modes_as_defined(expected: list[ExpectedTool], made: list[ToolInvocatio
     ]
 
 
+@pytest.mark.full
 def test_a_slow_pattern_is_an_evaluation_error() -> None:
     with pytest.raises(EvaluationError, match="was stopped"):
         score([expect("f", {"a": pattern("(a|aa)+[bc]")})], [call("f", a="a" * 60)], "lcs_f1")

@@ -65,6 +65,7 @@ def test_tables_are_as_wide_as_their_widest_rows(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.full
 def test_documents_of_every_kind(tmp_path: Path) -> None:
     files = {
         "a.pdf": pdf(PAGES),
@@ -88,6 +89,7 @@ def test_documents_of_every_kind(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.full
 def test_parts_of_documents(tmp_path: Path) -> None:
     files = {"a.pdf": pdf(PAGES), "a.xlsx": excel(SHEETS)}
     asked: list[tuple[str, dict[str, Any]]] = [
@@ -123,6 +125,7 @@ def test_parts_of_documents(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.full
 def test_what_cannot_be_read(tmp_path: Path) -> None:
     import openpyxl
 
@@ -161,12 +164,14 @@ def test_what_cannot_be_read(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.full
 def test_a_type_that_is_told_wins_over_the_name(tmp_path: Path) -> None:
     files = {"a.bin": pdf(PAGES), "b.pdf": b"plain"}
     asked: list[tuple[str, dict[str, Any]]] = [("a.bin", {"kind": "pdf"}), ("b.pdf", {"kind": "text"})]
     assert results(tmp_path, files, asked) == ["First page\n\nSecond page\n\nThird page", "plain"]
 
 
+@pytest.mark.full
 def test_a_document_that_takes_too_long_is_ended_and_the_next_one_read(tmp_path: Path) -> None:
     (tmp_path / "slow.pdf").write_bytes(endless_pdf())
     (tmp_path / "good.pdf").write_bytes(pdf(PAGES))
@@ -184,6 +189,7 @@ def test_a_document_that_takes_too_long_is_ended_and_the_next_one_read(tmp_path:
     assert (good, left, workers()) == ("Second page", [], [])
 
 
+@pytest.mark.full
 @pytest.mark.timeout(600)
 def test_a_document_that_takes_all_memory_is_ended(tmp_path: Path) -> None:
     content = swelling_pdf(1500)
@@ -192,6 +198,7 @@ def test_a_document_that_takes_all_memory_is_ended(tmp_path: Path) -> None:
     assert found == "! reading the PDF file needs more memory than the limit; give a smaller one"
 
 
+@pytest.mark.full
 def test_a_process_that_is_killed_is_told_and_replaced(tmp_path: Path) -> None:
     (tmp_path / "slow.pdf").write_bytes(endless_pdf())
     (tmp_path / "good.pdf").write_bytes(pdf(PAGES))
@@ -208,6 +215,7 @@ def test_a_process_that_is_killed_is_told_and_replaced(tmp_path: Path) -> None:
     assert good == "First page"
 
 
+@pytest.mark.full
 def test_a_document_is_converted_once_and_again_when_it_changes(tmp_path: Path) -> None:
     path = tmp_path / "a.pdf"
     path.write_bytes(pdf(PAGES))
@@ -227,6 +235,7 @@ def test_a_document_is_converted_once_and_again_when_it_changes(tmp_path: Path) 
     assert reading(work) == [whole, whole, "Another page, and a longer one"]
 
 
+@pytest.mark.full
 def test_whoever_gives_up_waiting_does_not_end_it_for_the_others(tmp_path: Path) -> None:
     path = tmp_path / "a.pdf"
     path.write_bytes(pdf(PAGES))
@@ -254,6 +263,7 @@ def test_closing_ends_a_conversion_under_way(tmp_path: Path) -> None:
     assert workers() == []
 
 
+@pytest.mark.full
 def test_modules_of_the_current_folder_are_not_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("markitdown", "openpyxl", "pypdfium2", "zipfile", "json"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('imported from the checkout')")

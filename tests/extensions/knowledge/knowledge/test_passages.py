@@ -94,6 +94,7 @@ def test_the_chunk_of_a_section() -> None:
     assert first.id == "a.md#4.2"
 
 
+@pytest.mark.full
 @given(
     st.lists(LINES | st.text(max_size=200) | st.just("A word or two follow. " * 30), max_size=15).map("\n".join),
     st.sampled_from(DOMAINS),
@@ -114,6 +115,7 @@ def test_no_chunk_is_too_long_and_nothing_is_lost(
         assert token in held
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "line", ["(a)", "(a)(a)(a)(a)(a)(a)(a)", "# a", "# # ", "a\n==", "1.1.1.1.1.1.1.1.1.1.1.1 A\n", '"a" means', "§ 1 "]
 )
