@@ -41,7 +41,9 @@ def commit(shop: Project, branch: str = "") -> str:
         branch_here(shop, branch)
     git(shop.folder, "add", "-A")
     told = git(shop.folder, "-c", "core.abbrev=40", "commit", "-m", "change")
-    return re.findall(r"\b[0-9a-f]{40}\b", told)[0]
+    found = re.search(r"\b[0-9a-f]{40}\b", told)
+    assert found is not None, told
+    return found[0]
 
 
 def branch_here(shop: Project, branch: str) -> None:
