@@ -386,13 +386,12 @@ def test_what_was_not_judged_does_not_hold(how: str) -> None:
 # Limits
 
 
-@pytest.mark.full
-def test_two_thousand_failing_cases_are_annotated_within_the_limits_of_a_check_run(hub: FakeGitHub) -> None:
-    made = replace(hostile_record(2000, 20_000))
+def test_more_failing_cases_than_get_details_stay_within_the_limits_of_a_check_run(hub: FakeGitHub) -> None:
+    made = hostile_record(MOST_ANNOTATIONS + 50, 20_000)
     made = replace(made, provenance=replace(made.provenance, folder="shop"))
     report = build_report(made, decide(made))
     marks = annotate([report])
-    assert len(marks) == 2000
+    assert len(marks) == MOST_ANNOTATIONS + 50
     assert all(mark.details for mark in marks[:MOST_ANNOTATIONS])
     assert not any(mark.details for mark in marks[MOST_ANNOTATIONS:])
     for mark in marks:

@@ -420,12 +420,10 @@ def test_parts_of_a_matrix_are_told_apart_by_their_comments(shop: Shop) -> None:
         assert kept(shop) == found[part]
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("count", [31, 98])
-def test_runs_that_anybody_starts_do_not_hide_the_base(shop: Shop, count: int) -> None:
+def test_runs_that_anybody_starts_do_not_hide_the_base(shop: Shop) -> None:
     shop.push()
     good = shop.upload()
-    for _ in range(count):
+    for _ in range(98):
         shop.upload(event="issue_comment")
     ended = shop.pull(shop.branch_off("refund"))
     assert ended.code == 1
@@ -433,15 +431,12 @@ def test_runs_that_anybody_starts_do_not_hide_the_base(shop: Shop, count: int) -
     assert sum(call.path.endswith("/zip") for call in shop.hub.requests) == 1
 
 
-@pytest.mark.full
-@pytest.mark.parametrize(("accepted", "code"), [("warn", 0), ("fail", 3)])
-def test_more_runs_than_are_asked_about_are_told(shop: Shop, accepted: str, code: int) -> None:
+def test_more_runs_than_are_asked_about_are_told(shop: Shop) -> None:
     """That there may be a base which was not looked at is told apart from that there is none."""
     shop.push()
     shop.upload()
     for _ in range(100):
         shop.upload(event="issue_comment")
-    ended = shop.pull(shop.branch_off(), inputs={"on-missing-baseline": accepted})
-    assert ended.code == code
+    assert shop.pull(shop.branch_off()).code == 0
     assert "only the nearest 100 runs were looked at" in shop.missing()
     assert "add a workflow that evaluates" not in shop.missing()
