@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.action.step import start_process
-from tests.commands.forked import to_bytes
+from tests.commands.forked import Forked, to_bytes
 from tests.commands.project import Project
 from tests.github.events import HEAD
 from tests.github.fake import FakeGitHub, Fault
@@ -35,6 +35,11 @@ def answer(messages):
 """
 
 
+def _wait_for(happened: Callable[[], bool], process: Forked) -> None:
+    assert wait_until(lambda: happened() or process.poll() is not None)
+    assert process.poll() is None, process.communicate()
+
+
 @dataclass(frozen=True)
 class Cancelled:
     """Runs a step as a process and sends it signals, each once something has happened; `sent` is set after the last."""
@@ -48,8 +53,7 @@ class Cancelled:
         with start_process(known, workspace) as process:
             try:
                 for happened, number in self.signals:
-                    assert wait_until(lambda happened=happened: happened() or process.poll() is not None)
-                    assert process.poll() is None, process.communicate()
+                    _wait_for(happened, process)
                     process.send_signal(number)
                 self.sent.set()
                 output, errors = process.communicate(timeout=60)
