@@ -46,6 +46,8 @@ def _shop(request: Request) -> Answer:
     """Answer as a model that has the tool of the page's agent."""
     text = request.messages[-1].text
     asked = [message.text for message in request.messages if message.role == "user"][-1]
+    if "Repeat this sentence" in asked:
+        return Answer(asked.rpartition(": ")[2])
     if "A-17" not in asked:
         return Answer("You are welcome." if "Thank" in asked else "I can find orders.")
     if request.messages[-1].role != "tool":

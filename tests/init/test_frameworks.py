@@ -21,7 +21,7 @@ PYDANTIC_AI = """
 from pydantic_ai import Agent
 from pydantic_ai.models.test import TestModel
 
-agent = Agent(TestModel(custom_output_text="I can find orders."))
+agent = Agent(TestModel(custom_output_text="The parcel arrives on Thursday."))
 """
 GRAPH = "from langgraph.graph import StateGraph\nbuilder = StateGraph(dict)\ngraph = builder.compile()\n"
 
@@ -41,13 +41,15 @@ def test_the_agent_of_a_repository_passes_by_the_commands_that_init_prints(proje
     # What has no packages of its own runs under the Python of the tests, which has pydantic-ai.
     assert "note: found no requirements.txt, and no dependencies in pyproject.toml" in written.stdout
     assert not (project.folder / "my_agent.py").exists()
-    assert project.run("validate").code == 0
+    validated = project.run("validate")
+    assert (validated.code, "ground_truth" in validated.stderr) == (0, False), validated.stderr
     ran = project.run("run")
     assert (ran.code, " · 1 of 1 passed" in ran.stdout) == (0, True), ran.stdout + ran.stderr
     [job] = yaml.safe_load((project.folder / ".github/workflows/evaluate.yml").read_text())["jobs"].values()
     assert job["steps"][1]["env"] == {"OPENAI_API_KEY": "${{ secrets.OPENAI_API_KEY }}"}
-    project.write("shop/agents/answering.py", PYDANTIC_AI.replace("I can find orders.", ""))
-    assert project.run("run").code != 0
+    for wrong in ("", "I can find orders."):
+        project.write("shop/agents/answering.py", PYDANTIC_AI.replace("The parcel arrives on Thursday.", wrong))
+        assert project.run("run").code != 0
 
 
 @pytest.mark.parametrize(
@@ -97,9 +99,9 @@ def test_what_is_an_agent(project: Project, framework: str, code: str, name: str
 
 @pytest.mark.full
 def test_modules_below_src_find_each_other(project: Project) -> None:
-    project.write("src/shop/words.py", 'WORDS = "I can find orders."\n')
+    project.write("src/shop/words.py", 'WORDS = "The parcel arrives on Thursday."\n')
     project.write(
-        "src/shop/main.py", f"from shop.words import WORDS\n{PYDANTIC_AI}".replace('"I can find orders."', "WORDS")
+        "src/shop/main.py", f"from shop.words import WORDS\n{PYDANTIC_AI}".replace('"The parcel arrives on Thursday."', "WORDS")
     )
     said = project.run("init", "--framework", "pydantic-ai").stdout
     assert "note: pydantic-ai:src.shop.main:agent answers, " in said
