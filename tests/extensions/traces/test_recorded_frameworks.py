@@ -214,7 +214,7 @@ def test_traces_become_cases_that_run(project: Project, name: str) -> None:
     assert "wrote 5 cases of 5 conversations to cases.yaml: 1 for an error" in made.stdout
     assert "Traceback" not in (project.folder / "cases.yaml").read_text(encoding="utf-8")
     project.suite([], [{"type": "length", "min_words": 1}], test_cases=None, test_cases_file="cases.yaml")
-    project.policy(target="python:agent:answer")
+    project.policy(target="python:agent:answer", ground_truth="unused")
     project.write("agent.py", ECHO)
     assert project.run("validate").stdout.startswith("agent.yaml: valid: 5 cases, 6 turns")
     ran, record = project.evaluate()
