@@ -241,6 +241,13 @@ def test_an_artifact_that_expires_while_it_is_downloaded(shop: Shop) -> None:
     shop.hub.fail(Fault("GET", "/zip$", status=410, body={"message": "Artifact has expired"}))
     shop.pull(shop.branch_off())
     assert "Artifact has expired" in shop.missing()
+    # The one before it is asked for then.
+    older = shop.main
+    shop.merge()
+    shop.upload()
+    shop.hub.fail(Fault("GET", "/zip$", status=410, body={"message": "Artifact has expired"}))
+    shop.pull(shop.branch_off())
+    assert shop.base().commit == older
 
 
 def test_the_permission_that_is_missing(shop: Shop) -> None:
