@@ -143,10 +143,11 @@ _UNPAID = frozenset(
 """OpenAI's error codes with status 429 that are not rate limits, so that waiting does not help."""
 _NAMED: Mapping[object, str] = {
     "context_length_exceeded": "context_length",
-    "exceed_context_size_error": "context_length",
     "model_not_found": "model_not_found",
     "invalid_api_key": "authentication",
 }
+_TOO_LONG_TYPE = "exceed_context_size_error"
+"""The type by which llama.cpp tells a too long conversation; its code is the HTTP status."""
 _OVERLOADED = re.compile("overloaded|over capacity", re.IGNORECASE)
 
 
@@ -164,7 +165,8 @@ def _openai_code(status: int, error: Mapping[str, Any]) -> str | None:
         return "quota"
     if any(map(_OVERLOADED.search, names)):
         return "overloaded"
-    return next((_NAMED[each] for each in names if each in _NAMED), None) or _code_of_status(status)
+    named = "context_length" if kind == _TOO_LONG_TYPE else _NAMED.get(code) if isinstance(code, str) else None
+    return named or _code_of_status(status)
 
 
 def _anthropic_code(status: int, error: Mapping[str, Any]) -> str | None:

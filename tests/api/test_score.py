@@ -90,7 +90,8 @@ def test_an_answer_is_scored_as_in_a_run(
     case = {"name": "a", "input": "Where?", "ground_truth": "the cat is on the mat", "expected_tools": ["find"]}
     project.suite([case], [entry])
     chunks = {"ground_truth_chunk_ids": ["b", "c"]}
-    project.policy(cases={"a": {"retrieval": chunks, "expected_trajectory": TRAJECTORY}})
+    case_data = {"a": {"retrieval": chunks, "expected_trajectory": TRAJECTORY}}
+    project.policy(cases=case_data, ground_truth="unused")
     record = evaluate("agent.yaml", lambda messages: REPLY, environ=project.environ())
     [expected] = record.cases[0].trials[0].turns[0].evaluations
     found = score(

@@ -62,7 +62,7 @@ def test_gates_of_the_run_may_name_metrics_of_cases_that_did_not_run(project: Pr
     project.suite([first, {"name": "second", "input": "2", "ground_truth": "2"}])
     project.answers([{"case": "first", "response": "one or two"}, {"case": "second", "response": "2"}])
     gates = {"min_pass_rate": 1, "metrics": {"equality": {"min_mean": 0.5}}}
-    project.policy(target="recorded:answers.jsonl", gates=gates, stop="certain")
+    project.policy(target="recorded:answers.jsonl", gates=gates, stop="certain", ground_truth="unused")
     assert project.run("run", "agent.yaml", "-o", "out").code == 1
     assert project.run("decide", "out", "-o", "again").code == 1
     again = json.loads((project.folder / "again" / "verdict.json").read_bytes())

@@ -334,7 +334,7 @@ ALLOWED = f'(allowed: "refund after 40 days", "{IDS[1]}", "{IDS[2]}", "{IDS[3]}"
         (
             "gate: {}",
             '1:1: gate: unknown key, did you mean "gates"? (allowed: baseline, budget, cache, cases, columns, '
-            "environment, gates, judges, limits, metrics, quarantine, secrets, spans, stop, target, trials, "
+            "environment, gates, ground_truth, judges, limits, metrics, quarantine, secrets, spans, stop, target, trials, "
             "vectorstores, warm_up)",
         ),
         ("- a", "1:1: must be a mapping"),
