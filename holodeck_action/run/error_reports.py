@@ -40,6 +40,7 @@ def explain_error(error: BaseException, environ: Mapping[str, str]) -> EarlyEnd:
 
 def _problems(error: BaseException) -> tuple[int, tuple[str | LocatedProblem, ...]]:
     from holodeck_action.suite.configuration_errors import ConfigurationError
+    from holodeck_action.workers.code_errors import UserCodeError
 
     if isinstance(error, ConfigurationError):
         return ExitCode.CONFIGURATION, error.problems
@@ -48,6 +49,8 @@ def _problems(error: BaseException) -> tuple[int, tuple[str | LocatedProblem, ..
     # A group of tasks wraps the error of one of them.
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
+    if isinstance(error, UserCodeError):
+        return ExitCode.INCOMPLETE, (error.message,)
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

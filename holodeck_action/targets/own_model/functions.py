@@ -162,6 +162,7 @@ async def load_functions(
 
     Raises:
         SuiteError: a function cannot be imported or called, or `parameters` is not a valid schema for it.
+        UserCodeError: an import took longer than its limit.
     """
     entries: list[tuple[FunctionEntry, dict[str, Any]]] = []
     problems: list[Problem] = []
@@ -185,6 +186,8 @@ async def load_functions(
             try:
                 found = await worker.describe(entry.file, entry.function)
             except UserCodeError as error:
+                if error.code == "import_timeout":
+                    raise
                 key = "function" if error.code in _ATTRIBUTE_CODES else "file"
                 problems.append(Problem(mark, f"tools[{index}].{key}", error.message))
                 continue
