@@ -141,11 +141,19 @@ def test_every_rag_metric_is_computed(project: Project, models: FakeModels) -> N
 @pytest.mark.proves("RagMetric: include_reason")
 def test_a_reason_is_asked_for_unless_it_is_not_wanted(project: Project, models: FakeModels) -> None:
     before = len(models.requests)
-    metrics: dict[str, dict[str, Any]] = {"with": FAITHFULNESS, "without": {**FAITHFULNESS, "include_reason": False}}
+    relevancy = {"type": "rag", "metric_type": "contextual_relevancy", "include_reason": False}
+    metrics: dict[str, dict[str, Any]] = {
+        "with": FAITHFULNESS,
+        "without": {**FAITHFULNESS, "include_reason": False},
+        "relevancy": relevancy,
+    }
     found = graded(project, models, metrics)
     told = {name: each.evaluation.explanation for name, each in found.items()}
     assert told["with"] == "so it is in case-1"
     assert told["without"] == "Faithfulness is 0.75 (claims count: 4, supported claims: 3)"
+    assert told["relevancy"] == (
+        "ContextualRelevancy is 0.5 (statements count: 2, relevant statements: 1, relevant chunks: 1, total chunks: 2)"
+    )
     asked = [asked_keys(request) for request in models.requests[before:] if not request.system]
     assert asked.count(frozenset({"reason"})) == 1
 

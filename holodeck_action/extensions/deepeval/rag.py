@@ -211,8 +211,11 @@ class ContextualRelevancyEvaluator(_ContextualEvaluator):
     PARAM_SPEC = ParamSpec(required=_ANSWERED | _RETRIEVED, uses_retrieval_context=True)
 
     def _metadata(self, metric: Any, test_case: Any) -> Mapping[str, Any]:
-        relevant = [any(item.verdict == "yes" for item in chunk.verdicts) for chunk in metric.verdicts_list]
+        statements = [[item.verdict == "yes" for item in chunk.verdicts] for chunk in metric.verdicts_list]
+        relevant = [any(chunk) for chunk in statements]
         return {
+            "statements_count": sum(map(len, statements)),
+            "relevant_statements": sum(map(sum, statements)),
             "relevant_chunks": sum(relevant),
             "total_chunks": len(relevant),
             "irrelevant_chunk_indices": [index for index, found in enumerate(relevant) if not found],

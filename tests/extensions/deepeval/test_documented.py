@@ -359,7 +359,13 @@ def test_the_apis_rag_metrics(tmp_path: Path, models: FakeModels) -> None:
             0.5,
             False,
             reason,
-            {"relevant_chunks": 1, "total_chunks": 2, "irrelevant_chunk_indices": [1]},
+            {
+                "statements_count": 2,
+                "relevant_statements": 1,
+                "relevant_chunks": 1,
+                "total_chunks": 2,
+                "irrelevant_chunk_indices": [1],
+            },
         ],
         ["ContextualPrecision", 0.5, False, reason, {"precision_at_k": {"1": 0.0, "2": 0.5}}],
         [
