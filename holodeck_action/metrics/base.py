@@ -38,6 +38,7 @@ from holodeck_action.workers.threads import in_daemon_thread
 if TYPE_CHECKING:
     from holodeck_action.llm.embeddings import Embedder
     from holodeck_action.llm.judge import JudgeModel
+    from holodeck_action.metrics.unrelated_texts import ExpectedTexts
     from holodeck_action.workers.pool import WorkerPool
 
 __all__ = [
@@ -324,6 +325,7 @@ class BuildContext(Struct, frozen=True):
         pool: workers that run the suite's own code.
         embedder: returns an embedding model by its name; it raises `EvaluationError` (code `no_judge`) if the model
             cannot be called.
+        expected_texts: collects the texts that metrics embed, for notices of the run; None to collect none.
     """
 
     options: Mapping[str, Any]
@@ -332,6 +334,7 @@ class BuildContext(Struct, frozen=True):
     k: int | None = None
     pool: WorkerPool | None = None
     embedder: Callable[[str], Embedder] | None = None
+    expected_texts: ExpectedTexts | None = None
 
     def judged_evaluator(
         self, config: Metric, evaluator: Callable[..., BaseEvaluator], **options: Any

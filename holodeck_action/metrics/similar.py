@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from holodeck_action.llm.embeddings import Embedder
+    from holodeck_action.metrics.unrelated_texts import ExpectedTexts
 
 _DIGITS = 4
 """Decimals of a cosine."""
@@ -76,7 +77,9 @@ class SimilarMetric(ScoringMetric):
         """Return the evaluator that calls the embedding model."""
         if building.embedder is None:
             raise EvaluationError("embedding models cannot be called here", code="no_judge")
-        return SimilarEvaluator(self, building.embedder(self.embedding_model), **building.options)
+        return SimilarEvaluator(
+            self, building.embedder(self.embedding_model), expected_texts=building.expected_texts, **building.options
+        )
 
 
 class SimilarEvaluator(MetricEvaluator[SimilarMetric]):
@@ -88,6 +91,7 @@ class SimilarEvaluator(MetricEvaluator[SimilarMetric]):
         embedder: Embedder,
         timeout: float | None = 60.0,
         retry_config: RetryConfig | None = None,
+        expected_texts: ExpectedTexts | None = None,
     ) -> None:
         """Create the evaluator; no model is called.
 
@@ -96,11 +100,13 @@ class SimilarEvaluator(MetricEvaluator[SimilarMetric]):
             embedder: embeds the texts.
             timeout: maximum seconds of one evaluation.
             retry_config: retries of transient failures.
+            expected_texts: collects the expected texts; None to collect none.
         """
         super().__init__(timeout, retry_config)
         self.config = config
         self.PARAM_SPEC = config.spec
         self._embedder = embedder
+        self._expected_texts = expected_texts
 
     def is_transient(self, error: Exception) -> bool:
         """Return whether a retry may help, because the provider's failure may be temporary."""
@@ -127,6 +133,8 @@ class SimilarEvaluator(MetricEvaluator[SimilarMetric]):
             context = {"cause": error.code, **error.context}
             raise EvaluationError(error.message, code="judge_failed", context=context) from error
         first, second = rows.tolist()
+        if self._expected_texts is not None:
+            self._expected_texts.add(facts["embedding_model"], self.config.threshold, expected, second)
         # A score decides as it is shown.
         found = round(cosine(first, second), _DIGITS)
         reason = f"the embeddings of the answer and the expected text have the cosine {found:.{_DIGITS}f}"

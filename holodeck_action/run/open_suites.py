@@ -127,8 +127,8 @@ class OpenSuite(Struct, frozen=True):
                 await held.close()
 
     def complete_record(self, record: Record) -> Record:
-        """Return the record with the number and cost of model calls, judges' configurations and cards, and a base's own
-        gates added.
+        """Return the record with the number and cost of model calls, judges' configurations and cards, notices about
+        embeddings, and a base's own gates added.
         """
         if self.wire is not None:
             calls = replace(self.wire.model_calls, reused=count_reused_verdicts(record.cases))
@@ -139,6 +139,9 @@ class OpenSuite(Struct, frozen=True):
             grading = self.prepared.grading
             record = add_configurations(
                 record, grading.suite, grading.cards, judging_environment(self.prepared), self.redactor
+            )
+            record = replace(
+                record, notices=(*record.notices, *self.redactor.value(self.judges.expected_texts.notices))
             )
         if self.as_base is not None:
             from holodeck_action.run.own_terms import with_own_terms

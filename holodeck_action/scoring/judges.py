@@ -13,6 +13,7 @@ from holodeck_action.llm.clients import RequestSender
 from holodeck_action.llm.embeddings import Embedder, EmbeddingPlan, resolve_embedding
 from holodeck_action.llm.judge import JudgeModel, judge_plan
 from holodeck_action.llm.providers import KeylessEnvironment, ModelConfigError, ModelPlan
+from holodeck_action.metrics.unrelated_texts import ExpectedTexts
 from holodeck_action.seam import registry
 from holodeck_action.seam.extras import way_to_get
 from holodeck_action.suite.errors import Problem, SourceMark
@@ -54,6 +55,7 @@ class Judges:
         self._clients = sender
         self._models: dict[tuple[Account, str, str | None, str], JudgeModel] = {}
         self._embedders: dict[str, Embedder] = {}
+        self.expected_texts = ExpectedTexts()
 
     def judge_for(self, model: LLMProvider | None) -> JudgeModel:
         """Return the judge of a metric.

@@ -90,6 +90,7 @@ class Planner:
             k=k,
             pool=self._pool,
             embedder=self._embedder,
+            expected_texts=None if self._judges is None else self._judges.expected_texts,
         )
         evaluator = config.evaluator(building)
         if not isinstance(evaluator, BaseEvaluator):

@@ -101,7 +101,8 @@ def test_what_is_an_agent(project: Project, framework: str, code: str, name: str
 def test_modules_below_src_find_each_other(project: Project) -> None:
     project.write("src/shop/words.py", 'WORDS = "The parcel arrives on Thursday."\n')
     project.write(
-        "src/shop/main.py", f"from shop.words import WORDS\n{PYDANTIC_AI}".replace('"The parcel arrives on Thursday."', "WORDS")
+        "src/shop/main.py",
+        f"from shop.words import WORDS\n{PYDANTIC_AI}".replace('"The parcel arrives on Thursday."', "WORDS"),
     )
     said = project.run("init", "--framework", "pydantic-ai").stdout
     assert "note: pydantic-ai:src.shop.main:agent answers, " in said

@@ -191,6 +191,43 @@ def test_the_cosine_against_exact_fractions(both: tuple[list[float], list[float]
     assert cosine(both[0], both[0]) == 1.0
 
 
+# -- unrelated texts
+
+
+@pytest.mark.parametrize(
+    ("threshold", "said"),
+    [
+        (0.6, "similar: 3 of 3 unrelated pairs of this suite's expected texts reach the threshold 0.6 with "),
+        (0.9, None),
+    ],
+)
+def test_a_threshold_that_unrelated_texts_reach_is_a_notice(shop: Shop, threshold: float, said: str | None) -> None:
+    # Any two of these vectors have the cosine 0.685.
+    shared, own = math.sqrt(0.685), math.sqrt(0.315)
+    axes = {"Red.": 1, "Seven.": 2, "Leeds.": 3}
+    shop.models.answer(
+        lambda request: vectors(
+            *((shared, *(own if axes[text] == axis else 0.0 for axis in (1, 2, 3))) for text in request.inputs)
+        )
+    )
+    check = {**SETTINGS, "threshold": threshold}
+    model = {"provider": "openai", "name": "gpt-4o", "endpoint": shop.models.openai_url}
+    cases = [{"name": text, "input": "?", "expect": [{"similar": text, **check}]} for text in axes]
+    shop.project.suite(cases, model=model, evaluations=None)
+    shop.project.answers([{"case": text, "response": text} for text in axes])
+    ended, record = shop.run(code=0)
+    calls = len(shop.models.requests)
+    found = [notice for notice in record.notices if notice.startswith("similar:")]
+    assert found == ([] if said is None else [f"{said}openai/{MODEL}; raise it above 0.69"])
+    assert ("unrelated pairs" in ended.stdout) is (said is not None)
+    assert calls == len(axes)
+    # Texts that are far apart, and two cases of one text, are no reason to speak.
+    shop.models.answer(
+        lambda request: vectors(*(tuple(float(axes[text] == axis) for axis in (1, 2, 3)) for text in request.inputs))
+    )
+    assert not [notice for notice in shop.run(code=0)[1].notices if notice.startswith("similar:")]
+
+
 # -- the model
 
 
