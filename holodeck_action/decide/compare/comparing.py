@@ -14,7 +14,6 @@ from holodeck_action.decide.compare.comparable_metrics import ComparableMetrics,
 from holodeck_action.decide.compare.comparison import (
     ComparedRun,
     Comparison,
-    Consumed,
     Difference,
     MetricComparison,
     Preference,
@@ -30,14 +29,11 @@ from holodeck_action.decide.compare.differences import (
     difference,
 )
 from holodeck_action.decide.compare.pairing import CasePair, SameCase, case_difference, judge_pair, same_case, title
+from holodeck_action.decide.compare.usage_tally import UsageTally
 from holodeck_action.decide.compared_terms import TermsTally
-from holodeck_action.decide.consumption import Consumption, KnownTotal, Timings
-from holodeck_action.decide.statistics import equal_quantile
 from holodeck_action.decide.survey import case_judge
 from holodeck_action.decide.verdict import CaseVerdict
-from holodeck_action.record import facts
-from holodeck_action.record.facts import items_of
-from holodeck_action.record.record import BaseRun, CaseRecord, Record
+from holodeck_action.record.record import BaseRun, Record
 from holodeck_action.record.sequences import LazySequence
 from holodeck_action.record.stored_cases import case_ids
 from holodeck_action.seam import registry
@@ -184,43 +180,6 @@ def _judged_pairs(
     return found
 
 
-class _UsageTally:
-    """The usage of one run in the cases that both runs have with the same questions and expectations."""
-
-    def __init__(self) -> None:
-        self._times, self._took = Timings(), Consumption()
-        self._tool_calls: int | None = 0
-
-    def add(self, case: CaseRecord) -> None:
-        for trial in case.trials:
-            self._took.add_trial(trial)
-        for turn in case.turns:
-            self._times.add(turn)
-            calls = items_of(turn.calls)
-            # One unknown number makes the sum unknown.
-            if isinstance(calls, facts.Unknown) or self._tool_calls is None:
-                self._tool_calls = None
-            else:
-                self._tool_calls += len(calls)
-
-    @property
-    def consumed(self) -> Consumed:
-        answered, begun = self._times.answers, self._times.first_tokens
-        tokens = _known_total(self._took.tokens)
-        return Consumed(
-            cost_usd=_known_total(self._took.cost_usd),
-            tokens=None if tokens is None else round(tokens),
-            p50_latency_ms=answered.quantile(0.5),
-            p95_latency_ms=answered.quantile(0.95),
-            p95_first_token_ms=equal_quantile(begun.answered, 0.95),
-            tool_calls=self._tool_calls,
-        )
-
-
-def _known_total(total: KnownTotal) -> float | None:
-    return None if total.unknown else total.known
-
-
 class _MatchedCases(Struct, frozen=True):
     """The cases of two records by id and content.
 
@@ -238,8 +197,8 @@ class _MatchedCases(Struct, frozen=True):
     places: Sequence[int]
     others: tuple[UnpairedCase, ...]
     metrics: ComparableMetrics
-    base_usage: _UsageTally
-    head_usage: _UsageTally
+    base_usage: UsageTally
+    head_usage: UsageTally
     unselected: UnknownCases
 
 
@@ -247,7 +206,7 @@ def _match_cases(base: Record, head: Record, terms: TermsTally, judged: Sequence
     """Match the cases of two records, and collect their metrics, terms and usage."""
     filters = base.provenance.filters
     left_out, unselected = bool(filters) and filters != head.provenance.filters, UnknownCases()
-    metrics, base_usage, head_usage = MetricsTally(base, head), _UsageTally(), _UsageTally()
+    metrics, base_usage, head_usage = MetricsTally(base, head), UsageTally(), UsageTally()
     alone = {name: place for place, name in enumerate(case_ids(base.cases))}
     base_places, head_places = array("Q"), array("Q")
     unpaired = []
