@@ -29,11 +29,12 @@ class Used(BaseMetric):
 def test_an_import_that_takes_too_long_names_its_limit(project: Project, place: str) -> None:
     project.write("slow.py", NEVER)
     tool = {"name": "t", "type": "function", "description": "d", "file": "slow.py", "function": "used"}
-    grader = [{"type": "code", "grader": "slow:used"}]
-    own = [{"type": "deepeval", "metric": "slow:Used", "required_params": ["input"]}]
+    grader: list[dict[str, object]] = [{"type": "code", "grader": "slow:used"}]
+    own: list[dict[str, object]] = [{"type": "deepeval", "metric": "slow:Used", "required_params": ["input"]}]
+    metrics: dict[str, list[dict[str, object]]] = {"grader": grader, "metric class": own}
     project.suite(
         [{"name": "only", "input": "?", "ground_truth": "yes"}],
-        {"grader": grader, "metric class": own}.get(place),
+        metrics.get(place),
         tools=[tool] if place == "tool" else None,
     )
     project.answers([{"case": "only", "response": "yes"}])
