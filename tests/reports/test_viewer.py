@@ -146,6 +146,11 @@ def test_two_records_stand_side_by_side() -> None:
     assert [measure["name"] for measure in found.head["base"]["measures"]] == ["pass rate", "bleu"]
 
 
+def test_a_case_that_fails_only_in_trials_that_the_base_lacks_has_its_own_word() -> None:
+    before, after = record(case("P")), record(case("PPPFF", repeat=5, min_pass=5))
+    assert Page(compared(before, after)).index["change"] == ["undecided"]
+
+
 def compared(before: Record, after: Record) -> str:
     from holodeck_action.decide.compare.comparing import compare
     from holodeck_action.decide.survey import judge_cases

@@ -9,6 +9,7 @@ import { useShared } from "./state";
 const MEANING: Record<Change, string> = {
   regressed: "worse than before",
   flaky: "failed now, but not in most trials",
+  undecided: "fails now; the trials that both sides have do not show whether it got worse",
   improved: "better than before",
   new: "only in this run",
   gone: "only in the base",

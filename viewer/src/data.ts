@@ -5,7 +5,7 @@
  */
 
 export type Outcome = "passed" | "failed" | "error" | "skipped" | "informational" | "quarantined" | "pending";
-export type Change = "regressed" | "flaky" | "improved" | "new" | "gone" | "changed" | "same";
+export type Change = "regressed" | "flaky" | "undecided" | "improved" | "new" | "gone" | "changed" | "same";
 
 export interface Gate { name: string; state: string; sentence: string }
 

@@ -6,7 +6,7 @@ import type { Change, Outcome } from "./data";
 export const OUTCOMES: readonly Outcome[] = [
   "failed", "error", "quarantined", "pending", "skipped", "informational", "passed",
 ];
-export const CHANGES: readonly Change[] = ["regressed", "flaky", "improved", "new", "gone", "changed", "same"];
+export const CHANGES: readonly Change[] = ["regressed", "flaky", "undecided", "improved", "new", "gone", "changed", "same"];
 
 const WORDS: Record<string, string> = { error: "in error", skipped: "not run" };
 const OF_LETTER: Record<string, string> = {

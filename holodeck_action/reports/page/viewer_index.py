@@ -22,13 +22,13 @@ from holodeck_action.reports.phrases import case_trials_text, repository_path
 from holodeck_action.reports.report_views import Report, positions_of, view_at
 from holodeck_action.suite.errors import SourceMark
 
-Change = Literal["regressed", "flaky", "improved", "new", "gone", "changed", "same"]
+Change = Literal["regressed", "flaky", "undecided", "improved", "new", "gone", "changed", "same"]
 """Change of a case since the base: `changed` for other inputs or expectations, `gone` if the suite lacks it now."""
 _KINDS: Mapping[CaseChangeKind, Change] = {
     "regressed": "regressed",
     "fixed": "improved",
     "flaky": "flaky",
-    "undecided": "flaky",
+    "undecided": "undecided",
 }
 _WHY: Mapping[str, Change | None] = {"added": "new", "changed": "changed", "not evaluated": None}
 
