@@ -62,6 +62,7 @@ def written(folder: Path, **more: object) -> Scenario:
     return found
 
 
+@pytest.mark.full
 def test_a_scenario_runs_its_commands_and_its_sound_variant(tmp_path: Path) -> None:
     found = run_scenario(written(tmp_path))
     assert (found.verdict, found.detail) == ("right", "")

@@ -41,6 +41,7 @@ def test_a_flag_wins_over_the_policy_file(project: Project, key: str) -> None:
     assert project.run("run", *change.flags).code == change.codes[1]
 
 
+@pytest.mark.full
 @pytest.mark.proves("decide: --min-pass-rate --min-pass-rate-lower-bound --min-completeness --max-errors --max-flaky")
 @pytest.mark.parametrize("key", [key for key, change in CHANGES.items() if change.flags and key.startswith("Gates")])
 def test_a_gate_of_decide_wins_over_that_of_the_run(project: Project, changed: Runs, key: str) -> None:
@@ -67,6 +68,7 @@ def bounded(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     return run_all(tmp_path_factory.mktemp("bounds"), suites)
 
 
+@pytest.mark.full
 @pytest.mark.proves(*BOUNDS, "Policy: budget limits")
 @pytest.mark.parametrize("key", BOUNDS)
 def test_a_bound_ends_what_takes_too_much(bounded: Runs, key: str) -> None:

@@ -27,6 +27,7 @@ def test_a_bad_value_is_refused_at_its_line(tmp_path: Path, block: Block, name: 
     assert complaints(tmp_path, files["agent.yaml"], files) == [block.complaint(name)]
 
 
+@pytest.mark.full
 @walk("block", BLOCKS)
 def test_a_good_value_is_kept(tmp_path: Path, block: Block) -> None:
     base = _kept(tmp_path, block.files())

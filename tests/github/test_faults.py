@@ -243,6 +243,7 @@ def test_trouble_at_every_call(scene: Scene, trouble: str) -> None:
                 check_run(scene, place, Fault("*", "", times=None, **TROUBLE[trouble]), without)
 
 
+@pytest.mark.full
 def test_trouble_at_all_calls_at_once(hub: FakeGitHub, project: Project) -> None:
     """A GitHub that does nothing right, or that nobody can reach."""
     scene = Scene(hub, Project(project.folder / "workspace"))

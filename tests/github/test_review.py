@@ -335,6 +335,7 @@ def test_at_most_twenty_inline_comments_the_worst_first_and_the_rest_named(hub: 
     assert len(failing) == MOST_INLINE
 
 
+@pytest.mark.full
 def test_hundreds_of_failing_cases_with_hostile_answers_are_one_review(hub: FakeGitHub, repo: Any) -> None:
     # No comment shows 8,000 characters of one.
     made = hostile_record(300, 10_000)

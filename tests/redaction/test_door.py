@@ -149,6 +149,7 @@ def test_innocent_texts_are_left_alone(text: str) -> None:
     assert DOOR.text(text) is text
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "hostile",
     [

@@ -91,6 +91,7 @@ def prints(context):
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("grader", "reason"),
     [

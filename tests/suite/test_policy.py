@@ -334,8 +334,8 @@ ALLOWED = f'(allowed: "refund after 40 days", "{IDS[1]}", "{IDS[2]}", "{IDS[3]}"
         (
             "gate: {}",
             '1:1: gate: unknown key, did you mean "gates"? (allowed: baseline, budget, cache, cases, columns, '
-            "environment, gates, ground_truth, judges, limits, metrics, quarantine, secrets, spans, stop, target, trials, "
-            "vectorstores, warm_up)",
+            "environment, gates, ground_truth, judges, limits, metrics, quarantine, secrets, spans, stop, target, "
+            "trials, vectorstores, warm_up)",
         ),
         ("- a", "1:1: must be a mapping"),
     ],

@@ -128,6 +128,7 @@ def test_the_page_has_each_recipe_as_it_is() -> None:
         assert IMAGE in file.read_text(encoding="utf-8")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("service", RECIPES)
 def test_the_commands_of_a_recipe_leave_its_files(project: Project, service: str) -> None:
     project.numbered(3, frozenset({1}))

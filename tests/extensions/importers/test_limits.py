@@ -76,6 +76,7 @@ def test_a_template_without_an_end_has_no_equal(project: Project) -> None:
     assert set(found.values()) == {"failed"}
 
 
+@pytest.mark.full
 def test_templates_are_slow_together_only_so_long(tmp_path: Path) -> None:
     """In a process of its own: time is measured with the signal that ends our tests, too."""
     code = f"""

@@ -20,6 +20,8 @@ from tests.extensions.importers.accounts import account
 from tests.extensions.importers.generated_patterns import node_answers, pair
 from tests.extensions.importers.test_promptfoo import verdicts
 
+pytestmark = pytest.mark.full
+
 MORE = int(os.environ.get("PATTERNS_FUZZ", "1000"))
 """Generated patterns that are compared with the Node.js of this machine: `PATTERNS_FUZZ=100000` takes more."""
 STORED = Path(__file__).parent / "promptfoo/pattern_answers.json"

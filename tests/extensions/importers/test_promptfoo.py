@@ -52,6 +52,7 @@ def verdicts(project: Project, *suites: str, code: int, **environ: str) -> dict[
     return {names[each["id"]]: each["outcome"] for each in project.verdict()["cases"]}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", VERDICTS)
 def test_verdicts_are_those_of_promptfoo(name: str, configured: Project) -> None:
     rows = imported(configured, name)
@@ -68,6 +69,7 @@ def test_verdicts_are_those_of_promptfoo(name: str, configured: Project) -> None
     assert not [row for row in rows if row["outcome"] == "missing"]
 
 
+@pytest.mark.full
 @pytest.mark.proves("import.PROGRAM", "import.FILE", "import.--output-dir", "import.--report", "import.--allow-missing")
 def test_what_has_no_equal_is_told_and_cannot_pass(configured: Project) -> None:
     rows = imported(configured, "missing", code=1)
@@ -108,6 +110,7 @@ def test_what_has_no_equal_is_told_and_cannot_pass(configured: Project) -> None:
     assert len(found) == 7
 
 
+@pytest.mark.full
 def test_no_existing_file_is_changed(configured: Project) -> None:
     configured.write("holodeck-action.yaml", "{}\n")
     finished = configured.run("import", "promptfoo", "texts.yaml")
@@ -144,6 +147,7 @@ def test_a_file_that_cannot_be_imported_is_refused(content: str | None, said: st
     assert not (project.folder / "new").exists()
 
 
+@pytest.mark.full
 def test_models_get_prompts_as_instructions_and_input(configured: Project) -> None:
     rows = imported(configured, "models", code=1)
     assert [row["source"] for row in rows if row["outcome"] == "missing"] == ["provider some-service:model"]
@@ -176,6 +180,7 @@ def test_models_get_prompts_as_instructions_and_input(configured: Project) -> No
     assert policy == {"trials": {"repeat": 2}, "limits": {"concurrency": 3, "turn_timeout_s": 30.0}}
 
 
+@pytest.mark.full
 def test_programs_and_services_answer_as_before(configured: Project) -> None:
     imported(configured, "programs")
     service = Service()
@@ -218,6 +223,7 @@ TEXTS = (
 )
 
 
+@pytest.mark.full
 def test_metrics_give_the_verdicts_of_graders(project: Project) -> None:
     # In a set with a threshold an assertion stays a grader.
     kinds = {"contains": TEXTS, "starts-with": TEXTS, "regex": ("a", "^a", r"a\s+b", "b$", r"\ba\b", "[^a]*", "é|ß")}
@@ -241,6 +247,7 @@ def test_metrics_give_the_verdicts_of_graders(project: Project) -> None:
     assert {pair[0] for pair in pairs} == {"passed", "failed"}
 
 
+@pytest.mark.full
 def test_judged_assertions_become_metrics_of_the_same_kind(configured: Project) -> None:
     rows = imported(configured, "judged")
     assert {row["source"]: (row["becomes"], row["outcome"]) for row in rows if row["asserts"]} == {
@@ -291,6 +298,7 @@ def test_judged_assertions_become_metrics_of_the_same_kind(configured: Project) 
     assert criteria.endswith("and may say less or more: The shop opens at nine.")
 
 
+@pytest.mark.full
 def test_answers_with_a_schema_reach_code_as_data(configured: Project) -> None:
     rows = imported(configured, "schemas", code=1)
     assert {(row["source"], row["line"], row["note"]) for row in rows if row["outcome"] == "missing"} == {

@@ -11,6 +11,8 @@ import yaml
 from tests.commands.project import Project
 from tests.extensions.importers.accounts import account
 
+pytestmark = pytest.mark.full
+
 CHAT = """[
 {"role": "system", "content": "Be brief."},
 {% for completion in _conversation %}

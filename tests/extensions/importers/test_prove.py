@@ -34,6 +34,7 @@ def prove(project: Project, *arguments: str, **environ: str) -> Finished:
     return project.run("import", "promptfoo", "c.json", "--prove", *arguments, **environ)
 
 
+@pytest.mark.full
 @pytest.mark.proves("import.--prove", "import.--answers")
 def test_each_assertion_and_answer_is_compared_without_a_model(project: Project) -> None:
     assertions = ({"type": "contains", "value": "{{q}}"}, {"type": "llm-rubric", "value": "is polite"})
@@ -66,6 +67,7 @@ def test_each_assertion_and_answer_is_compared_without_a_model(project: Project)
     assert {path.name for path in project.folder.iterdir()} <= {"c.json", "answers.jsonl", "node_modules", "home"}
 
 
+@pytest.mark.full
 def test_a_difference_ends_with_1(project: Project) -> None:
     configured(project, {"type": "contains", "value": "liar"}, {"type": "contains", "value": "a"})
     installed(project)
@@ -75,6 +77,7 @@ def test_a_difference_ends_with_1(project: Project) -> None:
     assert "2 pairs: 1 equal, 1 different\n" in finished.stdout
 
 
+@pytest.mark.full
 def test_promptfoo_of_the_path_is_found_and_none_is_downloaded(project: Project, tmp_path: Path) -> None:
     configured(project, {"type": "contains", "value": "a"})
     finished = prove(project, PATH=str(tmp_path))
@@ -86,6 +89,7 @@ def test_promptfoo_of_the_path_is_found_and_none_is_downloaded(project: Project,
     assert prove(project, PATH=str(project.folder / "tools")).code == 0
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("program", "said"),
     [
@@ -104,6 +108,7 @@ def test_what_promptfoo_does_not_tell_is_no_equality(program: str, said: str, pr
     assert (finished.code, finished.stdout, finished.errors) == (2, "", [said])
 
 
+@pytest.mark.full
 def test_what_cannot_be_compared_is_told(project: Project) -> None:
     installed(project)
     configured(project, {"type": "contains", "value": "a"}, output=None)

@@ -6,6 +6,7 @@ import json
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -51,6 +52,7 @@ TEXTS = (
 TEXT = st.lists(st.sampled_from((*ODD, *TEXTS)), min_size=1, max_size=6).map("".join)
 
 
+@pytest.mark.full
 def test_no_line_break_or_control_character_is_lost(project: Project) -> None:
     texts = [f"a{character}b{character}" for character in ODD]
     texts = [text.encode("utf-16", "surrogatepass").decode("utf-16") for text in texts]
@@ -69,6 +71,7 @@ def test_no_line_break_or_control_character_is_lost(project: Project) -> None:
     assert [turn.input for case in record.cases for turn in case.trials[0].turns] == texts
 
 
+@pytest.mark.full
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(texts=st.lists(TEXT, min_size=1, max_size=20))
 @example(

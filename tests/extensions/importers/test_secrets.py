@@ -26,6 +26,7 @@ def lines_with(project: Project, text: str) -> list[int]:
     return [number for number, line in enumerate(lines, 1) if text.lower() in line]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "configuration",
     [
@@ -66,6 +67,7 @@ def test_a_key_is_refused_where_it_stands(configuration: dict[str, Any], project
     assert not (project.folder / "account.md").exists()
 
 
+@pytest.mark.full
 def test_a_key_in_a_file_that_is_named_is_refused_there(project: Project) -> None:
     project.write("tables/rows.csv", f"q,__expected\nhello,hello\nthe key is {SECRET},{SECRET}\n")
     project.write("note.txt", f"first\nsecond {SECRET}\n")

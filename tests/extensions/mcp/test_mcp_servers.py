@@ -318,6 +318,7 @@ async def check_a_large_result(tools: dict[str, Tool]) -> None:
     assert (await call(tools, "find_order", order="A")).value == "A is in Leeds"
 
 
+@pytest.mark.full
 def test_what_the_tools_of_a_server_are_and_return(tmp_path: Path) -> None:
     async def work(tools: dict[str, Tool]) -> None:
         await check_descriptions(tools)
@@ -543,6 +544,7 @@ def test_messages_go_to_no_other_server(tmp_path: Path) -> None:
 # -- the end
 
 
+@pytest.mark.full
 @pytest.mark.races
 @pytest.mark.parametrize("manners", [(), ("hangs",), ("floods",)])
 def test_nothing_is_left_of_a_server_that_will_not_end(tmp_path: Path, manners: tuple[str, ...]) -> None:

@@ -80,6 +80,7 @@ def test_the_gain_is_measured_on_cases_that_were_never_raced(project: Project, m
     assert gain["shown"]
 
 
+@pytest.mark.full
 @pytest.mark.proves("optimize: --seed", "Optimizer: seed")
 def test_the_seed_chooses_the_cases_that_are_held_out(project: Project, models: FakeModels) -> None:
     write(project, models)
@@ -97,6 +98,7 @@ def test_the_seed_chooses_the_cases_that_are_held_out(project: Project, models: 
     assert outcome(project)["seed"] == 7
 
 
+@pytest.mark.full
 def test_values_that_cannot_be_told_apart_keep_the_present_one(project: Project, models: FakeModels) -> None:
     models.answer(lambda request: Answer(f"yes {request.text.rpartition(' ')[2]}"))
     before = write(project, models, 60)
@@ -110,6 +112,7 @@ def test_values_that_cannot_be_told_apart_keep_the_present_one(project: Project,
     assert not (project.out / "held-out").exists()
 
 
+@pytest.mark.full
 @pytest.mark.proves("Optimizer: min_delta")
 def test_a_small_gain_changes_nothing(project: Project, models: FakeModels) -> None:
     write(project, models)
@@ -122,6 +125,7 @@ def test_a_small_gain_changes_nothing(project: Project, models: FakeModels) -> N
     assert found["races"][0]["race"]["chosen"] == "model.temperature=0.2"
 
 
+@pytest.mark.full
 def test_a_gain_that_is_not_shown_is_not_applied(project: Project, models: FakeModels) -> None:
     """The values differ only in cases that are raced, as with an overfitted setting."""
     write(project, models)
@@ -210,6 +214,7 @@ def test_a_suite_without_axes_is_refused(project: Project, models: FakeModels) -
     assert (finished.code, "evaluations.optimizer is missing" in finished.stderr) == (2, True)
 
 
+@pytest.mark.full
 @pytest.mark.proves("optimize: --objective", "Optimizer: loss")
 def test_the_objective_is_the_weighted_loss_or_a_given_one(project: Project, models: FakeModels) -> None:
     write(project, models)
@@ -270,6 +275,7 @@ def test_an_error_of_a_value_counts_against_it(project: Project, models: FakeMod
     assert outcome(project)["gain"]["before"] == 0.0
 
 
+@pytest.mark.full
 def test_trouble_with_a_service_leaves_the_axis_undecided(project: Project, models: FakeModels) -> None:
     def rule(request: Request) -> Reply:
         return Fault(error="bad_key") if request.body["temperature"] == 0.2 else tuned(request)
@@ -285,6 +291,7 @@ def test_trouble_with_a_service_leaves_the_axis_undecided(project: Project, mode
     assert (project.folder / "agent.yaml").read_text() == before
 
 
+@pytest.mark.full
 def test_the_schema_of_optimize_json_is_printed(project: Project, models: FakeModels) -> None:
     import jsonschema
 
@@ -329,6 +336,7 @@ def test_values_are_included_as_the_present_one_is(project: Project, models: Fak
     assert asked_with(models) == {0.1, 0.3, 0.7}
 
 
+@pytest.mark.full
 def test_no_secret_is_written(project: Project, models: FakeModels) -> None:
     def rule(request: Request) -> Reply:
         return Answer(f"the key is {request.key}")

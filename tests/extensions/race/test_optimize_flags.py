@@ -13,6 +13,7 @@ from tests.llm.models import KEY, FakeModels
 pytestmark = pytest.mark.models(answer=tuned)
 
 
+@pytest.mark.full
 @pytest.mark.proves("optimize: --cache")
 def test_a_cache_is_shared_by_optimizations(project: Project, models: FakeModels) -> None:
     write(project, models, 60)

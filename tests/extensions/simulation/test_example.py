@@ -38,6 +38,7 @@ def test_three_customers_are_replayed(refunds: Project) -> None:
     assert again.code == 0
 
 
+@pytest.mark.full
 def test_the_grader_checks_the_books(refunds: Project) -> None:
     graders = refunds.folder / "graders.py"
     graders.write_text(graders.read_text().replace('{("C-9", "cup")}', '{("C-9", "teapot")}'))
