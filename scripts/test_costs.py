@@ -38,9 +38,10 @@ _AGAIN = "import sys, pytest; pytest.main(sys.argv[1:]); sys.exit(pytest.main(sy
 
 @dataclass(frozen=True)
 class Cost:
-    """What one test costs in units, and whether it has the mark `full`."""
+    """What one test costs in units, what it makes for others, and whether it has the mark `full`."""
 
     units: float
+    shared: float
     full: bool
 
 
@@ -64,7 +65,9 @@ def _run(command: Sequence[str], costs: Path, arguments: Iterable[str]) -> tuple
     done = subprocess.run([sys.executable, *command, f"--costs={costs}", *arguments], cwd=ROOT, check=False)
     unit = (unit + start_cpu_s()) / 2
     found = json.loads(costs.read_text(encoding="utf-8")) if costs.exists() else {}
-    return done.returncode, {test: Cost(cost["cpu_s"] / unit, cost["full"]) for test, cost in found.items()}
+    return done.returncode, {
+        test: Cost(cost["cpu_s"] / unit, cost["shared_s"] / unit, cost["full"]) for test, cost in found.items()
+    }
 
 
 def _measure_again(tests: Sequence[str], folder: Path) -> Mapping[str, Cost]:
@@ -91,7 +94,7 @@ def main(arguments: Sequence[str]) -> int:
         for test, units in sorted(tests.items(), key=lambda item: -item[1]):
             print(f"{units:7.0f}  {test}")
     tiers = {
-        tier: round(sum(cost.units for cost in costs.values() if cost.full is full))
+        tier: round(sum(cost.units + cost.shared for cost in costs.values() if cost.full is full))
         for tier, full in (("default", False), ("full", True))
     }
     for tier, units in tiers.items():

@@ -147,9 +147,7 @@ def test_records_are_compared_merged_and_listed(version: Path, project: Project)
     assert shown.stdout.count("incomplete") >= 2
 
 
-@pytest.mark.full
 @pytest.mark.races
-@pytest.mark.full
 @pytest.mark.needs("view")
 @pytest.mark.parametrize("version", VERSIONS, ids=lambda version: str(version.name))
 def test_the_viewer_serves_them(version: Path, project: Project) -> None:

@@ -373,7 +373,6 @@ def test_no_weight_hides_a_failure(weight: float) -> None:
     assert (float(actual) < 1.0, required) == (True, "1")
 
 
-@pytest.mark.full
 @given(
     st.lists(st.integers(1, 1_000_000), max_size=12),
     st.lists(st.integers(1, 1_000_000), max_size=12),

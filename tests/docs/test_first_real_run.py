@@ -6,8 +6,6 @@ import re
 import shlex
 from pathlib import Path
 
-import pytest
-
 from tests.commands.project import Project
 from tests.docs.pages import ROOT, blocks, typed
 from tests.github.fake import FakeGitHub
@@ -29,7 +27,6 @@ def test_the_page_has_the_seven_commands_that_it_announces() -> None:
     assert len(commands()) == 7
 
 
-@pytest.mark.full
 def test_the_seven_commands_do_what_the_page_says(project: Project, models: FakeModels) -> None:
     models.answer(lambda request: "Paris." if "capital" in request.text else "It is 42.")
     [suite] = [block for block in blocks(PAGE) if block.mark == "agent.yaml"]

@@ -10,8 +10,6 @@ from holodeck_action.record.result_files import read_record
 from tests.commands.project import Project, evaluations
 from tests.llm.models import KEY, Answer, FakeModels
 
-pytestmark = pytest.mark.full
-
 POLITE = '''
 from typing import Annotated, Literal
 
@@ -102,6 +100,7 @@ def test_a_broken_entry_point_is_a_configuration_error(
     assert problem in finished.stderr
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("command", [("run", "-o", "out"), ("schema", "agent")])
 def test_every_command_that_knows_metrics_refuses_a_broken_one(
     project: Project, tmp_path: Path, command: tuple[str, ...]
@@ -122,6 +121,7 @@ NOT_STORED = {
 }
 
 
+@pytest.mark.full
 def test_what_no_record_can_hold_is_an_error_of_its_case(project: Project, tmp_path: Path) -> None:
     project.suite(
         [{"name": text, "input": "Is it open?"} for text in (*NOT_STORED, "metadata={}")],
@@ -141,6 +141,7 @@ def test_what_no_record_can_hold_is_an_error_of_its_case(project: Project, tmp_p
         assert problem in odd.error.message
 
 
+@pytest.mark.full
 def test_a_judged_metric_of_a_package_is_planned_composed_and_kept_like_ours(project: Project, tmp_path: Path) -> None:
     environ = {"PYTHONPATH": site(tmp_path / "site", "polite:PoliteMetric"), "OPENAI_API_KEY": KEY}
     with FakeModels(keys=[KEY]) as models:

@@ -36,7 +36,6 @@ def test_real_runs_took_what_the_simulation_says() -> None:
         assert simulation == pytest.approx(real, rel=0.1), what
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("name", DIFFERENCES)
 def test_the_model_and_the_simulation_agree(name: str) -> None:
     plan = DIFFERENCES[name]

@@ -64,7 +64,6 @@ def test_which_cases_run(project: Project, flags: tuple[str, ...], names: list[s
     assert [case.name for case in record.cases] == names
 
 
-@pytest.mark.full
 @pytest.mark.races
 @pytest.mark.proves("run: --resume")
 def test_resume(project: Project) -> None:

@@ -227,7 +227,6 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, str
     return run_pairs(tmp_path_factory.mktemp("metrics"), PAIRS, [OK])
 
 
-@pytest.mark.full
 @pytest.mark.proves(*PAIRS)
 @pytest.mark.parametrize("key", PAIRS)
 @pytest.mark.claims(

@@ -26,7 +26,6 @@ def changed(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     return run_all(tmp_path_factory.mktemp("changes"), suites)
 
 
-@pytest.mark.full
 @pytest.mark.proves(*CHANGES, "Policy: trials gates quarantine")
 @pytest.mark.parametrize("key", CHANGES)
 def test_a_setting_changes_the_exit_code(changed: Runs, key: str) -> None:
@@ -41,7 +40,6 @@ def test_a_flag_wins_over_the_policy_file(project: Project, key: str) -> None:
     assert project.run("run", *change.flags).code == change.codes[1]
 
 
-@pytest.mark.full
 @pytest.mark.proves("decide: --min-pass-rate --min-pass-rate-lower-bound --min-completeness --max-errors --max-flaky")
 @pytest.mark.parametrize("key", [key for key, change in CHANGES.items() if change.flags and key.startswith("Gates")])
 def test_a_gate_of_decide_wins_over_that_of_the_run(project: Project, changed: Runs, key: str) -> None:

@@ -20,12 +20,10 @@ from tests.github.life import suite
 from tests.github.steps import ALL, Scene, check_no_token, is_published, rows
 from tests.workers.support import wait_until
 
-pytestmark = pytest.mark.full
+pytestmark = [pytest.mark.full, pytest.mark.races]
 
 SLOW = """
 import time
-
-pytestmark = pytest.mark.races
 
 def answer(messages):
     if "refund" in messages[-1]["content"]:

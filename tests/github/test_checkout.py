@@ -10,8 +10,6 @@ from tests.github.fake import FakeGitHub, Fault, Repository
 from tests.github.life import FILES, only_comment, ours, suite
 from tests.github.workflow import REPOSITORY, Workflow, process
 
-pytestmark = pytest.mark.full
-
 ABOUT = {"workflow_run.head_sha": HEAD, "workflow_run.head_branch": "topic"}
 LATE = Fault(method="GET", path=r"/pulls/7$", status=404, body={"message": "Not Found"}, times=1)
 

@@ -104,7 +104,6 @@ def git_bytes(shop: Project, at: str, name: str) -> bytes:
     return done.stdout
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("how", ["--depth=1", "--filter=blob:none"])
 def test_a_partial_clone_without_github_says_how_to_get_more(shop: Project, how: str) -> None:
     git(shop.folder, "config", "uploadpack.allowFilter", "true")
@@ -161,7 +160,6 @@ def answer(messages):
 """
 
 
-@pytest.mark.full
 def test_links_out_of_the_tree_and_submodules_are_not_there(shop: Project) -> None:
     by_code(shop, "right")
     commit(shop)
@@ -200,7 +198,6 @@ def test_links_out_of_the_tree_and_submodules_are_not_there(shop: Project) -> No
     )
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("name", [".git", ".GIT"])
 def test_a_tree_with_data_of_git_is_not_used(shop: Project, name: str) -> None:
     by_code(shop, "right")
@@ -214,7 +211,6 @@ def test_a_tree_with_data_of_git_is_not_used(shop: Project, name: str) -> None:
     assert hostile[:12] in missing(shop, run(shop))
 
 
-@pytest.mark.full
 def test_no_program_of_the_repository_runs(shop: Project) -> None:
     ran = shop.folder.parent / "ran"
     program = shop.write("program.sh", f"#!/bin/sh\necho ran >> {ran}\ncat\n")

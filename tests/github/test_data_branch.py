@@ -136,7 +136,6 @@ FAULTS = [
 ]
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: f"{fault.status or fault.drop}-{fault.times}")
 @pytest.mark.parametrize("first", [True, False], ids=["first", "later"])
 def test_trouble_at_any_request_adds_once_or_says_why(

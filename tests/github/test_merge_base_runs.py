@@ -68,7 +68,6 @@ def test_the_judges_cases_and_metrics_of_the_head_count_for_both(shop: Project, 
     assert [scores(record) for record in records(shop)] == [[0.9, 0.9], [0.2, 0.2]]
 
 
-@pytest.mark.full
 def test_the_base_is_where_the_branch_left_the_default_branch(shop: Project) -> None:
     by_code(shop, "wrong")
     fork = commit(shop)
@@ -86,7 +85,6 @@ def test_the_base_is_where_the_branch_left_the_default_branch(shop: Project) -> 
     assert (git(shop.folder, "status", "--porcelain"), git(shop.folder, "worktree", "list")) == before
 
 
-@pytest.mark.full
 def test_a_suite_below_the_root_sees_its_own_files_alone(shop: Project) -> None:
     inner = Project(shop.folder / "agents" / "a")
     inner.folder.mkdir(parents=True)
@@ -212,7 +210,6 @@ def test_answers_that_are_graded_again_have_nothing_beside_them(shop: Project) -
 # -- more than one suite, place or attempt
 
 
-@pytest.mark.full
 def test_suites_of_one_repository_have_their_own_bases(shop: Project) -> None:
     one, two = (Project(shop.folder / name) for name in ("one", "two"))
     for suite_folder in (one, two):
@@ -230,7 +227,6 @@ def test_suites_of_one_repository_have_their_own_bases(shop: Project) -> None:
     assert not (shop.out / "two" / "base").exists()
 
 
-@pytest.mark.full
 def test_a_worktree_has_the_objects_of_its_repository(shop: Project) -> None:
     by_code(shop, "wrong")
     commit(shop)

@@ -278,7 +278,6 @@ def _names(group: click.Group, above: str = "") -> Iterator[str]:
             yield f"{above}{name}"
 
 
-@pytest.mark.full
 @each_plant
 def test_it_starts_where_it_may(job: Job, plant: Plant) -> None:
     """On a pull request's own event; so nothing below is true by chance."""
@@ -297,7 +296,6 @@ def test_it_starts_after_a_push_and_on_a_computer(job: Job) -> None:
     assert job.trace.exists()
 
 
-@pytest.mark.full
 @each_plant
 def test_it_does_not_start_where_secrets_are(job: Job, plant: Plant) -> None:
     """By no command: what opens a suite is refused, all others open none."""
@@ -350,7 +348,6 @@ def test_the_action_without_its_image_does_not_start_it(job: Job, plant: Plant) 
     assert not job.trace.exists()
 
 
-@pytest.mark.full
 def test_git_is_that_of_the_machine_and_starts_nothing(project: Project) -> None:
     """With hooks and settings of the repository, and a `git` of the checkout first on the PATH."""
     shop = repository(project)

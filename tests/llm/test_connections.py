@@ -119,7 +119,6 @@ def tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ssl.SSLContext:
     return context
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("packed", [False, True])
 def test_one_connection_serves_calls_one_after_the_other(tls: ssl.SSLContext, packed: bool) -> None:
     async def work() -> None:
@@ -211,7 +210,6 @@ def test_an_address_of_another_protocol_is_refused() -> None:
     run(work)
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("steps", range(12))
 def test_a_call_that_is_given_up_leaves_no_socket_open(steps: int) -> None:
     with FakeModels() as models:

@@ -276,7 +276,6 @@ def test_an_error_inside_a_stream_is_tried_again(provider: str) -> None:
     run(work)
 
 
-@pytest.mark.full
 def test_a_storm_of_faults_loses_no_call() -> None:
     async def work() -> None:
         with FakeModels() as models:

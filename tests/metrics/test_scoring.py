@@ -391,7 +391,6 @@ def test_criteria_hold_what_was_set(tmp_path: Path) -> None:
 HOSTILE = ["\ud800", "\x00\x1b[2J", "\u202e" * 1000, "{}" * 5000, "%s %d {0}", "[" * 100_000, "9" * 10_000, "\n" * 9999]
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("response", HOSTILE, ids=range(len(HOSTILE)))
 def test_hostile_answers_are_scored_like_any_other(tmp_path: Path, response: str) -> None:
     metrics = [

@@ -1,4 +1,7 @@
-"""Measures the CPU of each test, with the children that it waited for (`python -m scripts.test_costs`)."""
+"""Measures the CPU of each test, with the children that it waited for (`python -m scripts.test_costs`).
+
+What a fixture of a module or session makes is shared: the test that makes it has its part alone.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,15 @@ import resource
 from collections.abc import Generator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.commands.forked import CPU_SECONDS
 
 OPTION = "--costs"
-CPU_S = "cpu_s"
-_STARTED = pytest.StashKey[float]()
+FIGURES = ("cpu_s", "shared_s")
+"""The CPU of the test, and of what it made for others, in seconds."""
 
 
 def _cpu_s() -> float:
@@ -24,14 +28,18 @@ def _cpu_s() -> float:
 
 @dataclass(eq=False)
 class Costs:
-    """Collects the cost of each test, and writes them into a file as `{test: {"cpu_s": 0.1, "full": false}}`."""
+    """Collects the cost of each test, and writes them into a file.
+
+    Its form is `{test: {"cpu_s": 0.1, "shared_s": 0.0, "full": false}}`.
+    """
 
     file: Path
-    found: dict[str, dict[str, float | bool]] = field(default_factory=dict)
+    found: dict[str, dict[str, object]] = field(default_factory=dict)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if isinstance(cost := dict(report.user_properties).get(CPU_S), float):
-            self.found[report.nodeid] = {CPU_S: cost, "full": "full" in report.keywords}
+        figures = {name: value for name, value in report.user_properties if name in FIGURES}
+        if figures:
+            self.found[report.nodeid] = {**figures, "full": "full" in report.keywords}
 
     def pytest_sessionfinish(self) -> None:
         self.file.write_text(json.dumps(self.found), encoding="utf-8")
@@ -40,17 +48,34 @@ class Costs:
 class Stopwatch:
     """Measures where tests run; the report of a test's teardown carries the result."""
 
+    def __init__(self) -> None:
+        self._began_s = self._shared_s = 0.0
+
     @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_setup(self, item: pytest.Item) -> None:
-        item.stash[_STARTED] = _cpu_s()
+    def pytest_runtest_setup(self) -> None:
+        self._began_s, self._shared_s = _cpu_s(), 0.0
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_makereport(
-        self, item: pytest.Item, call: pytest.CallInfo[None]
-    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    def pytest_fixture_setup(
+        self, fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
+    ) -> Generator[None, object, object]:
+        began_s = _cpu_s()
+        try:
+            return (yield)
+        finally:
+            if fixturedef.scope != "function":
+                others = sum(
+                    fixturedef.argname in getattr(item, "fixturenames", ()) and request.node in item.listchain()
+                    for item in request.session.items
+                )
+                self._shared_s += (_cpu_s() - began_s) * (1 - 1 / max(others, 1))
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, call: pytest.CallInfo[None]) -> Generator[None, pytest.TestReport, Any]:
         report = yield
         if call.when == "teardown":
-            report.user_properties.append((CPU_S, round(_cpu_s() - item.stash[_STARTED], 4)))
+            figures = (_cpu_s() - self._began_s - self._shared_s, self._shared_s)
+            report.user_properties.extend((name, round(value, 4)) for name, value in zip(FIGURES, figures, strict=True))
         return report
 
 

@@ -143,7 +143,6 @@ def test_a_comment_tells_of_the_trials_of_cases_that_it_shows(whole: Project) ->
     assert "| case 0 · flaky | equality 0.75 (0.00 to 1.00), length 1.00 |" in text
 
 
-@pytest.mark.full
 def test_a_template_of_ones_own_shows_the_rates(whole: Project) -> None:
     whole.write(
         "own.md.j2",

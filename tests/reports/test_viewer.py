@@ -7,7 +7,6 @@ import hashlib
 import json
 from datetime import date
 
-import pytest
 from hypothesis import given, settings
 from msgspec.structs import replace
 
@@ -40,7 +39,6 @@ def hostile(text: str) -> Record:
     )
 
 
-@pytest.mark.full
 @given(storable_texts)
 @settings(max_examples=30)
 def test_texts_are_data_and_never_elements(text: str) -> None:

@@ -18,8 +18,6 @@ from holodeck_action.record.canonical import canonical_json
 from holodeck_action.record.result_files import read_results
 from tests.commands.project import Project
 
-pytestmark = pytest.mark.full
-
 TIMES = int(os.environ.get("CHAOS_TIMES", "1"))
 """So many times the faults of an ordinary run of the tests."""
 THIRDS, RACES = 18, 2
@@ -146,6 +144,7 @@ def test_every_fault_leaves_the_old_or_the_new_and_is_resumed(
     assert seen >= {-9, 1, 3}
 
 
+@pytest.mark.full
 @pytest.mark.full
 @pytest.mark.races
 def test_of_two_writers_one_is_refused_and_what_stands_is_whole(

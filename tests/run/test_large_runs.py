@@ -113,7 +113,6 @@ def test_a_large_run_is_resumed(large: Project, whole: Whole) -> None:
     assert canonical_json(record) == canonical_json(stored(whole.out))
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("damage", ["case", "last case", "digest", "cut", "swapped"])
 def test_a_large_file_that_was_changed_is_refused(large: Project, whole: Whole, damage: str) -> None:
     lines = (whole.out / "results.json").read_bytes().splitlines(keepends=True)

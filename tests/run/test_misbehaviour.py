@@ -91,7 +91,6 @@ def prints(context):
 """
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(
     ("grader", "reason"),
     [

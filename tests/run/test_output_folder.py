@@ -182,7 +182,6 @@ def test_a_folder_into_which_another_run_writes_is_refused(green: Project, comma
     assert green.run(*arguments).code == 0
 
 
-@pytest.mark.full
 @pytest.mark.races
 def test_a_run_that_is_under_way_keeps_its_folder(project: Project) -> None:
     project.numbered(2)
@@ -207,7 +206,6 @@ def test_a_run_that_is_under_way_keeps_its_folder(project: Project) -> None:
     assert len(read_record(project.out / "results.json").cases) == 2
 
 
-@pytest.mark.full
 @pytest.mark.races
 def test_a_killed_run_keeps_no_lock(project: Project) -> None:
     project.numbered(1)

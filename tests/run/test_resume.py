@@ -391,7 +391,6 @@ def finished_trials(project: Project) -> list[str]:
     return [entry["case"] for line in lines if "case" in (entry := json.loads(line))]
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("edited", ["prices.py", "lazy/rounding.py", "rules.py"])
 def test_a_run_is_not_continued_by_other_code_than_was_imported(
     killed_importing: Project, tmp_path: Path, edited: str

@@ -159,7 +159,6 @@ def test_a_second_signal_ends_the_process_and_loses_no_journaled_trial(slow: Pro
     assert read_record(slow.out / "results.json").run.resumed_trials == 2
 
 
-@pytest.mark.full
 @pytest.mark.races
 @pytest.mark.parametrize("gap_s", [0, 0.002, 0.01])
 def test_a_second_signal_at_any_moment_of_the_stop_ends_the_process(slow: Project, gap_s: float) -> None:
@@ -174,7 +173,6 @@ def test_a_second_signal_at_any_moment_of_the_stop_ends_the_process(slow: Projec
     assert process.returncode == 4, stderr
 
 
-@pytest.mark.full
 @pytest.mark.races
 def test_a_signal_before_anything_finished_is_told(slow: Project) -> None:
     slow.write("agent.py", "import time\ndef answer(messages):\n    open('asked', 'w').close()\n    time.sleep(600)\n")
@@ -245,7 +243,6 @@ def test_an_interrupted_run_of_several_suites_is_continued_without_asking_again(
     assert [suite["exit_code"] for suite in combined["suites"]] == [0, 0]
 
 
-@pytest.mark.full
 @pytest.mark.races
 def test_suites_after_an_interrupted_one_are_named_as_not_run(project: Project) -> None:
     two_suites(project)

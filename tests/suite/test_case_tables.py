@@ -74,7 +74,6 @@ def questions(suite: Suite) -> list[tuple[str, str | None, str, str | None, list
     ]
 
 
-@pytest.mark.full
 def test_every_format_gives_the_same_cases(tmp_path: Path) -> None:
     source = (
         f"CASES = {CASES!r}\n\ndef give():\n    yield from CASES\n\n"

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holodeck_action.suite.yaml.document import MarkedList, MarkedMap
-from holodeck_action.suite.yaml.reading import MAX_ALIASED, MAX_DEPTH, read_yaml
+from holodeck_action.suite.yaml.reading import CHECKS_OF_TEXT, MAX_ALIASED, MAX_DEPTH, read_yaml
 from holodeck_action.text.foreign import Foreign
 from tests.tables import walk
 
@@ -34,9 +34,11 @@ SCALARS = (
         ["yes", "~", "0x1F", "017", "1:30", "1_000", "1e5", "1.5e+3", ".inf", "2027-01-31", "<<", "=", "a: b"]
     )
 )
+# The values of some keys are text, however they are written.
+KEYS = st.text(min_size=1, max_size=6).filter(lambda key: key not in CHECKS_OF_TEXT)
 DATA = st.recursive(
     SCALARS,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(min_size=1, max_size=6), inner, max_size=4),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=4),
     max_leaves=12,
 )
 PLAIN_SCALARS = st.text("0123456789+-_.:xbeEinfaNAyestruoOFlL~", min_size=1, max_size=9)
@@ -63,7 +65,6 @@ def same(left: Any, right: Any) -> bool:
     return type(left) is type(right) and (left == right or (left != left and right != right))
 
 
-@pytest.mark.full
 @given(DATA, st.sampled_from([True, False, None]), st.sampled_from([None, "'", '"', "|", ">"]))
 def test_reads_what_the_safe_loader_reads(data: Any, flow: bool | None, style: str | None) -> None:
     text = yaml.safe_dump(data, default_flow_style=flow, default_style=style, allow_unicode=True)

@@ -523,10 +523,10 @@ def grounded(project: Project, models: FakeModels, *cases: dict[str, Any]) -> No
     }
     project.suite([{"input": "?", "ground_truth": "yes", **case} for case in cases], [metric], model=model)
     project.answers([{"case": case["name"], "response": "yes"} for case in cases])
+    project.policy(ground_truth="unused")
     models.answer(lambda _: json.dumps({"score": 9, "reason": "it is"}))
 
 
-@pytest.mark.full
 def test_a_judge_that_looks_at_context_gets_the_texts_of_the_files(project: Project, models: FakeModels) -> None:
     project.write("a.pdf", PAGES)
     project.write("b.txt", "Fourth page")

@@ -162,7 +162,6 @@ def test_the_deadline_of_the_run_ends_it(project: Project) -> None:
     assert record.stopped is not None
 
 
-@pytest.mark.full
 @pytest.mark.races
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it(project: Project, number: signal.Signals) -> None:

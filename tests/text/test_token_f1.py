@@ -4,7 +4,6 @@ import re
 import string
 from collections import Counter
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -26,7 +25,6 @@ def _words(text: str) -> list[str]:
     return kept.split()
 
 
-@pytest.mark.full
 @settings(max_examples=300)
 @given(texts, texts)
 def test_it_is_the_f1_of_the_multiset_of_words(response: str, reference: str) -> None:

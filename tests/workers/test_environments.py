@@ -296,7 +296,6 @@ def test_credentials_of_an_index_are_shown_nowhere(project: Project) -> None:
     assert secret not in found.stderr + found.stdout
 
 
-@pytest.mark.full
 def test_what_runs_while_installing_sees_no_token_of_the_job(project: Project) -> None:
     """A package that is built runs code: here one whose build writes what it sees."""
     project.write(

@@ -36,7 +36,6 @@ from tests.llm.bare_library import run_bare
 from tests.llm.models import KEY, Answer, FakeModels, Request, serve_models
 from tests.llm.wiring import opened
 
-pytestmark = pytest.mark.full
 DOCS = Path(__file__).parents[3] / "docs" / "azure-metrics.md"
 
 TEXTS = {
@@ -103,6 +102,7 @@ def prompts(models: FakeModels) -> list[tuple[str, str]]:
 
 
 @pytest.mark.full
+@pytest.mark.full
 def test_each_class_scores_and_asks_as_the_bare_library(tmp_path: Path) -> None:
     known = entries()
     assert len(known) > 5
@@ -141,6 +141,7 @@ class CloserEvaluator(_Closer): pass
 """
 
 
+@pytest.mark.full
 @pytest.mark.full
 def test_a_newer_class_is_refused_or_served_by_the_bases_of_its_bases(
     project: Project, suite: Any, tmp_path: Path

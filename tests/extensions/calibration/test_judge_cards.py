@@ -185,7 +185,6 @@ def test_a_card_of_another_judge_is_stale_and_corrects_nothing(bench: Bench, nam
         assert ("0.833 [" in text) != bool(stale)
 
 
-@pytest.mark.full
 def test_a_panel_of_the_policy_file_makes_a_card_stale(bench: Bench) -> None:
     calibrated(bench)
     model = bench.model()

@@ -197,7 +197,6 @@ def test_a_killed_coordinator_is_resumed(project: Project, models: FakeModels, d
 
 
 @pytest.mark.races
-@pytest.mark.full
 def test_a_trial_whose_workers_die_is_an_error_and_the_others_go_on(project: Project, dask: Started) -> None:
     project.numbered(20)
     project.policy(target="python:agent:answer")

@@ -32,7 +32,6 @@ from tests.llm.bare_library import run_bare
 from tests.llm.models import KEY, Answer, FakeModels, Request, serve_models
 from tests.llm.wiring import opened
 
-pytestmark = pytest.mark.full
 DOCS = Path(__file__).parents[3] / "docs" / "deepeval-metrics.md"
 
 ORDER = {
@@ -135,6 +134,7 @@ def _comparable(prompt: str) -> str:
     return " ".join(sorted(prompt.split())) if joins_reasons else prompt
 
 
+@pytest.mark.full
 @pytest.mark.full
 def test_every_class_scores_and_asks_as_the_bare_library(tmp_path: Path) -> None:
     requests: dict[str, int] = {}
@@ -345,6 +345,7 @@ class PolitenessMetric(BaseMetric):
 """
 
 
+@pytest.mark.full
 @pytest.mark.full
 def test_a_class_of_a_newer_deepeval_works_without_a_change(project: Project, suite: Any, tmp_path: Path) -> None:
     spec = importlib.util.find_spec("deepeval")

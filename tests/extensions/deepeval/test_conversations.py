@@ -13,8 +13,6 @@ from tests.extensions.deepeval.test_classes import judged
 from tests.llm.models import KEY, Answer, FakeModels, Request
 from tests.llm.models.values import Reply
 
-pytestmark = pytest.mark.full
-
 CASES = 6
 RIGHT = "Your name is Ann."
 FORGOT = "I do not know your name."

@@ -245,7 +245,6 @@ def test_a_score_below_the_threshold_fails_and_says_why_in_the_same_words_every_
     )
 
 
-@pytest.mark.full
 def test_strict_mode_leaves_no_score_between_0_and_1(recorded: Project) -> None:
     recorded.suite(CASES, [{"type": KIND, "strict_mode": True}])
     finished, record = recorded.evaluate()

@@ -15,8 +15,6 @@ from tests.commands.project import Project, evaluations
 from tests.llm.models import KEY, Answer, FakeModels, Request
 from tests.workers.installing import bare_python
 
-pytestmark = pytest.mark.full
-
 QUICK = """
 from holodeck_action.extensions.deepeval.stand_ins import stand_ins
 
@@ -92,6 +90,7 @@ OWN = {"metric": "my_metrics:Tone", "options": {"words": ["glad"]}}
 
 
 @pytest.mark.full
+@pytest.mark.full
 @pytest.mark.proves("DeepEvalClassMetric: metric options threshold required_params")
 @pytest.mark.models(answer=judge)
 def test_an_own_class_asks_the_judge_and_is_replayed_byte_for_byte(
@@ -147,6 +146,7 @@ CAUGHT = {**OWN, "metric": "my_metrics:Stubborn"}
 
 
 @pytest.mark.full
+@pytest.mark.full
 @pytest.mark.models(answer=judge)
 def test_an_exhausted_budget_is_no_score_though_the_class_catches_the_error(
     project: Project, models: FakeModels, suite: Any
@@ -158,6 +158,7 @@ def test_an_exhausted_budget_is_no_score_though_the_class_catches_the_error(
     assert models.requests == []
 
 
+@pytest.mark.full
 @pytest.mark.full
 @pytest.mark.models(answer=lambda request: Answer('{"reason": "it depends", "verdict": "perhaps"}'))
 def test_a_verdict_beside_the_schema_is_asked_for_once_more_and_is_then_no_score(
@@ -242,6 +243,7 @@ class Fine(Plain):
 
 
 @pytest.mark.full
+@pytest.mark.full
 @pytest.mark.models(answer=judge)
 def test_a_class_that_crashes_hangs_or_leaves_its_bounds_is_an_error_of_its_own(
     project: Project, models: FakeModels, suite: Any
@@ -325,6 +327,7 @@ class Answer(Plain):
 """
 
 
+@pytest.mark.full
 @pytest.mark.models(answer=judge)
 def test_an_unknown_fact_that_a_class_reads_and_a_success_that_is_not_true_do_not_pass(
     project: Project, models: FakeModels, suite: Any
@@ -377,6 +380,7 @@ class Memory(BaseConversationalMetric):
 
 
 @pytest.mark.full
+@pytest.mark.full
 @pytest.mark.models(answer=judge)
 def test_a_class_of_conversations_grades_once_with_all_turns_and_with_every_judge_of_a_panel(
     project: Project, models: FakeModels, suite: Any
@@ -410,6 +414,7 @@ def test_a_class_of_conversations_grades_once_with_all_turns_and_with_every_judg
     assert [request.text for request in models.requests] == [said, said]
 
 
+@pytest.mark.full
 @pytest.mark.full
 @pytest.mark.models(answer=judge)
 def test_a_member_of_a_composite_may_be_an_own_class_and_unknown_calls_are_an_error(
@@ -489,6 +494,7 @@ def test_validate_imports_nothing(project: Project, suite: Any) -> None:
     assert not (project.folder / "imported").exists()
 
 
+@pytest.mark.full
 @pytest.mark.full
 @pytest.mark.models(answer=judge)
 def test_an_environment_without_the_library_is_refused_before_anything_is_asked(

@@ -207,7 +207,6 @@ def test_without_spans_of_tools_the_messages_of_models_tell_the_calls(asked: Pro
         assert all(turn.usage and turn.usage.prompt_tokens == 20 for turn in record.turns)
 
 
-@pytest.mark.full
 @pytest.mark.models(answer=answering)
 def test_the_judge_of_a_conversation_sees_the_calls_that_spans_tell(asked: Project, models: FakeModels) -> None:
     turns = [{"input": case["input"]} for case in CASES]
@@ -401,7 +400,6 @@ def test_a_request_that_is_no_export_is_refused_and_breaks_nothing(asked: Projec
     assert broken.tool_invocations is None
 
 
-@pytest.mark.full
 def test_waiting_for_spans_counts_in_no_latency_and_is_given_up(asked: Project) -> None:
     turns = [{"input": f"Where is {order}", "ground_truth": f"In {place}"} for order, place in (("A-17", "Leeds"),) * 6]
     asked.suite([{"name": "a", "turns": turns}])

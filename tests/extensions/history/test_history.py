@@ -180,7 +180,6 @@ def test_a_history_that_cannot_be_written_changes_no_verdict(project: Project) -
     assert "note: the run was not added to the history: past/records" in finished.stderr
 
 
-@pytest.mark.full
 def test_runs_at_the_same_time_lose_no_line(project: Project) -> None:
     lettered(project, "P F")
     running = [project.start("run", "--history", "past") for _ in range(6)]

@@ -234,7 +234,6 @@ def test_the_apis_configuration_models(tmp_path: Path) -> None:
     ) == [["geval", "rag", "standard", "code"], True, True, "openai", {"turn_program": "25.14"}, ["actual_output"]]
 
 
-@pytest.mark.full
 def test_the_apis_comparisons_and_errors(tmp_path: Path) -> None:
     assert printed(
         tmp_path,

@@ -174,7 +174,6 @@ def test_a_kind_has_its_own_fields(shop: Project) -> None:
     assert type(lengths[-1]) is Evaluation  # Nothing was answered.
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(
     ("gate", "scores", "weights"),
     [
@@ -260,6 +259,7 @@ def test_correlations_are_named_by_their_metrics(project: Project) -> None:
     "Evaluation Batch Model",
     "`status` may be `failed`",
 )
+@pytest.mark.proves("export: RESULTS --format --output")
 def test_a_run_that_stopped_is_a_failed_batch(project: Project) -> None:
     stored(project, record(case("P"), case(""), stopped="a signal"))
     batch = exported(project).evaluation_batch

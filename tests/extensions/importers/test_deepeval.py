@@ -15,8 +15,6 @@ from tests.extensions.importers.accounts import account
 from tests.llm.judging import asked_keys
 from tests.llm.models import KEY, Answer, FakeModels
 
-pytestmark = pytest.mark.full
-
 HERE = Path(__file__).parent / "deepeval"
 
 
@@ -45,6 +43,7 @@ def suite(project: Project) -> dict[str, Any]:
     return loaded
 
 
+@pytest.mark.full
 def test_answers_in_a_test_file_are_a_transcript(project: Project) -> None:
     assert imported(project, "plain.py") == [
         (5, "ExactMatchMetric", "line_5_exact_match", "grader"),
@@ -60,6 +59,7 @@ def test_answers_in_a_test_file_are_a_transcript(project: Project) -> None:
     }
 
 
+@pytest.mark.full
 def test_goldens_parameters_and_lists_make_cases(project: Project) -> None:
     rows = imported(project, "tables.py", code=1)
     # A comprehension with a condition is not computed.
@@ -73,6 +73,7 @@ def test_goldens_parameters_and_lists_make_cases(project: Project) -> None:
     }
 
 
+@pytest.mark.full
 def test_rows_of_several_parameters_make_cases(project: Project) -> None:
     imported(project, "rows.py", code=1)
     assert verdicts(project, 1) == {
@@ -90,6 +91,7 @@ def test_rows_of_several_parameters_make_cases(project: Project) -> None:
     }
 
 
+@pytest.mark.full
 def test_lists_by_name_and_expected_failures(project: Project) -> None:
     rows = imported(project, "refuses.py", code=1)
     assert [(line, source) for line, source, _, outcome in rows if outcome == "missing"] == [
@@ -110,12 +112,14 @@ def test_lists_by_name_and_expected_failures(project: Project) -> None:
     }
 
 
+@pytest.mark.full
 def test_tool_calls_are_graded_by_deepeval_itself(project: Project) -> None:
     rows = imported(project, "tools.py")
     assert {row[1:] for row in rows} == {("ToolCorrectnessMetric", "deepeval_tool_correctness", "metric")}
     assert verdicts(project, 1) == {"names": "passed", "order of names": "failed", "arguments": "failed"}
 
 
+@pytest.mark.full
 def test_judged_metrics_keep_their_settings(project: Project) -> None:
     rows = imported(project, "judged.py", code=1)
     assert [(source, becomes, outcome) for _, source, becomes, outcome in rows] == [
@@ -161,6 +165,7 @@ def test_judged_metrics_keep_their_settings(project: Project) -> None:
     assert found == {"test_answer": "failed"}
 
 
+@pytest.mark.full
 def test_what_only_running_the_code_tells_is_told_with_its_line(project: Project) -> None:
     rows = imported(project, "dynamic.py", code=1)
     assert [(line, source) for line, source, _, outcome in rows if outcome == "missing"] == [
@@ -178,6 +183,7 @@ def test_what_only_running_the_code_tells_is_told_with_its_line(project: Project
     assert not [case for case in suite(project)["test_cases"] if "not_imported" in str(case)]
 
 
+@pytest.mark.full
 def test_conversations_become_turns_that_deepeval_grades(project: Project) -> None:
     rows = imported(project, "conversations.py")
     assert rows == [(16, "ConversationCompletenessMetric", "ConversationCompletenessMetric", "metric")]
@@ -215,6 +221,7 @@ evaluate([talk], [TurnFaithfulnessMetric()])
 GOLDEN = {"scenario": "A user looks for a parcel.", "expected_outcome": "The user knows the place."}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("file", "content", "code"),
     [
@@ -236,6 +243,7 @@ def test_turns_keep_what_was_retrieved_called_and_expected(
     assert (row["response"], row["tool_invocations"]) == ("In Leeds.", [{"name": "find", "args": {"id": "A-17"}}])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("turns", [None, "{", [SAID[1]], [SAID[0], {"role": "assistant", "content": 7}]])
 def test_a_golden_without_turns_that_alternate_says_what_to_write(project: Project, turns: object) -> None:
     # A golden with a scenario has a user to simulate (below).
@@ -245,6 +253,7 @@ def test_a_golden_without_turns_that_alternate_says_what_to_write(project: Proje
     assert "it has neither an input nor turns of user and assistant in turn" in finished.stdout
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("name", "cases"), [("goldens.json", 2), ("goldens.csv", 1)])
 def test_datasets_have_cases_and_no_metrics(name: str, cases: int, project: Project) -> None:
     rows = imported(project, name, code=1)
@@ -272,6 +281,7 @@ def test_a_file_that_cannot_be_imported_is_refused(name: str, content: str, said
     assert not (project.folder / "new").exists()
 
 
+@pytest.mark.full
 @pytest.mark.needs("simulation")
 def test_conversational_goldens_become_simulated_users(project: Project) -> None:
     rows = imported(project, "simulated.py", code=1)
@@ -287,6 +297,7 @@ def test_conversational_goldens_become_simulated_users(project: Project) -> None
     assert (second["name"], second["simulate"]) == ("Bo", {"scenario": "Bo asks for a grinder.", "model": model})
 
 
+@pytest.mark.full
 @pytest.mark.needs("simulation")
 def test_a_dataset_of_conversational_goldens_becomes_simulated_users(project: Project) -> None:
     goldens = [

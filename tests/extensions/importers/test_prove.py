@@ -108,7 +108,6 @@ def test_what_promptfoo_does_not_tell_is_no_equality(program: str, said: str, pr
     assert (finished.code, finished.stdout, finished.errors) == (2, "", [said])
 
 
-@pytest.mark.full
 def test_what_cannot_be_compared_is_told(project: Project) -> None:
     installed(project)
     configured(project, {"type": "contains", "value": "a"}, output=None)

@@ -465,7 +465,6 @@ def test_calls_over_http(tmp_path: Path, transport: str) -> None:
 # -- addresses
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("transport", ["http", "sse"])
 def test_an_address_that_refuses_or_is_not_there(tmp_path: Path, transport: str) -> None:
     with served(tmp_path, "sse" if transport == "sse" else "streamable-http") as shop:
@@ -478,7 +477,6 @@ def test_an_address_that_refuses_or_is_not_there(tmp_path: Path, transport: str)
     assert message.startswith(f"tools.shop: MCP server {shop.url}: the server cannot be reached: ")
 
 
-@pytest.mark.full
 @pytest.mark.proves("MCPTool: terminate_on_close")
 def test_the_session_is_ended_unless_it_is_not_wanted(tmp_path: Path) -> None:
     async def work(tools: dict[str, Tool]) -> None:

@@ -392,7 +392,6 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Evaluation]:
     return {str(case.name): evaluation for case in record.cases for evaluation in case.trials[0].turns[0].evaluations}
 
 
-@pytest.mark.full
 @pytest.mark.proves(*TRIES)
 @pytest.mark.parametrize("key", TRIES)
 def test_a_setting_of_a_preset_counts(seen: dict[str, Evaluation], key: str) -> None:

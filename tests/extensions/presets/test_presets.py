@@ -106,7 +106,6 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.full
 @given(st.lists(st.text(alphabet="~\n ax", max_size=40) | st.sampled_from(HOSTILE), min_size=1, max_size=4))
 def test_no_text_gets_out_of_its_fence(texts: list[str]) -> None:
     prompt = fence_texts({f"Text {number}": text for number, text in enumerate(texts)})

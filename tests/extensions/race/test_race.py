@@ -117,7 +117,6 @@ def test_equal_variants_stay_and_the_cheapest_can_be_chosen(
     assert found["run"]["spent_usd"] == pytest.approx(12 * sum(costs.values()))
 
 
-@pytest.mark.full
 @pytest.mark.proves("race: --max-cost-per-case --max-p95-ms")
 def test_limits_are_decided_on_the_variants_that_are_left(project: Project, models: FakeModels) -> None:
     models.answer(lambda request: Answer(f"yes {request.text.rpartition(' ')[2]}"))

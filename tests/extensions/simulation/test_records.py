@@ -45,6 +45,16 @@ def canonical(path: Path) -> bytes:
     return canonical_json(read_record(path))
 
 
+@pytest.mark.models(answer=everyone)
+@pytest.mark.proves("Simulate: check_user", "SimulatedUserMetric: type")
+@pytest.mark.parametrize("checked", [True, False])
+def test_a_user_that_is_checked_has_a_score(project: Project, models: FakeModels, checked: bool) -> None:
+    shop(project, {"simulate": {**USER, "check_user": checked}})
+    _, record = run(project, models)
+    kinds = [each.criteria.kind for each in record.cases[0].trials[0].turns[-1].evaluations]
+    assert kinds.count("simulated_user") == checked
+
+
 @pytest.mark.full
 @pytest.mark.models(answer=everyone)
 @pytest.mark.proves("Simulate: check_user", "SimulatedUserMetric: type model")

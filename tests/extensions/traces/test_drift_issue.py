@@ -127,7 +127,6 @@ def test_an_issue_lives(workflow: Workflow, repository: Repository) -> None:
     assert [call.method for call in workflow.hub.requests if call.path.endswith("/comments")] == []
 
 
-@pytest.mark.full
 def test_an_issue_that_a_person_closed_stays_closed(workflow: Workflow, repository: Repository) -> None:
     run(workflow, "worse")
     newest(repository).state = "closed"
@@ -135,7 +134,6 @@ def test_an_issue_that_a_person_closed_stays_closed(workflow: Workflow, reposito
     assert [state for state, _ in states(repository)] == ["closed", "open"]
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("opened", [True, False])
 def test_too_few_conversations_neither_open_nor_close(workflow: Workflow, repository: Repository, opened: bool) -> None:
     if opened:

@@ -151,7 +151,6 @@ def test_spans_say_what_happened_in_the_words_of_the_conventions(
     assert not any(span.failed for span in collector.spans)
 
 
-@pytest.mark.full
 def test_parallel_cases_do_not_mix(project: Project, models: FakeModels, collector: Collector) -> None:
     cases = [{"name": f"case {n}", "input": f"say {n}", "ground_truth": f"echo: say {n}"} for n in range(40)]
     models.latency = lambda request: 0.05 if request.text.endswith(("1", "4", "7")) else 0.0
@@ -759,7 +758,6 @@ def test_off_imports_nothing(project: Project) -> None:
     assert not {"opentelemetry", "grpc", "requests"} & loaded(project, "run")
 
 
-@pytest.mark.full
 def test_a_missing_package_is_a_note(project: Project, collector: Collector) -> None:
     transcript(project, **block(collector))
     blocked = project.write("blocked/opentelemetry/__init__.py", "raise ModuleNotFoundError(name='opentelemetry')\n")

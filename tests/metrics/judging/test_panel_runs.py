@@ -206,7 +206,6 @@ def test_every_setting_of_a_metrics_panel_counts(panel: Panel) -> None:
     assert "three needed: 3 judges, 2 verdicts" in (panel.project.out / "report.md").read_text().replace("`", "")
 
 
-@pytest.mark.full
 @pytest.mark.proves("JudgedMetric: judges", "Policy: judges", "Judges: models aggregation fallback_models")
 def test_the_policy_files_panel_grades_unless_a_metric_says_otherwise(panel: Panel) -> None:
     panel.scores, panel.down = {A: 9, B: 3, C: 8, D: 4}, {"judge-down"}

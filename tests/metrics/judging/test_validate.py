@@ -85,7 +85,7 @@ def test_packages_that_are_missing_are_a_note(
 ) -> None:
     azure = {"provider": "azure_openai", "name": "x", "endpoint": AWAY, "api_version": "2024-10-21"}
     suite(project, {**metric, "model": azure} if metric["type"] == "standard" else metric)
-    project.policy(target="recorded:answers.jsonl")
+    project.policy(target="recorded:answers.jsonl", ground_truth="unused")
     project.answers([{"case": "a", "response": "Hi"}])
     keys = project.environ(OPENAI_API_KEY="sk-one", AZURE_OPENAI_API_KEY="sk-two")
     ended = _without(package, project.folder, keys, "validate")

@@ -94,7 +94,6 @@ def test_the_chunk_of_a_section() -> None:
     assert first.id == "a.md#4.2"
 
 
-@pytest.mark.full
 @given(
     st.lists(LINES | st.text(max_size=200) | st.just("A word or two follow. " * 30), max_size=15).map("\n".join),
     st.sampled_from(DOMAINS),
