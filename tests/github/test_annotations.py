@@ -386,6 +386,7 @@ def test_what_was_not_judged_does_not_hold(how: str) -> None:
 # Limits
 
 
+@pytest.mark.full
 def test_more_failing_cases_than_get_details_stay_within_the_limits_of_a_check_run(hub: FakeGitHub) -> None:
     made = hostile_record(MOST_ANNOTATIONS + 50, 20_000)
     made = replace(made, provenance=replace(made.provenance, folder="shop"))

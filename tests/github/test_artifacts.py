@@ -427,6 +427,7 @@ def test_parts_of_a_matrix_are_told_apart_by_their_comments(shop: Shop) -> None:
         assert kept(shop) == found[part]
 
 
+@pytest.mark.full
 def test_runs_that_anybody_starts_do_not_hide_the_base(shop: Shop) -> None:
     shop.push()
     good = shop.upload()
@@ -438,6 +439,7 @@ def test_runs_that_anybody_starts_do_not_hide_the_base(shop: Shop) -> None:
     assert sum(call.path.endswith("/zip") for call in shop.hub.requests) == 1
 
 
+@pytest.mark.full
 def test_more_runs_than_are_asked_about_are_told(shop: Shop) -> None:
     """That there may be a base which was not looked at is told apart from that there is none."""
     shop.push()

@@ -102,6 +102,7 @@ def check_folder(before: Path, out: Path, undisturbed: bytes, *, failing: bool) 
     return new
 
 
+@pytest.mark.full
 @pytest.mark.races
 def test_every_fault_leaves_the_old_or_the_new_and_is_resumed(
     suites: dict[bool, Project], serve: Serve, tmp_path: Path

@@ -527,6 +527,7 @@ def grounded(project: Project, models: FakeModels, *cases: dict[str, Any]) -> No
     models.answer(lambda _: json.dumps({"score": 9, "reason": "it is"}))
 
 
+@pytest.mark.full
 def test_a_judge_that_looks_at_context_gets_the_texts_of_the_files(project: Project, models: FakeModels) -> None:
     project.write("a.pdf", PAGES)
     project.write("b.txt", "Fourth page")
