@@ -98,6 +98,7 @@ def test_a_value_is_read(name: str, value: str, setting: str, expected: Any) -> 
         assert read_inputs(given) == {setting: expected}
 
 
+@pytest.mark.needs
 @walk(
     ("line", "setting", "expected"),
     [
@@ -204,6 +205,7 @@ def test_what_publishing_does_not_use_is_refused() -> None:
     )
 
 
+@pytest.mark.needs
 def test_blank_inputs_leave_the_defaults() -> None:
     defaults = {
         "suites": ("agent.yaml",),

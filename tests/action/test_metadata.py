@@ -65,6 +65,7 @@ def test_the_types_cover_action_yml(kind: str) -> None:
     assert list(TYPES[kind]) == list(action()[kind])
 
 
+@pytest.mark.needs
 def test_action_yml_and_the_types_are_as_built() -> None:
     """`make fields` writes their inputs."""
     assert build_action.action_text(ACTION, PAGE) == ACTION

@@ -357,6 +357,7 @@ def judge(name: str, provider: str = "openai", **more: Any) -> dict[str, Any]:
 RELEVANCY = {"type": "rag", "metric_type": "answer_relevancy"}
 
 
+@pytest.mark.needs
 def test_the_plan_counts_the_calls_of_judges(project: Project) -> None:
     metrics = [{**RELEVANCY, "model": judge("gpt-4o-mini", max_tokens=500)}]
     # 3 calls for each of 2 to 6 answers. A call: 300 tokens, 3 for the question and 1 for the expected answer, and at
@@ -368,6 +369,7 @@ def test_the_plan_counts_the_calls_of_judges(project: Project) -> None:
     )
 
 
+@pytest.mark.needs
 def test_the_plan_counts_every_judge_of_a_panel(project: Project) -> None:
     tone = {"type": "geval", "name": "Tone", "criteria": "polite"}
     alone = {"type": "geval", "name": "Alone", "criteria": "c", "evaluation_steps": ["s"], "model": judge("gpt-4o")}
@@ -392,6 +394,7 @@ def test_the_plan_counts_every_judge_of_a_panel(project: Project) -> None:
     assert [float(price) for price in found.groups()] == [pytest.approx(least, abs=1e-4), pytest.approx(most, abs=0.01)]
 
 
+@pytest.mark.needs
 def test_the_plan_counts_the_parts_of_presets_and_composites(project: Project) -> None:
     own = {"completeness": {"model": judge("o3", max_tokens=9)}, "redundancy": {"criteria": "brief"}}
     preset = {"type": "generation", "model": judge("llama3", "ollama"), "metrics": own}
@@ -402,6 +405,7 @@ def test_the_plan_counts_the_parts_of_presets_and_composites(project: Project) -
     assert "2 to 6 evaluations by judges: about 21 to 61 calls of openai/gpt-4o and 2 to 6 calls of openai/o3" in plan
 
 
+@pytest.mark.needs
 def test_a_judge_without_a_price_is_named_in_the_plan(project: Project) -> None:
     models = {"models": [judge("gpt-4o", max_tokens=10), judge("llama3", "ollama", max_tokens=20)]}
     plan = judged_by(project, [RELEVANCY], judges=models)
@@ -411,6 +415,7 @@ def test_a_judge_without_a_price_is_named_in_the_plan(project: Project) -> None:
     assert plan.endswith("6 to 18 calls of ollama/llama3, price unknown\n")
 
 
+@pytest.mark.needs
 def test_judges_that_are_replayed_cost_nothing(project: Project, models: FakeModels) -> None:
     project.numbered(2)
     project.policy(target="recorded:answers.jsonl", metrics=[{**RELEVANCY, "model": judge("gpt-4o")}])

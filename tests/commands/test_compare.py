@@ -171,6 +171,7 @@ def test_a_base_that_leaves_cases_unknown_is_no_pass(both: Project) -> None:
     assert "29 cases not fully evaluated on the base" in both.run("compare", "poor", "head").stdout
 
 
+@pytest.mark.needs
 @pytest.mark.proves("compare: --history")
 def test_runs_of_a_history_are_named_by_commit_or_position(both: Project) -> None:
     assert both.run("history", "import", "base", "head", "--into", "runs").code == 0

@@ -117,6 +117,7 @@ def test_rows_that_code_of_the_suite_has_changed_are_told(project: Project, tamp
     assert reason in finished.stderr
 
 
+@pytest.mark.needs
 @pytest.mark.parametrize("content", [None, b"a = " + b"[" * 100_000, b"\xff", b"project = 1"])
 def test_a_repository_with_a_hostile_project_file_gets_a_suite(project: Project, content: bytes | None) -> None:
     file = project.folder / "pyproject.toml"

@@ -87,6 +87,7 @@ def test_what_shows_runs_is_listed_under_look(project: Project) -> None:
     assert sections(project.run("--help").stdout)["Look"] == ["report", "export", "history", "drift", "view"]
 
 
+@pytest.mark.needs
 @pytest.mark.parametrize(
     ("arguments", "meant"),
     [

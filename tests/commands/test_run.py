@@ -118,6 +118,7 @@ def test_without_a_target_the_suites_model_needs_its_key(project: Project) -> No
     assert project.run("validate", **NO_KEY).code == 0
 
 
+@pytest.mark.needs
 def test_every_metric_that_nobody_can_judge_is_refused_with_its_place(project: Project) -> None:
     project.suite(
         [

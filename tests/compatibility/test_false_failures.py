@@ -68,6 +68,7 @@ def test_a_suite_for_a_local_model_needs_no_key_of_another_provider(project: Pro
     assert (finished.code, finished.stderr.count("ANTHROPIC")) == (0, 0)
 
 
+@pytest.mark.needs
 @pytest.mark.parametrize(
     "metric",
     [
@@ -187,6 +188,7 @@ def test_an_unquoted_ground_truth_is_the_text_as_written(project: Project, writt
     assert project.run("run", "--target", "recorded:answers.jsonl").code == 0
 
 
+@pytest.mark.needs
 @pytest.mark.claims("holodeck-evaluation-api", "Configuration Models", "`type` decides between the models")
 def test_type_may_be_left_out_in_a_case_and_is_asked_for_by_name_in_a_suite(project: Project) -> None:
     project.suite([{**PARIS, "evaluations": [{"metric": "equality"}]}])

@@ -52,6 +52,7 @@ def test_two_metrics_of_one_kind_are_two_metrics(project: Project) -> None:
     assert scores == {"equality": 0.0, "equality (case_insensitive=true)": 1.0}
 
 
+@pytest.mark.needs
 @pytest.mark.parametrize(
     ("metric", "label"),
     [

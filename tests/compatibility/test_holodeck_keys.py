@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 from pydantic import BaseModel, ValidationError
 
@@ -54,6 +55,7 @@ def refusal(name: str, block: Any) -> str | None:
     return None
 
 
+@pytest.mark.needs
 @walk("name", BLOCKS)
 def test_what_holodeck_accepts_is_accepted(name: str) -> None:
     block = BLOCKS[name]
@@ -66,6 +68,7 @@ def test_what_holodeck_accepts_is_accepted(name: str) -> None:
     )
 
 
+@pytest.mark.needs
 @walk("name", [name for name, block in BLOCKS.items() if "refused" in block])
 def test_what_says_nothing_is_refused(name: str) -> None:
     block = BLOCKS[name]
@@ -73,6 +76,7 @@ def test_what_says_nothing_is_refused(name: str) -> None:
         assert all(refusal(name, {**block["base"], key: value}) for value in values), key
 
 
+@pytest.mark.needs
 @walk("name", [name for name in BLOCKS if name not in ("DatabaseConfig", "DeploymentConfig")])
 def test_a_key_that_nobody_knows_is_refused(name: str) -> None:
     """Else the list would prove nothing."""

@@ -28,6 +28,7 @@ def test_what_holodeck_test_can_do_has_its_command_here(project: Project) -> Non
     assert project.run("run", "nowhere.yaml").code == 2
 
 
+@pytest.mark.needs
 @pytest.mark.claims(
     "holodeck-evaluations-guide",
     "Metric options reference",

@@ -6,6 +6,8 @@ import re
 import tomllib
 from pathlib import Path
 
+import pytest
+
 from tests.tables import walk
 
 ROOT = Path(__file__).parents[2]
@@ -26,6 +28,7 @@ def test_the_page_has_a_row_for_each_package_of_the_card() -> None:
     assert tuple(rows()) == CARD
 
 
+@pytest.mark.needs
 @walk("package", CARD)
 def test_a_package_is_in_the_installation_that_the_page_names(package: str) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

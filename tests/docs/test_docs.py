@@ -53,6 +53,7 @@ def test_every_block_says_whether_it_is_a_whole_file(page: Path) -> None:
         assert allowed is None or block.mark in allowed, f"{page.name}:{block.line}: {block.language} {block.mark}"
 
 
+@pytest.mark.needs
 @pytest.mark.parametrize("page", [page for page in DOCS if blocks(page)], ids=lambda page: str(page.name))
 def test_examples_are_valid_and_do_what_the_page_says(page: Path, project: Project) -> None:
     """Whole files are written as they come; suites are validated, commands run and compared with what is shown."""
@@ -101,6 +102,7 @@ def test_every_row_of_the_compatibility_table_names_tests_that_exist() -> None:
             assert name in _tests_of(ROOT / "tests" / file), f"{file}::{name}"
 
 
+@pytest.mark.needs
 def test_every_fact_of_the_readme_names_a_test_or_a_measurement() -> None:
     table = (ROOT / "README.md").read_text(encoding="utf-8").partition("| fact | proof |\n|---|---|\n")[2]
     rows = [line.strip("| ").split(" | ") for line in table.partition("\n\n")[0].splitlines()]
@@ -181,6 +183,7 @@ def _judged(name: str) -> dict[str, object]:
     return {**kind, "model": {"provider": "openai", "name": name}}
 
 
+@pytest.mark.needs
 def test_the_judge_calls_of_the_page_on_choosing_metrics_are_those_of_the_plan(project: Project) -> None:
     page = (ROOT / "docs" / "choosing-metrics.md").read_text(encoding="utf-8")
     rows = page.partition("## With a judge\n")[2].partition("\n\n*")[0]

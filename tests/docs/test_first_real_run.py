@@ -6,6 +6,8 @@ import re
 import shlex
 from pathlib import Path
 
+import pytest
+
 from tests.commands.project import Project
 from tests.docs.pages import ROOT, blocks, typed
 from tests.github.fake import FakeGitHub
@@ -27,6 +29,7 @@ def test_the_page_has_the_seven_commands_that_it_announces() -> None:
     assert len(commands()) == 7
 
 
+@pytest.mark.needs
 def test_the_seven_commands_do_what_the_page_says(project: Project, models: FakeModels) -> None:
     models.answer(lambda request: "Paris." if "capital" in request.text else "It is 42.")
     [suite] = [block for block in blocks(PAGE) if block.mark == "agent.yaml"]
@@ -62,6 +65,7 @@ def test_the_seven_commands_do_what_the_page_says(project: Project, models: Fake
         hub.take_violations()
 
 
+@pytest.mark.needs
 def test_the_commands_are_those_of_the_program(project: Project) -> None:
     for command in commands():
         for name, rest in re.findall(r"holodeck-action ([a-z]+)([^|&]*)", command):

@@ -80,6 +80,7 @@ def site(folder: Path, value: str, text: str = POLITE) -> str:
     return str(folder)
 
 
+@pytest.mark.needs
 @pytest.mark.parametrize(
     ("value", "problem"),
     [

@@ -52,6 +52,7 @@ def test_there_is_one_block_for_each_provider() -> None:
     assert len(TITLES) == len(named)
 
 
+@pytest.mark.needs
 @pytest.mark.parametrize("number", range(len(TITLES)), ids=TITLES)
 def test_agent_judge_and_embeddings_are_asked(project: Project, number: int) -> None:
     fragment: Document = FRAGMENTS[number]

@@ -19,6 +19,7 @@ FORMS = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 
 
+@pytest.mark.needs
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.name))
 def test_paths_exist(page: Path) -> None:
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
@@ -27,6 +28,7 @@ def test_paths_exist(page: Path) -> None:
     assert [path for path in named if not (ROOT / path).exists()] == []
 
 
+@pytest.mark.needs
 def test_names_are_where_the_architecture_says() -> None:
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     named = re.findall(r"`(\w+)`(?: of `(\w+)`)? in `([\w/]+\.py)`", page)
@@ -62,6 +64,7 @@ def test_hooks_run_what_the_development_environment_has() -> None:
             assert (ROOT / f"{arguments[1].replace('.', '/')}.py").exists()
 
 
+@pytest.mark.needs
 def test_the_architecture_has_a_row_for_every_room_in_the_order_of_the_contract() -> None:
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     table = page.partition("| rooms, top to bottom |")[2].partition("\n\n")[0]

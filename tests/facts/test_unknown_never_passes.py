@@ -162,6 +162,7 @@ def test_of_every_source(tmp_path: Path, source: str, seed: int) -> None:
         service.close()
 
 
+@pytest.mark.needs
 def test_every_metric_that_reads_facts_without_a_judge_has_an_example() -> None:
     shown = {metric["type"] for metric in METRICS.values()}
     computed = {

@@ -96,6 +96,7 @@ def test_env_file(project: Project, command: str) -> None:
     assert [project.run(command, *flags).code for flags in ((), ("--env-file", "variables"))] == [2, 0]
 
 
+@pytest.mark.needs
 @pytest.mark.proves("run: --allow-path", "validate: --allow-path", "rejudge: --allow-path", "calibrate: --allow-path")
 @walk("command", ["run", "validate", "rejudge absent.json", "calibrate labels.csv"])
 def test_allow_path(tmp_path: Path, command: str) -> None:
@@ -118,6 +119,7 @@ def test_allow_path(tmp_path: Path, command: str) -> None:
         )
 
 
+@pytest.mark.needs
 @pytest.mark.proves(
     "run: --allow-plain-http",
     "validate: --allow-plain-http",

@@ -20,6 +20,7 @@ def _kept(folder: Path, files: dict[str, str]) -> str:
     return repr((suite.agent, suite.policy, suite.project, [turn.files for turn in suite.cases[0].turns]))
 
 
+@pytest.mark.needs
 @pytest.mark.proves(*FIELDS)
 @walk(("block", "name"), each(BLOCKS))
 def test_a_bad_value_is_refused_at_its_line(tmp_path: Path, block: Block, name: str) -> None:

@@ -117,6 +117,7 @@ def test_a_repository_lives(hub: FakeGitHub, project: Project, source: str) -> N
     assert (ended.code, ended.outputs["verdict"]) == (3, "incomplete")
 
 
+@pytest.mark.needs
 @pytest.mark.parametrize("source", ["artifact", "branch"])
 def test_the_workflow_of_the_documentation(hub: FakeGitHub, project: Project, source: str) -> None:
     """It runs for a push to main, then for a pull request that breaks a case; permissions are those it gives."""

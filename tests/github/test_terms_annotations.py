@@ -31,6 +31,7 @@ def loosen(shop: Shop, **baseline: str) -> str:
     return shop.git.commit({"topic": str(len(shop.git.commits))}, shop.main)
 
 
+@pytest.mark.needs
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize("word", ["warn", "fail"])
 def test_it_stands_in_the_first_lines_and_at_its_line(

@@ -118,6 +118,7 @@ def test_identical_text_has_rouge_1(tmp_path: Path) -> None:
     assert (found.score, judge_evaluation(found).outcome) == (1.0, "passed")
 
 
+@pytest.mark.needs
 def test_a_disabled_metric_is_shown_as_skipped(tmp_path: Path) -> None:
     disabled = [
         spec("equality", enabled=False),
@@ -344,6 +345,7 @@ def test_retry_on_failure_tries_a_transient_failure_again(tmp_path: Path) -> Non
     assert (found.status, found.score) == ("completed", 1.0)
 
 
+@pytest.mark.needs
 def test_judged_metrics_fail_where_nobody_can_judge(tmp_path: Path) -> None:
     judged = [spec(type="geval", name="Tone", criteria="polite"), spec(type="rag", metric_type="answer_relevancy")]
     found = score(tmp_path, judged, "x")

@@ -124,6 +124,7 @@ COMMANDS = {
 }
 
 
+@pytest.mark.needs
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_refuses_an_emptied_record(made: Project, tmp_path: Path, name: str) -> None:
     project = made.copy_to(tmp_path)

@@ -133,6 +133,7 @@ def test_cases_that_failed_on_the_base_come_first_and_a_stopped_run_is_no_base(p
     assert not [output for output in (finished.stdout, compared.stdout) if "Unlike the base" in output]
 
 
+@pytest.mark.needs
 def test_flaky_cases_of_the_history_come_before_others(project: Project) -> None:
     agent_suite(project, 8, "5", trials={"repeat": 2, "min_pass": 1, "stop_when_decided": False})
     project.write("agent.py", AGENT.replace('return "wrong" if', 'return "wrong" if os.path.getsize("asked") % 4 and'))

@@ -204,6 +204,7 @@ def test_missing_static_inputs_and_skips(metric: Mapping[str, Any], missing: tup
     assert skip_reason(inherited, BARE) == expected
 
 
+@pytest.mark.needs
 @pytest.mark.parametrize("kind", ["tool_correctness", "deepeval_tool_correctness"])
 def test_a_trajectory_serves_tool_correctness_too(kind: str) -> None:
     spec = MetricSpec(metric_of(config(type=kind)), "m", MARK, True)
@@ -246,6 +247,7 @@ NOTHING = (
 )
 
 
+@pytest.mark.needs
 @walk(
     ("metrics", "cases", "expected"),
     [
@@ -310,6 +312,7 @@ def test_a_suite_metric_that_every_case_replaces_is_noted(tmp_path: Path) -> Non
     assert suite.notices == ("evaluations.metrics[0]: no case uses this metric, because every case lists its own",)
 
 
+@pytest.mark.needs
 @pytest.mark.proves(
     "VectorstoreTool: database",
     "EvaluationConfig: optimizer",

@@ -427,6 +427,7 @@ def test_an_aliased_value_is_reported_where_it_is_used(tmp_path: Path) -> None:
 NO_BATCHES = "judges are called one by one, without batch jobs of providers: leave it out"
 
 
+@pytest.mark.needs
 @pytest.mark.proves(
     "batch, batch_status_check_interval and batch_max_iterations of a metric",
     "names that gllm-evals has for options of a metric",

@@ -48,6 +48,7 @@ def test_an_expected_answer_that_nothing_compares_is_an_error(project: Project, 
     assert project.run("run", "-o", "out").code == 2
 
 
+@pytest.mark.needs
 @pytest.mark.parametrize(
     "metric",
     [
@@ -71,6 +72,7 @@ def test_a_metric_that_may_read_it_compares_it(project: Project, metric: dict[st
     assert "expected answer" not in finished.stderr
 
 
+@pytest.mark.needs
 @pytest.mark.parametrize(
     "metric", [{"type": "contains", "value": "London"}, JUDGED, {"type": "rag", "metric_type": "answer_relevancy"}]
 )
@@ -108,6 +110,7 @@ def test_a_column_of_a_table_is_an_expected_answer_too(project: Project) -> None
     assert "the expected answer of 1 case" in finished.stderr
 
 
+@pytest.mark.needs
 def test_each_turn_needs_a_metric_of_its_own_or_of_the_conversation(project: Project) -> None:
     turns: list[dict[str, Any]] = [{"input": "Hello", "ground_truth": "Hi"}, {"input": "And?", "evaluations": [LENGTH]}]
     equality = {"type": "standard", "metric": "equality"}
@@ -129,6 +132,7 @@ def test_the_note_on_a_case_without_assertion_does_not_ask_for_what_it_has(proje
     assert "give it a ground_truth" not in finished.stderr
 
 
+@pytest.mark.needs
 @pytest.mark.parametrize(
     "name", sorted(path.parent.relative_to(SAMPLES).as_posix() for path in SAMPLES.rglob("agent.yaml"))
 )

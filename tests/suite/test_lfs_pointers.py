@@ -27,6 +27,7 @@ HOLDERS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.needs
 @pytest.mark.parametrize("name", HOLDERS)
 def test_a_pointer_is_refused_with_the_way_to_get_the_file(project: Project, name: str) -> None:
     more = dict(HOLDERS[name])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -40,6 +41,7 @@ def test_a_pattern_may_have_fifty_thousand_parts_and_no_more() -> None:
         assert pattern_problem(pattern) == REFUSED.removeprefix("the pattern does not compile: ")
 
 
+@pytest.mark.needs
 def test_it_is_refused_where_a_suite_has_it(tmp_path: Path) -> None:
     tools = f"[{{name: t, args: {{a: {{regex: '{ENDLESS}'}}}}}}]"
     case = f"test_cases: [{{input: a, ground_truth: a, expected_tools: {tools}}}]\n"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from holodeck_action.metrics.registry import built_in
 from holodeck_action.suite.loader import load_suite
 from tests.suite.folders import CASE, EQUALITY, HEAD, complaints, write
@@ -23,6 +25,7 @@ def judged(metric: str) -> str:
     return f"- {{type: geval, name: g, criteria: c, threshold: 0.5, model: {metric}}}"
 
 
+@pytest.mark.needs
 @walk(
     ("agent", "policy", "environ", "place"),
     [

@@ -108,6 +108,7 @@ FORMS = (
 )
 
 
+@pytest.mark.needs
 @walk(
     ("text", "message"),
     [
@@ -154,6 +155,7 @@ target:
     assert "s3cr3t" not in repr(suite)
 
 
+@pytest.mark.needs
 @pytest.mark.proves("HttpTarget: type")
 @walk(
     ("target", "expected"),

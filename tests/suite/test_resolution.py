@@ -114,6 +114,7 @@ def test_a_conversations_own_metric_is_skippable_where_only_some_turns_have_its_
     assert inherited == [[[False], [True]], [[False], [False]], [[False]], [[True]]]
 
 
+@pytest.mark.needs
 @walk(
     ("metrics", "expected"),
     [
@@ -181,6 +182,7 @@ def test_labels(tmp_path: Path, metrics: str, expected: list[str]) -> None:
     assert sorted(turned) == sorted(expected)
 
 
+@pytest.mark.needs
 def test_models_that_differ_only_in_a_hidden_setting_still_get_different_labels(tmp_path: Path) -> None:
     models = [f"{{provider: openai, name: m, api_key: {key}}}" for key in ("one", "two")]
     metrics = ", ".join(f"{{type: rag, metric_type: faithfulness, model: {model}}}" for model in models)

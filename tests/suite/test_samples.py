@@ -41,6 +41,7 @@ def test_every_sample_is_covered() -> None:
     assert found == {*VALID, "customer-support/openai"}
 
 
+@pytest.mark.needs
 @walk(("name", "count"), VALID.items())
 def test_samples_load(name: str, count: int) -> None:
     suite = load_suite(SAMPLES / name / "agent.yaml", environ=ENVIRON, home=None, metrics=built_in())
@@ -51,6 +52,7 @@ def test_samples_load(name: str, count: int) -> None:
     assert suite.secrets == {"http://localhost:8000", *(ENVIRON[variable] for variable in VARIABLES[name])}
 
 
+@pytest.mark.needs
 def test_the_sample_with_an_unknown_key_is_refused_with_the_key_it_meant() -> None:
     with pytest.raises(SuiteError) as raised:
         load_suite(SAMPLES / "customer-support/openai/agent.yaml", environ=ENVIRON, home=None, metrics=built_in())
@@ -60,6 +62,7 @@ def test_the_sample_with_an_unknown_key_is_refused_with_the_key_it_meant() -> No
     )
 
 
+@pytest.mark.needs
 def test_the_same_sample_loads_once_the_key_is_right(tmp_path: Path) -> None:
     folder = SAMPLES / "customer-support/openai"
     (tmp_path / "instructions").mkdir()
@@ -79,6 +82,7 @@ def test_the_same_sample_loads_once_the_key_is_right(tmp_path: Path) -> None:
     assert suite.agent.model.api_key.get_secret_value() == "sk-test"
 
 
+@pytest.mark.needs
 def test_a_missing_variable_of_a_sample_is_named_everywhere_it_is_used() -> None:
     with pytest.raises(SuiteError) as raised:
         load_suite(SAMPLES / "ticket-routing/azure-openai/agent.yaml", environ={}, home=None, metrics=built_in())
@@ -90,6 +94,7 @@ def test_a_missing_variable_of_a_sample_is_named_everywhere_it_is_used() -> None
     ]
 
 
+@pytest.mark.needs
 def test_the_key_of_a_model_may_be_unset_until_it_is_asked() -> None:
     environ = {"AZURE_OPENAI_ENDPOINT": "https://example.openai.azure.com"}
     suite = load_suite(
@@ -101,6 +106,7 @@ def test_the_key_of_a_model_may_be_unset_until_it_is_asked() -> None:
     assert not [secret for secret in suite.secrets if "AZURE" in secret]
 
 
+@pytest.mark.needs
 @pytest.mark.parametrize("path", sorted(SAMPLES.rglob("agent.yaml")), ids=lambda path: path.parent.name)
 def test_editors_accept_the_samples(path: Path) -> None:
     document = yaml.safe_load(path.read_text(encoding="utf-8"))

@@ -386,6 +386,7 @@ def test_both_refuse(name: str, path: tuple[Any, ...], value: Any) -> None:
     assert not validator_of(name).is_valid(document)
 
 
+@pytest.mark.needs
 @pytest.mark.parametrize(
     ("name", "path", "value"),
     [
@@ -413,6 +414,7 @@ def test_both_accept(name: str, path: tuple[Any, ...], value: Any) -> None:
     assert validator_of(name).is_valid(document)
 
 
+@pytest.mark.needs
 def test_variables_may_stand_for_numbers_flags_and_choices() -> None:
     document = change(AGENT, ("model", "temperature"), "${T}")
     document = change(document, ("model", "provider"), "${P}")
@@ -421,6 +423,7 @@ def test_variables_may_stand_for_numbers_flags_and_choices() -> None:
     assert validator_of("agent").is_valid(document)
 
 
+@pytest.mark.needs
 def test_the_project_config_may_complete_the_models() -> None:
     document = change(AGENT, ("model",), {"provider": "azure_openai"})
     assert validator_of("agent").is_valid(document)

@@ -548,6 +548,7 @@ def test_a_judge_that_looks_at_context_gets_the_texts_of_the_files(project: Proj
     assert turn_of(record, 1).context is None
 
 
+@pytest.mark.needs
 def test_a_judge_that_looks_at_context_where_no_case_has_files(project: Project, models: FakeModels) -> None:
     grounded(project, models, {"name": "without"})
     finished = project.run("run", "--target", "recorded:answers.jsonl", OPENAI_API_KEY=KEY)

@@ -135,6 +135,7 @@ def test_every_provider_answers(
     assert_hidden(project, finished)
 
 
+@pytest.mark.needs
 @pytest.mark.proves("LLMProvider: temperature max_tokens top_p")
 def test_the_settings_of_a_model_reach_it(project: Project, models: FakeModels) -> None:
     """The agent's and a judge's; with others than the defaults."""
@@ -494,6 +495,7 @@ def test_a_replay_neither_records_nor_caches(project: Project, models: FakeModel
 # -- metrics that a model grades
 
 
+@pytest.mark.needs
 def test_a_metric_that_a_model_grades_is_graded_by_the_suites_own(project: Project, models: FakeModels) -> None:
     steps = ["Read it."]
     metric = {"type": "geval", "name": "Tone", "criteria": "polite", "evaluation_steps": steps, "threshold": 0.7}

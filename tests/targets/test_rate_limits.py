@@ -31,6 +31,7 @@ def test_a_rate_limit_that_does_not_end_is_an_error_that_names_the_setting(
     assert project.evaluate(**KEYS)[0].code == 0
 
 
+@pytest.mark.needs
 @pytest.mark.parametrize("refused", ["agent", "judge"])
 def test_waiting_takes_nothing_from_the_time_of_turns_cases_and_metrics(
     project: Project, models: FakeModels, refused: str

@@ -24,6 +24,7 @@ class Used(BaseMetric):
 """
 
 
+@pytest.mark.needs
 @pytest.mark.parametrize("place", ["agent", "grader", "metric class", "tool"])
 @pytest.mark.proves("Limits: import_timeout_s")
 def test_an_import_that_takes_too_long_names_its_limit(project: Project, place: str) -> None:

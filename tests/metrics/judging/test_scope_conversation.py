@@ -165,6 +165,7 @@ def test_a_grader_is_called_once_with_all_turns(project: Project) -> None:
     assert counts(record.cases[0].trials[0]) == [0, 0, 1]
 
 
+@pytest.mark.needs
 @pytest.mark.parametrize(
     ("metric", "message"),
     [

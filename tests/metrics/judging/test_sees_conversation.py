@@ -89,6 +89,7 @@ def test_by_default_it_sees_the_question_alone(project: Project, models: FakeMod
     assert '"sees"' not in project.out.joinpath("results.json").read_text()
 
 
+@pytest.mark.needs
 def test_a_judge_that_does_not_see_the_question_cannot_see_the_conversation(project: Project) -> None:
     project.suite(
         [{"input": "Hi", "name": "a"}],
