@@ -7,11 +7,12 @@ import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any, Literal, TypeAlias
 
 from msgspec import UNSET
 
+from bench.verdicts.loopback import ScriptServer, serve_script
 from bench.verdicts.scenarios import JUDGE, Call, Case, Faults, Scenario, Step, numbered_case
 
 AGENT_MODEL = "gpt-4o"
@@ -150,7 +151,7 @@ class _Handler(BaseHTTPRequestHandler):
     """Answers one connection."""
 
     protocol_version = "HTTP/1.1"
-    server: _Server
+    server: ScriptServer[Script]
 
     def do_POST(self) -> None:
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -189,29 +190,8 @@ class _Handler(BaseHTTPRequestHandler):
         """Write no log."""
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 64
-
-    def __init__(self, script: Script) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.script = script
-        self.closing = threading.Event()
-
-    def handle_error(self, *_: object) -> None:
-        """Ignore clients that leave."""
-
-
 @contextmanager
 def serve(scenario: Scenario, form: Form) -> Iterator[str]:
     """Serve a scenario's models; yields the base URL of the interface."""
-    server = _Server(Script(scenario, form))
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/v1"
-    finally:
-        server.closing.set()
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with serve_script(_Handler, Script(scenario, form)) as address:
+        yield f"{address}/v1"

@@ -7,14 +7,15 @@ import json
 import struct
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 from msgspec import UNSET
 
 from bench.verdicts.doors.scenarios import Reply, Rule
+from bench.verdicts.loopback import ScriptServer, serve_script
 
 
 class Script:
@@ -94,7 +95,7 @@ def _embeddings(request: Mapping[str, Any], vectors: Mapping[str, tuple[float, .
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
-    server: _Server
+    server: ScriptServer[Script]
 
     def do_POST(self) -> None:
         request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -119,29 +120,6 @@ class _Handler(BaseHTTPRequestHandler):
         """Write no log."""
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 64
-
-    def __init__(self, script: Script) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.script = script
-        self.closing = threading.Event()
-
-    def handle_error(self, *_: object) -> None:
-        """Ignore clients that leave."""
-
-
-@contextmanager
-def serve(script: Script) -> Iterator[str]:
+def serve(script: Script) -> AbstractContextManager[str]:
     """Serve a script; yields the address of the server."""
-    server = _Server(script)
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.closing.set()
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    return serve_script(_Handler, script)
