@@ -112,7 +112,7 @@ def asked(project: Project, shell: str, *words: str) -> str:
 
 
 def _process(project: Project, **environ: str) -> str:
-    finished = project.run_process(**environ)
+    finished = project.run_interpreter(**environ)
     assert (finished.code, finished.stderr) == (0, "")
     return finished.stdout
 
