@@ -22,7 +22,8 @@ _PRODUCT_LINE = re.compile(r"""holodeck_action/[\w/]+\.py(?::\d+|\\*"\\?, line \
 
 
 def _blames_the_product(report: pytest.TestReport) -> bool:
-    texts = (report.longreprtext, *(text for _, text in report.sections))
+    # What a time limit prints of the threads that wait is no traceback.
+    texts = (report.longreprtext, *(text for _, text in report.sections if "~ Stack of " not in text))
     return any(_PRODUCT_LINE.search(text) for text in texts)
 
 

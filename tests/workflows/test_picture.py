@@ -76,6 +76,7 @@ def test_without_a_browser_it_says_how_to_get_one(comment: Path) -> None:
     assert ended.stderr.startswith("Error: there is no Chromium: apt-get install -y chromium")
 
 
+@pytest.mark.full
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="needs Chromium")
 def test_the_picture_is_as_high_as_the_comment(comment: Path) -> None:
     output = comment.with_suffix(".png")
@@ -109,6 +110,7 @@ def test_every_failing_case_is_named_in_its_comment() -> None:
         assert title in texts[0], name
 
 
+@pytest.mark.full
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="needs Chromium")
 def test_the_first_failing_case_begins_at_the_top(tmp_path: Path) -> None:
     texts, title = comments()["forty-of-two-hundred"]
