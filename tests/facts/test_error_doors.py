@@ -51,7 +51,13 @@ def suite(project: Project, **top: Any) -> None:
     )
 
 
-INFRASTRUCTURE = ("recorded:answers.jsonl", "python:agent:answer", "command:python agent.py", "/infrastructure", "/503")
+INFRASTRUCTURE = (
+    "recorded:answers.jsonl",
+    "python:agent:answer",
+    "command:python3 agent.py",
+    "/infrastructure",
+    "/503",
+)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -59,7 +60,7 @@ class Example:
         inner.write("graders.py", GRADERS)
         target: Any = {
             "python": "python:agent:answer",
-            "command": "command:python agent.py",
+            "command": f"command:{sys.executable} agent.py",
             "http": {"type": "http", "url": f"{self.url}/{folder}"},
         }.get(self.source, "recorded:answers.jsonl")
         if self.source in ("python", "command", "http"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -94,7 +95,7 @@ def test_so_it_is_of_every_other_target(project: Project) -> None:
     project.answers([{"case": "only", **reply}])
     code = f"import json\n\ndef answer(request):\n    return {reply}\n\nprint(json.dumps({reply}))\n"
     project.write("agent.py", code)
-    for target in ("recorded:answers.jsonl", "command:python agent.py", "python:agent:answer"):
+    for target in ("recorded:answers.jsonl", f"command:{sys.executable} agent.py", "python:agent:answer"):
         suite(project, target)
         finished, record = project.evaluate()
         assert finished.code == 3, finished.stdout

@@ -60,7 +60,9 @@ def wheel(
 
 def bare_python(folder: Path, python: str = sys.executable) -> Path:
     """Make a virtual environment without packages."""
-    subprocess.run([uv(), "venv", "--quiet", "--no-project", "--python", python, folder], check=True, timeout=60)
+    # Without a cache: there may be no HOME.
+    options = ("--quiet", "--no-cache", "--no-project", "--python", python)
+    subprocess.run([uv(), "venv", *options, folder], check=True, timeout=60)
     return folder / "bin" / "python"
 
 

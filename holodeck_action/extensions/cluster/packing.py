@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import shutil
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -76,9 +77,33 @@ def unpack(packed: bytes, target: Path, digest: str) -> None:
     target.mkdir(parents=True)
     try:
         with tarfile.open(fileobj=io.BytesIO(packed), mode="r:gz") as archive:
-            archive.extractall(target, filter="data")
+            _extract(archive, target)
     except tarfile.TarError as error:
         raise PackingError(str(error)) from error
+
+
+def _extract(archive: tarfile.TarFile, target: Path) -> None:
+    # Python before 3.11.4 has no filters that keep files inside of the target.
+    links = []
+    for member in archive:
+        path = Path(os.path.normpath(target / member.name))
+        if not path.is_relative_to(target):
+            raise PackingError(f"{member.name} is outside of the checkout")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if member.issym():
+            links.append((path, member.linkname))
+            continue
+        source = archive.extractfile(member)
+        if source is None:
+            raise PackingError(f"{member.name} is no file")
+        with source, path.open("xb") as file:
+            shutil.copyfileobj(source, file)
+        path.chmod(0o755 if member.mode & 0o100 else 0o644)
+    # Last, so that no file is written through a link.
+    for path, link in links:
+        if os.path.isabs(link) or not Path(os.path.normpath(path.parent / link)).is_relative_to(target):
+            raise PackingError(f"{path.name} is a link that leads out of the checkout")
+        path.symlink_to(link)
 
 
 def _file_names(root: Path, environ: Mapping[str, str]) -> Iterator[str]:
