@@ -35,6 +35,14 @@ USABLE = MEMORY.is_dir() and not os.statvfs(MEMORY).f_flag & os.ST_NOEXEC and sh
 if USABLE and "IMAGE_ENGINE" not in os.environ:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
+# What a shell, a terminal or a CI has set is not the tests': a test gives what it needs.
+FOREIGN = ("CI", "GITHUB_", "INPUT_", "HOLODECK_", "XDG_", "NO_COLOR", "FORCE_COLOR")
+PROVIDERS = ("OPENAI_", "ANTHROPIC_", "AZURE_", "OLLAMA_")
+for variable in [name for name in os.environ if name.startswith(FOREIGN + PROVIDERS)]:
+    del os.environ[variable]
+# Packages come through a proxy, if there is one; what listens on loopback does not.
+os.environ["NO_PROXY"] = os.environ["no_proxy"] = "127.0.0.1,::1,localhost"
+
 # Outside of runs DeepEval is imported as it is: it must neither send nor store anything.
 os.environ["DEEPEVAL_TELEMETRY_OPT_OUT"] = "1"
 

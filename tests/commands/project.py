@@ -109,9 +109,7 @@ class Project:
         self.policy(target="recorded:answers.jsonl")
 
     def environ(self, **more: str) -> dict[str, str]:
-        foreign = ("CI", "HOLODECK_", "GITHUB_", "INPUT_", "XDG_")
-        kept = {k: v for k, v in os.environ.items() if not k.startswith(foreign)}
-        return {**kept, "HOME": str(self.folder / "home"), **more}
+        return {**os.environ, "HOME": str(self.folder / "home"), **more}
 
     def start(self, *arguments: str, **environ: str) -> Process:
         """Start the command line in a process of its own, and an interpreter for variables of its start."""
