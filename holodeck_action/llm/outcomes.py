@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
@@ -170,11 +171,11 @@ def is_refusal(answer: Answer) -> bool:
 def error_payload(answer: Answer) -> Any:
     """Return the body of an unsuccessful answer as a JSON value, or as text if it is not JSON."""
     named = _CHARSET.search(header(answer, "content-type"))
-    try:
+    # The charset may be unknown, or not for text: `idna` fails, `punycode` returns nothing.
+    text = ""
+    with suppress(LookupError, UnicodeError):
         text = answer.body.decode(named[1] if named else "utf-8", "replace").strip()
-    except (LookupError, UnicodeError):
-        # The charset is unknown, or is not for text (such as `idna`).
-        text = answer.body.decode("utf-8", "replace").strip()
+    text = text or answer.body.decode("utf-8", "replace").strip()
     try:
         return _parse_value(text)
     except ValueError:

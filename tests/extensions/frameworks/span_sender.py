@@ -97,7 +97,7 @@ def shapes(trace, session):
     bodies = [json.dumps(each).encode() for each in wrong]
     bodies += [
         b"", b"{", b"\xff", b"[" * 500_000, b'{"resourceSpans":' * 100_000, b'{"resourceSpans": NaN}',
-        nested(good, 3_000),
+        nested(good, 100_000),
     ]
     binary = [
         b"\xff\xff", b"\x0a", b"\x0a\x05ab", b"\x0a\x02\x12\x05", b"\x08\x01", b"\x0b\x0c", b"\x00", b"\x0f",

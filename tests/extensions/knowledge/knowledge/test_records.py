@@ -101,7 +101,7 @@ def test_a_cell_may_hold_lines() -> None:
     ("value", "suffix", "told"),
     [
         ("{", ".json", "it is not JSON: "),
-        ("[" * 5000, ".json", "it is nested too deeply"),
+        ("[" * 300_000, ".json", "it is nested too deeply"),
         ("[1]", ".json", "a record must be an object, not a number"),
         ([{"id": 1}], ".json", 'record 1 has no field "text" (vector_field) (it has id)'),
         ([{"text": "a"}], ".json", 'record 1 has no field "id" (id_field) (it has text)'),
