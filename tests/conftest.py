@@ -21,6 +21,7 @@ from tests.llm.models import FakeModels, serve_models
 
 if TYPE_CHECKING:
     from tests.github.fake import FakeGitHub
+    from tests.targets.service import Service
 
 # One slow shared machine must not fail a property, and the same code is tried with the same examples.
 settings.register_profile("default", deadline=None, max_examples=60, derandomize=True)
@@ -119,6 +120,16 @@ def models(request: pytest.FixtureRequest) -> Iterator[FakeModels]:
     mark = request.node.get_closest_marker("models")
     with serve_models(**({} if mark is None else mark.kwargs)) as models:
         yield models
+
+
+@pytest.fixture
+def service() -> Iterator[Service]:
+    """An agent over HTTP; a test says how it responds."""
+    from tests.targets.service import Service
+
+    service = Service()
+    yield service
+    service.close()
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -25,13 +24,6 @@ if __name__ == "__main__":
     print(json.dumps(ERROR))
 """
 CASES = 3
-
-
-@pytest.fixture
-def service() -> Iterator[Service]:
-    service = Service()
-    yield service
-    service.close()
 
 
 def respond(handler: Handler, received: Received) -> None:

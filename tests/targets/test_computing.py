@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -109,13 +108,6 @@ def test_nothing_is_computed_before_the_run(text: str) -> None:
 def test_a_setting_that_would_be_computed_is_refused() -> None:
     with pytest.raises(TargetError, match="autoescape cannot be used here"):
         RequestTemplate({"q": "{% autoescape 9 ** (9 ** 9) %}{% endautoescape %}"})
-
-
-@pytest.fixture
-def service() -> Iterator[Service]:
-    service = Service()
-    yield service
-    service.close()
 
 
 @pytest.mark.full

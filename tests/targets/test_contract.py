@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import jsonschema
@@ -64,13 +63,6 @@ def commanded():
 """
 ASKED = {"name": "{{ case.name }}", "turn": "{{ turn.index }}"}
 HTTP = {"type": "http", "response": {"text": "$.response", **MAPPING}}
-
-
-@pytest.fixture
-def service() -> Iterator[Service]:
-    serving = Service()
-    yield serving
-    serving.close()
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,13 +12,6 @@ from holodeck_action.targets.reply import CUT_OFF
 from tests.commands.project import Project
 from tests.docs.pages import ROOT
 from tests.targets.service import Service
-
-
-@pytest.fixture
-def service() -> Iterator[Service]:
-    service = Service()
-    yield service
-    service.close()
 
 
 def suite(project: Project, target: Any) -> None:

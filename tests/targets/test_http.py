@@ -9,7 +9,7 @@ import socket
 import threading
 import uuid
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -26,13 +26,6 @@ from tests.targets.service import Handler, Received, Service
 
 ONE = make_case("one", name="One")
 TALK = make_case("talk", "first", "second", name="Talk")
-
-
-@pytest.fixture
-def service() -> Iterator[Service]:
-    service = Service()
-    yield service
-    service.close()
 
 
 def target(url: str, **entries: Any) -> HttpTarget:

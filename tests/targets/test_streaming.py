@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -34,13 +34,6 @@ MAPPED = {
     "usage": "$.usage",
     "model": "$.model",
 }
-
-
-@pytest.fixture
-def service() -> Iterator[Service]:
-    serving = Service()
-    yield serving
-    serving.close()
 
 
 def _event(value: Any) -> bytes:

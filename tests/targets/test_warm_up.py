@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
@@ -39,13 +38,6 @@ def commanded(answer=answer):
         print(json.dumps(answer(request["messages"])), flush=True)
 """
 """`ready` answers with the time at which its process was ready: after its import, or at its first answer."""
-
-
-@pytest.fixture
-def service() -> Iterator[Service]:
-    serving = Service()
-    yield serving
-    serving.close()
 
 
 def _agent(project: Project, import_: str = "", first: str = "") -> None:
