@@ -11,6 +11,7 @@ from typing import Any
 from holodeck_action.extensions.azure.base import HIGHEST, LOWEST
 from holodeck_action.extensions.azure.prompts import JudgePrompt, library_prompt, suite_prompt
 from holodeck_action.metrics.errors import EvaluationError
+from holodeck_action.metrics.judging.copied import Question, list_strings
 from holodeck_action.metrics.judging.libraries import LibraryJudge
 from holodeck_action.metrics.judging.verdicts import VerdictError, request_verdict, verdict_object
 from holodeck_action.seam.extras import way_to_get
@@ -127,9 +128,9 @@ class _Flow:
         texts = {name: str(value) for name, value in given.items() if value is not None}
         system, user = self._prompt.fill({**self._defaults, **texts})
         ask = partial(judge.ask, system=system, defaults=self._settings)
-        return {
-            "llm_output": (await request_verdict(judge.label, user, ask, partial(_read_verdict, scale=self._scale)))[1]
-        }
+        read = partial(_read_verdict, scale=self._scale)
+        question = Question(user, (*texts.values(), *list_strings(given)))
+        return {"llm_output": (await request_verdict(judge.label, question, ask, read))[1]}
 
 
 def _defaults(flow: Any) -> dict[str, str]:

@@ -5,6 +5,7 @@ Built-in evaluators run in a separate process for grading libraries; user-define
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -19,6 +20,7 @@ from holodeck_action.llm.judge import JudgeModel
 from holodeck_action.llm.spans import SpanScope
 from holodeck_action.metrics.base import EvaluationResult, RetryConfig, describe
 from holodeck_action.metrics.errors import DeepEvalError, EvaluationError
+from holodeck_action.metrics.judging.copied import list_strings
 from holodeck_action.metrics.judging.judge_model import JudgeModelConfig
 from holodeck_action.metrics.judging.libraries import LibraryError, LibraryJudge, LocalJudge, evaluate_in_library
 from holodeck_action.metrics.judging.model_judged import ModelJudgedEvaluator
@@ -101,8 +103,8 @@ def _span_value(value: Any) -> Any:
     return value if isinstance(value, str) else [str(part) for part in value] if isinstance(value, list) else str(value)
 
 
-_JUDGE: ContextVar[LibraryJudge] = ContextVar("_JUDGE")
-"""The judge of the current evaluation."""
+_JUDGE: ContextVar[tuple[LibraryJudge, list[str]]] = ContextVar("_JUDGE")
+"""The judge of the current evaluation, and the texts that its prompts are filled with."""
 
 _MARKER = "[DEEPEVAL:"
 _NEUTRALIZED = "[\u200bDEEPEVAL:"
@@ -196,7 +198,7 @@ class DeepEvalBaseEvaluator(ModelJudgedEvaluator):
     def _model(self) -> Any:
         judge = _JUDGE.get(None)
         if judge is not None:
-            return deepeval_model(judge, self._verdict_problem)
+            return deepeval_model(judge[0], self._verdict_problem, judge[1])
         if self._native_model is None:
             self._native_model = native_model(self._require_model_config())
         return self._native_model
@@ -323,7 +325,7 @@ class DeepEvalBaseEvaluator(ModelJudgedEvaluator):
             Exception: any error of DeepEval or the judge.
         """
         test_case = self._build_test_case(case)
-        with self.use_judge(judge):
+        with self.use_judge(judge, case):
             metric = self._create_metric()
             self._prepare(metric, test_case)
             await metric.a_measure(test_case, _show_indicator=False)
@@ -334,9 +336,9 @@ class DeepEvalBaseEvaluator(ModelJudgedEvaluator):
         return load_module("deepeval.test_case").LLMTestCase(**case)
 
     @contextmanager
-    def use_judge(self, judge: LibraryJudge) -> Iterator[None]:
-        """Within the `with` block, make new metrics use this judge."""
-        token = _JUDGE.set(judge)
+    def use_judge(self, judge: LibraryJudge, case: Mapping[str, Any]) -> Iterator[None]:
+        """Within the `with` block, make new metrics use this judge; `case` has the fields of the test case."""
+        token = _JUDGE.set((judge, list_filled(case, self._worker_arguments())))
         try:
             yield
         finally:
@@ -382,6 +384,11 @@ def _test_case_fields(inputs: Mapping[str, Any]) -> dict[str, Any]:
             texts = [value] if isinstance(value, str) else list(value)
             fields[param.value] = [neutralize_markers(str(text)) for text in texts]
     return fields
+
+
+def list_filled(case: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[str]:
+    """Return the texts that the prompts for a test case are filled with; a prompt may show several as JSON."""
+    return [*list_strings(case), *list_strings(arguments), json.dumps(case, ensure_ascii=False, default=str)]
 
 
 def _unwrap_error(error: Exception) -> Exception:

@@ -206,7 +206,7 @@ class GEvalEvaluator(DeepEvalBaseEvaluator):
 
     async def write_steps(self, judge: LibraryJudge) -> list[str]:
         """Let a judge write the steps, using DeepEval in this process, and return them."""
-        with self.use_judge(judge):
+        with self.use_judge(judge, {}):
             return [*map(str, await self._create_metric()._a_generate_evaluation_steps(False))]
 
     def _verdict_problem(self, verdict: Any) -> str | None:

@@ -18,6 +18,7 @@ from holodeck_action.llm.judge import JudgeAnswer
 from holodeck_action.llm.messages import TokenProbability
 from holodeck_action.metrics.base import describe
 from holodeck_action.metrics.errors import EvaluationError
+from holodeck_action.metrics.judging.copied import Question, list_strings
 from holodeck_action.metrics.judging.libraries import LibraryJudge, NoProbabilitiesError
 from holodeck_action.metrics.judging.verdicts import (
     VerdictError,
@@ -34,21 +35,22 @@ Problem = Callable[[BaseModel], str | None]
 """A function that returns the defect of a verdict that fits its schema; None if the verdict has no defect."""
 
 
-def deepeval_model(judge: LibraryJudge, problem: Problem = lambda verdict: None) -> Any:
+def deepeval_model(judge: LibraryJudge, problem: Problem, filled: list[str]) -> Any:
     """Return a `DeepEvalBaseLLM` that calls a judge.
 
-    After an invalid answer the judge is called once more, with the reason; a second invalid answer fails the evaluation
+    After an invalid or copied answer the judge is called once more, with the reason; a second one fails the evaluation
     (code `bad_verdict`).
 
     Args:
         judge: the judge to call.
         problem: function that checks a verdict after its schema was checked; returns a description of a defect, or
             None.
+        filled: texts of the case and the suite, which prompts are filled with; answers of the judge are added.
 
     Raises:
         EvaluationError: DeepEval is not installed.
     """
-    return _model_class()(judge, problem)
+    return _model_class()(judge, problem, filled)
 
 
 @cache
@@ -58,9 +60,10 @@ def _model_class() -> type[Any]:
     class Judge(base):  # type: ignore[misc]
         """Calls a judge."""
 
-        def __init__(self, judge: LibraryJudge, problem: Problem) -> None:
+        def __init__(self, judge: LibraryJudge, problem: Problem, filled: list[str]) -> None:
             self.judge = judge
             self.problem = problem
+            self.filled = filled
             self.weighted: bool | None = None
             super().__init__(judge.label)
 
@@ -75,7 +78,7 @@ def _model_class() -> type[Any]:
 
         async def a_generate(self, prompt: str, schema: type[BaseModel] | None = None) -> Any:
             if schema is None:
-                return (await self.judge.ask(prompt)).text
+                return await _ask_for_text(self, prompt)
             with _prevent_fallback():
                 return await _ask_for_verdict(self, prompt, schema)
 
@@ -102,6 +105,17 @@ def _prevent_fallback() -> Iterator[None]:
         raise EvaluationError(f"the judge could not be called: {describe(error)}", code="judge_failed") from error
 
 
+async def _ask_for_text(model: Any, prompt: str) -> str:
+    async def ask(prompt: str) -> JudgeAnswer:
+        return replace(await model.judge.ask(prompt), truncated=False)
+
+    return (await request_verdict(model.judge.label, _question(model, prompt), ask, str))[0].text
+
+
+def _question(model: Any, prompt: str) -> Question:
+    return Question(prompt, tuple(model.filled))
+
+
 async def _ask_for_verdict(model: Any, prompt: str, schema: type[BaseModel]) -> BaseModel:
     wanted = schema_of(schema)
 
@@ -109,7 +123,11 @@ async def _ask_for_verdict(model: Any, prompt: str, schema: type[BaseModel]) -> 
         answer: JudgeAnswer = await model.judge.ask(prompt, schema=wanted, schema_name=schema.__name__)
         return answer
 
-    return (await request_verdict(model.judge.label, prompt, ask, _verdict_reader(model, schema)))[1]
+    read = _verdict_reader(model, schema)
+    _, verdict = await request_verdict(model.judge.label, _question(model, prompt), ask, read)
+    # Later prompts contain it.
+    model.filled.extend(list_strings(verdict.model_dump(mode="json")))
+    return verdict
 
 
 async def _ask_for_score(model: Any, prompt: str, top_logprobs: int) -> SimpleNamespace:
@@ -122,7 +140,7 @@ async def _ask_for_score(model: Any, prompt: str, top_logprobs: int) -> SimpleNa
         return answer
 
     read = _verdict_reader(model, load_module("deepeval.metrics.g_eval.schema").ReasonScore)
-    answer, _ = await request_verdict(model.judge.label, prompt, ask, read)
+    answer, _ = await request_verdict(model.judge.label, _question(model, prompt), ask, read)
     verdict = verdict_object(answer.text)
     named = str(verdict["score"])
     tokens = [_keep_valid_scores(model, token) if token.token == named else token for token in answer.tokens or ()]

@@ -6,12 +6,16 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
+from holodeck_action.extensions.deepeval.base import list_filled
 from holodeck_action.extensions.deepeval.catalogue import CatalogueEntry
 from holodeck_action.extensions.deepeval.worker_metric import UNREPORTED_FACT
 from holodeck_action.llm.limits.pauses import pause_all_clocks
 from holodeck_action.metrics.base import describe
 from holodeck_action.metrics.code_grader import OUTPUT_SHOWN, error_of_user_code, source_version
 from holodeck_action.metrics.errors import EvaluationError
+from holodeck_action.metrics.judging.copied import Question, list_strings
 from holodeck_action.metrics.judging.verdicts import VerdictError, request_verdict, verdict_object
 from holodeck_action.suite.json_schemas import JsonSchema
 from holodeck_action.text.plain import cut, cut_start, make_storable
@@ -70,11 +74,15 @@ class OwnClass:
             ModelCallError: a call of the judge failed, even if the class has caught that error.
         """
         failed: list[Exception] = []
+        filled = list_filled(payload["case"], payload["options"])
 
         async def answer(question: Any) -> dict[str, Any]:
             assert judge is not None
             try:
-                return await _answer(judge, make_storable(question))
+                answered = await _answer(judge, make_storable(question), tuple(filled))
+                # Later prompts may contain it.
+                filled.extend(list_strings(answered))
+                return answered
             except Exception as error:  # noqa: BLE001 - raised when the class has ended
                 failed.append(error)
                 return {"failed": describe(error)}
@@ -133,19 +141,24 @@ class OwnClass:
         raise EvaluationError(f"{self._reference}: its process sent an invalid result", code="bad_answer")
 
 
-async def _answer(judge: JudgeModel, question: Any) -> dict[str, Any]:
+async def _answer(judge: JudgeModel, question: Any, filled: tuple[str, ...]) -> dict[str, Any]:
     """Return the judge's answer to a question of the class; the question may be forged.
 
+    Args:
+        judge: the judge.
+        question: `{prompt}` or `{prompt, schema, schema_name}`.
+        filled: texts of the case and the suite, and earlier answers.
+
     Raises:
-        EvaluationError: the question is invalid (code `bad_answer`), or two answers did not fit its schema
-            (`bad_verdict`).
+        EvaluationError: the question is invalid (code `bad_answer`), or two answers did not fit its schema or were
+            copied from it (`bad_verdict`).
         ModelCallError: there is no answer.
     """
     match question:
         case {"prompt": str() as prompt, "schema": dict() as schema, "schema_name": str() as name}:
             pass
         case {"prompt": str() as prompt} if "schema" not in question:
-            return {"text": (await judge.ask(prompt)).text}
+            return {"text": await _ask_for_text(judge, Question(prompt, filled))}
         case _:
             raise EvaluationError("the metric's process sent an invalid question", code="bad_answer")
     try:
@@ -164,4 +177,11 @@ async def _answer(judge: JudgeModel, question: Any) -> dict[str, Any]:
     async def ask(prompt: str) -> JudgeAnswer:
         return await judge.ask(prompt, schema=schema, schema_name=_NAME.sub("_", name)[:64] or "verdict")
 
-    return {"verdict": (await request_verdict(judge.label, prompt, ask, read))[1]}
+    return {"verdict": (await request_verdict(judge.label, Question(prompt, filled), ask, read))[1]}
+
+
+async def _ask_for_text(judge: JudgeModel, question: Question) -> str:
+    async def ask(prompt: str) -> JudgeAnswer:
+        return replace(await judge.ask(prompt), truncated=False)
+
+    return (await request_verdict(judge.label, question, ask, str))[0].text

@@ -87,5 +87,5 @@ class PreferenceMetric(AskingMetric):
         prompt = _QUESTION.format(
             rubric=rubric, expected="" if expected is None else _EXPECTED, texts=fence_texts(texts)
         )
-        found = await ask_verdict(judge, prompt, Choice)
+        found = await ask_verdict(judge, prompt, Choice, criteria=() if self.rubric is None else (self.rubric,))
         return self.result(_SCORES[found.verdict], found.reason, {"judge": judge.label})

@@ -5,7 +5,7 @@ judges do not follow instructions in these texts.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, final
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _SHORTEST_FENCE = 8
 _RUN = re.compile("~+")
+_FENCED = re.compile(rf"^(~{{{_SHORTEST_FENCE},}})\n(.*?)\n\1$", re.MULTILINE | re.DOTALL)
+"""Matches a text between fences as `fence_texts` writes them."""
 
 
 class YesNo(BaseModel):
@@ -114,24 +116,31 @@ class AskingEvaluator(ModelJudgedEvaluator, MetricEvaluator[GradingMetric]):
             raise EvaluationError(error.message, code="judge_failed", context=context) from error
 
 
-async def ask_verdict(judge: JudgeModel, prompt: str, schema: type[Verdict]) -> Verdict:
+async def ask_verdict(
+    judge: JudgeModel, prompt: str, schema: type[Verdict], *, criteria: Sequence[str] = ()
+) -> Verdict:
     """Ask a judge for a verdict that fits a schema. After an invalid answer, ask once more and include the reason.
 
     Args:
         judge: the model to call.
         prompt: the question, in which untrusted texts are fenced.
         schema: model class of the verdict.
+        criteria: texts of the suite in the question that are not fenced; the judge may quote them.
 
     Raises:
         ModelCallError: there is no answer.
         EvaluationError: two answers were invalid (code `bad_verdict`).
     """
+    from holodeck_action.metrics.judging.copied import Question
     from holodeck_action.metrics.judging.verdicts import read_verdict, request_verdict, schema_of
+
+    filled = (*(text for _, text in _FENCED.findall(prompt)), *criteria)
 
     async def ask(question: str) -> JudgeAnswer:
         return await judge.ask(question, schema=schema_of(schema), schema_name=schema.__name__)
 
-    return (await request_verdict(judge.label, prompt, ask, partial(read_verdict, schema=schema)))[1]
+    read = partial(read_verdict, schema=schema)
+    return (await request_verdict(judge.label, Question(prompt, filled), ask, read))[1]
 
 
 def fence_texts(texts: Mapping[str, str]) -> str:

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from holodeck_action.llm.judge import JudgeAnswer
 from holodeck_action.metrics.errors import EvaluationError
+from holodeck_action.metrics.judging.copied import Question
 from holodeck_action.text.json_values import DuplicateKeyError, parse_json
 from holodeck_action.text.plain import cut
 
@@ -33,13 +34,13 @@ class VerdictError(ValueError):
 
 
 async def request_verdict(
-    judge: str, prompt: str, send: Callable[[str], Awaitable[JudgeAnswer]], read: Callable[[str], R]
+    judge: str, question: Question, send: Callable[[str], Awaitable[JudgeAnswer]], read: Callable[[str], R]
 ) -> tuple[JudgeAnswer, R]:
-    """Ask for a verdict. After an invalid answer, ask once more and include the reason.
+    """Ask for a verdict. After an invalid or copied answer, ask once more and include the reason.
 
     Args:
         judge: the judge's name, for the message.
-        prompt: the question.
+        question: the question, with the texts that its template was filled with.
         send: called with a prompt; returns the judge's answer.
         read: called with an answer's text; returns the parsed verdict, or raises VerdictError if it is invalid.
 
@@ -47,9 +48,10 @@ async def request_verdict(
         The answer, and the verdict that `read` returned.
 
     Raises:
-        EvaluationError: two answers were invalid (code `bad_verdict`).
+        EvaluationError: two answers were invalid or copied from the question (code `bad_verdict`).
         ModelCallError: there is no answer.
     """
+    prompt = question.prompt
     wrong: VerdictError | None = None
     for _ in range(2):
         if wrong is not None:
@@ -58,12 +60,23 @@ async def request_verdict(
         try:
             if answer.truncated:
                 raise VerdictError("it stops at the token limit; be brief")
-            return answer, read(answer.text)
+            verdict = read(answer.text)
+            if (copied := question.problem_of(_content(answer.text))) is not None:
+                raise VerdictError(copied)
+            return answer, verdict
         except VerdictError as error:
             wrong = error
     raise EvaluationError(
         f"the judge {judge} gave no usable verdict twice: {wrong}", code="bad_verdict", context={"judge": judge}
     )
+
+
+def _content(text: str) -> Any:
+    """Return the JSON object in an answer, or its text if it has none."""
+    try:
+        return verdict_object(text)
+    except VerdictError:
+        return text
 
 
 @cache
