@@ -129,7 +129,7 @@ class _Flow:
         system, user = self._prompt.fill({**self._defaults, **texts})
         ask = partial(judge.ask, system=system, defaults=self._settings)
         read = partial(_read_verdict, scale=self._scale)
-        question = Question(user, (*texts.values(), *list_strings(given)))
+        question = Question(user, (*texts.values(), *list_strings(given)), system)
         return {"llm_output": (await request_verdict(judge.label, question, ask, read))[1]}
 
 

@@ -23,6 +23,7 @@ from holodeck_action.metrics.judging.libraries import LibraryJudge, NoProbabilit
 from holodeck_action.metrics.judging.verdicts import (
     VerdictError,
     read_verdict,
+    request_text,
     request_verdict,
     schema_of,
     verdict_object,
@@ -78,7 +79,7 @@ def _model_class() -> type[Any]:
 
         async def a_generate(self, prompt: str, schema: type[BaseModel] | None = None) -> Any:
             if schema is None:
-                return await _ask_for_text(self, prompt)
+                return await request_text(self.judge.label, _question(self, prompt), self.judge.ask)
             with _prevent_fallback():
                 return await _ask_for_verdict(self, prompt, schema)
 
@@ -103,13 +104,6 @@ def _prevent_fallback() -> Iterator[None]:
         yield
     except (AttributeError, TypeError) as error:
         raise EvaluationError(f"the judge could not be called: {describe(error)}", code="judge_failed") from error
-
-
-async def _ask_for_text(model: Any, prompt: str) -> str:
-    async def ask(prompt: str) -> JudgeAnswer:
-        return replace(await model.judge.ask(prompt), truncated=False)
-
-    return (await request_verdict(model.judge.label, _question(model, prompt), ask, str))[0].text
 
 
 def _question(model: Any, prompt: str) -> Question:

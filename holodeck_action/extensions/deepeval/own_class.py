@@ -6,8 +6,6 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from msgspec.structs import replace
-
 from holodeck_action.extensions.deepeval.base import list_filled
 from holodeck_action.extensions.deepeval.catalogue import CatalogueEntry
 from holodeck_action.extensions.deepeval.worker_metric import UNREPORTED_FACT
@@ -16,7 +14,7 @@ from holodeck_action.metrics.base import describe
 from holodeck_action.metrics.code_grader import OUTPUT_SHOWN, error_of_user_code, source_version
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.judging.copied import Question, list_strings
-from holodeck_action.metrics.judging.verdicts import VerdictError, request_verdict, verdict_object
+from holodeck_action.metrics.judging.verdicts import VerdictError, request_text, request_verdict, verdict_object
 from holodeck_action.suite.json_schemas import JsonSchema
 from holodeck_action.text.plain import cut, cut_start, make_storable
 from holodeck_action.workers.code_errors import UserCodeError
@@ -158,7 +156,7 @@ async def _answer(judge: JudgeModel, question: Any, filled: tuple[str, ...]) -> 
         case {"prompt": str() as prompt, "schema": dict() as schema, "schema_name": str() as name}:
             pass
         case {"prompt": str() as prompt} if "schema" not in question:
-            return {"text": await _ask_for_text(judge, Question(prompt, filled))}
+            return {"text": await request_text(judge.label, Question(prompt, filled), judge.ask)}
         case _:
             raise EvaluationError("the metric's process sent an invalid question", code="bad_answer")
     try:
@@ -178,10 +176,3 @@ async def _answer(judge: JudgeModel, question: Any, filled: tuple[str, ...]) -> 
         return await judge.ask(prompt, schema=schema, schema_name=_NAME.sub("_", name)[:64] or "verdict")
 
     return {"verdict": (await request_verdict(judge.label, Question(prompt, filled), ask, read))[1]}
-
-
-async def _ask_for_text(judge: JudgeModel, question: Question) -> str:
-    async def ask(prompt: str) -> JudgeAnswer:
-        return replace(await judge.ask(prompt), truncated=False)
-
-    return (await request_verdict(judge.label, question, ask, str))[0].text

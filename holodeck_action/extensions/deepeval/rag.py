@@ -20,6 +20,8 @@ _ANSWERED = frozenset({EvalParam.INPUT, EvalParam.ACTUAL_OUTPUT})
 _RETRIEVED = frozenset({EvalParam.RETRIEVAL_CONTEXT})
 _EXPECTED = frozenset({EvalParam.EXPECTED_OUTPUT})
 _NOTHING_RETRIEVED = "nothing was retrieved"
+_SHORTEST_SENTENCE = 4
+"""Minimum characters of a sentence, in any script."""
 
 
 class RagEvaluator(DeepEvalBaseEvaluator):
@@ -245,10 +247,14 @@ class ContextualRecallEvaluator(_ContextualEvaluator):
     PARAM_SPEC = ParamSpec(required=_ANSWERED | _EXPECTED | _RETRIEVED, uses_retrieval_context=True)
 
     def _count_problem(self, metric: Any, test_case: Any, verdict: Any) -> str | None:
-        # The judge counts the sentences, but a text has at least one.
-        if getattr(verdict, "verdicts", None) == [] and test_case.expected_output.strip():
-            return "it holds no verdicts, but there must be one for every sentence"
-        return None
+        # The judge counts the sentences. A text has at least one, and each has a few characters.
+        verdicts: Sequence[Any] | None = getattr(verdict, "verdicts", None)
+        text = test_case.expected_output.strip()
+        most = len(text) // _SHORTEST_SENTENCE + 1
+        if verdicts is None or (verdicts and len(verdicts) <= most) or not text:
+            return None
+        number = "no" if not verdicts else str(len(verdicts))
+        return f"it holds {number} verdicts, but there must be one for every sentence"
 
     def _metadata(self, metric: Any, test_case: Any) -> Mapping[str, Any]:
         missing = [item.reason for item in metric.verdicts if item.verdict != "yes"]

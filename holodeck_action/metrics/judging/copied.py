@@ -28,10 +28,11 @@ _WORD = re.compile(r"\w+(?:['’]\w+)*")
 _ESCAPED = re.compile(r"\\(?:[nrtbf]|u00[0-9a-f]{2})")
 _QUOTED = re.compile(r'"((?:[^"\\\n]|\\.)+)"')
 _SENTENCE = re.compile(r"[^.!?\n\"]+(?:[.!?](?!\s)[^.!?\n\"]*)*")
-_ADDRESSED = re.compile(
-    r"\b(?:you|your|please|json|must|provide|generate|return|explanation|brief|concise|words)\b", re.IGNORECASE
-)
-"""Matches in a sentence that instructs the judge; other sentences describe levels, which judges quote."""
+_ADDRESSED = re.compile(r"\b(?:you|your|please|json|generate|return|explanation|concise)\b", re.IGNORECASE)
+"""Matches in a sentence that instructs the judge; other sentences describe good and bad answers, and judges quote them.
+"""
+_DEFINITION = re.compile(r"^\W*definition:.*$", re.IGNORECASE | re.MULTILINE)
+"""Matches the definition of a level in a library's prompt, which judges quote as they quote a suite's rubric."""
 _PLACEHOLDER = re.compile(r"<[^<>/\n][^<>\n]{0,80}>")
 _ONLY_PLACEHOLDER = re.compile(r"\s*(?:<[^<>]+>|\.{3}|…)\s*")
 _STATEMENTS = frozenset(("citation", "claim", "claims", "opinions", "statement", "statements", "truths"))
@@ -45,21 +46,23 @@ class Question(Struct, frozen=True):
     Attributes:
         prompt: the whole text.
         filled: the texts that were filled into its template.
+        system: the instructions that come with it.
     """
 
     prompt: str
     filled: tuple[str, ...]
+    system: str = ""
 
     def problem_of(self, verdict: Any) -> str | None:
         """Return a clause that says what is copied or invented in an answer; None if it is neither.
 
         Args:
-            verdict: the parsed answer, or its text if it is no JSON.
+            verdict: the parsed answer, or its text if it is not JSON.
         """
         texts = [(name, text) for name, text in _free_texts(verdict) if _words(text) or text.strip()]
         if not texts:
             return None
-        known = _Known(self.prompt, self.filled)
+        known = _Known(f"{self.system}\n{self.prompt}", self.filled)
         for name, text in texts:
             where = f"{name}: " if name else ""
             if (copied := known.find_copied(text)) is not None:
@@ -79,9 +82,9 @@ class _Known:
     """The parts of a question, as words."""
 
     def __init__(self, prompt: str, filled: Sequence[str]) -> None:
-        self._prompt = prompt
+        self._prompt = _DEFINITION.sub("", prompt)
         self._filled = filled
-        self._asked = _padded(_words(prompt))
+        self._asked = _padded(_words(self._prompt))
         self._given = " | ".join(_padded(_words(text)) for text in filled)
 
     def find_copied(self, text: str) -> str | None:
@@ -125,8 +128,7 @@ class _Known:
         if len(words) < _SHORTEST:
             return _padded(words) not in self._given
         longest = run = 0
-        covered = self._covered(words)
-        for is_covered in covered:
+        for is_covered in self._covered(words):
             run = 0 if is_covered else run + 1
             longest = max(longest, run)
         return longest >= _SHORTEST

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import cache
 from typing import Any, TypeVar
 
+from msgspec.structs import replace
 from pydantic import BaseModel, ValidationError
 
 from holodeck_action.llm.judge import JudgeAnswer
@@ -69,6 +70,15 @@ async def request_verdict(
     raise EvaluationError(
         f"the judge {judge} gave no usable verdict twice: {wrong}", code="bad_verdict", context={"judge": judge}
     )
+
+
+async def request_text(judge: str, question: Question, send: Callable[[str], Awaitable[JudgeAnswer]]) -> str:
+    """Ask for an answer in words; see `request_verdict`. It may be cut, but not copied."""
+
+    async def send_whole(prompt: str) -> JudgeAnswer:
+        return replace(await send(prompt), truncated=False)
+
+    return (await request_verdict(judge, question, send_whole, str))[1]
 
 
 def _content(text: str) -> Any:

@@ -174,6 +174,38 @@ def test_a_verdict_beside_the_schema_is_asked_for_once_more_and_is_then_no_score
     assert len(models.requests) == 2
 
 
+WORDED = f"""{TONE}
+import json
+
+
+class Worded(Base):
+    async def a_measure(self, test_case: LLMTestCase):
+        example = json.dumps({{"reason": "The words are kind and clear to everybody.", "score": 1}})
+        prompt = f"Grade the tone. Example: {{example}} Answer: {{test_case.actual_output}}"
+        verdict = json.loads(await self.model.a_generate(prompt))
+        self.score, self.reason = float(verdict["score"]), verdict["reason"]
+        return self.score
+"""
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("reason", "code", "calls"),
+    [("The words are kind and clear to everybody.", 3, 2), ('It says "Gladly, any time", which is kind.', 0, 1)],
+    ids=["copied", "honest"],
+)
+def test_an_answer_in_words_that_copies_the_example_of_the_class_is_no_score(
+    project: Project, models: FakeModels, suite: Any, reason: str, code: int, calls: int
+) -> None:
+    models.answer(lambda request: Answer(json.dumps({"reason": reason, "score": 1})))
+    suite({**OWN, "metric": "my_metrics:Worded"}, code=WORDED)
+    finished, record = project.evaluate()
+    (found,) = evaluations(record)
+    assert (finished.code, len(models.requests)) == (code, calls), finished.stdout + finished.stderr
+    assert (found.score is None) == (code == 3)
+    assert found.error is None or found.error.code == "bad_verdict"
+
+
 UNRULY = f"""{TONE}
 import os
 import socket
