@@ -149,9 +149,9 @@ def _nested_panels(name: str, metadata: Mapping[str, Any], levels: int) -> Itera
     metrics.
     """
     panel = metadata.get("panel")
-    if isinstance(panel, Mapping) and (verdicts := _verdicts(panel.get("verdicts"))) is not None:
+    if isinstance(panel, Mapping) and (verdicts := valid_verdicts(panel.get("verdicts"))) is not None:
         yield name, panel, verdicts
-    elif (verdicts := _verdicts(metadata.get("verdicts"))) is not None:
+    elif (verdicts := valid_verdicts(metadata.get("verdicts"))) is not None:
         yield name, {}, verdicts
     elif levels:
         parts = metadata.get("metrics")
@@ -160,7 +160,7 @@ def _nested_panels(name: str, metadata: Mapping[str, Any], levels: int) -> Itera
                 yield from _nested_panels(f"{name}: {part}", of_part, levels - 1)
 
 
-def _verdicts(value: Any) -> _Verdicts | None:
+def valid_verdicts(value: Any) -> _Verdicts | None:
     """Return `value` if it is a list of judges' verdicts. Return None for other values, which user-supplied graders may
     store under the same key.
     """

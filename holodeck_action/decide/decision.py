@@ -86,6 +86,7 @@ def decide(record: Record, terms: Terms = OWN_TERMS, survey: RecordTotals | None
         metrics=inputs.metrics,
         cases=found.verdicts,
         panels=found.panels.summaries,
+        contradictions=found.contradictions.summaries,
         comparison=comparison,
         warnings=compared.warnings,
     )

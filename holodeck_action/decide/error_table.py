@@ -185,7 +185,7 @@ ROWS: tuple[ErrorRow, ...] = (
     _row(_SPENT, METRICS, _UNKNOWN, "budget", "the budget is used up"),
     _row(f"{_OUTAGE} stream_error truncated timeout", BUILT_IN, _UNKNOWN, "service", "the judge's provider fails"),
     _row(
-        "judge_failed bad_verdict too_few_judges content_filter refused bad_reply malformed",
+        "judge_failed bad_verdict contradicted too_few_judges content_filter refused bad_reply malformed",
         METRICS,
         _UNKNOWN,
         "judge",

@@ -16,6 +16,7 @@ from holodeck_action.decide.agreement import PanelTally
 from holodeck_action.decide.case_verdicts import judge_case
 from holodeck_action.decide.certainty import UncountedCases
 from holodeck_action.decide.consumption import Consumption, Timings
+from holodeck_action.decide.contradictions import ContradictionTally
 from holodeck_action.decide.gates import MAX_LOST_NAMED, GateInputs
 from holodeck_action.decide.number_texts import count_phrase
 from holodeck_action.decide.simulated_users import UsersTally
@@ -43,6 +44,7 @@ class RecordTotals:
         metrics: totals of every metric, over the cases that are not quarantined.
         consumption: usage of tokens and dollars.
         panels: agreement of judges.
+        contradictions: opposite verdicts of a judge on equal prompts.
         evaluations: totals of all evaluations.
         trials: totals of the cases with several trials.
         names: names of the metrics.
@@ -63,6 +65,7 @@ class RecordTotals:
         """
         self.metrics, self.consumption = MetricTally(), Consumption()
         self.panels, self.evaluations = PanelTally(), EvaluationTally()
+        self.contradictions = ContradictionTally()
         self.trials = TrialTally(stop_when_decided=record.stop_when_decided)
         self.skipped: Counter[tuple[str, str]] = Counter()
         self.users = UsersTally()
@@ -127,6 +130,7 @@ class RecordTotals:
         for turn in turns:
             self._timings.add(turn)
         self.panels.add(case, verdict)
+        self.contradictions.add(case)
         self.trials.add(case, verdict)
         self._flaky += verdict.flaky
         unreported = sum(each.lacks_fact for each in case.evaluations)

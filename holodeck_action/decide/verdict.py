@@ -164,6 +164,20 @@ class PanelSummary(Struct, frozen=True):
     agreement: float | None
 
 
+class ContradictionSummary(Struct, frozen=True):
+    """How often the judge of a metric contradicted itself.
+
+    Attributes:
+        metric: name of the metric.
+        contradicted: number of repeated prompts to which the judge gave opposite verdicts.
+        repeated: number of prompts that the judge got in several trials of a case.
+    """
+
+    metric: str
+    contradicted: int
+    repeated: int
+
+
 class Counts(Struct, frozen=True):
     """Numbers of cases by outcome, and of planned and completed evaluations of the cases that are not quarantined."""
 
@@ -199,6 +213,7 @@ class Verdict(Struct, frozen=True):
     results_digest: str | None = None
     comparison: Comparison | None = None
     warnings: tuple[str, ...] = ()
+    contradictions: tuple[ContradictionSummary, ...] = ()
 
 
 class SuiteVerdict(Struct, frozen=True):

@@ -14,6 +14,7 @@ from msgspec.structs import fields
 
 from holodeck_action.decide.verdict import (
     CaseVerdict,
+    ContradictionSummary,
     Counts,
     GateVerdict,
     MetricSummary,
@@ -96,7 +97,7 @@ class WrittenCase(Struct, frozen=True, omit_defaults=True):
     reason: str | None = None
 
 
-class VerdictHead(Struct, frozen=True):
+class VerdictHead(Struct, frozen=True, omit_defaults=True):
     """The fields of the verdict except cases, comparison and warnings, see `Verdict`."""
 
     schema_version: Literal[2]
@@ -111,6 +112,7 @@ class VerdictHead(Struct, frozen=True):
     metrics: Mapping[str, MetricSummary]
     panels: tuple[PanelSummary, ...]
     results_digest: str | None
+    contradictions: tuple[ContradictionSummary, ...] = ()
 
 
 def verdict_head(verdict: Verdict) -> dict[str, Any]:

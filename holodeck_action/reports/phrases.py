@@ -12,7 +12,7 @@ from holodeck_action.decide.gates import MIN_PASS_RATE, gate_sentence
 from holodeck_action.decide.number_texts import count_phrase, decisive_numbers
 from holodeck_action.decide.survey import stop_text
 from holodeck_action.decide.trials import Bounds, CaseTrials, PassRates, SuiteTrials
-from holodeck_action.decide.verdict import Counts, GateVerdict, PanelSummary, Verdict
+from holodeck_action.decide.verdict import ContradictionSummary, Counts, GateVerdict, PanelSummary, Verdict
 from holodeck_action.record.judge_card import CardSummary, Estimate
 from holodeck_action.record.record import CertainEnd, ModelCalls
 from holodeck_action.reports.report_views import CaseView, MetricView, Report, ToolCallView
@@ -107,6 +107,12 @@ def price_text(price: KnownTotal) -> str:
     if not price.unknown:
         return usd_text(price.known)
     return f"at least {usd_text(price.known)} ({count_phrase(price.unknown, 'answer')} without a cost)"
+
+
+def contradiction_text(found: ContradictionSummary) -> str:
+    """Describe how often a metric's judge contradicted itself, without the metric's name."""
+    prompts = "prompt" if found.repeated == 1 else "prompts"
+    return f"the judge contradicted itself on {found.contradicted:,} of {found.repeated:,} repeated {prompts}"
 
 
 def panel_text(panel: PanelSummary) -> str:

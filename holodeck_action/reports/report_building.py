@@ -96,6 +96,7 @@ def build_report(
         ),
         run=RunView(record.run.started_at, record.run.duration_ms, record.run.model_calls),
         panels=verdict.panels,
+        contradictions=verdict.contradictions,
         cards=record.cards,
         evaluations=survey.evaluations.summary(survey.consumption.judging_cost_usd),
         comparison=verdict.comparison,

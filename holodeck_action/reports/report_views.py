@@ -19,7 +19,15 @@ from holodeck_action.decide.faults import Fault
 from holodeck_action.decide.simulated_users import UserSummary
 from holodeck_action.decide.summaries import EvaluationSummary
 from holodeck_action.decide.trials import CaseTrials, SuiteTrials
-from holodeck_action.decide.verdict import Counts, GateVerdict, Outcome, PanelSummary, TrialVerdict, VerdictOutcome
+from holodeck_action.decide.verdict import (
+    ContradictionSummary,
+    Counts,
+    GateVerdict,
+    Outcome,
+    PanelSummary,
+    TrialVerdict,
+    VerdictOutcome,
+)
 from holodeck_action.record.evaluation import Polarity
 from holodeck_action.record.judge_card import CardSummary
 from holodeck_action.record.record import ModelCalls
@@ -274,6 +282,7 @@ class Report(Struct, frozen=True, omit_defaults=True):
     provenance: ReportProvenance
     run: RunView | None
     panels: tuple[PanelSummary, ...]
+    contradictions: tuple[ContradictionSummary, ...]
     cards: tuple[CardSummary, ...]
     evaluations: EvaluationSummary
     comparison: Comparison | None

@@ -25,7 +25,7 @@ _REFERENCE = "#/$defs/{name}"
 _EVALUATION = {"$ref": _REFERENCE.format(name="Evaluation")}
 
 
-class VerdictFile(VerdictHead, frozen=True):
+class VerdictFile(VerdictHead, frozen=True, kw_only=True):
     """The content of the verdict file, see `Verdict`."""
 
     comparison: Comparison | None

@@ -14,7 +14,7 @@ from holodeck_action.decide.consumption import KnownTotal, Spend
 from holodeck_action.decide.number_texts import gate_numbers, is_upper_limit
 from holodeck_action.decide.simulated_users import UserSummary
 from holodeck_action.decide.trials import Bounds, PassRates
-from holodeck_action.decide.verdict import GateState, GateVerdict, PanelSummary
+from holodeck_action.decide.verdict import ContradictionSummary, GateState, GateVerdict, PanelSummary
 from holodeck_action.record.evaluation import Polarity
 from holodeck_action.record.judge_card import Estimate
 from holodeck_action.record.record import ModelCalls
@@ -25,6 +25,7 @@ from holodeck_action.reports.phrases import (
     WORDS,
     bounds_text,
     calls_text,
+    contradiction_text,
     duration_text,
     estimate_text,
     noise_text,
@@ -140,6 +141,7 @@ def _environment(
     environment.filters.update(
         number=number, signed=signed, percent=percent, seconds=seconds, usd=usd, price=price, sign=sign, word=word,
         place=place, required=required, actual=actual, call=call, calls=calls, agreement=agreement,
+        contradiction=contradiction,
         speaker=speaker, played=played, threshold=threshold, noise=noise, estimate=estimate, bounds=bounds, rates=rates,
         metric_rows=metric_rows, joined_metrics=joined, more_metrics=more_metrics, **FILTERS, **REPORT_FILTERS,
     )  # fmt: skip
@@ -252,6 +254,11 @@ def _metric_view(metric: Fields) -> MetricView:
 def agreement(panel: Fields) -> str:
     """Describe the agreement of a panel's judges on one line."""
     return panel_text(PanelSummary(**{name: panel[name] for name in PanelSummary.__struct_fields__}))
+
+
+def contradiction(found: Fields) -> str:
+    """Describe how often a judge contradicted itself."""
+    return contradiction_text(ContradictionSummary("", found["contradicted"], found["repeated"]))
 
 
 def estimate(interval: Fields) -> str:

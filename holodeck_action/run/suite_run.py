@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holodeck_action import __version__
+from holodeck_action.decide.contradictions import Inconsistent
 from holodeck_action.record.answer_notices import answer_notices, has_answer_notice
 from holodeck_action.record.canonical import chosen_cases
 from holodeck_action.record.record import (
@@ -119,17 +120,20 @@ async def run_suite(
 
     # Reading all cases again is slow: it is only done if a trial calls for notices.
     remarkable = False
+    inconsistent = Inconsistent(suite.policy.judges.consistent == "require")
 
     def record_trial(place: int, case: Case, trial: TrialRecord, finished: bool) -> None:
         nonlocal remarkable
         remarkable = remarkable or has_answer_notice(trial)
         text = to_json(trial)
         kept.add(place, trial, text)
+        for changed in inconsistent.find(case.id, trial):
+            kept.add(place, changed, to_json(changed))
         if journal is not None and finished:
             journal.append(redactor.case_id(case.id, case.content_hash), text)
 
     def report_case(case: Case, finished: Sequence[TrialRecord]) -> None:
-        on_case(case_record(case, tuple(finished), redactor))
+        on_case(case_record(case, inconsistent.conclude(case.id, finished), redactor))
 
     def bare_cases() -> Iterator[CaseRecord]:
         return (case_record(case, (), redactor) for case in plan.cases)

@@ -30,6 +30,7 @@ from holodeck_action.reports.phrases import (
     bounds_text,
     calls_text,
     card_text,
+    contradiction_text,
     noise_text,
     panel_text,
     price_text,
@@ -124,6 +125,9 @@ def _remarks(report: Report) -> Iterator[dict[str, Any]]:
             f"{metric.name}: {noise_text(metric)}" for metric in report.metrics if metric.within_noise
         ],
         "Panels of judges": [f"{panel.metric}: {panel_text(panel)}" for panel in report.panels],
+        "Judges that contradicted themselves": [
+            f"{found.metric}: {contradiction_text(found)}" for found in report.contradictions
+        ],
         "Judge cards": [f"{card.metric}: {card_text(card)}" for card in report.cards],
         "Trials": [] if report.trial_rates is None else list(_trial_lines(report.trial_rates)),
         "Metrics that do not apply": [

@@ -24,6 +24,7 @@ from holodeck_action.reports.phrases import (
     calls_text,
     card_text,
     case_trials_text,
+    contradiction_text,
     counts_text,
     gate_line,
     noise_text,
@@ -124,6 +125,7 @@ def _lines_below_metrics(report: Report) -> Iterator[str]:
         if metric.within_noise:
             yield f"{one_line(metric.name, 60)}: {noise_text(metric)}"
     yield from _panel_lines(report)
+    yield from _contradiction_lines(report)
     yield from _card_lines(report)
     if report.trial_rates is not None:
         yield suite_trials_text(report.trial_rates)
@@ -145,6 +147,12 @@ def _panel_lines(report: Report) -> Iterator[str]:
     """Yield a line for each panel of judges, about their agreement."""
     for panel in report.panels:
         yield f"{one_line(panel.metric, 60)}: {panel_text(panel)}"
+
+
+def _contradiction_lines(report: Report) -> Iterator[str]:
+    """Yield a line for each judge that contradicted itself."""
+    for found in report.contradictions:
+        yield f"{one_line(found.metric, 60)}: {contradiction_text(found)}"
 
 
 def _card_lines(report: Report) -> Iterator[str]:

@@ -39,8 +39,11 @@ class Judges(FormatModel):
 
 
 class SuiteJudges(Judges):
-    """`judges` of the policy file: the panel of all judged metrics, and the judge cards."""
+    """`judges` of the policy file: the panel of all judged metrics, the judge cards, and what counts for all judges."""
 
     cards: tuple[NonBlank, ...] = ()
     """Judge cards from `calibrate`, one per metric: paths inside the suite's folder. Example:
     `[cards/faithfulness.json]`."""
+    consistent: Literal["report", "require"] = "report"
+    """`require`: an evaluation is an error if its judge gave the opposite verdict on an equal prompt in another trial.
+    `report`: reports only count such verdicts."""
