@@ -43,6 +43,8 @@ _UNKNOWN_TERMS = (
         "unknown", ("cannot be compared with the base's own terms, which the base's record does not contain"), ()
     ),
 )
+_SECTIONS = {"stop_when_decided": ("", "trials"), "consistent": ("judges.{}", "judges")}
+"""The label and the section of the policy file of each term that applies to the whole run."""
 _NO_BOUNDS = GateMetric.model_construct()
 _CONFIGURATION_CHANGES = {
     "addresses": "calls the judges of {} at other addresses",
@@ -155,9 +157,9 @@ class TermsTally:
         if self._base.baseline is not None and self._head.baseline is None:
             yield TermsChange("laxer", "is compared with no base", ())
         for name, term in comparison_rules(Record):
-            if name == "stop_when_decided":
-                before, now = then.stop_when_decided, self._head.stop_when_decided
-                yield from self._field_change(name, term, before, now, "", "trials")
+            if name in _SECTIONS:
+                before, now = getattr(then, name), getattr(self._head, name)
+                yield from self._field_change(name, term, before, now, *_SECTIONS[name])
         yield from self._quarantine_changes()
         yield from self._configuration_changes(then.configurations)
 

@@ -12,6 +12,7 @@ from holodeck_action.decide.agreement import valid_verdicts
 from holodeck_action.decide.case_verdicts import judge_evaluation
 from holodeck_action.decide.verdict import ContradictionSummary
 from holodeck_action.record.evaluation import ErrorInfo, Evaluation
+from holodeck_action.record.facts import items_or_none
 from holodeck_action.record.record import CaseRecord, TrialRecord, TurnRecord
 from holodeck_action.record.serialization import to_json
 
@@ -135,12 +136,12 @@ def _add(
 
 def _shown(turn: TurnRecord) -> list[object]:
     """Return the texts of a turn that a judge may see: equal ones give equal prompts within a case."""
-    calls = turn.tool_invocations
+    calls = items_or_none(turn.calls)
     return [
         turn.input,
         turn.response,
         None if calls is None else [[call.name, call.args, call.result, call.error] for call in calls],
-        turn.retrieval_context,
+        items_or_none(turn.texts),
         turn.context,
     ]
 

@@ -137,6 +137,7 @@ DECLARED: Mapping[type, Mapping[str, Term]] = {
         "cases": TermContainer(),
         "configurations": TermContainer(),
         "stop_when_decided": StrictnessOrder((True, False)),
+        "consistent": StrictnessOrder(("report", "require")),
         "baseline": PresenceIsStricter(),
         "own": ComparedSeparately("terms that take the place of these"),
         "marks": NotATerm("places of terms"),

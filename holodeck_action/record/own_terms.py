@@ -14,6 +14,7 @@ from msgspec import Struct
 from holodeck_action.record.evaluation import Criteria
 from holodeck_action.record.judge_card import Configuration
 from holodeck_action.suite.errors import SourceMark
+from holodeck_action.suite.model.judging import Consistency
 from holodeck_action.suite.model.policy import Baseline, Gates
 from holodeck_action.suite.values import Case
 
@@ -58,7 +59,7 @@ class OwnCase(Struct, frozen=True):
     turns: tuple[OwnTurn, ...]
 
 
-class OwnTerms(Struct, frozen=True):
+class OwnTerms(Struct, frozen=True, omit_defaults=True):
     """The cases, criteria and gates in a base suite's files, stored if the base ran with the head's terms instead.
 
     Attributes:
@@ -68,6 +69,7 @@ class OwnTerms(Struct, frozen=True):
         configurations: judge configuration of each judged metric, by name.
         criteria: criteria of the metrics, each once.
         cases: terms of the cases.
+        consistent: `require` if evaluations whose judge contradicts itself are errors.
     """
 
     gates: Gates
@@ -76,6 +78,7 @@ class OwnTerms(Struct, frozen=True):
     configurations: Mapping[str, Configuration]
     criteria: tuple[Criteria, ...]
     cases: tuple[OwnCase, ...]
+    consistent: Consistency = "report"
 
 
 def text_digest(text: str) -> str:

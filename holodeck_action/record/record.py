@@ -19,6 +19,7 @@ from holodeck_action.record.own_terms import OwnTerms
 from holodeck_action.record.sequences import OneByOne
 from holodeck_action.record.serialization import always_written
 from holodeck_action.suite.errors import SourceMark
+from holodeck_action.suite.model.judging import Consistency
 from holodeck_action.suite.model.policy import Baseline, Gates, QuarantineEntry, Reaction
 from holodeck_action.suite.model.simulation import Speaker
 
@@ -540,7 +541,8 @@ class Record(Struct, frozen=True, omit_defaults=True):
     summaries of their judge cards, in order of name. `chosen` identifies the selected cases; None in a record of the
     first version. `marks` are the positions of gates, `baseline`, `trials` and quarantine in the policy file, by names
     such as `gates.min_pass_rate` and `quarantine.CASE`. `own` holds the terms in the files of a base suite that was
-    evaluated by the head's terms instead.
+    evaluated by the head's terms instead. With `consistent: require`, evaluations
+    whose judge contradicts itself are errors.
     """
 
     schema_version: int
@@ -561,6 +563,7 @@ class Record(Struct, frozen=True, omit_defaults=True):
     marks: Mapping[str, SourceMark] = field(default_factory=dict)
     own: OwnTerms | None = None
     certain: CertainEnd | None = None
+    consistent: Consistency = "report"
 
     @property
     def ended_early(self) -> str | None:

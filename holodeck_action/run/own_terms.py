@@ -40,6 +40,7 @@ def with_own_terms(
         gates=plan.gates,
         baseline=plan.baseline,
         stop_when_decided=suite.policy.trials.stop_when_decided,
+        consistent=suite.policy.judges.consistent,
         configurations=dict(_configurations(record, suite, plan.cases, environ, redactor)),
         criteria=tuple(table.criteria),
         cases=cases,

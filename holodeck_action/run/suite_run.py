@@ -120,7 +120,8 @@ async def run_suite(
 
     # Reading all cases again is slow: it is only done if a trial calls for notices.
     remarkable = False
-    inconsistent = Inconsistent(suite.policy.judges.consistent == "require")
+    consistent = suite.policy.judges.consistent
+    inconsistent = Inconsistent(consistent == "require")
 
     def record_trial(place: int, case: Case, trial: TrialRecord, finished: bool) -> None:
         nonlocal remarkable
@@ -205,6 +206,7 @@ async def run_suite(
         notices=(*before, *redactor.value((*about, *suite.notices))),
         marks=marks_of(suite, redactor),
         certain=certain,
+        consistent=consistent,
     )
 
 

@@ -7,6 +7,8 @@ from pydantic import Field
 from holodeck_action.suite.model.base import FormatModel, Integer, NonBlank
 from holodeck_action.suite.model.providers import LLMProvider
 
+Consistency = Literal["report", "require"]
+"""Whether contradictions of judges are only reported, or are errors."""
 Aggregation = Literal["majority_vote", "median", "mean", "min", "max"]
 
 _AtLeastOne = Annotated[Integer, Field(ge=1)]
@@ -44,6 +46,6 @@ class SuiteJudges(Judges):
     cards: tuple[NonBlank, ...] = ()
     """Judge cards from `calibrate`, one per metric: paths inside the suite's folder. Example:
     `[cards/faithfulness.json]`."""
-    consistent: Literal["report", "require"] = "report"
+    consistent: Consistency = "report"
     """`require`: an evaluation is an error if its judge gave the opposite verdict on an equal prompt in another trial.
     `report`: reports only count such verdicts."""

@@ -93,3 +93,12 @@ def test_a_record_graded_again_is_held_to_the_same_rule(project: Project, models
     found = read_record(Path(project.folder / "again" / "results.json"))
     assert sum(each.error is not None for each in evaluations(found)) == 2
     assert sum(each.error is not None for each in evaluations(record)) == 2
+
+
+def test_a_run_that_no_longer_requires_consistency_is_laxer_than_its_base(project: Project, models: FakeModels) -> None:
+    models.answer(Wavering("no case"))
+    write(project, models, judges={"consistent": "require"})
+    assert project.run("run", "-o", "base").code == 0
+    write(project, models, judges={})
+    finished, _ = project.evaluate("--baseline", "file:base")
+    assert "sets judges.consistent to report instead of require" in finished.stdout, finished.stdout
