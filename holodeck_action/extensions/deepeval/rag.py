@@ -20,8 +20,8 @@ _ANSWERED = frozenset({EvalParam.INPUT, EvalParam.ACTUAL_OUTPUT})
 _RETRIEVED = frozenset({EvalParam.RETRIEVAL_CONTEXT})
 _EXPECTED = frozenset({EvalParam.EXPECTED_OUTPUT})
 _NOTHING_RETRIEVED = "nothing was retrieved"
-_SHORTEST_SENTENCE = 4
-"""Minimum characters of a sentence, in any script."""
+_SENTENCE_LENGTH, _SHORT_SENTENCES = 10, 3
+"""Minimum characters of a sentence, and the number of sentences that may be shorter."""
 
 
 class RagEvaluator(DeepEvalBaseEvaluator):
@@ -247,10 +247,10 @@ class ContextualRecallEvaluator(_ContextualEvaluator):
     PARAM_SPEC = ParamSpec(required=_ANSWERED | _EXPECTED | _RETRIEVED, uses_retrieval_context=True)
 
     def _count_problem(self, metric: Any, test_case: Any, verdict: Any) -> str | None:
-        # The judge counts the sentences. A text has at least one, and each has a few characters.
+        # The judge counts the sentences. A text has at least one, and few that are very short.
         verdicts: Sequence[Any] | None = getattr(verdict, "verdicts", None)
         text = test_case.expected_output.strip()
-        most = len(text) // _SHORTEST_SENTENCE + 1
+        most = _SHORT_SENTENCES + len(text) // _SENTENCE_LENGTH
         if verdicts is None or (verdicts and len(verdicts) <= most) or not text:
             return None
         number = "no" if not verdicts else str(len(verdicts))

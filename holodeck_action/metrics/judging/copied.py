@@ -20,8 +20,29 @@ _SHORTEST_EXAMPLE = 3
 """Minimum words of an answer that is equal to a quoted text of the question; `yes` and `no` are shorter."""
 _SHARED = 4
 """Words in a row that show that a text is from what was filled in."""
-_LONGEST_STEM = 5
-"""Compared letters of a word, so that inflected forms agree."""
+_SHORTEST_WORD, _LONGEST_STEM = 3, 5
+"""Minimum letters of a compared word, and the number of them that are compared, so that inflected forms agree."""
+_COMMON = frozenset(
+    (
+        "the",
+        "and",
+        "for",
+        "with",
+        "from",
+        "that",
+        "this",
+        "was",
+        "were",
+        "are",
+        "has",
+        "have",
+        "had",
+        "its",
+        "not",
+        "but",
+    )
+)
+"""Words that show no relation between two texts."""
 _LONGEST_QUOTE = 80
 
 _WORD = re.compile(r"\w+(?:['’]\w+)*")
@@ -166,7 +187,11 @@ def _padded(words: Sequence[str]) -> str:
 
 
 def _stems(text: str) -> set[str]:
-    return {word[:_LONGEST_STEM] for word in _words(text) if len(word) >= _LONGEST_STEM or any(map(str.isdigit, word))}
+    return {
+        word[:_LONGEST_STEM]
+        for word in _words(text)
+        if (len(word) >= _SHORTEST_WORD and word not in _COMMON) or any(map(str.isdigit, word))
+    }
 
 
 def _is_latin(text: str) -> bool:

@@ -74,6 +74,7 @@ def test_a_consistent_judge_is_not_mentioned(project: Project, models: FakeModel
     assert "contradictions" not in project.verdict()
 
 
+@pytest.mark.full
 def test_one_judge_of_a_panel_may_contradict_itself(project: Project, models: FakeModels) -> None:
     wavering = Wavering("answer 3")
     models.answer(lambda request: wavering(request) if request.model == "second" else Wavering("none")(request))
@@ -84,6 +85,7 @@ def test_one_judge_of_a_panel_may_contradict_itself(project: Project, models: Fa
     assert project.verdict()["contradictions"] == [{"metric": "refusal", "contradicted": 1, "repeated": 15}]
 
 
+@pytest.mark.full
 def test_a_record_graded_again_is_held_to_the_same_rule(project: Project, models: FakeModels) -> None:
     models.answer(Wavering("answer 3"))
     write(project, models, judges={"consistent": "require"})
@@ -95,6 +97,7 @@ def test_a_record_graded_again_is_held_to_the_same_rule(project: Project, models
     assert sum(each.error is not None for each in evaluations(record)) == 2
 
 
+@pytest.mark.full
 def test_a_run_that_no_longer_requires_consistency_is_laxer_than_its_base(project: Project, models: FakeModels) -> None:
     models.answer(Wavering("no case"))
     write(project, models, judges={"consistent": "require"})
