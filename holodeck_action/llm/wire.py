@@ -199,7 +199,7 @@ class Wire:
             pause: waits for a number of seconds.
             uniform: returns a random number between two numbers.
             network: transport that sends the requests; None to use the real network.
-            redactor: masks secrets in stored calls and in keys.
+            redactor: masks secrets in messages, and declared ones in stored calls and in keys.
             price: returns the price of tokens; unknown by default.
             now: returns the current time in UTC.
             proxies: proxy URLs by scheme, and under `no` the hosts without a proxy; None to read the environment.
@@ -211,6 +211,8 @@ class Wire:
         self._monotonic, self._pause, self._uniform, self._now = monotonic, pause, uniform, now
         self._network = network
         self._redactor = redactor or Redactor(())
+        # What is recorded must not depend on what a version takes for a key.
+        self._declared = self._redactor.declared
         self._price = price
         self._proxies = proxies
         self._budgets = tuple(budgets)
@@ -222,7 +224,7 @@ class Wire:
         self._recorded: RecordedCalls | None = None
         self._cache: RecordedCalls | None = None
         self._chain = CacheKeys(
-            self._store(), self._redactor, persistent=settings.mode != "live" or settings.cache is not None
+            self._store(), self._declared, persistent=settings.mode != "live" or settings.cache is not None
         )
         self.counts = Counts()
 
@@ -255,6 +257,10 @@ class Wire:
     def redact(self, text: str) -> str:
         """Return a text without the run's secrets."""
         return self._redactor.text(text)
+
+    def redact_declared(self, text: str) -> str:
+        """Return a text that a model gets without the run's declared secrets."""
+        return self._declared.text(text)
 
     async def answer(self, account: Account, request: HttpRequest) -> Answer:
         """Return the answer to a request, whatever its status, and record the call.
@@ -313,7 +319,7 @@ class Wire:
         )
         for budget in self._budgets:
             link = BudgetLink(link, budget, self._price)
-        self._cache = None if settings.cache is None else RecordedCalls(JsonFiles(settings.cache), self._redactor)
+        self._cache = None if settings.cache is None else RecordedCalls(JsonFiles(settings.cache), self._declared)
         self._live = LiveCalls(_with_deadline(Dedupe(link)), self._cache, settings.ttl_s, self._now)
         if settings.mode == "live":
             return self._live
@@ -321,7 +327,7 @@ class Wire:
         return Recorder(self._live, self._cassette(settings.folder), self._now)
 
     def _cassette(self, folder: Path) -> RecordedCalls:
-        self._recorded = RecordedCalls(JsonLinesFile(folder / CASSETTE, folder), self._redactor)
+        self._recorded = RecordedCalls(JsonLinesFile(folder / CASSETTE, folder), self._declared)
         return self._recorded
 
     async def _send(self, call: Call) -> Answer:

@@ -79,7 +79,7 @@ def configuration_of(
     settings = config.model_dump(mode="json", exclude=set(config.settings_for(*_EXCLUDED_ROLES)))
 
     def digest(value: object) -> str:
-        return digest_of(redactor.value(value))
+        return digest_of(redactor.declared.value(value))
 
     return Configuration(
         judges=tuple(redactor.text(f"{judge['provider']}/{judge['model']}") for judge in judges),

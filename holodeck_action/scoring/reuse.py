@@ -91,7 +91,8 @@ class Reuse:
         self._suite = suite
         self._environ = environ
         self._cache = cache
-        self._redactor = redactor
+        # A stored verdict must be found again by the next version.
+        self._redactor = redactor.declared
         self._metrics: dict[tuple[int, int], tuple[Metric, BaseEvaluator, Reusable | None]] = {}
 
     def close(self) -> None:

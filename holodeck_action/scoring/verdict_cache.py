@@ -82,7 +82,8 @@ class VerdictCache:
         self._needs_calls = needs_calls
         self._stored = stored
         self._documents = documents
-        self._redactor = redactor
+        # A stored verdict must be equal to a new one.
+        self._redactor = redactor.declared
         self._ttl = None if ttl_s is None else timedelta(seconds=ttl_s)
         self._now = now
         self.trouble: str | None = None

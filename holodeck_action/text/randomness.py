@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from holodeck_action.text.key_prefixes import prefix_of
 from holodeck_action.text.views import bare
 from holodeck_action.text.words import words_in
 
@@ -28,11 +29,6 @@ letters."""
 _HEXADECIMAL = re.compile("[0-9a-f]+")
 _RUN = re.compile("[A-Za-z]+")
 _CASE = re.compile("[A-Za-z][a-z]*|[A-Z]*")
-_PREFIX = re.compile(
-    r"sk-ant-(?:api|admin)[0-9]{2}-|sk-(?:proj|svcacct|or-v1)-|github_pat_|glpat-|[sr]k_(?:live|test)_|whsec_|xox[a-z]-"
-    r"|pypi-AgEIcHlwaS5vcmc"
-)
-"""Prefixes of the keys of Anthropic, OpenAI, OpenRouter, GitHub, GitLab, Stripe, Slack and PyPI."""
 _FORMATS = (
     # DER in base64: RSA in PKCS 1 and PKCS 8, elliptic curves, Ed25519.
     "mii[a-z0-9]{1,3}ibaakca[qg][a-z0-9]a?",
@@ -89,12 +85,6 @@ def _is_of_mixed_case(value: str) -> bool:
     own = value.removeprefix(prefix_of(value))
     large, small = sum(map(str.isupper, own)), sum(map(str.islower, own))
     return large + small >= _LONG and min(large, small) >= _CASE_SHARE * (large + small)
-
-
-def prefix_of(value: str) -> str:
-    """Return the provider's key prefix with which a value begins; empty if it has none."""
-    found = _PREFIX.match(value)
-    return "" if found is None else found[0]
 
 
 def ngram_starts(value: str, width: int) -> Iterator[int]:

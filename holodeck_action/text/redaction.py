@@ -4,6 +4,9 @@ The order is: decode (invisible characters, compatibility forms, escapes, colour
 render. The search reads several decoded layers of a text (see `views`), so that no later step can assemble a secret
 that the search has missed. The rest of the text is not changed.
 
+What looks like a key (see `key_forms`) is masked without a declaration, too. `Redactor.declared` leaves that out,
+for what must be equal in every version: the keys of recordings, digests, and texts that a model gets.
+
 A random secret is masked wherever a few of its consecutive letters and digits occur (see `randomness`), even with other
 characters between them. Any other secret is found only as a whole, as written or encoded.
 """
@@ -12,6 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from functools import cache
 from itertools import count
 from operator import is_
@@ -21,9 +25,21 @@ from msgspec import Struct
 
 from holodeck_action.text.credentials import SHORTEST_PART
 from holodeck_action.text.fields import field_names, replace_fields
+from holodeck_action.text.key_forms import find_keys
+from holodeck_action.text.named_values import is_named_key
 from holodeck_action.text.secret_forms import encodings, escaped_forms, random_values, slug_of, unencoded_forms
 from holodeck_action.text.secret_parts import SHORTEST, secret_parts
-from holodeck_action.text.views import Decoder, OriginalPositions, Projection, bare, compact, layers, plain
+from holodeck_action.text.views import (
+    ESCAPES,
+    Decoder,
+    OriginalPositions,
+    Projection,
+    bare,
+    compact,
+    layers,
+    plain,
+    unchanged,
+)
 from holodeck_action.text.windows import RandomValueSearch
 
 T = TypeVar("T")
@@ -53,6 +69,8 @@ _LONGEST_ID = 60
 _PIECE = 8
 """Number of letters and digits at the cut end of a case id that are enough to identify a secret."""
 _LEAST_PATTERN = 4
+_UNESCAPED = frozenset((ESCAPES,))
+"""Decoders of the layers in which keys are searched that nobody declared."""
 _RARITY = {sign: rank for rank, sign in enumerate("zqxj0123456789kvbypgfwm_-:/cu=ldrhsnioate.,'\"")}
 """Ranks of the characters of English text, 0 for the rarest; all other characters are rarer."""
 
@@ -74,7 +92,8 @@ class _StringSearch:
 
 
 class Redactor:
-    """Replaces secrets with `***`, however they are written; `docs/security.md` has the rules."""
+    """Replaces secrets, and what looks like a key, with `***`, however they are written; `docs/security.md` has the
+    rules."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
         """Prepare the search for `secrets` and their parts; values shorter than `SHORTEST` are not replaced."""
@@ -95,9 +114,17 @@ class Redactor:
         self._edges = _edges(whole)
         slugs = (slug_of(part).replace("-", "") for part in whole)
         self._slugs = tuple(dict.fromkeys(slug for slug in slugs if len(slug) >= SHORTEST_PART))
-        self._finds_any = bool(self._searches or self._exact or self._random_search)
+        self._finds_declared = bool(self._searches or self._exact or self._random_search)
+        self._finds_any = self._finds_forms = True
         self._numbers = any(bare(part).isdecimal() for part in whole)
         self._known: set[str] = set()
+
+    @property
+    def declared(self) -> Redactor:
+        """The redactor of the declared secrets alone, without what only looks like a key."""
+        other = copy(self)
+        other._finds_any, other._finds_forms, other._known = self._finds_declared, False, set()
+        return other
 
     def text(self, text: str) -> str:
         """Return a text with its secrets masked; a text without secrets is returned unchanged."""
@@ -129,6 +156,9 @@ class Redactor:
         """Return the (start, end) of each secret in a text, in any order."""
         found = [span for form in self._exact for span in _occurrences(text, form)]
         for steps, layer in layers(text):
+            if self._finds_forms and set(steps) <= _UNESCAPED:
+                keys = list(find_keys(layer))
+                found += _locate(text, steps, unchanged, keys) if steps else keys
             for way in self._searches:
                 found += _locate(text, steps, way.projection, way.find(way.projection(layer)))
             if self._random_search:
@@ -193,7 +223,8 @@ class Redactor:
         made: dict[Any, Any] = {}
         unchanged = True
         for old_key, old_item in value.items():
-            key, item = old_key if old_key in self._known else self._clean(old_key), self._clean_item(old_item)
+            key = old_key if old_key in self._known else self._clean(old_key)
+            item = MASK if self._is_named_key(old_key, old_item) else self._clean_item(old_item)
             if key is not old_key:
                 # Different secrets must stay different keys.
                 names = (key if number == 1 else f"{key} ({number})" for number in count(1))
@@ -215,8 +246,11 @@ class Redactor:
         return replace_fields(value, changes) if changes else value
 
     def _clean_items(self, value: Mapping[str, Any]) -> Mapping[str, Any]:
-        items = {key: self._clean_item(item) for key, item in value.items()}
+        items = {key: MASK if self._is_named_key(key, item) else self._clean_item(item) for key, item in value.items()}
         return value if all(items[key] is item for key, item in value.items()) else items
+
+    def _is_named_key(self, name: Any, value: Any) -> bool:
+        return self._finds_forms and type(value) is str and type(name) is str and is_named_key(name, value)
 
     def _clean_item(self, value: Any) -> Any:
         """Clean an item of a mapping or list. Numbers are checked, too, since a secret may consist of digits."""

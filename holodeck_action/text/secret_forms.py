@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from urllib.parse import quote, quote_plus
 
 from holodeck_action.text.credentials import SHORTEST_PART
-from holodeck_action.text.randomness import ngram_starts, prefix_of, width_of
+from holodeck_action.text.key_prefixes import prefix_of
+from holodeck_action.text.randomness import ngram_starts, width_of
 from holodeck_action.text.views import bare, plain
 from holodeck_action.text.windows import Value
 
@@ -33,11 +34,15 @@ def unencoded_forms(secret: str) -> Iterator[str]:
 
 
 def encodings(secret: str) -> Iterator[str]:
-    """Yield the base64 and hexadecimal encodings of a secret."""
+    """Yield the encodings of a secret in base64, also of UTF-16, in hexadecimal, and as a list of bytes."""
     data = secret.encode("utf-8", "surrogatepass")
     if len(data) >= SHORTEST_PART:
         yield from _base64_forms(data)
+        yield from _base64_forms(_wide_characters(secret))
         yield data.hex()
+        for separator in (",", ""):
+            yield separator.join(map(str, data))
+            yield separator.join(f"0x{byte:02x}" for byte in data)
 
 
 def random_values(secret: str) -> Iterator[Value]:
@@ -52,6 +57,10 @@ def random_values(secret: str) -> Iterator[Value]:
     yield Value(bare(secret), width, tuple(ngram_starts(secret, width)))
     data = secret.removeprefix(prefix_of(secret)).encode("utf-8", "surrogatepass")
     written = [(form, width * 4 // 3 - 1) for form in dict.fromkeys(map(bare, _base64_forms(data)))]
+    wide_data = _wide_characters(secret.removeprefix(prefix_of(secret)))
+    written += [(form, width * 8 // 3 - 1) for form in dict.fromkeys(map(bare, _base64_forms(wide_data)))]
+    # Of a list of bytes, each number has two or three digits.
+    written += [("".join(map(str, data)), 2 * width), ("".join(f"0x{byte:02x}" for byte in data), 4 * width)]
     for form, wide in (*written, (data.hex(), 2 * width)):
         yield Value(form, wide, tuple(range(len(form) - wide + 1)))
 
@@ -67,6 +76,11 @@ def escaped_forms(secret: str) -> Iterator[str]:
 def slug_of(secret: str) -> str:
     """Return a secret as it appears in a case id: as a slug."""
     return re.sub(r"[^0-9a-z]+", "-", plain(secret)).strip("-")
+
+
+def _wide_characters(secret: str) -> bytes:
+    """Return a secret in UTF-16 without its last byte, as it is in both orders of bytes."""
+    return secret.encode("utf-16-le", "surrogatepass")[:-1]
 
 
 def _base64_forms(secret: bytes) -> Iterator[str]:

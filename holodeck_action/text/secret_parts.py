@@ -14,7 +14,8 @@ from typing import Any
 
 from holodeck_action.text.credentials import SHORTEST_PART, credentials_in, url_credentials, user_credentials
 from holodeck_action.text.json_values import parse_json
-from holodeck_action.text.randomness import is_random, prefix_of
+from holodeck_action.text.key_prefixes import prefix_of
+from holodeck_action.text.randomness import is_random
 from holodeck_action.text.secrets import is_harmless, is_secret_name
 
 SHORTEST = 4

@@ -26,7 +26,16 @@ _SECRET_WORDS = _word_set(
 )
 _ENDINGS = ("APIKEY", "ACCESSKEY", "ACCOUNTKEY", "PASSWORD", "PASSWD", "PRIVATEKEY", "SECRET", "SECRETKEY", "TOKEN")
 """Ends of names without separators, such as PGPASSWORD."""
+SECRET_SIGNS = (
+    *("auth", "bearer", "conn", "cookie", "cred", "dsn", "jwt", "key", "mnemonic", "pass", "pat", "pem", "pwd", "salt"),
+    *("sas", "secret", "sig", "token", "webhook"),
+)
+"""Texts of which each secret name contains one, in lower case."""
 _PAIRS = frozenset((("CONNECTION", "STRING"), ("CONN", "STRING"), ("CONN", "STR"), ("CONNECTION", "STR")))
+_STRONG_WORDS = _word_set("PASSCODE PASSPHRASE AUTHORIZATION COOKIE PASSCODE PASSPHRASE PASSWD PASSWORD PWD SECRET")
+_STRONG_ENDINGS = ("APIKEY", "ACCESSKEY", "ACCOUNTKEY", "PASSWORD", "PASSWD", "PRIVATEKEY", "SECRET", "SECRETKEY")
+_STRONG_PAIRS = frozenset((kind, "KEY") for kind in ("API", "ACCESS", "ACCOUNT", "PRIVATE", "SECRET"))
+"""Words and pairs of words that hardly ever name anything but a secret, unlike KEY and TOKEN."""
 _DESCRIBING_WORDS = _word_set(
     "AGE ALG ALGO ALGORITHM ALGORITHMS ALLOWED AUDIENCE BACKEND BITS BUDGET CHECK CLASS COLUMN COLUMNS COUNT DIR "
     "DIRECTORY DISABLED DOMAIN ENABLED ENCODING ENDPOINT EVENT EXPIRATION EXPIRE EXPIRES EXPIRY FIELD FILE FILENAME "
@@ -99,6 +108,14 @@ def is_secret_name(name: str) -> bool:
     last = max(ends)
     allowed = {"URL"} if words[last - 1].startswith("WEBHOOK") else set()
     return _DESCRIBING_WORDS.isdisjoint(word for word in words[last:] if word not in allowed)
+
+
+def names_credential(name: str) -> bool:
+    """Return whether a secret name hardly ever names anything else: `db_password` and `apiKey`, but not `key`."""
+    words = [word.upper() for word in _WORD.findall(name)]
+    return any(word in _STRONG_WORDS or word.endswith(_STRONG_ENDINGS) for word in words) or any(
+        pair in _STRONG_PAIRS for pair in pairwise(words)
+    )
 
 
 def _names_secret(words_before: Iterable[str], word: str) -> bool:

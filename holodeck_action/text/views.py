@@ -20,11 +20,11 @@ MOST_ESCAPES = 3
 
 # Each alternative matches in only one way and is bounded, so that matching takes linear time.
 _ESCAPE = re.compile(
-    r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|u\{[0-9a-fA-F]{1,6}\}"
+    r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|u\{(?=[0-9a-fA-F])0*+[0-9a-fA-F]{0,6}\}"
     r"|U[0-9a-fA-F]{8}|x[0-9a-fA-F]{2}|[0-3][0-7]{2}|[abefnrtv]|[!-/:-@\[-`{-~])"
     r"|%(?:[0-7][0-9a-fA-F]|[cCdD][0-9a-fA-F]%[89abAB][0-9a-fA-F]|[eE][0-9a-fA-F](?:%[89abAB][0-9a-fA-F]){2}"
     r"|[fF][0-7](?:%[89abAB][0-9a-fA-F]){3})"
-    r"|&(?:\#[0-9]{1,7};?|\#[xX][0-9a-fA-F]{1,6};?|[A-Za-z][A-Za-z0-9]{1,30};)"
+    r"|&(?:\#(?=[0-9])0*+[0-9]{0,7};?|\#[xX](?=[0-9a-fA-F])0*+[0-9a-fA-F]{0,6};?|[A-Za-z][A-Za-z0-9]{1,30};)"
 )
 _SHORT = {"a": "\a", "b": "\b", "e": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 # ECMA-48: control sequences, operating system commands, other escapes; ^[ and U+241B are printable forms of the escape
@@ -65,6 +65,11 @@ class Decoder(Struct, frozen=True):
             yield at, len(text), text[at:]
 
 
+_NUMBER_START = re.compile(r"(&\#[xX]?)0+")
+# CSS Syntax 3: up to six hexadecimal digits, and one white space that ends them.
+_CSS = re.compile(r"\\([0-9a-fA-F]{1,6})[ \t\n\f]?")
+
+
 def _unescape(match: re.Match[str]) -> str:
     kind = match[0][0]
     return _decode_percent(match) if kind == "%" else _decode_entity(match) if kind == "&" else _decode_backslash(match)
@@ -78,7 +83,9 @@ def _decode_entity(match: re.Match[str]) -> str:
     # The table of all entities is large.
     import html
 
-    return html.unescape(match[0])
+    sign, number = _NUMBER_START.match(match[0]), match[0]
+    # Any number of zeros may stand before the digits.
+    return html.unescape(number if sign is None else f"{sign[1]}0{number[sign.end() :]}")
 
 
 def _decode_backslash(match: re.Match[str]) -> str:
@@ -94,6 +101,11 @@ def _decode_backslash(match: re.Match[str]) -> str:
     return _SHORT.get(kind, kind)
 
 
+def _decode_css(match: re.Match[str]) -> str:
+    code = int(match[1], 16)
+    return chr(code) if code < 0x110000 else ""
+
+
 def _remove(match: re.Match[str]) -> str:
     return ""
 
@@ -106,6 +118,8 @@ COLOURS = Decoder(_COLOUR, _remove)
 """Colours of terminals without their escape character."""
 TAGS = Decoder(_TAG, _remove)
 """Tags and comments of HTML."""
+CSS = Decoder(_CSS, _decode_css)
+"""Escapes of CSS, such as `\\000067`."""
 
 _SEPARATING = ((TERMINAL, ("\x1b", "^[", "\x9b", "\u241b")), (COLOURS, ("[",)), (TAGS, ("<",)))
 """Decoders that remove sequences from between the letters of a secret. Each comes with characters, one of which every
@@ -135,6 +149,9 @@ def _layers(text: str) -> Iterator[tuple[tuple[Decoder, ...], str]]:
             if any(map(bare.__contains__, signs)) and (after := decoder.decode(bare)) != bare:
                 made, bare = (*made, decoder), after
                 yield made, bare
+        # The same backslash begins another escape elsewhere.
+        if "\\" in text and (after := CSS.decode(text)) != text:
+            yield (*steps, CSS), after
         if not left or not any(map(text.__contains__, _ESCAPE_SIGNS)):
             return
         after = ESCAPES.decode(text)
@@ -207,6 +224,25 @@ compact = Projection(_CharacterForms(""), lambda each: _is_invisible(each) or ea
 """Projection without white space."""
 bare = Projection(_CharacterForms("", only_letters=True), lambda each: not each.isalnum())
 """Projection to letters and digits."""
+
+
+class _Unchanged(Projection):
+    """Projection to the characters as they are."""
+
+    def __init__(self) -> None:
+        super().__init__(_CharacterForms(""), lambda each: False)
+
+    def __call__(self, text: str) -> str:
+        """Return the text."""
+        return text
+
+    def pieces(self, text: str) -> Iterator[tuple[int, int, str]]:
+        """Yield the start, end and value of each character."""
+        return ((at, at + 1, each) for at, each in enumerate(text))
+
+
+unchanged = _Unchanged()
+"""Projection that keeps each character as it is."""
 
 
 class OriginalPositions:

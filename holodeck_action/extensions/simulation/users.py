@@ -222,7 +222,7 @@ class UserTurns:
             answer = read_verdict(reply.text, UserAnswer)
         except VerdictError as error:
             return str(error)
-        return answer.model_copy(update={"message": self._wire.redact(answer.message)})
+        return answer.model_copy(update={"message": self._wire.redact_declared(answer.message)})
 
     def _problem_of(self, answer: UserAnswer, exchanges: Sequence[tuple[str, str]]) -> str:
         ended = answer.state != "goes_on"
