@@ -28,7 +28,7 @@ _PLAIN = re.compile(r"[^\s\"'`\\;&<>|]++")
 _TAIL, _LONGEST_TAIL = ".,:!?)]}*", 8
 """Characters after a plain value that end a sentence or close a bracket, and the most of them."""
 _REFERENCE = re.compile(
-    r"[$%<{\[(*].*|.*[(\[{<…].*|.*\.\.\..*|[A-Z]*_[A-Z_]+|[A-Za-z_]+(?:[._:]{1,2}[A-Za-z_]+)+|(.)\1+|(?:your|my|some)\b.*",
+    r"[$%<{\[(*].*|.*[(\[{<…].*|.*\.\.\..*|[A-Z]*_[A-Z_]+|[A-Za-z_]+(?:[._:]{1,2}[A-Za-z_]+)+|(.)\1+|(?:your|my|some|not|no|dummy|example)\b.*",
     re.DOTALL,
 )
 """Values that name, hide or describe a key: `${VAR}`, `<your key>`, `***`, `VARIABLE`, `config.api_key`, `xxxx`."""

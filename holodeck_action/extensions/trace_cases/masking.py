@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 
-from holodeck_action.text.credentials import credentials_in
 from holodeck_action.text.plain import replace_surrogates
 from holodeck_action.text.redaction import MASK, Redactor
+from holodeck_action.text.views import ESCAPES, OriginalPositions, layers, plain, unchanged
 
 KINDS = {
     "secret": ("secret", "secrets"),
@@ -25,6 +25,10 @@ KINDS = {
     "name": ("name", "names"),
 }
 """Kinds of masked data, with singular and plural for messages, in the order in which they are masked."""
+
+_SPACES = dict.fromkeys(map(ord, "\t\xa0\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"), " ")
+_ALIKE = _SPACES | dict.fromkeys(map(ord, "\u2010\u2011\u2012\u2013\u2212"), "-")
+"""White space and hyphens of typography, and those that the patterns know."""
 
 # Each begins where no character before it could be part of the match, and is bounded, so that the search is linear.
 _EMAIL = re.compile(r"(?<![\w.%+'-])[\w.%+'-]{1,64}@(?:[\w-]{1,63}\.){1,8}[^\W\d_]{2,63}")
@@ -59,8 +63,11 @@ class Masker:
         self._redactor = redactor
         self._names: dict[str, list[list[str]]] = {}
         for name in names:
-            if words := _WORD.findall(name.casefold()):
-                self._names.setdefault(words[0], []).append(words)
+            if words := _WORD.findall(plain(name)):
+                # "Schmidt, Anna" is the name "Anna Schmidt", and the other way round.
+                for turn in {0, 1, len(words) - 1} if len(words) > 1 else {0}:
+                    turned = words[turn:] + words[:turn]
+                    self._names.setdefault(turned[0], []).append(turned)
         for same in self._names.values():
             same.sort(key=len, reverse=True)
         self.counts: Counter[str] = Counter()
@@ -69,13 +76,10 @@ class Masker:
         """Return a text with secrets replaced by `***`, and other data by their kind, such as `[email]`."""
         text = replace_surrogates(text)
         known = self._redactor.text(text)
-        found = sorted({*credentials_in(known)}, key=len, reverse=True)
-        for credential in found:
-            known = known.replace(credential, MASK)
         self.counts["secret"] += max(0, known.count(MASK) - text.count(MASK))
-        for kind, find in _FINDERS:
-            known = self._replace(known, kind, find(known))
-        return self._replace(known, "name", self._name_spans(known))
+        for kind, find in (*_FINDERS, ("name", self._name_spans)):
+            known = self._replace(known, kind, _decoded_spans(known, find))
+        return known
 
     def summary(self) -> str:
         """Return the counts as a phrase, such as `2 secrets, 1 IP address`."""
@@ -93,22 +97,45 @@ class Masker:
     def _name_spans(self, text: str) -> Iterator[tuple[int, int]]:
         if not self._names:
             return
-        words = [*_WORD.finditer(text)]
+        view = plain(text)
+        words = [*_WORD.finditer(view)]
+        places = None
         at = 0
         while at < len(words):
             length = self._name_length(words, at)
             if length:
-                yield words[at].start(), words[at + length - 1].end()
+                places = places or OriginalPositions(text, (), plain)
+                yield places.span(words[at].start(), words[at + length - 1].end())
             at += length or 1
 
     def _name_length(self, words: Sequence[re.Match[str]], at: int) -> int:
         """Return the number of words in the longest name that begins at word `at`; 0 if no name begins there."""
-        for name in self._names.get(words[at][0].casefold(), ()):
+        for name in self._names.get(words[at][0], ()):
             found = words[at : at + len(name)]
             near = all(after.start() - before.end() <= _GAP for before, after in pairwise(found))
-            if near and [word[0].casefold() for word in found] == name:
+            if near and [word[0] for word in found] == name:
                 return len(name)
         return 0
+
+
+def _decoded_spans(text: str, find: Callable[[str], Iterator[tuple[int, int]]]) -> list[tuple[int, int]]:
+    """Return the (start, end) of what is found in a text, and behind escapes such as `%40`; without overlaps."""
+    found: list[tuple[int, int]] = []
+    for steps, layer in layers(text):
+        if not set(steps) <= {ESCAPES}:
+            continue
+        spans = [*find(layer.translate(_ALIKE))]
+        if steps and spans:
+            places = OriginalPositions(text, steps, unchanged)
+            spans = [places.span(*span) for span in spans]
+        found += spans
+    joined: list[tuple[int, int]] = []
+    for start, end in sorted(found):
+        if joined and start < joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
+        else:
+            joined.append((start, end))
+    return joined
 
 
 def _spans(pattern: re.Pattern[str], is_valid: Callable[[str], bool]) -> Callable[[str], Iterator[tuple[int, int]]]:
