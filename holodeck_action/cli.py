@@ -85,15 +85,14 @@ def main(
 
     from holodeck_action.commands.command_line import cli
     from holodeck_action.run.caller import Caller
-    from holodeck_action.run.error_reports import report_error
+    from holodeck_action.run.error_reports import report_error, report_usage_error
 
     try:
         caller = Caller(environ, cwd, stdin, stdout, stderr, disk, pause, signals)
         code = cli.main(list(argv), prog_name="holodeck-action", standalone_mode=False, obj=caller)
         return code if isinstance(code, int) else ExitCode.PASSED
     except click.ClickException as error:
-        error.show(stderr)
-        return ExitCode.CONFIGURATION
+        return report_usage_error(error, environ, stderr)
     except (click.Abort, KeyboardInterrupt):
         return report_error(KeyboardInterrupt(), environ, stderr)
     except Exception as error:  # noqa: BLE001 - the last resort: one sentence instead of a traceback

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
@@ -10,6 +11,8 @@ from holodeck_action import __version__
 from holodeck_action.decide.exit_codes import ExitCode
 
 if TYPE_CHECKING:
+    from click import ClickException
+
     from holodeck_action.suite.configuration_errors import LocatedProblem
     from holodeck_action.text.terminal import Terminal
 
@@ -76,3 +79,14 @@ def report_error(error: BaseException, environ: Mapping[str, str], stderr: TextI
         for command in annotation_commands(annotate_problems(error.located, environ), reserved=0):
             stderr.write(f"{command}\n")
     return explanation.code
+
+
+def report_usage_error(error: ClickException, environ: Mapping[str, str], stderr: TextIO) -> int:
+    """Write an error of the command line, which may quote a secret that was given as a value; return the exit code."""
+    from holodeck_action.text.redaction import Redactor
+    from holodeck_action.text.secrets import environment_secrets
+
+    shown = StringIO()
+    error.show(shown)
+    stderr.write(Redactor(environment_secrets(environ)).text(shown.getvalue()))
+    return ExitCode.CONFIGURATION

@@ -92,7 +92,12 @@ class SuiteError(Exception):
         self.files = frozenset(files)
         self.redactor = redactor = Redactor(known)
         unique = {
-            replace(problem, message=redactor.text(mask_quotations(problem.message, known))) for problem in problems
+            replace(
+                problem,
+                field=redactor.text(problem.field),
+                message=redactor.text(mask_quotations(problem.message, known)),
+            )
+            for problem in problems
         }
         self.problems = tuple(sorted(unique, key=_sort_key))
         super().__init__("\n".join(str(problem) for problem in self.problems))

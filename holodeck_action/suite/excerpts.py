@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.configuration_errors import Excerpt, LocatedProblem
-from holodeck_action.suite.yaml.reading import SECRET_KEY
+from holodeck_action.suite.yaml.reading import LISTED_SECRETS, SECRET_KEY
 from holodeck_action.text.credentials import credentials_in
 from holodeck_action.text.redaction import MASK, Redactor
 
@@ -29,6 +29,8 @@ _TABLE_BREAK = re.compile(r"\r\n|[\n\r]")
 _TABLES = (".csv", ".tsv", ".jsonl", ".ndjson")
 _KEY = re.compile(r"""(?P<quote>["']?)(?P<key>[\w.-]+)(?P=quote)\s*:(?=\s|$|["'\[{])\s*""")
 _QUOTED = re.compile(r""""(?:[^"\\]|\\.)*"|'(?:[^']|'')*'""")
+_LIST = re.compile(rf"""(["']?){LISTED_SECRETS}\1\s*:""")
+_ITEM_ENDS = " \t-[],\"'"
 _FIRST_KEY = re.compile(r"""[\s-]*(?P<quote>["']?)(?P<key>[\w.-]+)(?P=quote)\s*:(?=\s|$)\s*(?P<value>.*)""")
 
 
@@ -55,6 +57,10 @@ def add_excerpts(
     def lines(folder: Path, file: str) -> tuple[str, ...]:
         return _read_lines(folders[folder], file)
 
+    @cache
+    def listed(folder: Path, file: str) -> frozenset[str]:
+        return frozenset(_listed_secrets(lines(folder, file)))
+
     found: list[str | LocatedProblem] = []
     shown = 0
     for problem in problems:
@@ -67,7 +73,9 @@ def add_excerpts(
         ):
             mark = problem.mark
             # The bytes of a spreadsheet are no lines.
-            excerpt = None if mark.sheet else _excerpt(lines(problem.folder, mark.file), mark.line, mark.column)
+            if not mark.sheet:
+                place = problem.folder, mark.file
+                excerpt = _excerpt(lines(*place), mark.line, mark.column, listed(*place))
         if excerpt is None:
             found.append(problem)
         else:
@@ -87,8 +95,11 @@ def _read_lines(quotable: QuotableFiles, file: str) -> tuple[str, ...]:
     return tuple((_TABLE_BREAK if file.lower().endswith(_TABLES) else _YAML_BREAK).split(text))
 
 
-def _excerpt(lines: tuple[str, ...], line: int, column: int) -> Excerpt | None:
-    """Return a line split at a column, both counted from 1; None if the line does not exist or must not be shown."""
+def _excerpt(lines: tuple[str, ...], line: int, column: int, listed: frozenset[str]) -> Excerpt | None:
+    """Return a line split at a column, both counted from 1; None if the line does not exist or must not be shown.
+
+    `listed` are secrets that the file lists.
+    """
     if not 0 < line <= len(lines) or not column or not lines[line - 1].strip():
         return None
     if _inside_secret(lines, line - 1):
@@ -97,8 +108,8 @@ def _excerpt(lines: tuple[str, ...], line: int, column: int) -> Excerpt | None:
     secrets = tuple(_secret_spans(text))
     at = next((start for start, end in secrets if start < at < end), at)
     before, rest = _mask_part(text, secrets, 0, at), _mask_part(text, secrets, at, len(text))
-    # Passwords of addresses, and settings such as `--token=…`.
-    masked = Excerpt(before, rest).map_text(Redactor(credentials_in(text)).text)
+    # Passwords of addresses, settings such as `--token=…`, and what looks like a key.
+    masked = Excerpt(before, rest).map_text(Redactor(listed.union(credentials_in(text))).text)
     if masked is None:
         return None
     before, rest = masked.before, masked.after
@@ -128,6 +139,19 @@ def _secret_spans(text: str) -> Iterator[tuple[int, int]]:
         value = _QUOTED.match(text, match.end())
         end = len(text) if value is None else value.end()
         yield match.end(), end
+
+
+def _listed_secrets(lines: Iterable[str]) -> Iterator[str]:
+    """Yield the items of the list of secrets in a file, also if the file is not YAML."""
+    inside = False
+    for line in lines:
+        first = _LIST.match(line)
+        inside = first is not None or (inside and line[:1] in ("", " ", "\t", "-", "#", "]"))
+        if inside:
+            items = line[first.end() :] if first is not None else line
+            for item in (items, *items.split(",")):
+                yield item.strip(_ITEM_ENDS)
+                yield item.partition(" #")[0].strip(_ITEM_ENDS)
 
 
 def _inside_secret(lines: tuple[str, ...], index: int) -> bool:

@@ -42,7 +42,7 @@ _DIGEST = re.compile(
 def named_spans(text: str) -> Iterator[tuple[int, int]]:
     """Yield the (start, end) of each value that its name marks as a key."""
     at = plain_end = 0
-    for name, begin, after, is_setting in _names(text):
+    for name, begin, after, is_setting, least in _names(text):
         if begin < at:
             continue
         start, is_literal, quoted = _find_start(text, after)
@@ -55,14 +55,14 @@ def named_spans(text: str) -> Iterator[tuple[int, int]]:
             # A plain value inside of another one has the same end.
             tail = text[max(start, plain_end - _LONGEST_TAIL) : plain_end]
             end = plain_end - len(tail) + len(tail.rstrip(_TAIL))
-        if _is_key(name, text[start : min(end, start + _LONGEST)], is_literal=is_literal or is_setting):
+        if _is_key(name, text[start : min(end, start + _LONGEST)], is_literal=is_literal or is_setting, least=least):
             yield start, end
             at = end
 
 
-def _names(text: str) -> Iterator[tuple[str, int, int, bool]]:
-    """Yield each name that marks its value as secret: the name, its start, the start of what follows the separator, and
-    whether the separator is an equals sign."""
+def _names(text: str) -> Iterator[tuple[str, int, int, bool, int]]:
+    """Yield each name that marks its value as secret: the name, its start, the start of what follows the separator,
+    whether the separator is an equals sign, and the minimum length of a value."""
     if ":" in text or "=" in text:
         lower = text.lower()
         if any(sign in lower for sign in SECRET_SIGNS):
@@ -73,14 +73,14 @@ def _names(text: str) -> Iterator[tuple[str, int, int, bool]]:
     if "--" in text:
         for match in _OPTION.finditer(text):
             if _is_name(match["name"]):
-                yield match["name"], match.start(), match.end(), "=" in match["sign"]
+                yield match["name"], match.start(), match.end(), "=" in match["sign"], 1
 
 
-def _name_before(text: str, separator: re.Match[str]) -> Iterator[tuple[str, int, int, bool]]:
+def _name_before(text: str, separator: re.Match[str]) -> Iterator[tuple[str, int, int, bool, int]]:
     at = separator.start()
     found = _NAME_BACKWARDS.match(text[max(0, at - _BEFORE) : at][::-1])
     if found is not None and not found[2] and _is_name(name := found[1][::-1]):
-        yield name, at - found.end(), separator.end(), "=" in separator[0]
+        yield name, at - found.end(), separator.end(), "=" in separator[0], _SHORTEST
 
 
 def is_named_key(name: str, value: str) -> bool:
@@ -111,14 +111,14 @@ def _is_strong(name: str) -> bool:
     return names_credential(name)
 
 
-def _is_key(name: str, value: str, *, is_literal: bool) -> bool:
+def _is_key(name: str, value: str, *, is_literal: bool, least: int = _SHORTEST) -> bool:
     """Return whether the value of a name is a key.
 
     The value of a name such as `password` is one unless it is a reference or harmless; as prose after a colon, a word
     is none. The value of any other name with a secret word, such as `key`, must be random and no digest.
     """
     is_strong = _is_strong(name)
-    if len(value) < _SHORTEST or not (is_strong or _SHORTEST_RANDOM <= len(value) <= _LONGEST_RANDOM):
+    if len(value) < least or not (is_strong or _SHORTEST_RANDOM <= len(value) <= _LONGEST_RANDOM):
         return False
     if is_placeholder(value) or value.lower() == name.lower():
         return False

@@ -31,6 +31,7 @@ from holodeck_action.suite.model.targets import OWN_MODEL, ModelTarget
 from holodeck_action.suite.values import Case
 from holodeck_action.targets.factory import describe_target
 from holodeck_action.text.plain import one_line
+from holodeck_action.text.redaction import mask_keys
 
 
 class PreparedRace(Struct, frozen=True):
@@ -94,7 +95,7 @@ class RacedSuite(Struct, frozen=True):
             try:
                 items.append(_vary(head, self.loaded, variant, self.flags, self.context))
             except VariantError as error:
-                problems.append(f"variant {one_line(variant.name, 200)}: {error}")
+                problems.append(f"variant {one_line(mask_keys(variant.name), 200)}: {error}")
             except ConfigurationError as error:
                 problems += map(str, error.problems)
         if problems:
@@ -196,7 +197,7 @@ def _vary(
         target_files=files,
         python=equipped.python,
         written_target=found.written_target,
-        variant=one_line(variant.name, 200),
+        variant=one_line(mask_keys(variant.name), 200),
     )
 
 

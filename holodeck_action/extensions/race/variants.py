@@ -22,6 +22,7 @@ from holodeck_action.suite.yaml.reading import read_foreign_yaml
 from holodeck_action.text.foreign import ForeignError
 from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.plain import one_line
+from holodeck_action.text.redaction import mask_keys
 
 MOST_VARIANTS = 32
 TARGET, MODEL, INSTRUCTIONS = "target", "model", "instructions"
@@ -54,7 +55,7 @@ def parse_axes(options: Sequence[str]) -> list[Variant]:
     axes: dict[str, list[str]] = {}
     for entry in options:
         key, found, value = (part.strip() for part in entry.partition("="))
-        shown = one_line(entry, _SHOWN)
+        shown = one_line(mask_keys(entry), _SHOWN)
         if not found or not key or not value:
             raise ConfigurationError([f"--vary {shown}: must be KEY=VALUE, such as model=gpt-4o-mini"])
         if value in axes.setdefault(key, []):
@@ -223,7 +224,7 @@ def _replace(model: Any, values: Mapping[str, Any], option_text: str) -> Any:
         return type(model).model_validate(given)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        raise VariantError(f"{one_line(option_text, _SHOWN)}: {first['msg']}") from error
+        raise VariantError(f"{one_line(mask_keys(option_text), _SHOWN)}: {first['msg']}") from error
 
 
 def _unknown(key: str, agent: AgentConfig) -> str:

@@ -59,6 +59,9 @@ SECRET_KEY = re.compile(
     r"(?:^|[_-])(?:key|token|secret|password|passwd|credentials?|authorization|cookie|connection_string)$", re.I
 )
 
+LISTED_SECRETS = "secrets"
+"""The key of the policy file that lists literal secrets."""
+
 _MODEL_FIELDS = (["model"], ["embedding_provider"], ["context_model"], ["reranker_model"])
 
 CHECKS_OF_TEXT = ("contains", "not_contains", "starts_with", "ends_with", "regex", "not_regex", "similar")
@@ -77,7 +80,7 @@ _MODES = {
     "env": _WRITTEN_ITEMS,
     "headers": _WRITTEN_ITEMS,
     "resource_attributes": _WRITTEN_ITEMS,
-    "secrets": _WRITTEN_ITEMS,
+    LISTED_SECRETS: _WRITTEN_ITEMS,
     "args": _ARGS,
     "ground_truth_chunk_ids": _IDS,
     **dict.fromkeys(("turn_config", "parameters", "response_format", "deployment", "config", "options"), _FREE_FORM),
@@ -302,6 +305,9 @@ class _Reader:
             else:
                 if type(value) is str and type(key) is str and SECRET_KEY.search(key) and self._flags != UNSET:
                     self.secrets.add(value)
+                elif path == [LISTED_SECRETS] and isinstance(value, list):
+                    # Also if the file has problems: their messages may quote such a literal.
+                    self.secrets.update(item for item in value if type(item) is str)
                 result[key] = value
                 mark = child.start_mark
                 marks += (line, column, mark.line + 1, (mark.column + 1) | self._flags)
