@@ -82,7 +82,7 @@ def start_suite(folder: GivenPath, framework: str | None, caller: Caller, *, ci:
     lines += [f"note: {note}" for note in notes]
     place = "" if folder.given == Path() else f" {shlex.quote(str(folder))}"
     lines += ["next:", f"  holodeck-action validate{place}", f"  holodeck-action run{place} -o holodeck-results"]
-    caller.stdout.writelines(f"{line}\n" for line in lines)
+    caller.stdout.write(caller.redact("".join(f"{line}\n" for line in lines)))
     return ExitCode.PASSED
 
 

@@ -47,6 +47,13 @@ class Caller:
     signals: Sequence[Signals] = ()
     group: Group | None = None
 
+    def redact(self, text: str) -> str:
+        """Return a text without the secrets of the environment, and without what looks like a key."""
+        from holodeck_action.text.redaction import Redactor
+        from holodeck_action.text.secrets import environment_secrets
+
+        return Redactor(environment_secrets(self.environ)).text(text)
+
     def progress_display(self) -> ProgressDisplay:
         """Return the progress display on standard error."""
         from holodeck_action.reports.terminal.progress import progress_display

@@ -53,7 +53,8 @@ _SCHEME = re.compile(
     rf"(?<![A-Za-z0-9\\-])(?:{'|'.join(SCHEMES)})[ \t]{{1,4}}([A-Za-z0-9._~+/-]{{8,2000}}+={{0,2}})", re.IGNORECASE
 )
 _SCHEMES = tuple(scheme.lower() + " " for scheme in SCHEMES)
-_USERINFO = re.compile(r"(?<=://)[^\s/?#\"'<>\\@]{1,2000}+(?:@[^\s/?#\"'<>\\@]{1,2000}+)?(?=@)")
+# A path has one slash of an address.
+_USERINFO = re.compile(r":/{1,2}+([^\s/?#\"'<>\\@]{1,2000}+(?:@[^\s/?#\"'<>\\@]{1,2000}+)?)(?=@)")
 _RUN = re.compile(r"(?<![A-Za-z0-9+/_=\\-])[A-Za-z0-9+/_-]{32,201}+={0,2}(?![A-Za-z0-9+/_=-])")
 _LONGEST_RANDOM = 200
 """A longer run of letters and digits is data, such as a picture in base64."""
@@ -102,12 +103,12 @@ def _scheme_spans(text: str) -> Spans:
 
 
 def _userinfo_spans(text: str) -> Spans:
-    if "://" in text and "@" in text:
+    if ":/" in text and "@" in text:
         for match in _USERINFO.finditer(text):
-            user, colon, password = match[0].partition(":")
+            user, colon, password = match[1].partition(":")
             is_pair = bool(colon and password) and password != user and not is_placeholder(password)
             if is_pair or (not colon and len(user) >= SHORTEST_TOKEN and not is_placeholder(user)):
-                yield match.span()
+                yield match.span(1)
 
 
 def _random_spans(text: str) -> Spans:

@@ -8,6 +8,8 @@ import json
 from collections.abc import Callable, Iterable
 from urllib.parse import quote, quote_plus
 
+from holodeck_action.text.key_forms import KEY_FORMS
+from holodeck_action.text.key_prefixes import KEY_PREFIXES
 from tests.redaction.writers import left, rows_of
 
 INVISIBLE = (
@@ -117,3 +119,23 @@ def pieces_of(secret: str) -> set[str]:
 def leaked(text: str, pieces: Iterable[str]) -> list[str]:
     """Return the pieces that a text still shows."""
     return left(text, pieces)
+
+
+KEYS = {
+    **{form.name: (form.example, form.key) for form in KEY_FORMS},
+    **{
+        key.example: (f"https://hooks.slack.com/services/{key.example}", key.example)
+        if "hooks" in key.pattern
+        else (key.example, key.example)
+        for key in KEY_PREFIXES
+    },
+}
+"""A text with a key of each form that is recognised without a declaration, and the key, by the form."""
+UNDECLARED = "\n".join(text for text, _ in KEYS.values())
+ON_ONE_LINE = " and ".join(text.replace("\n", "\\n") for text, _ in KEYS.values())
+
+
+def undeclared_pieces() -> set[str]:
+    """Return the rows of 12 letters and digits of all these keys, without what many keys share."""
+    shared = rows_of("eyJhbGciOiJIUzI1NiJ9eyJzdWIiOiI0NzExIn0", 12) | rows_of("pypi-AgEIcHlwaS5vcmc", 12)
+    return {row for _, key in KEYS.values() for row in rows_of(key, 12)} - shared

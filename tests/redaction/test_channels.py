@@ -1,4 +1,5 @@
-"""The hardest samples, planted wherever a suite lets them in: no eight letters and digits of them in a row are left."""
+"""The hardest samples, and a key of each known form, planted wherever a suite lets them in: no eight letters and digits
+of a declared one in a row are left, and no twelve of another."""
 
 from __future__ import annotations
 
@@ -13,13 +14,13 @@ from tests.commands.project import Finished, Project
 from tests.github.events import HEAD
 from tests.github.fake import FakeGitHub
 from tests.github.steps import ALL, Scene
-from tests.redaction.planting import ENCODINGS, leaked, pieces_of
+from tests.redaction.planting import ENCODINGS, UNDECLARED, leaked, pieces_of, undeclared_pieces
 from tests.reports.pages import told
 
 TOKEN = "sk-7Lq2zV/mZ8dxK+4711Rt?>~_Qx"
 PASSWORD = "hx7!Kp9wQ2_zLm4tVb8"
 VARIABLES = {"SHOP_PAT": TOKEN, "DATABASE": f"postgresql://shop:{PASSWORD}@db.example/shop"}
-PIECES = pieces_of(TOKEN) | pieces_of(PASSWORD)
+PIECES = pieces_of(TOKEN) | pieces_of(PASSWORD) | undeclared_pieces()
 
 CUTS = (40, 60, 80, 120, 200, 255, 300, 500, 800, 1000, 1200, 2000, 4000, 4096, 8000, 8192)
 """Where texts are cut, in characters; a few more stand between them."""
@@ -80,7 +81,8 @@ if __name__ == "__main__":
 def planted(project: Project, target: str, names: Iterable[str]) -> None:
     """Write a suite whose answers, graders, tools and errors repeat the secrets, one case for each name."""
     # Base64 of something longer shows what stands beside the secret, too: that is no part of it.
-    samples = {"all": "\n".join(write(secret) for secret in (TOKEN, PASSWORD) for write in ENCODINGS.values())}
+    written = [write(secret) for secret in (TOKEN, PASSWORD) for write in ENCODINGS.values()]
+    samples = {"all": "\n".join([*written, UNDECLARED])}
     project.write("samples.json", json.dumps(samples))
     project.write("planted.py", CODE)
     project.suite(

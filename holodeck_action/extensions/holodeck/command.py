@@ -145,7 +145,7 @@ def _run_command(context: click.Context, name: str, arguments: list[str]) -> int
     command = program.command.get_command(program, name)
     if command is None:
         raise ConfigurationError([f"the command {name} is not installed; install holodeck-action with all its parts"])
-    caller.stderr.write(f"note: this is holodeck-action {shlex.join([name, *arguments])}\n")
+    caller.stderr.write(caller.redact(f"note: this is holodeck-action {shlex.join([name, *arguments])}\n"))
     path = f"{program.command_path} {name}"
     code = command.main(arguments, prog_name=path, standalone_mode=False, obj=caller)
     return code if isinstance(code, int) else ExitCode.PASSED

@@ -1,4 +1,5 @@
-"""Finds secrets in the files that an import would write, and their positions in the imported files."""
+"""Finds secrets, and what looks like a key, in the files that an import would write, and their positions in the
+imported files."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from holodeck_action.extensions.importers.source import Source, UnfitError
 from holodeck_action.text.redaction import Redactor
 from holodeck_action.text.secrets import environment_secrets
 
+_ANY = "a secret variable"
 _LISTED = 10
 """Most positions to list."""
 
@@ -17,7 +19,8 @@ _LISTED = 10
 def secret_problems(
     file_texts: Mapping[str, str], source: Source, source_paths: Sequence[Path], remedy: str, environ: Mapping[str, str]
 ) -> list[str]:
-    """Return an error message for each occurrence of a secret; empty if the files to write contain no secrets.
+    """Return an error message for each occurrence of a secret or of what looks like a key; empty if the files to write
+    contain none.
 
     Nothing is masked, since a mask would change inputs and expected values.
 
@@ -39,10 +42,10 @@ def secret_problems(
             imported[source.relative(path)] = source.text(path)
     secrets = _redactors(environ)
     # A value that the conversion joined from several texts is on no line of the imported files.
-    found = list(_secret_lines(imported, secrets)) or list(_secret_lines(held, secrets)) or [(next(iter(held)), "")]
+    found = list(_secret_lines(imported, secrets)) or list(_secret_lines(held, secrets)) or [(next(iter(held)), _ANY)]
     problems = [
-        f"{place}: holds the value of {name or 'a secret variable'}; nothing was written: "
-        f"{remedy.replace('NAME', name or 'NAME')}"
+        f"{place}: holds {f'the value of {name}' if name else 'what looks like a key'}; nothing was written: "
+        f"{remedy.replace('NAME', name if name.isidentifier() else 'NAME')}"
         for place, name in found[:_LISTED]
     ]
     more = len(found) - _LISTED
@@ -51,17 +54,17 @@ def secret_problems(
 
 def _redactors(environ: Mapping[str, str]) -> dict[str, Redactor]:
     each = {name: environment_secrets({name: value}) for name, value in environ.items()}
-    return {name: Redactor(secrets) for name, secrets in each.items() if secrets}
+    return {name: Redactor(secrets).declared for name, secrets in each.items() if secrets} | {"": Redactor(())}
 
 
 def _secret_lines(texts: Mapping[str, str], secrets: Mapping[str, Redactor]) -> Iterator[tuple[str, str]]:
-    """Yield `file:line` and the variable's name for each line that contains the value of a secret variable."""
+    """Yield `file:line` and the variable's name for each line that contains the value of a secret variable; an empty
+    name for a line that only contains what looks like a key."""
     holding = {
         file: [(name, redactor) for name, redactor in secrets.items() if redactor.text(text) != text]
         for file, text in texts.items()
     }
     for file, named in holding.items():
         for number, line in enumerate(texts[file].splitlines() if named else (), 1):
-            for name, redactor in named:
-                if redactor.text(line) != line:
-                    yield f"{file}:{number}", name
+            names = [name for name, redactor in named if redactor.text(line) != line]
+            yield from ((f"{file}:{number}", name) for name in names if name or names == [""])
