@@ -148,9 +148,9 @@ def _decoded(value: str) -> str:
 
 
 _SHORTEST_TEXT = 8
-_VALUE = "hx7!Kp9wQ2_zLm4tVb8"
-_BLOCK = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7Lq2zV8mZ8dxK"
-_SIGNED = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiI0NzExIn0.7Lq2zV8mZ8dxK4711RtQw9Bn3Ty6Hs"
+_VALUE = "vR3!nTz8kC_5wYb2Qe7"
+_BLOCK = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQCWd4Jx9Tb2Kq7Rv5"
+_SIGNED = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiI0NzExIn0.Wd4Jx9Tb2Kq7Rv5Mf8Hc3Ly6Pg1Zn0"
 KEY_FORMS = (
     KeyForm(
         "key with the prefix of its provider",
@@ -172,8 +172,8 @@ KEY_FORMS = (
     KeyForm(
         "credentials of a header",
         "`Bearer`, `Basic`, `Token` and the like before a random value",
-        "it sent Bearer 7Lq2zV8mZ8dxK4711RtQ",
-        "7Lq2zV8mZ8dxK4711RtQ",
+        "it sent Bearer Wd4Jx9Tb2Kq7Rv5Mf8Hc",
+        "Wd4Jx9Tb2Kq7Rv5Mf8Hc",
         _scheme_spans,
     ),
     KeyForm(
@@ -195,8 +195,8 @@ KEY_FORMS = (
         "random value",
         "32 to 200 letters and digits, capitals and small ones mixed, that are no words, no hexadecimal digest, no id "
         "with a word before it, and no lines of data",
-        "it is 7Lq2zV8mZ8dxK4711RtQw9Bn3Ty6Hs5Jd0Pf.",
-        "7Lq2zV8mZ8dxK4711RtQw9Bn3Ty6Hs5Jd0Pf",
+        "it is Wd4Jx9Tb2Kq7Rv5Mf8Hc3Ly6Pg1Zn0Su5Ea.",
+        "Wd4Jx9Tb2Kq7Rv5Mf8Hc3Ly6Pg1Zn0Su5Ea",
         _random_spans,
     ),
 )

@@ -28,7 +28,7 @@ class KeyPrefix(Struct, frozen=True):
 _LONG = r"[\w-]{16,300}"
 _LETTERS = r"[A-Za-z0-9]{16,300}"
 _HEX = r"[0-9a-f]{32}(?![0-9a-f])"
-_TAIL = "7Lq2zV8mZ8dxK4711RtQw9Bn3Ty6Hs"
+_TAIL = "Wd4Jx9Tb2Kq7Rv5Mf8Hc3Ly6Pg1Zn0"
 
 KEY_PREFIXES = (
     KeyPrefix("Anthropic", r"sk-ant-(?:api|admin|oat|sid)[0-9]{2}-", ("sk-",), _LONG, f"sk-ant-api03-{_TAIL}"),
@@ -46,9 +46,9 @@ KEY_PREFIXES = (
         f"glpat-{_TAIL}",
     ),
     KeyPrefix(
-        "AWS", r"A(?:KI|SI|BI)A", ("AKIA", "ASIA", "ABIA"), r"[A-Z0-9]{16}(?![A-Za-z0-9])", "AKIAQ7LZV8MZ8DXK4711"
+        "AWS", r"A(?:KI|SI|BI)A", ("AKIA", "ASIA", "ABIA"), r"[A-Z0-9]{16}(?![A-Za-z0-9])", "AKIAW4JX9TB2KQ7RV5MF"
     ),
-    KeyPrefix("Google", r"AIza", ("AIza",), r"[\w-]{30,60}", "AIzaSyD7Lq2zV8mZ8dxK4711RtQw9Bn3Ty6Hs"),
+    KeyPrefix("Google", r"AIza", ("AIza",), r"[\w-]{30,60}", "AIzaSyDWd4Jx9Tb2Kq7Rv5Mf8Hc3Ly6Pg1Zn0"),
     KeyPrefix("Google", r"ya29\.", ("ya29.",), _LONG, f"ya29.{_TAIL}"),
     KeyPrefix("Google", r"GOCSPX-", ("GOCSPX-",), _LONG, f"GOCSPX-{_TAIL}"),
     KeyPrefix("Slack", r"xox[a-z]-", ("xox",), r"[\w-]{10,300}", f"xoxb-4711-{_TAIL}"),
@@ -61,7 +61,7 @@ KEY_PREFIXES = (
     KeyPrefix("PyPI", r"pypi-(?:AgEIcHlwaS5vcmc)?", ("pypi-",), _LONG, f"pypi-AgEIcHlwaS5vcmc{_TAIL}"),
     KeyPrefix("Docker", r"dckr_(?:pat|oat)_", ("dckr_",), _LONG, f"dckr_pat_{_TAIL}"),
     KeyPrefix("SendGrid", r"SG\.", ("SG.",), r"[\w-]{16,64}\.[\w-]{16,100}", f"SG.{_TAIL}.{_TAIL}"),
-    KeyPrefix("Twilio", r"SK", ("SK",), _HEX, "SK4711a7b8c9d0e1f2a3b4c5d6e7f80912"),
+    KeyPrefix("Twilio", r"SK", ("SK",), _HEX, "SK5e1c9a7b3d0f2468ace1357bdf904a6c"),
     KeyPrefix("Groq", r"gsk_", ("gsk_",), _LETTERS, f"gsk_{_TAIL}"),
     KeyPrefix("xAI", r"xai-", ("xai-",), _LONG, f"xai-{_TAIL}"),
     KeyPrefix("Perplexity", r"pplx-", ("pplx-",), _LONG, f"pplx-{_TAIL}"),
@@ -69,7 +69,7 @@ KEY_PREFIXES = (
     KeyPrefix("NVIDIA", r"nvapi-", ("nvapi-",), _LONG, f"nvapi-{_TAIL}"),
     KeyPrefix("Tavily", r"tvly-", ("tvly-",), _LONG, f"tvly-{_TAIL}"),
     KeyPrefix("LangSmith", r"lsv2_(?:pt|sk)_", ("lsv2_",), _LONG, f"lsv2_pt_{_TAIL}"),
-    KeyPrefix("Databricks", r"dapi", ("dapi",), _HEX, "dapi4711a7b8c9d0e1f2a3b4c5d6e7f80912"),
+    KeyPrefix("Databricks", r"dapi", ("dapi",), _HEX, "dapi5e1c9a7b3d0f2468ace1357bdf904a6c"),
     KeyPrefix("DigitalOcean", r"do[opr]_v1_", ("_v1_",), _LETTERS, f"dop_v1_{_TAIL}"),
     KeyPrefix("Shopify", r"shp(?:at|ca|pa|ss)_", ("shpat_", "shpca_", "shppa_", "shpss_"), _LETTERS, f"shpat_{_TAIL}"),
     KeyPrefix("HashiCorp Vault", r"hv[sbr]\.", ("hvs.", "hvb.", "hvr."), _LONG, f"hvs.{_TAIL}"),

@@ -66,8 +66,8 @@ class Decoder(Struct, frozen=True):
 
 
 _NUMBER_START = re.compile(r"(&\#[xX]?)0+")
-# CSS Syntax 3: up to six hexadecimal digits, and one white space that ends them.
-_CSS = re.compile(r"\\([0-9a-fA-F]{1,6})[ \t\n\f]?")
+# CSS Syntax 3: up to six hexadecimal digits, and one white space that ends them; one digit is no letter.
+_CSS = re.compile(r"\\([0-9a-fA-F]{2,6})[ \t\n\f]?")
 
 
 def _unescape(match: re.Match[str]) -> str:

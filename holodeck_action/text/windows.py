@@ -53,10 +53,13 @@ class RandomValueSearch:
         self._wide: set[str] = set()
         for number, value in enumerate(self._values):
             known = self._ngrams.setdefault(value.width, {})
+            done = 0
             for start in value.starts:
-                ngram = value.letters[start : start + value.width]
-                known.setdefault(ngram, []).append((number, start))
-                self._wide.update(ngram[at : at + _WIDE] for at in range(value.width - _WIDE + 1))
+                end = start + value.width
+                known.setdefault(value.letters[start:end], []).append((number, start))
+                # Neighbouring n-grams share most of their characters.
+                self._wide.update(value.letters[at : at + _WIDE] for at in range(max(start, done), end - _WIDE + 1))
+                done = end - _WIDE + 1
         groups = {_ascii(wide[at : at + _GROUP]) for wide in self._wide for at in range(_WIDE - _GROUP + 1)}
         self._groups = frozenset(_groups_in(b"".join(groups)))
         self._least = min((value.width for value in self._values), default=0)

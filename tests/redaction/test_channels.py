@@ -78,10 +78,11 @@ if __name__ == "__main__":
 """
 
 
-def planted(project: Project, target: str, names: Iterable[str]) -> None:
+def planted(project: Project, target: str, names: Iterable[str], *, declared: bool = True) -> None:
     """Write a suite whose answers, graders, tools and errors repeat the secrets, one case for each name."""
     # Base64 of something longer shows what stands beside the secret, too: that is no part of it.
-    written = [write(secret) for secret in (TOKEN, PASSWORD) for write in ENCODINGS.values()]
+    secrets = (TOKEN, PASSWORD) if declared else ()
+    written = [write(secret) for secret in secrets for write in ENCODINGS.values()]
     samples = {"all": "\n".join([*written, UNDECLARED])}
     project.write("samples.json", json.dumps(samples))
     project.write("planted.py", CODE)
