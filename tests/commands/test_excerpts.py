@@ -106,6 +106,24 @@ def test_no_value_of_a_secret_key_is_shown(project: Project, line: str, kept: st
     assert bool(shown(finished)) == bool(kept)
 
 
+@pytest.mark.parametrize(
+    "policy",
+    [
+        "secrets: [planted-literal-77]\ntarget: python:a:b planted-literal-77\nplanted-literal-77: 1\n",
+        "secrets:\n# of the shop\n- 'planted-literal-77'  # old\ntarget: [python planted-literal-77\nx: 1\n",
+        "gates: {min_pass_rate: planted-literal-77}\nsecrets:\n  - planted-literal-77\n  - {a: 1}\n",
+    ],
+    ids=["unknown key", "no YAML", "bad values"],
+)
+def test_no_secret_that_the_policy_lists_is_shown(project: Project, policy: str) -> None:
+    project.write("agent.yaml", SUITE)
+    project.write("holodeck-action.yaml", policy)
+    finished = project.run("validate")
+    assert finished.code == 2
+    assert shown(finished)
+    assert "planted" not in finished.stdout + finished.stderr
+
+
 def test_no_secret_of_the_environment_and_no_line_of_other_files_is_shown(project: Project) -> None:
     project.write("agent.yaml", SUITE.replace("ground_truth: q", "tgas: planted-secret-1"))
     finished = project.run("validate", MY_TOKEN="planted-secret-1")

@@ -11,7 +11,7 @@ import httpx2
 import pytest
 
 from holodeck_action.llm.calls import Call, CallContext, HttpRequest, Meter, WireError
-from holodeck_action.llm.cassette.cassette import key_parts
+from holodeck_action.llm.cassette.cassette import key_parts, make_key
 from holodeck_action.llm.wire import WireSettings
 from holodeck_action.text.redaction import Redactor
 from tests.llm.models import KEY, Answer, FakeModels, Fault
@@ -69,6 +69,37 @@ def test_a_recorded_call_is_replayed_without_network_and_key(tmp_path: Path, str
         assert first.usage() == second.usage()
 
     run(work)
+
+
+def test_what_only_looks_like_a_key_is_recorded_so_that_recordings_stay_valid(tmp_path: Path) -> None:
+    """A version that knows more forms of keys must find the calls that an earlier one recorded."""
+    question = "Is sk-ant-api03-Wd4Jx9Tb2Kq7Rv5Mf8Hc3Ly6Pg1Zn0 or password: hunter2 a key?"
+
+    async def work() -> None:
+        with FakeModels() as models:
+            models.answer(lambda _: Answer(f"It is: {question}"))
+            async with opened(_record(tmp_path)) as wire:
+                live = await post(wire, account(models.openai_url), chat(question))
+                assert "hunter2" not in wire.redact(question)
+        (line,) = recorded(tmp_path)
+        entry = json.loads(line)
+        assert entry["request"]["body"]["messages"][0]["content"] == question
+        assert make_key(entry["request"]) == entry["key"]
+        async with opened(_replay(tmp_path), network=Offline()) as wire:
+            assert (await post(wire, account(models.openai_url), chat(question))).json() == live.json()
+
+    run(work)
+
+
+def test_every_recording_of_this_repository_is_found_by_its_keys() -> None:
+    root = Path(__file__).parents[2]
+    count = 0
+    for folder in ("examples", "tests/compatibility"):
+        for cassette in (root / folder).rglob("cassette.jsonl"):
+            for entry in map(json.loads, cassette.read_text(encoding="utf-8").splitlines()):
+                count += 1
+                assert make_key(Redactor(()).declared.value(entry["request"])) == entry["key"], cassette
+    assert count > 300
 
 
 def test_one_changed_character_is_a_miss_that_shows_the_difference(tmp_path: Path) -> None:

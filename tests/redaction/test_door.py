@@ -6,11 +6,13 @@ import json
 import time
 from collections.abc import Callable
 from itertools import product
+from pathlib import Path
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from holodeck_action.text.key_forms import find_keys
 from holodeck_action.text.plain import excerpt, lines_of, one_line
 from holodeck_action.text.redaction import MASK, Redactor
 from holodeck_action.text.views import (
@@ -25,7 +27,7 @@ from holodeck_action.text.views import (
     layers,
     plain,
 )
-from tests.redaction.planting import ENCODINGS, INVISIBLE, leaked, pieces_of
+from tests.redaction.planting import ENCODINGS, INVISIBLE, KEYS, leaked, pieces_of
 from tests.tables import walk
 
 # Signs that JSON, Python, URLs and HTML write differently, those of base64, and words beside each other.
@@ -208,3 +210,111 @@ def test_secrets_as_keys_stay_as_many_keys() -> None:
     door = Redactor([*RANDOM[:2], "hunter2-pw"])
     said = {RANDOM[0]: 1, "other": 2, RANDOM[1]: 3, "hunter2-pw": {"hunter2-pw": 4}, "*** (2)": 5}
     assert door.value(said) == {MASK: 1, "other": 2, "*** (3)": 3, "*** (4)": {MASK: 4}, "*** (2)": 5}
+
+
+KEYS_ALONE = Redactor(())
+ROOT = Path(__file__).parents[2]
+
+
+@walk(
+    ("form", "write"),
+    product(
+        KEYS,
+        (str, lambda text: f"({text}), and", lambda text: json.dumps({"said": text}), lambda text: repr(f"\t{text}\n")),
+    ),
+)
+def test_what_looks_like_a_key_is_masked_without_a_declaration(form: str, write: Callable[[str], str]) -> None:
+    text, key = KEYS[form]
+    shown = KEYS_ALONE.text(write(text))
+    assert MASK in shown
+    assert key[-8:] not in shown
+    assert KEYS_ALONE.text(shown) == shown
+    # Recordings and digests hold what was declared alone.
+    assert KEYS_ALONE.declared.text(write(text)) == write(text)
+
+
+@walk(
+    ("text", "becomes"),
+    [
+        ("Authorization: Bearer abcdef12", "Authorization: Bearer ***"),
+        ("api_key: hunter2x", "api_key: ***"),
+        ('{"password": "correct horse"}', '{"password": "***"}'),
+        ("agent --password=swordfish --verbose", "agent --password=*** --verbose"),
+        ("agent --password=PW", "agent --password=***"),
+        ("X-API-Key: 12ab34cd.", "X-API-Key: ***."),
+        ("AccountKey=abc123+/x==;EndpointSuffix=core", "AccountKey=***;EndpointSuffix=core"),
+        ("https://host.example/x?sig=a1b2C3%2Bd4&se=2", "https://host.example/x?sig=***&se=2"),
+        ("http:/shop:hunter2@host.example", "http:/***@host.example"),
+        ("Basic dXNlcjpodW50ZXIy", "Basic ***"),
+    ],
+)
+def test_only_the_value_of_a_name_is_masked(text: str, becomes: str) -> None:
+    assert KEYS_ALONE.text(text) == becomes
+
+
+def test_the_field_of_a_key_masks_its_value() -> None:
+    said = {"api_key": "hunter2x", "key": "case-1", "max_tokens": "100", "token": "the"}
+    assert KEYS_ALONE.value(said) == {**said, "api_key": MASK}
+
+
+@walk(
+    "text",
+    [
+        "api_key: ${OPENAI_API_KEY:-unset}",
+        "password: <your password>, or --token TOKEN",
+        "Password: required. The token: a unit of text",
+        "api_key: unknown key; remove it",
+        "key=lambda item: item.name, secret=os.environ['X'], token=token",
+        "postgres://postgres:postgres@localhost, postgres://shop:password@localhost",
+        "commit 0a1b2c3d4e5f60718293a4b5c6d7e8f901234567, key: 3f2a7c9d1e5b8a60",
+        "sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=",
+        "550e8400-e29b-41d4-a716-446655440000",
+        "call_7Lq2zV8mZ8dxK4711RtQw9Bn3Ty6Hs5 and chatcmpl-9aBcDeFgHiJkLmNoPqRsTuVwXyZ12",
+        "TestThatHttp2ConnectionsAreClosedProperlyAfterTimeout30Seconds",
+        "sk-learn-pipeline-with-many-steps",
+        "U29tZSB0ZXh0IHRoYXQgaXMgbm8ga2V5IGF0IGFsbCwgYnV0IGJhc2U2NA==",
+        "src/holodeck/Http2Client/ReadTimeout30/Generated4Name/Api.py",
+    ],
+)
+def test_what_names_no_key_is_left_alone(text: str) -> None:
+    assert KEYS_ALONE.text(text) is text
+
+
+@pytest.mark.full
+def test_no_text_of_this_repository_looks_like_a_key() -> None:
+    """Documents, examples, recordings, schemas and locked digests; 5 MB without one false alarm."""
+    size = 0
+    kinds = {".md", ".yaml", ".yml", ".json", ".jsonl", ".csv", ".j2", ".lock", ".toml", ".py", ".svg"}
+    for folder in ("docs", "examples", "templates", "schemas", "uv.lock", "README.md", "CHANGELOG.md"):
+        found = ROOT / folder
+        for path in sorted(found.rglob("*")) if found.is_dir() else [found]:
+            if path.suffix in kinds:
+                text = path.read_text(encoding="utf-8")
+                size += len(text)
+                assert KEYS_ALONE.text(text) is text or path.name == "security.md", path
+    assert size > 4_000_000
+
+
+UNITS = (
+    *("a", "A1b", "0", "f3", "'", '"', " ", "\n", "-", "a ", "a:", "=", "\\", "_", "...", "(", "://", "--a ", "&#0"),
+    *("key=", "key=(", "password=(", "password: ", "password:'", 'password="a\\', "--password ", "://a:b@", "://a:b"),
+    *("eyJaaaaaaaa.", "Bearer ", "sk-", "sk-a1B2", "-----BEGIN PRIVATE KEY-----", "SG.aaaaaaaaaaaaaaaaaaaa."),
+    *("-----BEGIN PRIVATE KEY-----\naaaaaaaaaaaaaaaaaaaa\n", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7\n", "\\00006"),
+)
+"""What a text is repeated of that costs most."""
+
+
+@pytest.mark.full
+@walk("unit", UNITS)
+def test_the_search_for_known_forms_is_linear(unit: str) -> None:
+    """What takes a time that grows with the square of the length takes 16 times as long for four times the text."""
+
+    def cost(size: int) -> float:
+        text = (unit * (size // len(unit) + 1))[:size]
+        begun = time.process_time()
+        for _ in find_keys(text):
+            pass
+        return time.process_time() - begun
+
+    quarter = min(cost(16_000) for _ in range(2))
+    assert min(cost(64_000) for _ in range(2)) < 9 * quarter + 0.02

@@ -57,6 +57,24 @@ def test_the_target_of_all_variants(project: Project, models: FakeModels) -> Non
     assert race(project, "--target", "model", names=PAIR).code == 0
 
 
+def test_no_password_of_a_target_is_printed_or_names_a_folder(project: Project) -> None:
+    project.numbered(1)
+    # The name is cut within the password of the last one.
+    targets = (
+        "http://shop:hunter2-fish@127.0.0.1:9/x",
+        "command:python3 - --password hunter2-fish",
+        f"http://{'u' * 175}:hunter2-fish@127.0.0.1:9/",
+        "recorded:answers.jsonl",
+    )
+    axes = [text for target in targets for text in ("--vary", f"target={target}")]
+    finished = project.run("race", "-o", "out", *axes, "--allow-plain-http")
+    assert finished.code == 3, finished.stderr
+    texts = [finished.stdout, finished.stderr, *map(str, project.out.rglob("*"))]
+    texts += [path.read_text() for path in project.out.rglob("*") if path.is_file()]
+    assert not any("hunter2" in text for text in texts)
+    assert (project.out / "target-http-127-0-0-1-9-x").is_dir()
+
+
 @pytest.mark.proves("race: --cache")
 def test_a_cache_is_shared_by_races(project: Project, models: FakeModels) -> None:
     write(project, models, 10)

@@ -358,11 +358,18 @@ ORDER = (
         ("Ünal.Ö@bücher.example, not a@b", "[email], not a@b"),
         ("<mailto:a@b.example>", "<mailto:[email]>"),
         ("Grace  hopper's, Grace and Hopperton", "[name]'s, Grace and Hopperton"),
+        # Spaces and hyphens of typography, escapes, decomposed letters, and the last name first.
+        ("DE89\u00a03704\u00a00044\u00a00532\u00a00130\u00a000", "[iban]"),
+        ("4111\u202f1111\u202f1111\u202f1111, 4111\u20111111\u20111111\u20111111", "[card], [card]"),
+        ("+44\u00a020\u00a07946\u00a00958", "[phone]"),
+        ("mailto:a.b%40example.com or a.b&#64;example.com", "mailto:[email] or [email]"),
+        ("Hopper, Grace and Ju\u0308rgen Mu\u0308ller, M\u00fcller J\u00fcrgen", "[name] and [name], [name]"),
+        ("password: hunter2, Authorization: Bearer abc-123", "password: ***, Authorization: Bearer ***"),
     ],
 )
 def test_what_is_masked(project: Project, text: str, masked: str) -> None:
     write_traces(project, exchange(trace(1), text, "ok"))
-    project.write("names.txt", "Grace Hopper")
+    project.write("names.txt", "Grace Hopper\nJ\u00fcrgen M\u00fcller")
     make(project, "--names", "names.txt")
     assert cases(project)[0]["input"] == masked
 
