@@ -1,5 +1,5 @@
-"""Builds docs/fields.md from the models' schemas and the commands' flags, the table of gates in docs/policy-file.md and
-that of errors in docs/results.md; `--check` only compares.
+"""Builds docs/fields.md from the models' schemas and the commands' flags, the table of gates in docs/policy-file.md,
+that of errors in docs/results.md, and that of keys in docs/security.md; `--check` only compares.
 
 python -m scripts.build_field_reference [--check]
 """
@@ -28,10 +28,13 @@ from holodeck_action.suite.model.metric_base import Metric
 from holodeck_action.suite.model.metric_types import PLACE
 from holodeck_action.suite.model.policy import GateMetric, Gates, Policy
 from holodeck_action.suite.suite_schemas import all_subclasses, describe_fields
+from holodeck_action.text.key_forms import KEY_FORMS
+from holodeck_action.text.key_prefixes import KEY_PREFIXES
 
 PAGE = Path(__file__).parents[1] / "docs" / "fields.md"
 POLICY_PAGE = PAGE.with_name("policy-file.md")
 RESULTS_PAGE = PAGE.with_name("results.md")
+SECURITY_PAGE = PAGE.with_name("security.md")
 Schema = dict[str, Any]
 
 INTRO = """# Field reference
@@ -95,6 +98,22 @@ def with_error_table(page: str) -> str:
     return before + head + "\n".join(map(_error_row, table_rows())) + "\n\n" + rest.partition("\n\n")[2]
 
 
+def with_key_table(page: str) -> str:
+    """Return the text of docs/security.md with the tables of forms of keys and of their prefixes renewed."""
+    prefixes: dict[str, list[str]] = {}
+    for prefix in KEY_PREFIXES:
+        begin = re.match(prefix.pattern, prefix.example)
+        prefixes.setdefault(prefix.provider, []).append(f"`{begin[0] if begin else prefix.signs[0]}`")
+    tables = {
+        _FORMS: [_cells(form.name, form.known_by) for form in KEY_FORMS],
+        _PREFIXES: [_cells(provider, ", ".join(shown)) for provider, shown in prefixes.items()],
+    }
+    for head, rows in tables.items():
+        before, found, rest = page.partition(head)
+        page = before + found + "\n".join(rows) + "\n\n" + rest.partition("\n\n")[2]
+    return page
+
+
 def _error_row(row: ErrorRow) -> str:
     statuses = f" with status {', '.join(map(str, row.statuses))}" if row.statuses else ""
     codes = ", ".join(f"`{code}`" for code in row.codes) + statuses
@@ -102,6 +121,8 @@ def _error_row(row: ErrorRow) -> str:
 
 
 _ERRORS = "| what happened | codes | at | meaning | who must act |\n|---|---|---|---|---|\n"
+_FORMS = "| a key is | known by |\n|---|---|\n"
+_PREFIXES = "| provider | its keys begin with |\n|---|---|\n"
 _GATES = "| key | default | flag | what it bounds |\n|---|---|---|---|\n"
 
 
@@ -278,6 +299,7 @@ def main(arguments: list[str]) -> int:
     PAGE.write_text(page, encoding="utf-8")
     POLICY_PAGE.write_text(with_gate_table(POLICY_PAGE.read_text(encoding="utf-8")), encoding="utf-8")
     RESULTS_PAGE.write_text(with_error_table(RESULTS_PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    SECURITY_PAGE.write_text(with_key_table(SECURITY_PAGE.read_text(encoding="utf-8")), encoding="utf-8")
     return 0
 
 

@@ -70,7 +70,7 @@ _PIECE = 8
 """Number of letters and digits at the cut end of a case id that are enough to identify a secret."""
 _LEAST_PATTERN = 4
 _UNESCAPED = frozenset((ESCAPES,))
-"""Decoders of the layers in which keys are searched that nobody declared."""
+"""Decoders of the layers in which undeclared keys are searched."""
 _RARITY = {sign: rank for rank, sign in enumerate("zqxj0123456789kvbypgfwm_-:/cu=ldrhsnioate.,'\"")}
 """Ranks of the characters of English text, 0 for the rarest; all other characters are rarer."""
 

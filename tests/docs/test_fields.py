@@ -14,9 +14,11 @@ from scripts.build_field_reference import (
     PAGE,
     POLICY_PAGE,
     RESULTS_PAGE,
+    SECURITY_PAGE,
     build_page,
     with_error_table,
     with_gate_table,
+    with_key_table,
 )
 from tests.commands.project import Project
 
@@ -30,6 +32,8 @@ def test_the_page_is_as_it_is_built() -> None:
     assert policy == with_gate_table(policy), "run make fields"
     results = RESULTS_PAGE.read_text(encoding="utf-8")
     assert results == with_error_table(results), "run make fields"
+    security = SECURITY_PAGE.read_text(encoding="utf-8")
+    assert security == with_key_table(security), "run make fields"
 
 
 def test_the_page_of_the_python_api_is_as_it_is_built() -> None:
