@@ -21,7 +21,7 @@ from tests.extensions.race.tuning import write as write_tuned
 from tests.extensions.traces.spans import exchange, request
 from tests.github.events import HEAD
 from tests.github.fake import FakeGitHub, Token
-from tests.github.steps import REPOSITORY
+from tests.github.workflow import REPOSITORY
 from tests.llm.models import KEY, Answer, FakeModels
 from tests.redaction.planting import KEYS, ON_ONE_LINE, UNDECLARED, leaked, undeclared_pieces
 from tests.redaction.test_channels import VARIABLES, files_of, planted, printed
