@@ -17,6 +17,7 @@ from holodeck_action.record.workflow_job import workflow_job
 from holodeck_action.reports.terminal.progress import CaseDisplay
 from holodeck_action.run.bases.baselines import Base, FoundBase, evaluated_commit, folder_of
 from holodeck_action.run.case_choice import filters_of
+from holodeck_action.run.closure import add_closures
 from holodeck_action.run.confirmation import FinishedSide, cases_to_confirm, confirm_regressions
 from holodeck_action.run.journal import Journal
 from holodeck_action.run.open_suites import OpenSuite
@@ -126,6 +127,8 @@ async def run_sides(
         # A case that the base lacks may have got worse.
         records[0] = records[0].with_end(f"{stopped}; the base was not fully evaluated")
     done = [side.open_suite.complete_record(record) for side, record in zip(sides, records, strict=True)]
+    earlier = stored_base.results.results.record if isinstance(stored_base, FoundBase) else None
+    done = add_closures([side.open_suite for side in sides], done, earlier)
     return RunResult(done[0], done[1] if len(done) > 1 else None, stop.is_requested)
 
 

@@ -20,12 +20,14 @@ from holodeck_action.decide.case_terms import (
     own_terms,
     recorded_terms,
 )
+from holodeck_action.decide.closure_changes import closure_changes
 from holodeck_action.decide.survey import is_expired
 from holodeck_action.decide.terms import EXPIRES, REACTIONS, comparison_rules
 from holodeck_action.decide.terms_changes import (
     ChangedPlace,
     TermsChange,
     TermsChanges,
+    Topic,
     Way,
     join_phrases,
     plain_name,
@@ -76,7 +78,8 @@ class TermsTally:
             base_run.source == MERGE_BASE or base_run.source.startswith(_AGAINST)
         )
         self._own_cases = {case.id: case for case in base.own.cases} if base.own is not None else {}
-        self._changed: dict[tuple[Way, str], list[ChangedPlace]] = {}
+        self._changed: dict[tuple[Way, str, Topic], list[ChangedPlace]] = {}
+        self._chosen_answers = base_run.source.startswith(_AGAINST)
         self._quarantined_terms: dict[str | None, CaseTerms] = {}
         self._quarantined: set[str | None] = {entry.case for entry in (*base.quarantine, *head.quarantine)}
         # Indexes only, since cases of large runs are read again.
@@ -103,7 +106,7 @@ class TermsTally:
             content = own.content_hash != now.content_hash
             terms = recorded_terms(now, content=content)
             for change in case_changes(self._terms_of(before, content=content), terms):
-                self._changed.setdefault((change.way, change.said), []).extend(change.places)
+                self._changed.setdefault((change.way, change.said, change.topic), []).extend(change.places)
 
     def add_removed(self, before: CaseRecord, index: int) -> None:
         """Add a case that only the base has, with its index in the base."""
@@ -112,23 +115,25 @@ class TermsTally:
 
     def changes(self) -> TermsChanges | None:
         """Return the changes of the terms; None if nothing changed and nothing is unknown."""
-        found: dict[tuple[Way, str], list[ChangedPlace]] = {}
+        found: dict[tuple[Way, str, Topic], list[ChangedPlace]] = {}
         for change in (
             *(self._run_changes() if self._base_terms_known else _UNKNOWN_TERMS),
             *self._unmatched_case_changes(),
             *self._results_changes(),
+            *self._closure_changes(),
         ):
-            found.setdefault((change.way, change.said), []).extend(change.places)
+            found.setdefault((change.way, change.said, change.topic), []).extend(change.places)
         for what, places in self._changed.items():
             found.setdefault(what, []).extend(places)
         if not found:
             return None
-        changes = (TermsChange(way, said, tuple(places)) for (way, said), places in found.items())
+        changes = (TermsChange(way, said, tuple(places), topic) for (way, said, topic), places in found.items())
         reactions = [self._base_settings.on_loosened, self._settings.on_loosened]
         if self._replaced is not None and self._replaced.on_loosened is not None:
             # Whoever replaces the results chooses the base's reaction, too.
             reactions.append(self._replaced.on_loosened)
-        return TermsChanges(strictest_reaction(reactions), sort_changes(changes))
+        on_changed_code = None if self._head.baseline is None else self._head.baseline.on_changed_code
+        return TermsChanges(strictest_reaction(reactions), sort_changes(changes), on_changed_code)
 
     @property
     def _base_settings(self) -> Baseline:
@@ -155,7 +160,7 @@ class TermsTally:
         yield from self._summary_changes(then.gates.summary, self._gates.summary)
         yield from self._field_changes(Baseline, self._base_settings, self._settings, "", "baseline")
         if self._base.baseline is not None and self._head.baseline is None:
-            yield TermsChange("laxer", "is compared with no base", ())
+            yield TermsChange("laxer", "is compared with no base", (), "gates")
         for name, term in comparison_rules(Record):
             if name in _SECTIONS:
                 before, now = getattr(then, name), getattr(self._head, name)
@@ -173,7 +178,8 @@ class TermsTally:
         way = term.compare(before, now)
         if way in ("laxer", "changed"):
             shown = label.replace("{}", name) if label else name
-            yield TermsChange(way, field_phrase(term, shown, before, now), (self._key_place(f"{prefix}.{name}"),))
+            place = self._key_place(f"{prefix}.{name}")
+            yield TermsChange(way, field_phrase(term, shown, before, now), (place,), "gates")
 
     def _key_place(self, name: str) -> ChangedPlace:
         """Return the position of a key in the head's policy file, else in the base's."""
@@ -184,13 +190,14 @@ class TermsTally:
 
     def _summary_changes(self, before: GateSummary | None, now: GateSummary | None) -> Iterator[TermsChange]:
         if before is not None and now is None:
-            yield TermsChange("laxer", "switches off the gate summary", (self._key_place("gates.summary"),))
+            place = self._key_place("gates.summary")
+            yield TermsChange("laxer", "switches off the gate summary", (place,), "gates")
         elif before is not None and now is not None:
             for name, term in comparison_rules(GateSummary):
                 for change in self._field_change(
                     name, term, getattr(before, name), getattr(now, name), "summary.{}", ""
                 ):
-                    yield TermsChange(change.way, change.said, (self._key_place("gates.summary"),))
+                    yield replace(change, places=(self._key_place("gates.summary"),))
 
     def _quarantine_changes(self) -> Iterator[TermsChange]:
         """Yield the new or extended quarantine entries that have not expired, for cases that both runs have."""
@@ -207,10 +214,10 @@ class TermsTally:
             place = ChangedPlace(case.title, self._head.marks.get(f"quarantine.{entry.case}"))
             old = known.get(case.id)
             if old is None:
-                yield TermsChange("laxer", "quarantines", (place,))
+                yield TermsChange("laxer", "quarantines", (place,), "quarantine")
             elif EXPIRES.compare(old.expires, entry.expires) == "laxer":
                 until = f"until {entry.expires} instead of {old.expires}"
-                yield TermsChange("laxer", f"quarantines {until}:", (place,))
+                yield TermsChange("laxer", f"quarantines {until}:", (place,), "quarantine")
 
     def _configuration_changes(self, before: Mapping[str, Configuration]) -> Iterator[TermsChange]:
         now = self._head.configurations
@@ -232,9 +239,14 @@ class TermsTally:
         place = ChangedPlace("", replaced.source)
         if replaced.unknown:
             said = f"may replace the results that it is compared with ({replaced.unknown})"
-            yield TermsChange("unknown", said, (place,))
+            yield TermsChange("unknown", said, (place,), "gates")
         else:
-            yield TermsChange("changed", "replaces the results that it is compared with", (place,))
+            yield TermsChange("changed", "replaces the results that it is compared with", (place,), "gates")
+
+    def _closure_changes(self) -> Iterator[TermsChange]:
+        """Yield the changes of grading code, evidence and surroundings."""
+        if self._base_terms_known or self._base.run.closure is not None:
+            yield from closure_changes(self._base, self._head, same_answers=self._chosen_answers)
 
     def _unmatched_case_changes(self) -> Iterator[TermsChange]:
         """Yield the changes due to cases that only one run has: removed, renamed or left out by filters."""
@@ -243,15 +255,17 @@ class TermsTally:
         if filters and filters != self._base.provenance.filters:
             left_out = f"leaves out (by its filters: {join_phrases(sorted(filters))})"
         for gone in (self._terms_of(self._base.cases[place]) for place in self._removed):
-            place = self._added.get(gone.content_hash)
-            if place is not None:
-                again = recorded_terms(self._head.cases[place])
+            index = self._added.get(gone.content_hash)
+            if index is not None:
+                again = recorded_terms(self._head.cases[index])
                 renamed = f"renames {plain_name(gone.title)} to"
-                yield TermsChange("changed", renamed, (ChangedPlace(again.title, again.source),))
+                place = ChangedPlace(again.title, again.source)
+                yield TermsChange("changed", renamed, (place,), "removed cases")
                 if self._base_terms_known:
                     yield from case_changes(gone, again)
             else:
-                yield TermsChange("laxer", left_out, (ChangedPlace(gone.title, gone.source, True),))
+                place = ChangedPlace(gone.title, gone.source, True)
+                yield TermsChange("laxer", left_out, (place,), "removed cases")
         others = self._base.provenance.filters
         if self._added and others and filters != others:
             said = (
@@ -264,15 +278,15 @@ class TermsTally:
 def _judge_changes(metric: str, before: Configuration, now: Configuration) -> Iterator[TermsChange]:
     for name, term in comparison_rules(Configuration):
         then, new = getattr(before, name), getattr(now, name)
-        if term.compare(then, new) is None:
+        way = term.compare(then, new)
+        if way not in ("changed", "noted"):
             continue
         if name == "judges":
             old, judges = (join_phrases([plain_name(judge) for judge in each]) for each in (then, new))
             yield TermsChange("changed", f"uses judge {judges} instead of {old} for {metric}", ())
         else:
-            yield TermsChange(
-                "changed", _CONFIGURATION_CHANGES.get(name, "changes the judges of {}").format(metric), ()
-            )
+            said = _CONFIGURATION_CHANGES.get(name, "changes the judges of {}").format(metric)
+            yield TermsChange(way, said, (), "surroundings" if way == "noted" else "questions")
 
 
 def strictest_reaction(reactions: Iterable[Reaction]) -> Reaction:

@@ -116,7 +116,7 @@ def _compare_with_base(
             gates=gates,
         )
     judged = judge_comparison(comparison, recorded.missing, settings, gates.max_regressions)
-    judged = add_loosened_gate(judged, comparison, recorded.missing, settings)
+    judged = add_loosened_gate(judged, comparison, recorded.missing, settings, recorded.on_changed_code)
     return comparison, add_win_rate_gate(judged, comparison, recorded.missing, settings, gates)
 
 

@@ -26,8 +26,8 @@ from holodeck_action.suite.model.policy import (
     Reaction,
 )
 
-Direction = Literal["laxer", "stricter", "changed"]
-"""The direction of a term's change; `changed` if it is unclear."""
+Direction = Literal["laxer", "stricter", "changed", "noted"]
+"""The direction of a term's change; `changed` if it is unclear, `noted` if no reaction applies to it."""
 
 
 class HigherIsStricter(Struct, frozen=True):
@@ -97,6 +97,14 @@ class NoDirection(Struct, frozen=True):
         return None if before == now else "changed"
 
 
+class Surrounding(Struct, frozen=True):
+    """A term of the run's surroundings, to whose change no reaction applies."""
+
+    def compare(self, before: Any, now: Any) -> Direction | None:
+        """Return `noted`, or None if the value is unchanged."""
+        return None if before == now else "noted"
+
+
 class TermContainer(Struct, frozen=True):
     """A field whose value contains further terms. If the value is None or an entry is missing, its terms are off."""
 
@@ -120,11 +128,20 @@ Term = (
     | FewerIsStricter
     | PresenceIsStricter
     | NoDirection
+    | Surrounding
     | TermContainer
     | ComparedSeparately
     | NotATerm
 )
-Compared = HigherIsStricter | LowerIsStricter | StrictnessOrder | FewerIsStricter | PresenceIsStricter | NoDirection
+Compared = (
+    HigherIsStricter
+    | LowerIsStricter
+    | StrictnessOrder
+    | FewerIsStricter
+    | PresenceIsStricter
+    | NoDirection
+    | Surrounding
+)
 EXPIRES = LowerIsStricter()
 """The last day of a quarantine, for which earlier is stricter."""
 REACTIONS = StrictnessOrder(tuple(reversed(get_args(Reaction))))
@@ -222,7 +239,7 @@ DECLARED: Mapping[type, Mapping[str, Term]] = {
         "model_settings": NoDirection(),
         "panel": NoDirection(),
         "metric": NoDirection(),
-        "version": NoDirection(),
+        "version": Surrounding(),
     },
 }
 """For each type in which a record stores its terms, how each field is compared."""

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Literal
+from typing import Literal, get_args
 
 from msgspec import Struct
 
 from holodeck_action.suite.errors import SourceMark, quoted
 from holodeck_action.suite.model.policy import Reaction
 
-Way = Literal["laxer", "changed", "unknown"]
-"""The direction of a change: `changed` if it is unclear, `unknown` if the base does not have the term."""
+Way = Literal["laxer", "changed", "unknown", "noted"]
+"""The direction of a change: `changed` if it is unclear, `unknown` if the base does not have the term, `noted` if no
+reaction applies to it."""
+Topic = Literal["removed cases", "gates", "quarantine", "grading code", "evidence", "questions", "surroundings"]
+"""The subject of a change, in the order in which reports name them."""
+_ORDER: tuple[Topic, ...] = get_args(Topic)
+_ALWAYS_NAMED: tuple[Topic, ...] = ("removed cases", "gates", "quarantine", "grading code", "evidence")
+_WITHOUT_DIRECTION: tuple[Topic, ...] = ("grading code", "evidence")
+"""Subjects whose changes have a reaction of their own."""
 _PLAIN = re.compile(r"\w[\w./-]{0,59}", re.ASCII)
 _CASES_NAMED = 3
 MAX_CASES_NAMED = 20
@@ -41,19 +48,27 @@ class ChangedPlace(Struct, frozen=True, omit_defaults=True):
         return f"{self.source.short} on the base" if self.of_base else self.source.short
 
 
-class TermsChange(Struct, frozen=True):
+class TermsChange(Struct, frozen=True, omit_defaults=True):
     """A term that differs from the base's, such as a lower `min_pass_rate`.
 
     Attributes:
-        way: `laxer`; `changed` if the direction is unclear; `unknown` if the base does not have the term.
+        way: `laxer`; `changed` if the direction is unclear; `unknown` if the base does not have the term; `noted` if no
+            reaction applies.
         said: the change as a phrase with a verb, such as `lowers min_pass_rate from 1 to 0.5`; names of cases can be
             appended.
         places: the changed cases, metrics or keys.
+        topic: the subject.
     """
 
     way: Way
     said: str
     places: tuple[ChangedPlace, ...]
+    topic: Topic = "questions"
+
+    @property
+    def without_direction(self) -> bool:
+        """Whether it is a change of grading code or evidence, which is neither stricter nor less strict."""
+        return self.topic in _WITHOUT_DIRECTION
 
     @property
     def text(self) -> str:
@@ -66,21 +81,35 @@ class TermsChanges(Struct, frozen=True):
 
     Attributes:
         reaction: the stricter one of the base's and the run's `baseline.on_loosened`.
-        changes: the changes: `laxer` ones first, then `changed` ones, then `unknown` ones.
+        changes: the changes (see `sort_changes`).
+        on_changed_code: the workflow's reaction to other grading code and evidence; None if it is `reaction`.
     """
 
     reaction: Reaction
     changes: tuple[TermsChange, ...]
+    on_changed_code: Reaction | None = None
+
+    def reaction_to(self, change: TermsChange) -> Reaction:
+        """Return the reaction to a change."""
+        if change.way == "noted":
+            return "ignore"
+        own = self.on_changed_code if change.without_direction else None
+        return self.reaction if own is None else own
 
     @property
     def reported_changes(self) -> tuple[TermsChange, ...]:
-        """The changes that reports show: none if the reaction is `ignore`."""
-        return () if self.reaction == "ignore" else self.changes
+        """The changes that the first lines of reports name: those with a reaction other than `ignore`."""
+        return tuple(change for change in self.changes if self.reaction_to(change) != "ignore")
 
     @property
-    def definite_count(self) -> int:
-        """Number of changes that are `laxer` or `changed`."""
-        return sum(change.way != "unknown" for change in self.changes)
+    def listed_changes(self) -> tuple[TermsChange, ...]:
+        """The changes that reports list: those of `reported_changes`, then those without a reaction."""
+        return (*self.reported_changes, *(change for change in self.changes if change.way == "noted"))
+
+    @property
+    def failing_changes(self) -> tuple[TermsChange, ...]:
+        """The changes with the reaction `fail`, unknown ones included."""
+        return tuple(change for change in self.changes if self.reaction_to(change) == "fail")
 
 
 def change_phrase(change: TermsChange, max_cases: int) -> str:
@@ -98,10 +127,12 @@ def changes_clause(
     format_phrase: Callable[[str], str] = lambda text: text,
 ) -> str:
     """Return the first `max_changes` changes as the end of a sentence, such as `removes c11 and quarantines c3`;
-    `format_phrase` escapes each phrase."""
-    phrases = [format_phrase(change.text) for change in changes[:max_changes]]
-    if len(changes) > max_changes:
-        phrases.append(f"{len(changes) - max_changes:,} more")
+    `format_phrase` escapes each phrase. Removed cases, gates, quarantine, grading code and evidence are always named.
+    """
+    named = [change for at, change in enumerate(changes) if at < max_changes or change.topic in _ALWAYS_NAMED]
+    phrases = [format_phrase(change.text) for change in named]
+    if len(changes) > len(named):
+        phrases.append(f"{len(changes) - len(named):,} more")
     return join_phrases(phrases)
 
 
@@ -119,6 +150,12 @@ def plain_name(name: str) -> str:
 
 
 def sort_changes(changes: Iterable[TermsChange]) -> tuple[TermsChange, ...]:
-    """Return the changes sorted: laxer ones first, unknown ones last."""
-    order = ("laxer", "changed", "unknown")
-    return tuple(sorted(changes, key=lambda change: order.index(change.way)))
+    """Return the changes sorted: removed cases first, then gates, quarantine and the rest; unknown and noted ones last.
+    Within a subject, laxer ones are first."""
+    ways = get_args(Way)
+
+    def rank(change: TermsChange) -> tuple[bool, int, int]:
+        way = ways.index(change.way)
+        return way >= ways.index("unknown"), _ORDER.index(change.topic), way
+
+    return tuple(sorted(changes, key=rank))

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from holodeck_action.record.answer_notices import answer_notices
 from holodeck_action.record.base_results import make_base_results
+from holodeck_action.record.closure import merge_closures
 from holodeck_action.record.record import CaseRecord, CertainEnd, ModelCalls, Record, RunInfo, Shard
 from holodeck_action.record.result_files import BaseResults
 from holodeck_action.record.serialization import to_plain
@@ -336,6 +337,7 @@ def _merge_runs(runs: Sequence[RunInfo], first_run: RunInfo) -> RunInfo:
         resumed_trials=sum(run.resumed_trials for run in runs),
         model_calls=_sum_calls(calls) if calls else None,
         shard=None,
+        closure=merge_closures([run.closure for run in runs]),
     )
 
 

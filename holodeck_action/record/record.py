@@ -12,6 +12,7 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from holodeck_action.record.closure import Closure
 from holodeck_action.record.evaluation import ErrorInfo, Evaluation
 from holodeck_action.record.facts import Amount, Count, Fact, Known, Measured, Rating, Unknown, list_fact, measured_fact
 from holodeck_action.record.judge_card import CardSummary, Configuration
@@ -438,7 +439,8 @@ class RunInfo(Struct, frozen=True, omit_defaults=True):
 
     `model_calls` is None if the run made no model calls. `base_digest` is the digest of the base's results file; None
     if there is no base. `shard` is None if the run is whole. `workflow` is the path of the workflow's file, `job` the
-    id of the job, followed by the `comment-id` of a matrix job; empty if unknown.
+    id of the job, followed by the `comment-id` of a matrix job; empty if unknown. `closure` has the files and settings
+    that can change the verdict; None if an earlier version wrote the record.
     """
 
     run_id: str
@@ -452,6 +454,7 @@ class RunInfo(Struct, frozen=True, omit_defaults=True):
     shard: Shard | None = None
     workflow: str = ""
     job: str = ""
+    closure: Closure | None = None
 
 
 class CustomSummary(Struct, frozen=True):
@@ -506,18 +509,21 @@ class BaseRun(Struct, frozen=True, omit_defaults=True):
     replaced: ReplacedResults | None = None
 
 
-class RecordedBaseline(Struct, frozen=True):
+class RecordedBaseline(Struct, frozen=True, omit_defaults=True):
     """How a run is compared with its base.
 
     Attributes:
         settings: the settings in force.
         base: the base's run; None if there is no base.
         missing: why there is no base, and how to get one, in one sentence; empty if there is a base.
+        on_changed_code: the workflow's reaction to grading code and evidence that differ from the base's; None if
+            `settings.on_loosened` applies.
     """
 
     settings: Baseline
     base: BaseRun | None
-    missing: str = ""
+    missing: str = always_written("")
+    on_changed_code: Reaction | None = None
 
 
 class CertainEnd(Struct, frozen=True, omit_defaults=True):

@@ -207,7 +207,14 @@ def _violation_clauses(failed: list[GateVerdict], comparison: Comparison | None,
         if comparison is None or gate.name not in _BASE_GATES:
             yield style.text(gate_sentence(gate), 240)
     if comparison is not None and ON_LOOSENED in names:
-        yield "the terms are less strict than on the base, which is not allowed"
+        terms = comparison.terms
+        only_code = terms is not None and all(change.without_direction for change in terms.failing_changes)
+        what = (
+            "code that grades or recordings differ from the base"
+            if only_code
+            else "the terms are less strict than on the base"
+        )
+        yield f"{what}, which is not allowed"
 
 
 def _incomplete_headline(report: Report, style: Style, causes: Sequence[Cause]) -> Headline:

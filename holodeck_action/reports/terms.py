@@ -37,8 +37,13 @@ def _prose(text: str) -> str:
 
 def terms_lines(comparison: Comparison | None) -> list[str]:
     """Return a plain line for each change, with positions; empty if `terms_sentence` already contains all of them."""
-    changes = _shown_changes(comparison)
-    if len(changes) <= MOST_CHANGES and all(len(change.places) <= 1 for change in changes):
+    found = None if comparison is None else comparison.terms
+    changes = () if found is None else found.listed_changes
+    if (
+        changes == _shown_changes(comparison)
+        and len(changes) <= MOST_CHANGES
+        and all(len(change.places) <= 1 for change in changes)
+    ):
         return []
     lines = [one_line(line, _LIMIT) for line in _change_lines(changes[:_MAX_LISTED])]
     more = len(changes) - _MAX_LISTED

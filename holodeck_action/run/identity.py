@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
 from pathlib import Path
 
 from holodeck_action import __version__
@@ -31,13 +30,13 @@ def file_digests(suite: Suite, target: AnyTarget, target_files: Checkout) -> dic
     if isinstance(target, ConversationsTarget):
         found[f"the conversations {Path(target.path).name}"] = target.digest
     elif isinstance(target, RecordedTarget):
-        found[f"the transcript {Path(target.path).name}"] = _digest(target_files, target.path, MOST_TRANSCRIPT)
+        found[f"the transcript {Path(target.path).name}"] = content_digest(target_files, target.path, MOST_TRANSCRIPT)
     for file in named_modules(suite, target):
         # Relative, so that names are the same in every checkout.
         name = os.path.relpath(file, suite.checkout.folder)
-        found[f"the module {name}"] = _digest(suite.checkout, file, MOST_TEXT)
+        found[f"the module {name}"] = content_digest(suite.checkout, file, MOST_TEXT)
     for name in _case_files(suite):
-        found[f"the file {name}"] = _digest(suite.checkout, name, MOST_FILE)
+        found[f"the file {name}"] = content_digest(suite.checkout, name, MOST_FILE)
     return found
 
 
@@ -94,12 +93,16 @@ def named_modules(suite: Suite, target: AnyTarget) -> Iterator[Path]:
     references = sorted(
         {*graders(suite), *metric_classes(suite), *([target.reference] if isinstance(target, PythonTarget) else [])}
     )
-    for reference in references:
-        module = reference.partition(":")[0].replace(".", "/")
-        # The folders in which workers look first; a module elsewhere is an installed package.
-        files = (f"{module}.py", f"{module}/__init__.py")
-        found = (folder / file for folder in (suite.folder, suite.checkout.cwd) for file in files)
-        yield from islice(filter(Path.is_file, found), 1)
+    yield from filter(None, (module_file(suite, reference) for reference in references))
+
+
+def module_file(suite: Suite, reference: str) -> Path | None:
+    """Return the file of the module in a reference `module.path:callable`; None for an installed package."""
+    module = reference.partition(":")[0].replace(".", "/")
+    # The folders in which workers look first; a module elsewhere is an installed package.
+    files = (f"{module}.py", f"{module}/__init__.py")
+    found = (folder / file for folder in (suite.folder, suite.checkout.cwd) for file in files)
+    return next(filter(Path.is_file, found), None)
 
 
 def _case_files(suite: Suite) -> Iterable[str]:
@@ -108,7 +111,12 @@ def _case_files(suite: Suite) -> Iterable[str]:
     return sorted(named)
 
 
-def _digest(checkout: Checkout, name: str | Path, max_bytes: int) -> str:
+def content_digest(checkout: Checkout, name: str | Path, max_bytes: int) -> str:
+    """Return the SHA-256 (hex) of a file, which is read in pieces.
+
+    Raises:
+        OSError: as `Checkout.open`.
+    """
     digest = hashlib.sha256()
     with checkout.open(name, max_bytes) as content:
         while part := content.read(_CHUNK):

@@ -40,6 +40,7 @@ from holodeck_action.text.secrets import environment_secrets
 from holodeck_action.workers.code_errors import UserCodeError
 from holodeck_action.workers.permission import CodeAllowed, CodeRefusedError
 from holodeck_action.workers.pool import WorkerPool
+from holodeck_action.workers.watching import Watch
 
 if TYPE_CHECKING:
     from holodeck_action.record.judge_card import JudgeCard
@@ -100,7 +101,8 @@ class LoadedSuite(Struct, frozen=True):
     """A valid suite; `environ` is the job's environment with the env file's variables, `cards` has the judge cards.
 
     `code` is the permission to start the suite's code. `python` is the project's own Python; None if the program's own
-    Python runs the code, or if it is not determined yet.
+    Python runs the code, or if it is not determined yet. `used` has the absolute paths of files that grading code used
+    while the suite was loaded, and `case_functions` the references to functions that yield cases.
     """
 
     suite: Suite
@@ -108,6 +110,8 @@ class LoadedSuite(Struct, frozen=True):
     code: CodeAllowed
     cards: Mapping[str, JudgeCard] = field(default_factory=dict)
     python: ProjectPython | None = None
+    used: tuple[str, ...] = ()
+    case_functions: tuple[str, ...] = ()
 
     @property
     def interpreter(self) -> Path | None:
@@ -273,6 +277,7 @@ def _load_all(
         place = checkout or Checkout.of(path.parent, context.cwd, context.allowed.paths)
         try:
             found = load_environment(place, context.environ, env_file=context.env_file)
+            rows = CaseRows(place, found.variables, context.package_setup(code), context.install)
             suite = load_suite(
                 path,
                 environ=found.variables,
@@ -281,18 +286,20 @@ def _load_all(
                 checkout=place,
                 plain_http=context.allowed.plain_http,
                 allow_empty=allow_empty,
-                rows=CaseRows(place, found.variables, context.package_setup(code), context.install),
+                rows=rows,
                 notices=found.notices,
                 conversations=context.conversations,
             )
             cards = _read_cards(suite)
             if flags is not None:
                 start_judging_libraries(suite, flags)
-            loaded = LoadedSuite(suite, found.variables, code, cards)
+            used = rows.used
+            loaded = LoadedSuite(suite, found.variables, code, cards, case_functions=tuple(rows.functions))
             references = graders(suite)
             if references:
                 loaded = with_python(loaded, context)
-            wrong = asyncio.run(check_callables(loaded, references)) if references else {}
+            watch = Watch(place.root_paths, used.extend)
+            wrong = asyncio.run(check_callables(loaded, references, watch=watch)) if references else {}
         except SuiteError as error:
             lines += _locate_problems(error, path.parent, shown, place)
             continue
@@ -309,7 +316,7 @@ def _load_all(
             lines.append(locate_problem(uncompared, suite.folder, shown))
         else:
             suite = structs.replace(suite, notices=(*suite.notices, *unread_notices(suite), *weak_assertions(suite)))
-        suites.append(structs.replace(loaded, suite=suite))
+        suites.append(structs.replace(loaded, suite=suite, used=tuple(dict.fromkeys(used))))
     if lines:
         # Errors of the suite's code may contain secrets.
         redactor = redactor_of_loaded(suites, context.environ)
@@ -421,10 +428,12 @@ def with_python(loaded: LoadedSuite, context: SuiteContext, target: AnyTarget | 
         raise ConfigurationError([environment_problem(loaded.suite, shown, error, setup)]) from error
 
 
-async def check_callables(loaded: LoadedSuite, references: Iterable[str], *, spans: bool = False) -> dict[str, str]:
+async def check_callables(
+    loaded: LoadedSuite, references: Iterable[str], *, spans: bool = False, watch: Watch | None = None
+) -> dict[str, str]:
     """Import callables in a worker process; return the error messages of the references that cannot be called.
 
-    If `spans` is true, also check that the process can collect spans.
+    If `spans` is true, also check that the process can collect spans. `watch` notes the files that are used.
 
     Raises:
         UserCodeError: an import took longer than its limit.
@@ -441,6 +450,7 @@ async def check_callables(loaded: LoadedSuite, references: Iterable[str], *, spa
         interpreter=loaded.interpreter,
         spans=spans,
         import_s=suite.policy.limits.import_timeout_s,
+        watch=watch,
     ) as pool:
         for reference in references:
             try:

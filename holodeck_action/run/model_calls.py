@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from holodeck_action.run.identity import ImportedFiles
 from holodeck_action.run.preflight import PreparedSuite
 from holodeck_action.seam import registry
 from holodeck_action.suite.applicability import judged_metrics
@@ -69,7 +68,11 @@ def judging_environment(suite: PreparedSuite) -> Mapping[str, str]:
 
 
 def make_own_agent(
-    suite: PreparedSuite, redactor: Redactor, wire: Wire, case_files: CaseFiles | None, imported: ImportedFiles
+    suite: PreparedSuite,
+    redactor: Redactor,
+    wire: Wire,
+    case_files: CaseFiles | None,
+    on_import: Callable[[Sequence[str]], None],
 ) -> OwnAgent:
     """Return the suite's own model as an agent.
 
@@ -87,7 +90,7 @@ def make_own_agent(
         max_bytes=suite.settings.max_response_bytes,
         code=suite.code,
         case_files=case_files,
-        on_import=imported,
+        on_import=on_import,
         interpreter=suite.interpreter,
     )
 

@@ -15,6 +15,7 @@ from holodeck_action.record.record import Record
 from holodeck_action.record.result_files import BASE_FOLDER
 from holodeck_action.run.bases.base_suites import BaseSuite
 from holodeck_action.run.bases.baselines import MissingBase
+from holodeck_action.run.closure import UsedFiles
 from holodeck_action.run.conditions import unreported_tools_notices
 from holodeck_action.run.identity import ImportedFiles, file_digests, named_modules, run_identity
 from holodeck_action.run.journal import JOURNAL_FILE, JournalError, ResumedRun, read_for_resume
@@ -68,9 +69,10 @@ class OpenSuite(Struct, frozen=True):
     calls that another agent reports, None if no budget limits them. `wire` makes the model calls; None if there are no
     calls. `judges` is None if no metric needs a judge; `reuse` has the verdicts of earlier runs, None if judges are
     always called. `files` reads the files of cases; None if cases have no files. `imported` collects the files that the
-    suite's code imports. `base` is the base that runs with the suite, or the reason why it does not run; None if no
-    base is requested. `as_base` describes this suite as a base; None if it is not a base. `digests` cover the files and
-    settings that trials depend on. `users` plays the users of cases; None if no case has a simulated user.
+    suite's code imports, `used` those that grading code uses. `base` is the base that runs with the suite, or the
+    reason why it does not run; None if no base is requested. `as_base` describes this suite as a base; None if it is
+    not a base. `digests` cover the files and settings that trials depend on. `users` plays the users of cases; None if
+    no case has a simulated user.
     """
 
     prepared: PreparedSuite
@@ -85,6 +87,7 @@ class OpenSuite(Struct, frozen=True):
     files: CaseFiles | None
     target_pool: WorkerPool
     imported: ImportedFiles
+    used: UsedFiles
     redactor: Redactor
     identity: Mapping[str, Any]
     resumed: ResumedRun
@@ -308,6 +311,12 @@ def _open(
     """Open a suite; if `head` is given, the suite shares the head's wire, budgets and file readers."""
     # One process for each conversation, as a turn's deadline runs while it waits for one.
     imported = ImportedFiles(suite.suite.checkout, named_modules(suite.suite, suite.target))
+    used = UsedFiles(suite.suite.checkout)
+
+    def note_tested(files: Sequence[str]) -> None:
+        imported(files)
+        used.add_tested(files)
+
     pool = WorkerPool(
         suite.suite.folder,
         environ=suite.environ,
@@ -315,7 +324,7 @@ def _open(
         size=suite.settings.concurrency,
         code=suite.code,
         redact=redactor.text,
-        on_import=imported,
+        on_import=note_tested,
         interpreter=suite.interpreter,
         spans=bool(suite.suite.policy.spans),
         import_s=suite.suite.policy.limits.import_timeout_s,
@@ -348,7 +357,7 @@ def _open(
     agent: Agent | None = None
     if isinstance(suite.target, ModelTarget):
         assert wire is not None
-        agent = own = make_own_agent(suite, redactor, wire, files, imported)
+        agent = own = make_own_agent(suite, redactor, wire, files, note_tested)
     elif suite.stored is None:
         agent = build_agent(
             suite.suite,
@@ -365,7 +374,7 @@ def _open(
     charges = None if agent is None else _make_charges(suite, agent, budgets)
     return OpenSuite(
         *(suite, None, agent, own, budgets, charges, wire, judges, reuse),
-        *(files, pool, imported, redactor, {}, nothing),
+        *(files, pool, imported, used, redactor, {}, nothing),
         users=users,
     )
 

@@ -153,6 +153,8 @@ def prepare_suites(suites: Sequence[LoadedSuite], flags: Flags, context: SuiteCo
                 loaded.code,
                 loaded.cards,
                 equipped.python,
+                loaded.used,
+                loaded.case_functions,
                 display_folder=shown,
                 settings=settings,
                 cases=cases,

@@ -27,6 +27,7 @@ def grading_pool(open_suite: OpenSuite) -> WorkerPool:
         redact=open_suite.redactor.text,
         on_import=open_suite.imported,
         interpreter=item.interpreter,
+        watch=open_suite.used.watch,
     )
 
 

@@ -82,6 +82,15 @@ class Checkout(Struct, frozen=True):
         absolute."""
         return cls(Path(os.path.normpath(folder)), None, folder)
 
+    @property
+    def root_paths(self) -> tuple[str, ...]:
+        """The path of the first root: resolved, and as the folder is written; that of the folder without bounds."""
+        if not self.roots:
+            return (str(self.folder),)
+        real = self.roots[0]
+        above = os.path.relpath(real, os.path.realpath(self.folder))
+        return tuple(dict.fromkeys((str(real), os.path.normpath(self.folder / above))))
+
     def resolve(self, name: str | Path) -> Path:
         """Return a path with its links resolved.
 

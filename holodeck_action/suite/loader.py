@@ -149,6 +149,7 @@ def load_suite(
         card_marks=_card_marks(sources, policy),
         target_mark=None if policy.target is None else _mark(sources.policy, ("target",)),
         environment_mark=_environment_mark(sources, policy),
+        cache_mark=_mark(sources.policy, ("cache", "mode")) if "mode" in policy.cache.model_fields_set else None,
         model_mark=_mark(sources.agent, ("model",)),
         gate_marks=_gate_marks(sources, policy),
         quarantine_marks=_quarantine_marks(sources, policy),

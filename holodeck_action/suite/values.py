@@ -176,6 +176,7 @@ class Suite(Struct, frozen=True):
         model_mark: position of the model in agent.yaml.
         gate_marks: position of each gate and key of `baseline` and `trials` in the policy file, by name such as
             `gates.max_cost_usd`.
+        cache_mark: position of `cache.mode` in the policy file; None if it has none.
         quarantine_marks: positions of the quarantined cases in the policy file.
     """
 
@@ -198,6 +199,7 @@ class Suite(Struct, frozen=True):
     environment_mark: SourceMark | None = None
     model_mark: SourceMark | None = None
     gate_marks: Mapping[str, SourceMark] = field(default_factory=dict)
+    cache_mark: SourceMark | None = None
     quarantine_marks: tuple[SourceMark, ...] = ()
 
     def __repr__(self) -> str:

@@ -17,6 +17,7 @@ from holodeck_action.workers.environment import job_environment
 from holodeck_action.workers.permission import CodeAllowed, NoCode
 
 if TYPE_CHECKING:
+    from holodeck_action.workers.watching import Watch
     from holodeck_action.workers.worker_process import Answering, OnImport, Outcome, WorkerProcess
 
 USER_CODE = "holodeck_action.workers.serving"
@@ -138,6 +139,7 @@ class WorkerPool:
         interpreter: Path | None = None,
         spans: bool = False,
         import_s: float = IMPORT_TIMEOUT_S,
+        watch: Watch | None = None,
     ) -> None:
         """Create the pool; no process is started before the first call.
 
@@ -153,12 +155,14 @@ class WorkerPool:
             interpreter: absolute path of the workers' Python, 3.9 or newer; None to use the Python of this process.
             spans: whether workers collect the spans of their calls.
             import_s: time limit of one import, in seconds (`limits.import_timeout_s`).
+            watch: the files that workers note when they use them; None to note none.
         """
         self._folder = folder
         self._environ = job_environment(environ, interpreter)
         self._redact = redact
         self._interpreter = interpreter
         self._spans = spans
+        self._watch = watch
         self._cwd = cwd
         self._code = code
         self._server = server
@@ -245,7 +249,7 @@ class WorkerPool:
         try:
             worker = WorkerProcess(
                 *(self._folder, self._environ, self._cwd, self._server, self._on_import),
-                *(self._interpreter, self._spans),
+                *(self._interpreter, self._spans, self._watch),
                 code=self._code,
                 redact=self._redact,
             )

@@ -2,7 +2,8 @@
 
 Messages (see `frames`) use a separate connection, so that printed output cannot break the protocol. A request is `{id,
 op, reference, max_bytes, …}`. An answer is `{id, value}` or `{id, error}`, with `files` if files of the checkout have
-been imported since the last answer, and with `spans` (see `Recorder.end`) if spans are collected. The operations (`op`)
+been imported since the last answer, with `used` if the request has `watch`, the root of the checkout, and files below
+it have been used (see `FileWatch`), and with `spans` (see `Recorder.end`) if spans are collected. The operations (`op`)
 are `check` (imports a callable), `grade` and `source` for graders, `ask` for targets, `rows` for cases, `extend` for
 extensions, and `describe`, `prepare` and `tool` for function tools. Requests for function tools have `file` and
 `function`; their `reference` is only a name for messages. A call of `extend` may send questions, `{id, ask, question}`,
@@ -28,6 +29,7 @@ from holodeck_action.workers.streamed_reply import collect_reply, is_streamed
 
 if TYPE_CHECKING:
     from holodeck_action.workers.event_loop import PersistentEventLoop
+    from holodeck_action.workers.watching import FileWatch
 
 
 _FILES_PER_ANSWER = 200
@@ -69,6 +71,7 @@ class Server:
         self._takes_request: dict[str, bool] = {}
         self._loop: PersistentEventLoop | None = None
         self._recorder: Any = None
+        self._watch: FileWatch | None = None
         self._span_context: Callable[[], AbstractContextManager[None]] = nullcontext
         self._modules = set(sys.modules)
         self._unreported: list[str] = []
@@ -76,6 +79,11 @@ class Server:
     def serve(self) -> None:
         """Answer calls until the connection ends."""
         while (request := self._read_message()) is not None:
+            if "watch" in request and self._watch is None:
+                # Before the first import of the suite's code. Targets do not need it.
+                from holodeck_action.workers.watching import FileWatch
+
+                self._watch = FileWatch(request["watch"])
             reply = self._answer(request)
             if os.getpid() != self._process:
                 # User code has forked: only the worker itself answers, not the child.
@@ -86,6 +94,8 @@ class Server:
             files = self._new_files()
             if self._recorder is not None and request["op"] == "ask":
                 reply["spans"] = self._recorder.end()
+            if self._watch is not None:
+                reply["used"] = self._watch.new_files()
             self._write(pack({"id": request["id"], **reply, **({"files": files} if files else {})}))
         if self._loop is not None:
             self._loop.close()

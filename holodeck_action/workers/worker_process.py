@@ -29,6 +29,7 @@ from holodeck_action.workers.frames import (
 from holodeck_action.workers.permission import CodeAllowed, NoCode
 from holodeck_action.workers.processes import OutputTail, ServingProcess, exit_phrase, open_pipe
 from holodeck_action.workers.questions import MOST_OPEN
+from holodeck_action.workers.watching import Watch
 
 OUTPUT_KEPT = 64 * 1024
 """Maximum bytes of a call's printed output that are kept; the last bytes are kept."""
@@ -86,6 +87,7 @@ class WorkerProcess:
         on_import: OnImport = lambda files: None,
         interpreter: Path | None = None,
         spans: bool = False,
+        watch: Watch | None = None,
         *,
         code: CodeAllowed | NoCode,
         redact: Redact,
@@ -100,6 +102,7 @@ class WorkerProcess:
             on_import: called with the files of the checkout that a call has imported, before its result is returned.
             interpreter: path of the process's Python (see `ServingProcess`).
             spans: whether the process collects the spans of its calls.
+            watch: the files that the process notes when it uses them; None to note none.
             code: the permission to start the process (see `KillableProcess`).
             redact: removes secrets from the process's output and errors.
 
@@ -109,6 +112,8 @@ class WorkerProcess:
         self._redact = redact
         self._on_import = on_import
         self._span_request = {"spans": True} if spans else {}
+        self._watch = watch
+        self._watch_request = {} if watch is None else {"watch": watch.roots}
         self._span_bytes = MOST_SPAN_BYTES + ENVELOPE if spans else 0
         self.reusable = True
         self.imported_references: set[str] = set()
@@ -163,7 +168,9 @@ class WorkerProcess:
         self._drain()
         self._tail.clear()
         self._printed = 0
-        frame = pack({"id": self._calls, "max_bytes": max_bytes, **self._span_request, **request})
+        frame = pack(
+            {"id": self._calls, "max_bytes": max_bytes, **self._span_request, **self._watch_request, **request}
+        )
         try:
             async with asyncio.timeout(timeout_s):
                 await self._loop.sock_sendall(self._connection, frame)
@@ -189,6 +196,9 @@ class WorkerProcess:
         files = answer.get("files")
         if isinstance(files, list):
             self._on_import([file for file in files if isinstance(file, str)])
+        used = answer.get("used")
+        if self._watch is not None and isinstance(used, list):
+            self._watch.on_use([file for file in used if isinstance(file, str)])
         if "error" in answer:
             raise _read_failure(reference, answer["error"], output, answer.get("spans"), self._redact)
         return Outcome(answer["value"], output, answer.get("spans"))

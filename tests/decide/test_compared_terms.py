@@ -31,6 +31,7 @@ from holodeck_action.decide.terms import (
     NotATerm,
     PresenceIsStricter,
     StrictnessOrder,
+    Surrounding,
     TermContainer,
 )
 from holodeck_action.decide.terms_changes import TermsChange, TermsChanges, changes_clause, plain_name
@@ -202,7 +203,7 @@ class Step(NamedTuple):
     name: str
     before: Any
     now: Any
-    way: Literal["laxer", "stricter", "changed"]
+    way: Literal["laxer", "stricter", "changed", "noted"]
 
 
 def numbers(random: Random, like: Any) -> tuple[Any, Any]:
@@ -256,6 +257,8 @@ def steps(random: Random, kind: type, lens: Lens, found: Record) -> Iterator[Ste
                 yield Step(kind, name, ("good",), None, "changed")
             case NoDirection():
                 yield Step(kind, name, now, other(random, now), "changed")
+            case Surrounding():
+                yield Step(kind, name, now, other(random, now), "noted")
             case PresenceIsStricter():
                 now = replace(now, settings=Baseline(source="artifact"))
                 yield Step(kind, name, now, None, "laxer")

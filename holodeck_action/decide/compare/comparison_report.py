@@ -43,7 +43,12 @@ class ComparisonReport(Struct, frozen=True):
 
 
 def report_comparison(
-    comparison: Comparison, settings: Baseline, gates: Gates, *, suite: str, folder: str
+    comparison: Comparison,
+    settings: Baseline,
+    gates: Gates,
+    *,
+    suite: str,
+    folder: str,
 ) -> ComparisonReport:
     """Judge a comparison and return its report.
 
@@ -55,7 +60,11 @@ def report_comparison(
         folder: folder of the suite in its repository.
     """
     judged = add_loosened_gate(
-        judge_comparison(comparison, "", settings, gates.max_regressions), comparison, "", settings
+        judge_comparison(comparison, "", settings, gates.max_regressions),
+        comparison,
+        "",
+        settings,
+        None if comparison.terms is None else comparison.terms.on_changed_code,
     )
     judged = add_win_rate_gate(judged, comparison, "", settings, gates)
     violated = [gate for gate in judged.gates if gate.state == "failed"]

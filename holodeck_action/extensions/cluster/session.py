@@ -195,7 +195,9 @@ class Session(WorkerPlugin):  # type: ignore[misc]
         trial = await self._trials.run(self._cases[case_id], index, self._report_answer(token))
         imported = dict(self._imported)
         self._imported.clear()
-        return to_json(RemoteTrial(trial, self._new_calls(), self._new_spending(), imported))
+        assert self._ready is not None
+        used = self._ready.open_suite.used.take_unsent()
+        return to_json(RemoteTrial(trial, self._new_calls(), self._new_spending(), imported, used))
 
     @asynccontextmanager
     async def _report_answer(self, token: str) -> AsyncIterator[None]:

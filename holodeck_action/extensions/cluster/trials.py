@@ -71,6 +71,7 @@ class ClusterTrials(Struct, frozen=True):
 
     def _add_totals(self, trial: RemoteTrial) -> None:
         self.open_suite.imported.add_digests(trial.imported)
+        self.open_suite.used.add_digests(trial.used)
         for budget in self.open_suite.budgets:
             budget.charge(trial.spent)
         if self.open_suite.wire is not None:

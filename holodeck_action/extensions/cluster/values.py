@@ -65,9 +65,11 @@ class RemoteTrial(Struct, frozen=True):
         calls: totals of model calls.
         spent: amount spent, in the unit of the budgets.
         imported: newly imported files of the suite's code with their digests (`run.identity.ImportedFiles`).
+        used: files that grading code has used since, with their digests (`run.closure.UsedFiles`).
     """
 
     trial: TrialRecord
     calls: Counts = msgspec.field(default_factory=Counts)
     spent: Amount = msgspec.field(default_factory=lambda: Amount(0))
     imported: Mapping[str, str | None] = {}
+    used: Mapping[str, str | None] = {}

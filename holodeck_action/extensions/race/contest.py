@@ -20,6 +20,7 @@ from holodeck_action.record.record import CaseRecord, Record, TrialRecord
 from holodeck_action.record.workflow_job import workflow_job
 from holodeck_action.run.bases.baselines import evaluated_commit, folder_of
 from holodeck_action.run.case_choice import filters_of
+from holodeck_action.run.closure import add_closures
 from holodeck_action.run.journal import Journal
 from holodeck_action.run.open_suites import OpenSuite
 from holodeck_action.run.options.settings import Flags
@@ -280,7 +281,8 @@ async def _complete(record: Record, open_suite: OpenSuite, pool: Any) -> Record:
     pairs = registry.pairs()
     if pairs is not None and any(map(compares_answers, open_suite.prepared.own_cases)):
         record = registry.resolve(pairs.skip)(record, "a race has no base to compare answers with")
-    return open_suite.complete_record(await add_custom_summary(record, pool, open_suite.redactor))
+    record = open_suite.complete_record(await add_custom_summary(record, pool, open_suite.redactor))
+    return add_closures([open_suite], [record], None)[0]
 
 
 def _plan(

@@ -16,7 +16,7 @@ from holodeck_action.record.own_terms import OwnPlan
 from holodeck_action.record.record import BaseRun
 from holodeck_action.run.case_choice import filters_of, with_trials
 from holodeck_action.run.loading import SuiteContext, display_folder, load_one_suite, with_lines, with_python
-from holodeck_action.run.options.settings import Flags, SettingsError, merge_baseline
+from holodeck_action.run.options.settings import Flags, ModelCalls, SettingsError, merge_baseline, merge_calls
 from holodeck_action.run.preflight import PreparedSuite, check_python_target, target_of
 from holodeck_action.run.schedule import TrialKey
 from holodeck_action.suite.checkout import Checkout, head_commit
@@ -40,6 +40,7 @@ class BaseSuite(Struct, frozen=True):
         folder: the base suite's folder in the repository; None if it is not known.
         required: whether the run is refused if the base cannot run.
         own: the base suite's own gates, metrics and cases, for the record.
+        calls: how models would be called by the base suite's own settings.
     """
 
     prepared: PreparedSuite
@@ -48,6 +49,7 @@ class BaseSuite(Struct, frozen=True):
     folder: str | None
     required: bool
     own: OwnPlan
+    calls: ModelCalls
 
     @property
     def trials(self) -> frozenset[TrialKey]:
@@ -106,6 +108,8 @@ def _load_base_suite(prepared_suite: PreparedSuite, flags: Flags, context: Suite
     changed = structs.replace(
         changed,
         python=equipped.python,
+        used=loaded.used,
+        case_functions=loaded.case_functions,
         written_target=found.target,
         variant="base" if other is not None else f"base, {source}",
     )
@@ -152,7 +156,8 @@ def pair_suites(
         flags.override("gates", policy.gates),
         merge_baseline(policy.baseline, flags),
     )
-    return BaseSuite(structs.replace(changed, cases=paired, graded_by=suite), unpaired, run, folder, is_required, own)
+    beside = structs.replace(changed, cases=paired, graded_by=suite)
+    return BaseSuite(beside, unpaired, run, folder, is_required, own, merge_calls(changed.suite, flags))
 
 
 def _with_own_trials(case: Case, flags: Flags) -> Case:

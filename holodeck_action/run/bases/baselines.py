@@ -179,8 +179,10 @@ def attach_base(record: Record, suite: PreparedSuite, base: Base) -> tuple[Recor
     """Return a suite's record with the base's description, and the base's results (None if there are none)."""
     if base is None:
         return record, None
-    settings = suite.settings.baseline
+    settings, accepted = suite.settings.baseline, suite.settings.on_changed_code
     if isinstance(base, MissingBase):
-        return replace(record, baseline=RecordedBaseline(settings, None, base.reason)), None
+        return replace(record, baseline=RecordedBaseline(settings, None, base.reason, accepted)), None
     run = replace(record.run, base_digest=base.results.results.digest)
-    return replace(record, baseline=RecordedBaseline(settings, base.run), run=run), base.results
+    return replace(
+        record, baseline=RecordedBaseline(settings, base.run, on_changed_code=accepted), run=run
+    ), base.results

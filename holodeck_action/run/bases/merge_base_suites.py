@@ -82,6 +82,8 @@ def _prepare_base_suite(
         suite=loaded.suite,
         environ=loaded.environ,
         python=loaded.python,
+        used=loaded.used,
+        case_functions=loaded.case_functions,
         target=target,
         target_files=files,
         variant=f"base, commit {short}",

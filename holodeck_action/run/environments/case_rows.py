@@ -19,6 +19,7 @@ from holodeck_action.text.redaction import Redactor
 from holodeck_action.text.secrets import environment_secrets
 from holodeck_action.workers.code_errors import UserCodeError
 from holodeck_action.workers.pool import WorkerPool
+from holodeck_action.workers.watching import Watch
 
 if TYPE_CHECKING:
     from holodeck_action.run.environments.extras import NeededExtra
@@ -30,7 +31,12 @@ _BLOCK = 1 << 20
 
 
 class CaseRows:
-    """Reads rows of cases for one suite through a temporary file, so that few rows are in memory at once."""
+    """Reads rows of cases for one suite through a temporary file, so that few rows are in memory at once.
+
+    Attributes:
+        functions: the references to functions that were called.
+        used: absolute paths of the files that these functions used (see `FileWatch`).
+    """
 
     def __init__(
         self,
@@ -54,6 +60,8 @@ class CaseRows:
         self._setup = setup
         self._install = install
         self._seconds = seconds
+        self.functions: list[str] = []
+        self.used: list[str] = []
         # The suite is not read yet, so its other secrets are unknown.
         self._redact = Redactor(environment_secrets(environ)).text
 
@@ -99,7 +107,9 @@ class CaseRows:
             code=self._setup.code,
             redact=self._redact,
             interpreter=interpreter,
+            watch=Watch(self._checkout.root_paths, self.used.extend),
         )
+        self.functions.append(reference)
         with tempfile.TemporaryDirectory() as rows:
             yield from self._read_rows(pool, reference, {}, rows)
 

@@ -272,6 +272,13 @@ RUN_INPUTS: tuple[Input, ...] = (
             "baseline",
         ),
         Input(
+            "on-changed-code",
+            one_of("fail", "warn"),
+            "What happens when code that grades, or recordings that answer, are not those of the base [default: as "
+            "on-loosened].",
+            action=True,
+        ),
+        Input(
             "history",
             HISTORY,
             "Add the run to the history in this folder or branch:NAME, and report the trend of its runs.",
@@ -317,6 +324,7 @@ RUN_INPUTS: tuple[Input, ...] = (
             action=True,
         ),
         Input("cache", FOLDER, "Cache model answers in this folder between runs.", metavar="DIR", action=True),
+        _switch("no-cache", "Call models, whatever a policy file says of recordings and caches."),
         _switch("dry-run", "Only print the planned calls and their price."),
         everyday=("record", "replay", "cache", "dry-run"),
     ),

@@ -115,6 +115,9 @@ def request_from(*layers: Mapping[str, Any]) -> Request:
         )
     if given.get("replay") is not None and (given.get("record") or given.get("cache")) is not None:
         raise ConfigurationError(["--replay answers only from its folder; leave out --record and --cache"])
+    folders = [f"--{name}" for name in ("record", "replay", "cache") if given.get(name) is not None]
+    if given.get("no_cache") and folders:
+        raise ConfigurationError([f"--no-cache forbids stored answers, so leave out {' and '.join(folders)}"])
     repeat, min_pass = given.get("repeat"), given.get("min_pass")
     if repeat is not None and min_pass is not None and min_pass > repeat:
         raise ConfigurationError([f"min-pass {min_pass} is more than repeat {repeat}: no case could pass"])

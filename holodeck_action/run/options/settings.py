@@ -56,7 +56,9 @@ class Flags(Struct, frozen=True):
     the tags. `failed_from` has the ids of an earlier run's cases that did not pass. `limit` keeps the first cases, and
     `shard` is the part of the selected cases to run, such as `2/8`. `stop` replaces the policy file's `stop`. `against`
     is another suite to compare with. `against_target`, `against_model` and `against_prompt` describe a variation of the
-    same suite to compare with. `record`, `replay` and `cache` are folders of model calls. `policy` has values that
+    same suite to compare with. `record`, `replay` and `cache` are folders of model calls;
+    `no_cache` forbids those of the policy file. `on_changed_code` is the reaction to grading code and evidence that
+    differ from the base's, which no file can give. `policy` has values that
     override the policy file, by key, such as `gates.max_errors`; `extra` has the values of extensions' options, by
     setting name.
     """
@@ -81,6 +83,8 @@ class Flags(Struct, frozen=True):
     record: GivenPath | None = None
     replay: GivenPath | None = None
     cache: GivenPath | None = None
+    no_cache: bool = False
+    on_changed_code: Literal["fail", "warn"] | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     def override(self, section: str, policy_section: M) -> M:
@@ -142,7 +146,8 @@ class Settings(Struct, frozen=True):
     `run_timeout_s`, `max_cost_usd` (US dollars) and `max_tokens` are the suite's own limits; None if there is no limit
     for this suite. A limit of the command line applies to all suites together and is not stored here. `workers` is the
     maximum number of processes for the suite's own Python; `compared` is whether the run is to be compared with a base.
-    `stop_when_certain` is whether it ends when its exit code can no longer change.
+    `stop_when_certain` is whether it ends when its exit code can no longer change. `on_changed_code` is that of
+    `Flags`.
     """
 
     concurrency: int
@@ -161,6 +166,7 @@ class Settings(Struct, frozen=True):
     compared: bool
     calls: ModelCalls
     files: FileSettings
+    on_changed_code: Literal["fail", "warn"] | None = None
 
 
 def merge(suite: Suite, flags: Flags, environ: Mapping[str, str]) -> Settings:
@@ -211,6 +217,7 @@ def merge(suite: Suite, flags: Flags, environ: Mapping[str, str]) -> Settings:
         compared=baseline.source is not None or flags.compared_with is not None,
         calls=merge_calls(suite, flags),
         files=merge_files(suite, environ),
+        on_changed_code=flags.on_changed_code,
     )
 
 
@@ -252,6 +259,8 @@ def merge_calls(suite: Suite, flags: Flags) -> ModelCalls:
         return ModelCalls("replay", flags.replay.path)
     if flags.cache is not None:
         return ModelCalls(cache=flags.cache.path, ttl_s=ttl_s)
+    if flags.no_cache:
+        return ModelCalls()
     folder = suite.folder / policy.dir
     match policy.mode:
         case "record" | "replay":

@@ -1,0 +1,202 @@
+"""Finds the closure of a run: the files and settings of the checkout that can change its verdict (`record.closure`)."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from holodeck_action.record.closure import Closure, Digests
+from holodeck_action.record.record import Record
+from holodeck_action.run.identity import content_digest, module_file
+from holodeck_action.run.options.settings import ModelCalls
+from holodeck_action.suite.checkout import MOST_FILE, MOST_TRANSCRIPT, Checkout
+from holodeck_action.suite.loader import graders, metric_classes
+from holodeck_action.suite.values import Suite
+from holodeck_action.workers.watching import Watch
+
+if TYPE_CHECKING:
+    from holodeck_action.run.open_suites import OpenSuite
+
+_MOST_FILES = 10_000
+"""Maximum number of files that are noted. Code of the suite reports them, so their number must be limited."""
+_LONGEST_PATH = 4_096
+_BYTECODE = "__pycache__"
+_HEADER = 8
+"""Length in bytes of the beginning of a bytecode file: magic number and flags."""
+
+
+class UsedFiles:
+    """Collects the files of a checkout that grading code uses, each once with its digest, and those of the target."""
+
+    def __init__(self, checkout: Checkout) -> None:
+        """Create an empty collection."""
+        self._checkout = checkout
+        self._code: dict[str, str | None] = {}
+        self._tested: set[str] = set()
+        self._unsent: dict[str, str | None] = {}
+
+    @property
+    def watch(self) -> Watch:
+        """What workers that run grading code note."""
+        return Watch(self._checkout.root_paths, self.add_code)
+
+    def add_code(self, paths: Sequence[str]) -> None:
+        """Add files that grading code has used, by their absolute paths."""
+        for path in paths[: _MOST_FILES - len(self._code)]:
+            name = self._name(path)
+            if name is not None and name not in self._code and not _is_cached_bytecode(self._checkout, name):
+                self._code[name] = self._unsent[name] = file_digest(self._checkout, name)
+
+    def add_tested(self, paths: Sequence[str]) -> None:
+        """Add files that the target has imported, by their absolute paths."""
+        self._tested.update(filter(None, map(self._name, paths[: _MOST_FILES - len(self._tested)])))
+
+    def add_digests(self, digests: Digests) -> None:
+        """Add files that grading code used on another machine, in a copy of the checkout."""
+        self._code.update(digests)
+
+    def take_unsent(self) -> Digests:
+        """Return the files of grading code that were added since the last call."""
+        taken, self._unsent = self._unsent, {}
+        return taken
+
+    @property
+    def code(self) -> Digests:
+        """The files that grading code has used, in order of name."""
+        return dict(sorted(self._code.items()))
+
+    @property
+    def shared(self) -> tuple[str, ...]:
+        """The files that grading code has used and the target has imported."""
+        return tuple(sorted(self._tested & self._code.keys()))
+
+    def _name(self, path: str) -> str | None:
+        return file_name(self._checkout, path) if 0 < len(path) <= _LONGEST_PATH else None
+
+
+def file_name(checkout: Checkout, path: str) -> str:
+    """Return a path relative to the suite's folder, with `/`; that of a folder ends with `/`."""
+    name = Path(os.path.relpath(path, checkout.folder)).as_posix()
+    return f"{name}/" if path.endswith(os.sep) else name
+
+
+def file_digest(checkout: Checkout, name: str) -> str | None:
+    """Return the SHA-256 (hex) of a file, or of the names in a folder if `name` ends with `/`; None if it does not
+    exist or cannot be read."""
+    try:
+        if name.endswith("/"):
+            # Hidden names are those of Git, caches and editors.
+            names = sorted(each for each in os.listdir(checkout.resolve(name)) if not each.startswith((".", "__py")))
+            return hashlib.sha256("\0".join(names).encode("utf-8", "surrogateescape")).hexdigest()
+        return checkout.read(name, MOST_FILE).digest()
+    except (OSError, ValueError):
+        return None
+
+
+def _is_cached_bytecode(checkout: Checkout, name: str) -> bool:
+    """Return whether Python uses a bytecode file only as long as its source has not changed since, or it is missing."""
+    if _BYTECODE not in name.split("/"):
+        return False
+    try:
+        with checkout.open(name, MOST_FILE) as file:
+            return file.read(_HEADER)[4:] == bytes(4)
+    except (OSError, ValueError):
+        return True
+
+
+def add_closures(sides: Sequence[OpenSuite], records: Sequence[Record], stored: Record | None) -> list[Record]:
+    """Return the records of a suite and its base with their closures.
+
+    Args:
+        sides: the suite, and its base if one ran beside it.
+        records: their records.
+        stored: the record of an earlier run to compare with; None if there is none.
+    """
+    before = None if stored is None else stored.run.closure
+    head = _closure_of(sides[0], {} if before is None else before.code)
+    closures = [head, *(_closure_beside(side, head) for side in sides[1:])]
+    return [
+        replace(record, run=replace(record.run, closure=side.redactor.value(closure)))
+        for side, record, closure in zip(sides, records, closures, strict=True)
+    ]
+
+
+def _closure_of(side: OpenSuite, before: Digests) -> Closure:
+    """Return the closure of a suite whose grading code ran; `before` is the grading code of the base."""
+    suite, used = side.prepared.suite, side.used
+    used.add_code(side.prepared.used)
+    files = _grader_files(suite, side.prepared.case_functions)
+    used.add_code([str(suite.folder / name) for name in files.values()])
+    code = used.code
+    return replace(
+        _settings_of(side, side.prepared.settings.calls),
+        code=code,
+        graders=files,
+        shared=used.shared,
+        unused={name: file_digest(suite.checkout, name) for name in sorted(before.keys() - code.keys())},
+    )
+
+
+def _closure_beside(side: OpenSuite, head: Closure) -> Closure:
+    """Return the closure of a base whose answers the head graded: its own files of the same names."""
+    suite = side.prepared.suite
+    files = _grader_files(suite, side.prepared.case_functions)
+    own = (file_name(suite.checkout, path) for path in side.prepared.used)
+    names = sorted({*head.code, *files.values(), *own})
+    assert side.as_base is not None
+    return replace(
+        _settings_of(side, side.as_base.calls),
+        code={name: file_digest(suite.checkout, name) for name in names},
+        graders=files,
+    )
+
+
+def _grader_files(suite: Suite, case_functions: Iterable[str]) -> dict[str, str]:
+    """Return the file of each reference to grading code, without installed packages."""
+    found = {
+        each: module_file(suite, each) for each in sorted({*graders(suite), *metric_classes(suite), *case_functions})
+    }
+    return {each: file_name(suite.checkout, str(file)) for each, file in found.items() if file is not None}
+
+
+def _settings_of(side: OpenSuite, calls: ModelCalls) -> Closure:
+    """Return a closure with the recordings that answer and the surroundings."""
+    suite = side.prepared.suite
+    found = Closure(surroundings=_surroundings(side))
+    if side.wire is None or calls.mode != "replay" or calls.folder is None:
+        return found
+    name = file_name(suite.checkout, str(calls.folder))
+    evidence = dict(_recordings(suite.checkout, name))
+    return replace(found, answers=name, answers_source=suite.cache_mark, evidence=evidence)
+
+
+def _recordings(checkout: Checkout, folder: str) -> Iterator[tuple[str, str | None]]:
+    for pattern in (f"{folder}/*.json*", f"{folder}/verdicts/*.json"):
+        try:
+            for path in checkout.matching_files(pattern):
+                name = file_name(checkout, str(path))
+                yield name, _large_digest(checkout, name)
+        except (OSError, ValueError):
+            # A folder outside of the checkout belongs to the workflow.
+            continue
+
+
+def _large_digest(checkout: Checkout, name: str) -> str | None:
+    try:
+        return content_digest(checkout, name, MOST_TRANSCRIPT)
+    except (OSError, ValueError):
+        return None
+
+
+def _surroundings(side: OpenSuite) -> Mapping[str, str]:
+    python = side.prepared.python
+    return {
+        "Python": platform.python_version(),
+        **({} if python is None else {"the packages of its code": python.digest[:12]}),
+    }
