@@ -147,8 +147,8 @@ def _closure_beside(side: OpenSuite, head: Closure) -> Closure:
     """Return the closure of a base whose answers the head graded: its own files of the same names."""
     suite = side.prepared.suite
     files = _grader_files(suite, side.prepared.case_functions)
-    own = (file_name(suite.checkout, path) for path in side.prepared.used)
-    names = sorted({*head.code, *files.values(), *own})
+    side.used.add_code(side.prepared.used)
+    names = sorted({*head.code, *files.values(), *side.used.code})
     assert side.as_base is not None
     return replace(
         _settings_of(side, side.as_base.calls),
