@@ -19,7 +19,7 @@ Topic = Literal["removed cases", "gates", "quarantine", "grading code", "evidenc
 _ORDER: tuple[Topic, ...] = get_args(Topic)
 _ALWAYS_NAMED: tuple[Topic, ...] = ("removed cases", "gates", "quarantine", "grading code", "evidence")
 _WITHOUT_DIRECTION: tuple[Topic, ...] = ("grading code", "evidence")
-"""Subjects whose changes have a reaction of their own."""
+"""Subjects whose changes have their own reaction."""
 _PLAIN = re.compile(r"\w[\w./-]{0,59}", re.ASCII)
 _CASES_NAMED = 3
 MAX_CASES_NAMED = 20

@@ -23,14 +23,12 @@ class Kind(NamedTuple):
         name: the kind.
         holds: the things of this kind.
         record: the part of the record that has their digests.
-        seen: when the run finds them.
         reaction: the reaction to a change since the base.
     """
 
     name: KindName
     holds: str
     record: str
-    seen: str
     reaction: str
 
 
@@ -40,7 +38,6 @@ KINDS = (
         "graders, own metrics, `gates.summary.function`, functions of cases, every module of the checkout that they "
         "import, and every file of the checkout that they open, list or run",
         "`run.closure.code`",
-        "where the code runs: workers report what they import and open",
         "no direction: `--on-changed-code`, else `--on-loosened`",
     ),
     Kind(
@@ -48,28 +45,24 @@ KINDS = (
         "recordings that answer instead of models, and the setting that lets them: `--replay`, `cache`, "
         "`target: recorded:`",
         "`run.closure.evidence`, `run.closure.answers`, `provenance.target`",
-        "when the suite is opened",
         "no direction: `--on-changed-code`, else `--on-loosened`",
     ),
     Kind(
         "questions",
         "cases with their inputs and expectations, metrics with their settings, gates, quarantine, trials, judges",
         "the record itself",
-        "when the suite is read",
         "less strict, changed or unknown: `--on-loosened`",
     ),
     Kind(
         "tested",
         "the agent: its model, instructions, tools and code, or the transcript of a recorded target",
         "`provenance.target`, the answers",
-        "the run measures it",
         "the gates on regressions",
     ),
     Kind(
         "surroundings",
         "the interpreter and packages of the code, the prompts of judges, the version of holodeck-action",
         "`run.closure.surroundings`, `configurations.*.version`",
-        "when the suite is opened",
         "reported, without a reaction",
     ),
 )

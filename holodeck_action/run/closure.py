@@ -5,17 +5,19 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from holodeck_action import __version__
+from holodeck_action.github.bases.local_git import run_git
 from holodeck_action.record.closure import Closure, Digests
 from holodeck_action.record.record import Record
 from holodeck_action.run.identity import content_digest, module_file
 from holodeck_action.run.options.settings import ModelCalls
-from holodeck_action.suite.checkout import MOST_FILE, MOST_TRANSCRIPT, Checkout
+from holodeck_action.suite.checkout import MOST_FILE, MOST_TRANSCRIPT, Checkout, repository_root
 from holodeck_action.suite.loader import graders, metric_classes
 from holodeck_action.suite.values import Suite
 from holodeck_action.workers.watching import Watch
@@ -169,11 +171,31 @@ def _settings_of(side: OpenSuite, calls: ModelCalls) -> Closure:
     """Return a closure with the recordings that answer and the surroundings."""
     suite = side.prepared.suite
     found = Closure(surroundings=_surroundings(side))
-    if side.wire is None or calls.mode != "replay" or calls.folder is None:
+    replayed = calls.mode == "replay"
+    folder = calls.folder if replayed else calls.cache
+    if side.wire is None or folder is None:
         return found
-    name = file_name(suite.checkout, str(calls.folder))
+    name = file_name(suite.checkout, str(folder))
     evidence = dict(_recordings(suite.checkout, name))
+    if not replayed:
+        # Other cached answers are those of earlier runs, which the workflow keeps.
+        committed = _committed_files(side, folder)
+        evidence = {file: digest for file, digest in evidence.items() if committed is None or file in committed}
+        if not evidence:
+            return found
     return replace(found, answers=name, answers_source=suite.cache_mark, evidence=evidence)
+
+
+def _committed_files(side: OpenSuite, folder: Path) -> Container[str] | None:
+    """Return the files of a folder that the commit has which is checked out; None if all files count as committed."""
+    checkout = side.prepared.suite.checkout
+    root = repository_root(checkout.folder)
+    if root is None:
+        # A merge base is written without Git's data.
+        return () if side.as_base is None else None
+    listed = run_git(root, side.prepared.environ, "ls-tree", "-r", "-z", "--name-only", "HEAD", "--", str(folder))
+    # If Git cannot tell, all files count.
+    return None if listed is None else {file_name(checkout, str(root / path)) for path in listed.split("\0") if path}
 
 
 def _recordings(checkout: Checkout, folder: str) -> Iterator[tuple[str, str | None]]:
@@ -197,6 +219,7 @@ def _large_digest(checkout: Checkout, name: str) -> str | None:
 def _surroundings(side: OpenSuite) -> Mapping[str, str]:
     python = side.prepared.python
     return {
+        "holodeck-action": __version__,
         "Python": platform.python_version(),
         **({} if python is None else {"the packages of its code": python.digest[:12]}),
     }

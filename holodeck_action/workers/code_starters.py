@@ -13,7 +13,7 @@ class CodeStarter(NamedTuple):
     Attributes:
         feature: the feature, with the keys and flags that enable it.
         starts: the process that the feature starts, and when.
-        kind: what it is to the verdict of a run; None if it takes no part in a run.
+        kind: what it is to the verdict of a run; None if no run uses it.
     """
 
     feature: str

@@ -29,7 +29,10 @@ from tests.extensions.deepeval.test_own_classes import QUICK
 from tests.github.repositories import commit, repository, run
 from tests.llm.models import KEY, Answer, FakeModels, Request
 
-CODE, EVIDENCE, QUESTIONS = "grading code", "evidence", "questions"
+ROOT = Path(__file__).parents[2]
+CODE: KindName = "grading code"
+EVIDENCE: KindName = "evidence"
+QUESTIONS: KindName = "questions"
 GRADER = """
 import colorsys
 import os
@@ -343,6 +346,24 @@ def test_a_base_that_was_replayed_names_the_edited_recordings(project: Project, 
     check_first_lines(project, trick, "--replay", "tape")
 
 
+@pytest.mark.full
+@pytest.mark.models(answer=strict)
+def test_a_committed_cache_is_evidence_and_another_is_none(project: Project, models: FakeModels) -> None:
+    shop = repository(project)
+    judged(shop, models)
+    commit(shop)
+    judged(shop, models, cache={"mode": "cache", "dir": "kept"}, baseline={"source": "file:base"})
+    assert shop.run("run", "-o", "base", "--baseline", "merge-base").code == 1
+    assert shop.run("run", "-o", "out", "--on-loosened", "fail").code == 1
+    assert "nothing is less strict than on the base" in shop.verdict()["gates"][-1]["reason"]
+    for file in (shop.folder / "kept").glob("*.json"):
+        file.write_text(file.read_text().replace('\\"score\\": 1,', '\\"score\\": 10,'))
+    shutil.rmtree(shop.folder / "kept" / "verdicts", ignore_errors=True)
+    commit(shop, "topic")
+    said = "takes answers from the recordings in kept instead of calling models at holodeck-action.yaml:"
+    check_first_lines(shop, Trick(EVIDENCE, forge, said))
+
+
 # -- the base
 
 
@@ -446,6 +467,9 @@ def g(ctx):
 def test_everything_that_starts_code_or_has_a_trick_has_a_kind() -> None:
     names = [kind.name for kind in KINDS]
     assert names == [*get_args(KindName)]
+    rows = [f"| {kind.name} | {kind.holds} | {kind.record} | {kind.reaction} |" for kind in KINDS]
+    table = ["| kind | what it holds | in the record | a change since the base |", "|---|---|---|---|", *rows, ""]
+    assert "\n".join(table) in (ROOT / "docs" / "verdict.md").read_text(encoding="utf-8")
     assert {starter.kind for starter in CODE_STARTERS} <= {*names, None}
     tricks = [*GRADED.values(), *(trick for *_, trick in OTHERS.values())]
     grading = [starter.feature for starter in CODE_STARTERS if starter.kind == CODE]

@@ -411,10 +411,10 @@ def test_what_the_event_does_not_tell_github_is_asked(
 
 def test_the_table_of_the_page_is_that_of_the_code() -> None:
     text = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
-    _, found, rest = text.partition("| what | what is started |\n|---|---|\n")
+    _, found, rest = text.partition("| what | what is started | kind |\n|---|---|---|\n")
     assert found
-    rows = re.findall(r"^\| (.*) \| (.*) \|$", rest.partition("\n\n")[0], re.MULTILINE)
-    assert rows == [(starter.feature, starter.starts) for starter in CODE_STARTERS]
+    rows = re.findall(r"^\| (.*) \| (.*) \| (.*) \|$", rest.partition("\n\n")[0], re.MULTILINE)
+    assert rows == [(starter.feature, starter.starts, starter.kind or "") for starter in CODE_STARTERS]
 
 
 WITHOUT_PERMISSION = {
