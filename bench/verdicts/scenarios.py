@@ -118,6 +118,8 @@ class Team(_Strict, frozen=True):
     on_missing_base: Literal["fail", "warn"] = "fail"
     strict_exam: bool = False
     """The exam may not become easier than that of the base."""
+    accepts_code: bool = False
+    """Whether the team has read the change of the grader and accepts it in its workflow."""
 
 
 class Base(_Strict, frozen=True):
@@ -138,6 +140,13 @@ class Change(_Strict, frozen=True):
     pass_rate: float | None = None
     expect: dict[str, str] = {}
     empty: Literal["cases", "checks"] | None = None
+    lenient: Literal["grader", "helper", "list"] | None = None
+    """Which file of the code that grades passes everything: the grader, a module that it imports, or the list that it
+    reads."""
+    answers: Literal["recordings", "transcript"] | None = None
+    """What the pull request commits, and lets answer in place of the model: edited recordings, or written answers."""
+    tidy: bool = False
+    """Whether the grader is written in another way and grades as before."""
 
 
 class Scenario(_Strict, frozen=True):
