@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from holodeck_action import __version__
-from holodeck_action.github.bases.local_git import run_git
 from holodeck_action.record.closure import Closure, Digests
 from holodeck_action.record.record import Record
 from holodeck_action.run.identity import content_digest, module_file
@@ -193,6 +192,9 @@ def _committed_files(side: OpenSuite, folder: Path) -> Container[str] | None:
     if root is None:
         # A merge base is written without Git's data.
         return () if side.as_base is None else None
+    # Most runs have no cache.
+    from holodeck_action.github.bases.local_git import run_git
+
     listed = run_git(root, side.prepared.environ, "ls-tree", "-r", "-z", "--name-only", "HEAD", "--", str(folder))
     # If Git cannot tell, all files count.
     return None if listed is None else {file_name(checkout, str(root / path)) for path in listed.split("\0") if path}

@@ -23,6 +23,11 @@ from tests.github.workflow import REPOSITORY, Start, Workflow
 
 OURS = "holodeck-action/holodeck-action"
 _EXPRESSION = re.compile(r"\$\{\{ ([\w.]+) \}\}")
+_LABELLED = re.compile(
+    r"\$\{\{ \(github\.event_name != 'pull_request' \|\| "
+    r"contains\(github\.event\.pull_request\.labels\.\*\.name, '([\w-]+)'\)\) && '(\w*)' \|\| '(\w*)' \}\}"
+)
+"""An expression with a text for other events than pull requests and for those with a label, and one for the others."""
 
 
 @dataclass(frozen=True)
@@ -91,8 +96,8 @@ class Jobs:
         done: Done | None = None
         for step in job["steps"]:
             action = step.get("uses", "").split("@")[0]
-            given = {key: self._filled(value) for key, value in step.get("with", {}).items()}
-            environ = {key: self._filled(value) for key, value in step.get("env", {}).items()}
+            given = {key: self._filled(value, occasion) for key, value in step.get("with", {}).items()}
+            environ = {key: self._filled(value, occasion) for key, value in step.get("env", {}).items()}
             if "run" in step:
                 self._script(step["run"], environ)
             elif action == OURS:
@@ -155,9 +160,12 @@ class Jobs:
         files = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
         actions.upload(run, files, name)
 
-    def _filled(self, value: Any) -> str:
+    def _filled(self, value: Any, occasion: Occasion) -> str:
         """Return an input or variable of a workflow with its expressions replaced."""
+        labels = {label["name"] for label in occasion.payload.get("pull_request.labels", ())}
+        elsewhere = event_of(occasion.event) != "pull_request"
         text = str(value).lower() if isinstance(value, bool) else str(value)
+        text = _LABELLED.sub(lambda found: found[2] if elsewhere or found[1] in labels else found[3], text)
         return _EXPRESSION.sub(lambda found: self._secrets[found[1]], text)
 
 

@@ -223,6 +223,7 @@ def test_blank_inputs_leave_the_defaults() -> None:
         "review": "off",
         "require_publish": False,
         "allow_unsafe_forks": False,
+        "no_cache": False,
         "dry_run": False,
         "verbose": False,
         "command": "run",

@@ -28,8 +28,10 @@ PUBLISHED = {item.name for item in PUBLISH_INPUTS}
 
 def _table(heading: str) -> dict[str, list[str]]:
     section = PAGE.partition(f"## {heading}\n")[2].partition("\n## ")[0]
-    rows = re.findall(r"^\| `(?:--(?:no-)?)?([\w-]+)` \| (.*) \|$", section, re.M)
-    return {name: [cell.strip().strip("`") for cell in cells.split(" | ")] for name, cells in rows}
+    rows = re.findall(r"^\| `(?:--)?([\w-]+)` \| (.*) \|$", section, re.M)
+    known = {item.name for item in INPUTS}
+    named = ((name if name in known else name.removeprefix("no-"), cells) for name, cells in rows)
+    return {name: [cell.strip().strip("`") for cell in cells.split(" | ")] for name, cells in named}
 
 
 @pytest.mark.needs

@@ -83,6 +83,7 @@ def test_a_replaced_file_is_said_first_and_fails_where_that_is_wanted(shop: Proj
         "way": "changed",
         "said": SAID,
         "places": [{"name": "", "source": {"file": FILE, "line": 1, "column": 1}}],
+        "topic": "gates",
     }
     assert shop.run("decide", "out/results.json", "--on-loosened", "fail").code == 1
     # Two records that a person names are no pull request.

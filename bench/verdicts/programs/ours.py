@@ -18,9 +18,24 @@ from holodeck_action.record.sealing import DIGEST
 
 _HEAD_MARK = "Release 2"
 _BASE = "accepted/results.json"
-_GRADER = """def share(ctx):
-    return sum(weight for text, weight in {weights!r} if text in ctx.agent_response) / {total!r}
+_GRADER = """import json
+from pathlib import Path
+
+from counting import share_of
+
+WEIGHTS = Path(__file__).with_name("weights.json")
+
+
+def share(ctx):
+    return share_of(json.loads(WEIGHTS.read_text()), ctx.agent_response)
 """
+_HELPER = """def share_of(weights, answer):
+    found = sum(weight for text, weight in weights if text in answer)
+    return found / sum(weight for _, weight in weights)
+"""
+_LENIENT_GRADER = "def share(ctx):\n    return 1.0\n"
+_LENIENT_HELPER = "def share_of(weights, answer):\n    return 1.0\n"
+_TAPE, _TRANSCRIPT = "tape", "answers.jsonl"
 
 
 def run(job: Job) -> int:
@@ -41,6 +56,8 @@ def run(job: Job) -> int:
     if base:
         # `on_loosened` also protects the committed results, so that it is not for strict exams alone.
         options += ["--on-missing-baseline", scenario.team.on_missing_base, "--on-loosened", "fail"]
+    if scenario.team.accepts_code:
+        options += ["--on-changed-code", "warn"]
     if scenario.team.regressions is not None:
         options += ["--max-regressions", str(scenario.team.regressions)]
     return job.run(*PROGRAM, "run", "-o", "out", *options)
@@ -73,9 +90,26 @@ def _write_base(job: Job) -> list[str]:
     if base.source == "file":
         _tamper(job, old)
     _write(job, scenario, _HEAD_MARK)
+    if scenario.change.answers == "recordings":
+        _commit_recordings(job)
     for step in (("add", "-A"), ("commit", "-q", "-m", "change")):
         job.run(*git, *step)
     return ["--baseline", f"file:{_BASE}" if base.source == "file" else "merge-base"]
+
+
+def _commit_recordings(job: Job) -> None:
+    """Record the model, write the right answers into the recordings, and let them answer."""
+    scenario = job.scenario
+    job.run(*PROGRAM, "run", "-o", str(job.folder.parent / "recorded"), "--record", _TAPE)
+    tape = job.folder / _TAPE / "cassette.jsonl"
+    text = tape.read_text(encoding="utf-8")
+    for case in scenario.cases:
+        for wrong in scenario.fault.get(case.name, ()):
+            text = text.replace(str(wrong), case.answer)
+    tape.write_text(text, encoding="utf-8")
+    job.write(
+        "holodeck-action.yaml", {**_policy(scenario, [*scenario.cases]), "cache": {"mode": "replay", "dir": _TAPE}}
+    )
 
 
 def _results(job: Job) -> str:
@@ -133,6 +167,9 @@ def _write(job: Job, scenario: Scenario, mark: str) -> None:
     job.write("holodeck-action.yaml", _policy(scenario, cases))
     if scenario.agent != "model":
         job.copy_agent()
+    if change.answers == "transcript":
+        rows = [json.dumps({"case": case.name, "response": case.answer}) for case in cases]
+        job.write(_TRANSCRIPT, "".join(f"{row}\n" for row in rows))
 
 
 def _case(job: Job, case: Case, change: Change) -> dict[str, Any]:
@@ -143,8 +180,12 @@ def _case(job: Job, case: Case, change: Change) -> dict[str, Any]:
     else:
         found["input"] = case.ask
     if case.share is not None:
+        lenient = change.lenient
         weights = [(check.contains, check.weight) for check in checks]
-        job.write("graders.py", _GRADER.format(weights=weights, total=sum(check.weight for check in checks)))
+        job.write("weights.json", [("", 1)] if lenient == "list" else weights)
+        job.write("counting.py", _LENIENT_HELPER if lenient == "helper" else _HELPER)
+        tidied = _GRADER.replace("share_of(json", "1.0 * share_of(json") if change.tidy else _GRADER
+        job.write("graders.py", _LENIENT_GRADER if lenient == "grader" else tidied)
         return {**found, "evaluations": [{"type": "code", "grader": "graders:share", "threshold": case.share}]}
     metrics: list[dict[str, Any]] = []
     for check in checks:
@@ -192,6 +233,8 @@ def _policy(scenario: Scenario, cases: list[Case]) -> dict[str, Any]:
     policy: dict[str, Any] = {"limits": {"turn_timeout_s": team.turn_timeout_s}}
     if scenario.agent != "model":
         policy["target"] = "python:agent:answer"
+    if change.answers == "transcript":
+        policy["target"] = f"recorded:{_TRANSCRIPT}"
     if team.trials > 1:
         policy["trials"] = {"repeat": team.trials, "min_pass": team.need or team.trials}
     gates: dict[str, Any] = {"min_pass_rate": change.pass_rate if change.pass_rate is not None else team.pass_rate}
