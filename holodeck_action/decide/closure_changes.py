@@ -13,7 +13,10 @@ _GRADERS_NAMED = 3
 _TRANSCRIPT = "recorded:"
 """Start of the description of a target whose answers are in a file."""
 _UNKNOWN = TermsChange(
-    "unknown", "has code that grades or recordings, which the base's record does not have", (), "grading code"
+    "unknown",
+    "has code that grades, recordings or files of cases, which the base's record does not have",
+    (),
+    "grading code",
 )
 
 
@@ -33,10 +36,14 @@ def closure_changes(base_record: Record, head_record: Record, *, same_answers: b
     if head is None:
         return
     if base is None:
-        if head.code or head.answers:
+        if head.code or head.answers or head.attached:
             yield _UNKNOWN
         return
     yield from _code_changes(base, head)
+    edited = sorted(name for name, digest in head.attached.items() if base.attached.get(name, digest) != digest)
+    if edited:
+        listed = _listed([plain_name(name) for name in edited], _FILES_NAMED)
+        yield TermsChange("changed", f"changes files of cases ({listed})", (), "questions")
     if not same_answers:
         yield from _evidence_changes(base, head)
     yield from _surroundings_changes(base, head)

@@ -49,8 +49,9 @@ KINDS = (
     ),
     Kind(
         "questions",
-        "cases with their inputs and expectations, metrics with their settings, gates, quarantine, trials, judges",
-        "the record itself",
+        "cases with their inputs, files and expectations, metrics with their settings, gates, quarantine, trials, "
+        "judges",
+        "the record itself, `run.closure.attached`",
         "less strict, changed or unknown: `--on-loosened`",
     ),
     Kind(
@@ -69,8 +70,11 @@ KINDS = (
 """The kinds of everything that can change a verdict."""
 
 Digests = Mapping[str, str | None]
-"""SHA-256 (hex) of files, by path relative to the suite's folder; None if there is no such file. The name of a folder
-ends with `/`; its digest covers the names in it."""
+"""SHA-256 (hex) of files, by path relative to the suite's folder; None if there is no such file, `WRITTEN` if the run
+wrote it. The name of a folder ends with `/`; its digest covers the names in it."""
+WRITTEN = "written during the run"
+"""In place of the digest of a file that was written after the run began, such as one that the agent leaves for a
+grader. Code that restores its own file is no such file on the base."""
 
 
 class Closure(Struct, frozen=True, omit_defaults=True):
@@ -86,6 +90,7 @@ class Closure(Struct, frozen=True, omit_defaults=True):
         answers: folder of the recordings that answer instead of models; empty if models are called.
         answers_source: position of the setting in the policy file; None if a flag or nothing sets it.
         evidence: the files of the recordings that answer.
+        attached: the files that cases attach.
         surroundings: version or digest of the interpreter and packages, by name.
     """
 
@@ -96,6 +101,7 @@ class Closure(Struct, frozen=True, omit_defaults=True):
     answers: str = ""
     answers_source: SourceMark | None = None
     evidence: Digests = {}
+    attached: Digests = {}
     surroundings: Mapping[str, str] = {}
 
 

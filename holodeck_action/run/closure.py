@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from holodeck_action import __version__
-from holodeck_action.record.closure import Closure, Digests
+from holodeck_action.record.closure import WRITTEN, Closure, Digests
 from holodeck_action.record.record import Record
-from holodeck_action.run.identity import content_digest, module_file
+from holodeck_action.run.identity import attached_files, content_digest, module_file
 from holodeck_action.run.options.settings import ModelCalls
 from holodeck_action.suite.checkout import MOST_FILE, MOST_TRANSCRIPT, Checkout, repository_root
 from holodeck_action.suite.loader import graders, metric_classes
@@ -35,9 +35,15 @@ _HEADER = 8
 class UsedFiles:
     """Collects the files of a checkout that grading code uses, each once with its digest, and those of the target."""
 
-    def __init__(self, checkout: Checkout) -> None:
-        """Create an empty collection."""
+    def __init__(self, checkout: Checkout, started: float) -> None:
+        """Create an empty collection.
+
+        Args:
+            checkout: the checkout.
+            started: time before which all files of the checkout were written, in seconds since 1970.
+        """
         self._checkout = checkout
+        self._started = started
         self._code: dict[str, str | None] = {}
         self._tested: set[str] = set()
         self._unsent: dict[str, str | None] = {}
@@ -52,7 +58,7 @@ class UsedFiles:
         for path in paths[: _MOST_FILES - len(self._code)]:
             name = self._name(path)
             if name is not None and name not in self._code and not _is_cached_bytecode(self._checkout, name):
-                self._code[name] = self._unsent[name] = file_digest(self._checkout, name)
+                self._code[name] = self._unsent[name] = self.digest(name)
 
     def add_tested(self, paths: Sequence[str]) -> None:
         """Add files that the target has imported, by their absolute paths."""
@@ -66,6 +72,14 @@ class UsedFiles:
         """Return the files of grading code that were added since the last call."""
         taken, self._unsent = self._unsent, {}
         return taken
+
+    def digest(self, name: str) -> str | None:
+        """Return the digest of a file; `WRITTEN` if it was written since the start."""
+        try:
+            written = os.stat(self._checkout.resolve(name)).st_ctime >= self._started
+        except (OSError, ValueError):
+            return None
+        return WRITTEN if written else file_digest(self._checkout, name)
 
     @property
     def code(self) -> Digests:
@@ -140,7 +154,11 @@ def _closure_of(side: OpenSuite, before: Digests) -> Closure:
         code=code,
         graders=files,
         shared=used.shared,
-        unused={name: file_digest(suite.checkout, name) for name in sorted(before.keys() - code.keys())},
+        unused={
+            # What the base's run wrote itself was not in its checkout.
+            name: WRITTEN if before[name] == WRITTEN else used.digest(name)
+            for name in sorted(before.keys() - code.keys())
+        },
     )
 
 
@@ -153,9 +171,14 @@ def _closure_beside(side: OpenSuite, head: Closure) -> Closure:
     assert side.as_base is not None
     return replace(
         _settings_of(side, side.as_base.calls),
-        code={name: file_digest(suite.checkout, name) for name in names},
+        code={name: _digest_beside(suite.checkout, name, head) for name in names},
         graders=files,
     )
+
+
+def _digest_beside(checkout: Checkout, name: str, head: Closure) -> str | None:
+    found = file_digest(checkout, name)
+    return WRITTEN if found is None and head.code.get(name) == WRITTEN else found
 
 
 def _grader_files(suite: Suite, case_functions: Iterable[str]) -> dict[str, str]:
@@ -167,9 +190,13 @@ def _grader_files(suite: Suite, case_functions: Iterable[str]) -> dict[str, str]
 
 
 def _settings_of(side: OpenSuite, calls: ModelCalls) -> Closure:
-    """Return a closure with the recordings that answer and the surroundings."""
+    """Return a closure with the recordings that answer, the files of cases and the surroundings."""
     suite = side.prepared.suite
-    found = Closure(surroundings=_surroundings(side))
+    attached = {file_name(suite.checkout, str(suite.folder / name)): name for name in attached_files(suite)}
+    found = Closure(
+        attached={shown: file_digest(suite.checkout, name) for shown, name in sorted(attached.items())},
+        surroundings=_surroundings(side),
+    )
     replayed = calls.mode == "replay"
     folder = calls.folder if replayed else calls.cache
     if side.wire is None or folder is None:

@@ -35,7 +35,7 @@ def file_digests(suite: Suite, target: AnyTarget, target_files: Checkout) -> dic
         # Relative, so that names are the same in every checkout.
         name = os.path.relpath(file, suite.checkout.folder)
         found[f"the module {name}"] = content_digest(suite.checkout, file, MOST_TEXT)
-    for name in _case_files(suite):
+    for name in attached_files(suite):
         found[f"the file {name}"] = content_digest(suite.checkout, name, MOST_FILE)
     return found
 
@@ -105,7 +105,7 @@ def module_file(suite: Suite, reference: str) -> Path | None:
     return next(filter(Path.is_file, found), None)
 
 
-def _case_files(suite: Suite) -> Iterable[str]:
+def attached_files(suite: Suite) -> Iterable[str]:
     """Return the paths of the files that cases attach, except URLs."""
     named = {file.path for case in suite.cases for turn in case.turns for file in turn.files if file.path is not None}
     return sorted(named)

@@ -6,6 +6,7 @@ import asyncio
 import glob
 import os
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -57,7 +58,8 @@ class SuiteContext(Struct, frozen=True):
     CodeRefusedError. Without this permission no suite is opened. `announce` is called with a sentence about each slow
     operation. `copy_of` has the folder of a temporary copy of the repository, and that of the original; None if there
     is no copy. `install` is called with the extras that a suite needs; if they cannot be installed here, it does
-    nothing. `conversations` are judged in place of the suites' cases; None to judge the cases.
+    nothing. `conversations` are judged in place of the suites' cases; None to judge the cases. `started` is the time at
+    which the command began, before any code of suites, in seconds since 1970.
     """
 
     environ: Mapping[str, str]
@@ -71,6 +73,7 @@ class SuiteContext(Struct, frozen=True):
     copy_of: tuple[Path, Path] | None = None
     install: Callable[[Sequence[NeededExtra]], None] = lambda needs: None
     conversations: Conversations | None = None
+    started: float = field(default_factory=time.time)
 
     def with_conversations(self, target: object, options: Mapping[str, Any]) -> SuiteContext:
         """Return a context with the conversations that a target names, or the same context if it names none.
@@ -102,7 +105,8 @@ class LoadedSuite(Struct, frozen=True):
 
     `code` is the permission to start the suite's code. `python` is the project's own Python; None if the program's own
     Python runs the code, or if it is not determined yet. `used` has the absolute paths of files that grading code used
-    while the suite was loaded, and `case_functions` the references to functions that yield cases.
+    while the suite was loaded, and `case_functions` the references to functions that yield cases. `started` is that of
+    the context.
     """
 
     suite: Suite
@@ -112,6 +116,7 @@ class LoadedSuite(Struct, frozen=True):
     python: ProjectPython | None = None
     used: tuple[str, ...] = ()
     case_functions: tuple[str, ...] = ()
+    started: float = 0.0
 
     @property
     def interpreter(self) -> Path | None:
@@ -294,7 +299,14 @@ def _load_all(
             if flags is not None:
                 start_judging_libraries(suite, flags)
             used = rows.used
-            loaded = LoadedSuite(suite, found.variables, code, cards, case_functions=tuple(rows.functions))
+            loaded = LoadedSuite(
+                suite,
+                found.variables,
+                code,
+                cards,
+                case_functions=tuple(rows.functions),
+                started=context.started,
+            )
             references = graders(suite)
             if references:
                 loaded = with_python(loaded, context)

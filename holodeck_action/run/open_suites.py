@@ -311,7 +311,7 @@ def _open(
     """Open a suite; if `head` is given, the suite shares the head's wire, budgets and file readers."""
     # One process for each conversation, as a turn's deadline runs while it waits for one.
     imported = ImportedFiles(suite.suite.checkout, named_modules(suite.suite, suite.target))
-    used = UsedFiles(suite.suite.checkout)
+    used = UsedFiles(suite.suite.checkout, suite.started)
 
     def note_tested(files: Sequence[str]) -> None:
         imported(files)

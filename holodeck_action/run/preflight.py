@@ -155,6 +155,7 @@ def prepare_suites(suites: Sequence[LoadedSuite], flags: Flags, context: SuiteCo
                 equipped.python,
                 loaded.used,
                 loaded.case_functions,
+                loaded.started,
                 display_folder=shown,
                 settings=settings,
                 cases=cases,

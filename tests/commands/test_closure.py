@@ -20,7 +20,7 @@ import pytest
 from msgspec.structs import replace
 
 from holodeck_action.decide.decision import Terms, decide
-from holodeck_action.record.closure import KINDS, Closure, KindName
+from holodeck_action.record.closure import KINDS, WRITTEN, Closure, KindName
 from holodeck_action.record.record import Record
 from holodeck_action.record.result_files import read_record
 from holodeck_action.workers.code_starters import CODE_STARTERS
@@ -224,6 +224,55 @@ class Brand(BaseMetric):
 """
 
 
+RESTORING = """
+import pathlib
+
+mark = pathlib.Path(__file__).with_name("mark")
+if mark.exists():
+    pathlib.Path(__file__).write_text({original!r})
+mark.touch()
+
+
+def right(text):
+    return True
+"""
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("word", "code"), [("fail", 1), ("warn", 0)])
+def test_code_that_restores_its_file_is_changed(project: Project, word: str, code: int) -> None:
+    """A first process checks the grader, and a second one grades."""
+    simple(project)
+    assert project.run("run", "-o", "base").code == 0
+    simple(project, "bad", baseline={"source": "file:base"})
+    project.write("helpers.py", RESTORING.format(original=RIGHT))
+    finished = project.run("run", "-o", "out", "--on-loosened", word)
+    assert (finished.code, (project.folder / "helpers.py").read_text()) == (code, RIGHT)
+    assert "changes the code of g (helpers.py" in finished.stdout.splitlines()[1]
+
+
+@pytest.mark.full
+def test_a_file_that_the_agent_leaves_for_a_grader_is_none_of_the_checkout(project: Project) -> None:
+    project.suite([{"name": "c", "input": "q"}], [{"type": "code", "grader": "gr:g"}])
+    project.write("gr.py", "def g(ctx):\n    return open('left.txt').read() != ''\n")
+    project.write("agent.py", AGENT.format(word="one"))
+    project.policy(target="python:agent:answer")
+    assert project.run("run", "-o", "base").code == 0
+    assert closure(project, "base").code["left.txt"] == WRITTEN
+    project.write("agent.py", AGENT.format(word="two"))
+    project.policy(target="python:agent:answer", baseline={"source": "file:base"})
+    finished = project.run("run", "-o", "out", "--on-loosened", "fail")
+    assert (finished.code, "nothing is less strict than on the base" in finished.stdout) == (0, True)
+
+
+AGENT = """
+def answer(messages):
+    with open("left.txt", "w") as left:
+        left.write({word!r})
+    return "done"
+"""
+
+
 def summarised(project: Project, answer: str, **policy: Any) -> None:
     project.suite([{"name": "c", "input": "q"}], [{"type": "code", "grader": "gr:g"}])
     project.write("gr.py", "def g(ctx):\n    return ctx.agent_response == 'good'\n")
@@ -420,7 +469,7 @@ def test_an_older_base_makes_it_unknown_and_a_shared_module_is_named(project: Pr
         return [(change.way, change.said) for change in verdict.comparison.terms.changes]
 
     old = replace(base, run=replace(base.run, closure=None))
-    said = "has code that grades or recordings, which the base's record does not have"
+    said = "has code that grades, recordings or files of cases, which the base's record does not have"
     assert changes(old) == [("unknown", said)]
     assert decide(head, Terms(base=old)).exit_code == 3
     # What surrounds a run is reported, without a reaction.
@@ -495,14 +544,16 @@ def test_every_file_of_the_checkout_that_a_run_reads_has_a_kind(project: Project
     """Files are opened by their last name, below a folder that is open: names are enough."""
     graded(project)
     metrics = [{"type": "code", "grader": "gr:g"}]
-    project.suite(
-        [{"name": "c", "input": "q", "expect": [{"json": "order.schema.json"}]}],
-        metrics,
-        test_cases=None,
-        test_cases_file="cases.yaml",
-    )
-    project.write("cases.yaml", json.dumps([{"name": "c", "input": "q"}, {"name": "d", "input": "r"}]))
-    project.answers([{"case": name, "response": "good"} for name in "cd"])
+    project.suite([], metrics, test_cases=None, test_cases_file="cases.yaml", instructions={"file": "instructions.md"})
+    project.write("instructions.md", "Answer.")
+    project.write("doc.txt", "a document")
+    project.write("order.schema.json", json.dumps({"type": "number"}))
+    attached = {"files": [{"path": "doc.txt", "type": "text"}]}
+    numbers = {"expect": [{"json": "order.schema.json"}]}
+    cases = [{"name": "c", "input": "q", **attached}, {"name": "d", "input": "r", **numbers}]
+    project.write("cases.yaml", json.dumps(cases))
+    project.write("rules.txt", "good 1")
+    project.answers([{"case": "c", "response": "good"}, {"case": "d", "response": "1"}])
     module = sys.modules[__name__]
     sys.addaudithook(note_opened)
     monkeypatch.setattr(module, "WATCHING", True)
@@ -513,8 +564,15 @@ def test_every_file_of_the_checkout_that_a_run_reads_has_a_kind(project: Project
     read = {Path(path).name for path in WATCHED} & own
     kinds = {
         CODE: set(closure(project).code),
-        QUESTIONS: {"agent.yaml", "holodeck-action.yaml", "cases.yaml"},
-        "tested": {"answers.jsonl"},
+        # The digest of the schema is a setting of its metric.
+        QUESTIONS: {
+            "agent.yaml",
+            "holodeck-action.yaml",
+            "cases.yaml",
+            "order.schema.json",
+            *closure(project).attached,
+        },
+        "tested": {"answers.jsonl", "instructions.md"},
     }
     assert read - set().union(*kinds.values()) == set()
-    assert {"agent.yaml", "cases.yaml", "answers.jsonl", "gr.py"} <= read
+    assert {"agent.yaml", "cases.yaml", "answers.jsonl", "gr.py", "doc.txt", "order.schema.json"} <= read

@@ -110,6 +110,8 @@ def _load_base_suite(prepared_suite: PreparedSuite, flags: Flags, context: Suite
         python=equipped.python,
         used=loaded.used,
         case_functions=loaded.case_functions,
+        # A merge base is written by this run.
+        started=float("inf"),
         written_target=found.target,
         variant="base" if other is not None else f"base, {source}",
     )

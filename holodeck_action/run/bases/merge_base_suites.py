@@ -84,6 +84,7 @@ def _prepare_base_suite(
         python=loaded.python,
         used=loaded.used,
         case_functions=loaded.case_functions,
+        started=float("inf"),
         target=target,
         target_files=files,
         variant=f"base, commit {short}",
