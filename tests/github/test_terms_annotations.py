@@ -102,3 +102,26 @@ def test_of_several_suites_the_first_lines_name_the_one(hub: FakeGitHub, project
     (check,) = (found for found in shop.repository.check_runs(head))
     assert said in check["output"]["summary"].splitlines()[0]
     assert said in ended.summary.splitlines()[0]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("word", ["warn", "fail"])
+def test_code_that_grades_is_named_in_the_first_lines(hub: FakeGitHub, project: Project, word: str) -> None:
+    shop = Kept(hub, project, "artifact")
+    project.write("gr.py", "def g(ctx):\n    return ctx.agent_response == 'good'\n")
+    project.suite([{"name": "c", "input": "q"}], [{"type": "code", "grader": "gr:g"}])
+    project.answers([{"case": "c", "response": "good"}])
+    project.policy(target="recorded:answers.jsonl")
+    shop.push(inputs={"baseline": "artifact"}, permissions={**READER, **WRITER})
+    shop.upload()
+    project.write("gr.py", "def g(ctx):\n    return True\n")
+    project.answers([{"case": "c", "response": "bad"}])
+    head = shop.git.commit({"topic": str(len(shop.git.commits))}, shop.main)
+    shop.repository.add_pull(7, head_sha=head, head_repository=REPOSITORY, branch="topic", files=FILES)
+    inputs = {"comment": "always", "check": "true", "baseline": "artifact", "on-changed-code": word}
+    ended = shop.pull(head, inputs=inputs, permissions={**WRITES, "actions": "read"})
+    assert ended.code == (1 if word == "fail" else 0), ended.text
+    said = "changes the code of g `(gr.py)`"
+    check = latest_check(shop.repository, head)["output"]["summary"]
+    for text, lines in ((only_comment(shop.repository), 5), (check, 4), (ended.summary, 4)):
+        assert said in "\n".join(text.splitlines()[:lines]), text
