@@ -363,6 +363,7 @@ def forge(project: Project) -> None:
             file.unlink()
 
 
+@pytest.mark.full
 @pytest.mark.models(answer=strict)
 @pytest.mark.proves("run: --no-cache")
 def test_recordings_do_not_change_in_silence(project: Project, models: FakeModels) -> None:
