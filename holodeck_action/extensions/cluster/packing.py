@@ -95,7 +95,7 @@ def _extract(archive: tarfile.TarFile, target: Path) -> None:
             continue
         source = archive.extractfile(member)
         if source is None:
-            raise PackingError(f"{member.name} is no file")
+            raise PackingError(f"{member.name} is not a file")
         with source, path.open("xb") as file:
             shutil.copyfileobj(source, file)
         path.chmod(0o755 if member.mode & 0o100 else 0o644)
