@@ -91,6 +91,7 @@ def test_what_only_looks_like_a_key_is_recorded_so_that_recordings_stay_valid(tm
     run(work)
 
 
+@pytest.mark.full
 def test_every_recording_of_this_repository_is_found_by_its_keys() -> None:
     root = Path(__file__).parents[2]
     count = 0

@@ -57,12 +57,13 @@ def test_the_target_of_all_variants(project: Project, models: FakeModels) -> Non
     assert race(project, "--target", "model", names=PAIR).code == 0
 
 
+@pytest.mark.full
 def test_no_password_of_a_target_is_printed_or_names_a_folder(project: Project) -> None:
     project.numbered(1)
     # The name is cut within the password of the last one.
     targets = (
         "http://shop:hunter2-fish@127.0.0.1:9/x",
-        "command:python3 - --password hunter2-fish",
+        "command:true --password hunter2-fish",
         f"http://{'u' * 175}:hunter2-fish@127.0.0.1:9/",
         "recorded:answers.jsonl",
     )
