@@ -16,6 +16,7 @@ from holodeck_action.decide.exit_codes import ExitCode
 from holodeck_action.record.record import Record
 from holodeck_action.record.result_files import Results
 from holodeck_action.run.caller import Caller
+from holodeck_action.run.judge_probes import probe_judges
 from holodeck_action.run.loading import SuiteContext, display_folder, load_one_suite, with_lines
 from holodeck_action.run.model_calls import make_budget
 from holodeck_action.run.open_suites import OpenSuite, open_all, secrets_of
@@ -130,10 +131,11 @@ async def _judge(open_suite: OpenSuite, base: Record, head: Record, caller: Call
             scope.enter_context(stop_on_signals(stop, None, "", caller.signals))
             for budget in open_suite.budgets:
                 scope.enter_context(budget.notify_refusal(stop.drain))
+            open_suite = await probe_judges(open_suite, {}, open_suite.target_pool, stop)
             judged: Record = await registry.resolve(pairs.judge)(open_suite, head, base, stop)
     finally:
         await open_suite.close()
-    for notice in () if open_suite.wire is None else open_suite.wire.notices:
+    for notice in (*(() if open_suite.wire is None else open_suite.wire.notices), *open_suite.exams.notices):
         caller.note(open_suite.redactor.text(notice))
     if stop.reason is not None:
         caller.note(f"not all answers were compared: {stop.reason}")

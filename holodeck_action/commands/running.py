@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack
 from functools import partial
 
@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from holodeck_action.commands.output import Output
 from holodeck_action.decide.number_texts import count_phrase
+from holodeck_action.record.judge_probe import JudgeProbe
 from holodeck_action.record.record import CaseRecord, CertainEnd, Record
 from holodeck_action.record.workflow_job import workflow_job
 from holodeck_action.reports.terminal.progress import CaseDisplay
@@ -20,6 +21,7 @@ from holodeck_action.run.case_choice import filters_of
 from holodeck_action.run.closure import add_closures
 from holodeck_action.run.confirmation import FinishedSide, cases_to_confirm, confirm_regressions
 from holodeck_action.run.journal import Journal
+from holodeck_action.run.judge_probes import probe_judges, seen_passes
 from holodeck_action.run.open_suites import OpenSuite
 from holodeck_action.run.options.settings import Flags
 from holodeck_action.run.schedule import Lane, Slots, Stop, Trials
@@ -28,9 +30,11 @@ from holodeck_action.run.stages import Executor
 from holodeck_action.run.suite_run import RunPlan, resumable_trials, run_suite
 from holodeck_action.run.trials import SYSTEM_CLOCK, grading_pool, trial_runner
 from holodeck_action.scoring.evaluations import add_custom_summary
+from holodeck_action.scoring.exam_results import Exams
 from holodeck_action.seam import registry
 from holodeck_action.suite.applicability import compares_answers
 from holodeck_action.targets.factory import describe_target
+from holodeck_action.workers.pool import WorkerPool
 
 
 class RunSide(Struct, frozen=True):
@@ -98,9 +102,11 @@ async def run_sides(
         for budget in head.budgets:
             scope.enter_context(budget.notify_refusal(stop.drain))
         try:
+            sides = await _probe_judges(sides, seen_passes(head.prepared, stored_base), pool, stop, output)
+            head = sides[0].open_suite
             trials = [trial_runner(side.open_suite, pool) for side in sides]
             if executor is not None:
-                trials = [await held.enter_async_context(executor.open(stop))]
+                trials = [await held.enter_async_context(executor.open(stop, head.exams))]
             with output.progress.cases(totals, stop_when_decided=settings.stop_when_decided) as shown:
                 runs = (
                     _run_side(side, _plan(side.open_suite, flags, positions), each, slots.lane(), stop, shown)
@@ -130,6 +136,21 @@ async def run_sides(
     earlier = stored_base.results.results.record if isinstance(stored_base, FoundBase) else None
     done = add_closures([side.open_suite for side in sides], done, earlier)
     return RunResult(done[0], done[1] if len(done) > 1 else None, stop.is_requested)
+
+
+async def _probe_judges(
+    sides: Sequence[RunSide], seen: Mapping[str, JudgeProbe], pool: WorkerPool, stop: Stop, output: Output
+) -> list[RunSide]:
+    """Return the sides with the results of the judges' probes; the same metrics and judges grade both."""
+    if sides[0].open_suite.judges is None:
+        return [*sides]
+    with output.progress.phase("probing the judges"):
+        head = await probe_judges(sides[0].open_suite, seen, pool, stop)
+    others = Exams(errors=head.exams.errors)
+    return [
+        replace(sides[0], open_suite=head),
+        *(replace(side, open_suite=replace(side.open_suite, exams=others)) for side in sides[1:]),
+    ]
 
 
 async def _confirm(

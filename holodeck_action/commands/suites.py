@@ -24,6 +24,7 @@ from holodeck_action.run.bases.baselines import Base, FoundBase, MissingBase, at
 from holodeck_action.run.certain_end import case_order
 from holodeck_action.run.confirmation import base_of
 from holodeck_action.run.journal import JOURNAL_FILE, Journal, set_aside_journal
+from holodeck_action.run.judge_probes import seen_passes
 from holodeck_action.run.loading import SuiteContext, ensure_writable
 from holodeck_action.run.model_calls import make_budget
 from holodeck_action.run.open_suites import BaseToRun, OpenSuite, close_all, open_all
@@ -43,6 +44,7 @@ from holodeck_action.text.given_paths import GivenPath
 
 if TYPE_CHECKING:
     from holodeck_action.github.job import Job
+    from holodeck_action.run.estimates import ModelEstimate
     from holodeck_action.targets.own_model.toolbox import PlannedCalls
 
 
@@ -107,7 +109,7 @@ def _run_all(
         suites = open_all(prepared_suites, folders, shared, resume=request.resume, bases_to_run=bases_to_run)
     stages = stages_of([item.suite for item in prepared_suites], flags)
     started = _start_journals(suites, folders, output, claims)
-    _announce_costs(suites, flags, output)
+    _announce_costs(suites, bases, flags, output)
     deadline = None if flags.run_timeout_s is None else SYSTEM_CLOCK.monotonic() + flags.run_timeout_s
     finished: list[FinishedSuite] = []
     kept: list[tuple[PreparedSuite, Conclusion]] = []
@@ -178,6 +180,7 @@ def _print_plan(
     for missing in bases_to_run:
         if isinstance(missing, MissingBase):
             output.note(missing.reason)
+    # Without the base's record, which is fetched when the run begins.
     plan = _plan_run(suites, bases_to_run, flags)
     output.stdout.write(plan)
     output.stdout.flush()
@@ -270,15 +273,15 @@ def _plan_run(prepared_suites: Sequence[PreparedSuite], bases_to_run: Sequence[B
     shared = make_budget(flags.max_cost_usd, flags.max_tokens, prepared_suites[0].shards)
     suites = open_all(prepared_suites, [None] * len(prepared_suites), shared, resume=False, bases_to_run=bases_to_run)
     try:
-        return _plan_text(suites, flags)
+        return _plan_text(suites, [None] * len(suites), flags)
     finally:
         asyncio.run(close_all(suites))
 
 
-def _announce_costs(suites: Sequence[OpenSuite], flags: Flags, output: Output) -> None:
+def _announce_costs(suites: Sequence[OpenSuite], bases: Sequence[Base], flags: Flags, output: Output) -> None:
     """Print the plan if models are called over the network, and notes on calls that the budget does not limit."""
     if any(ready.wire is not None and ready.prepared.settings.calls.mode != "replay" for ready in suites):
-        output.stderr.write(_plan_text(suites, flags))
+        output.stderr.write(_plan_text(suites, bases, flags))
         output.stderr.flush()
     for ready in (side for suite in suites for side in suite.sides):
         if ready.budgets and ready.own is None and ready.prepared.stored is None:
@@ -292,16 +295,24 @@ def _announce_costs(suites: Sequence[OpenSuite], flags: Flags, output: Output) -
             output.note(f"{ready.prepared.place}: the budget does not limit {target}, only {limited}")
 
 
-def _plan_text(suites: Sequence[OpenSuite], flags: Flags) -> str:
+def _plan_text(suites: Sequence[OpenSuite], bases: Sequence[Base], flags: Flags) -> str:
     from holodeck_action.run.plan import plan_lines
+    from holodeck_action.run.probe_estimates import estimate_probes
 
     sides = [side for suite in suites for side in suite.sides]
+    heads = {id(suite): seen_passes(suite.prepared, base) for suite, base in zip(suites, bases, strict=True)}
+
+    def plan_probes(index: int) -> Sequence[ModelEstimate]:
+        # The head's probes hold for its base, too.
+        seen = heads.get(id(sides[index]))
+        return () if seen is None else estimate_probes(sides[index], seen)
 
     def plan_searches(index: int) -> Sequence[PlannedCalls]:
         own = sides[index].own
         return () if own is None or not own.calls_models else asyncio.run(own.plan_calls())
 
-    return "".join(f"{line}\n" for line in plan_lines([side.prepared for side in sides], flags, plan_searches))
+    lines = plan_lines([side.prepared for side in sides], flags, plan_searches, plan_probes)
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _start_journal(open_suite: OpenSuite, output: Output) -> Journal | None:

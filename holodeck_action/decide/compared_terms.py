@@ -161,6 +161,8 @@ class TermsTally:
         yield from self._field_changes(Baseline, self._base_settings, self._settings, "", "baseline")
         if self._base.baseline is not None and self._head.baseline is None:
             yield TermsChange("laxer", "is compared with no base", (), "gates")
+        if not self._head.probes and any(each.metric in self._head.configurations for each in self._base.probes):
+            yield TermsChange("laxer", "does not probe its judges", (self._key_place("judges.probe"),), "gates")
         for name, term in comparison_rules(Record):
             if name in _SECTIONS:
                 before, now = getattr(then, name), getattr(self._head, name)

@@ -191,6 +191,13 @@ ROWS: tuple[ErrorRow, ...] = (
         "judge",
         "the judge gave no usable verdict",
     ),
+    _row(
+        "exam_failed",
+        METRICS,
+        _UNKNOWN,
+        "configuration",
+        "the judge did not grade the right answer of its probe better than the absurd one",
+    ),
     _row("timeout", OWN_CLASS, _UNKNOWN, "metric", "no score within the time limit"),
     _row(
         f"{_CRASH} {_RESULT} invalid_score invalid_result network closed",

@@ -167,6 +167,7 @@ DECLARED: Mapping[type, Mapping[str, Term]] = {
         "certain": NotATerm("what happened"),
         "notices": NotATerm("what happened"),
         "summary": NotATerm("a result; `gates.summary` names the function"),
+        "probes": ComparedSeparately("whether judges are probed"),
         "cards": NotATerm("measured agreement of judges with labels"),
     },
     Gates: {

@@ -181,6 +181,7 @@ class CallContext(Struct, frozen=True):
             key.
         has_fallback: whether a fallback model exists. If it does, a rate-limited call is retried only as often as other
             failed calls.
+        fresh: whether the answer must be the model's own now, not one from a cache of earlier runs.
     """
 
     kind: Kind
@@ -189,6 +190,7 @@ class CallContext(Struct, frozen=True):
     meter: Meter
     sample: int = 0
     has_fallback: bool = False
+    fresh: bool = False
 
 
 CALL: ContextVar[CallContext] = ContextVar("CALL")

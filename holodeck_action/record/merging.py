@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from holodeck_action.record.answer_notices import answer_notices
 from holodeck_action.record.base_results import make_base_results
 from holodeck_action.record.closure import merge_closures
+from holodeck_action.record.judge_probe import JudgeProbe
 from holodeck_action.record.record import CaseRecord, CertainEnd, ModelCalls, Record, RunInfo, Shard
 from holodeck_action.record.result_files import BaseResults
 from holodeck_action.record.serialization import to_plain
@@ -313,7 +314,18 @@ def _merge_records(shards: Sequence[ShardResults], *, complete: bool) -> Record:
         notices=(*before, *answers, *after, *([] if shard.depends else [_NO_INPUTS_RECORDED])),
         configurations={name: found[name] for name in sorted(found)},
         certain=_merge_ends(records, merger.cases),
+        probes=_merge_probes(records),
     )
+
+
+def _merge_probes(records: Sequence[Record]) -> tuple[JudgeProbe, ...]:
+    """Return the probes of all shards, each once; a probe that a judge did not pass in one shard is not passed."""
+    found: dict[str, JudgeProbe] = {}
+    for probe in (probe for record in records for probe in record.probes):
+        before = found.get(probe.identity)
+        if before is None or (before.passed, before.kept) > (probe.passed, probe.kept):
+            found[probe.identity] = probe
+    return tuple(sorted(found.values(), key=lambda each: (each.metric, each.judge, each.identity)))
 
 
 def _merge_ends(records: Sequence[Record], cases: Sequence[CaseRecord]) -> CertainEnd | None:

@@ -16,6 +16,7 @@ from holodeck_action.record.closure import Closure
 from holodeck_action.record.evaluation import ErrorInfo, Evaluation
 from holodeck_action.record.facts import Amount, Count, Fact, Known, Measured, Rating, Unknown, list_fact, measured_fact
 from holodeck_action.record.judge_card import CardSummary, Configuration
+from holodeck_action.record.judge_probe import JudgeProbe
 from holodeck_action.record.own_terms import OwnTerms
 from holodeck_action.record.sequences import OneByOne
 from holodeck_action.record.serialization import always_written
@@ -547,8 +548,8 @@ class Record(Struct, frozen=True, omit_defaults=True):
     summaries of their judge cards, in order of name. `chosen` identifies the selected cases; None in a record of the
     first version. `marks` are the positions of gates, `baseline`, `trials` and quarantine in the policy file, by names
     such as `gates.min_pass_rate` and `quarantine.CASE`. `own` holds the terms in the files of a base suite that was
-    evaluated by the head's terms instead. With `consistent: require`, evaluations
-    whose judge contradicts itself are errors.
+    evaluated by the head's terms instead. With `consistent: require`, evaluations whose judge contradicts itself are
+    errors. `probes` are the probes of judges, by metric and judge.
     """
 
     schema_version: int
@@ -570,6 +571,7 @@ class Record(Struct, frozen=True, omit_defaults=True):
     own: OwnTerms | None = None
     certain: CertainEnd | None = None
     consistent: Consistency = "report"
+    probes: tuple[JudgeProbe, ...] = ()
 
     @property
     def ended_early(self) -> str | None:

@@ -14,6 +14,7 @@ from holodeck_action.decide.survey import stop_text
 from holodeck_action.decide.trials import Bounds, CaseTrials, PassRates, SuiteTrials
 from holodeck_action.decide.verdict import ContradictionSummary, Counts, GateVerdict, PanelSummary, Verdict
 from holodeck_action.record.judge_card import CardSummary, Estimate
+from holodeck_action.record.judge_probe import JudgeProbe
 from holodeck_action.record.record import CertainEnd, ModelCalls
 from holodeck_action.reports.report_views import CaseView, MetricView, Report, ToolCallView
 from holodeck_action.suite.errors import SourceMark
@@ -140,6 +141,14 @@ def estimate_text(estimate: Estimate, digits: int = 3) -> str:
     if estimate.low is not None and estimate.high is not None:
         interval = f" [{estimate.low:.{digits}f}, {estimate.high:.{digits}f}]"
     return f"{estimate.value:.{digits}f}{interval}"
+
+
+def probe_text(probe: JudgeProbe) -> str:
+    """Describe the probe of a judge, without the metric's name. The text is untrusted."""
+    if not probe.passed:
+        return f"probe: {probe.problem}"
+    scores = f"{probe.right:g} for the right and {probe.absurd:g} for the absurd answer"
+    return f"probe: {probe.judge} gave {scores}{', in an earlier run' if probe.kept else ''}"
 
 
 def card_text(card: CardSummary) -> str:

@@ -98,6 +98,7 @@ def build_report(
         panels=verdict.panels,
         contradictions=verdict.contradictions,
         cards=record.cards,
+        probes=record.probes,
         evaluations=survey.evaluations.summary(survey.consumption.judging_cost_usd),
         comparison=verdict.comparison,
         base_missing=(record.baseline.missing or None) if record.baseline is not None else None,

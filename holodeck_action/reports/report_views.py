@@ -30,6 +30,7 @@ from holodeck_action.decide.verdict import (
 )
 from holodeck_action.record.evaluation import Polarity
 from holodeck_action.record.judge_card import CardSummary
+from holodeck_action.record.judge_probe import JudgeProbe
 from holodeck_action.record.record import ModelCalls
 from holodeck_action.record.sequences import LazySequence, OneByOne
 from holodeck_action.record.serialization import always_written, from_plain, to_plain
@@ -291,6 +292,7 @@ class Report(Struct, frozen=True, omit_defaults=True):
     trial_rates: SuiteTrials | None
     users: tuple[UserSummary, ...] = ()
     end: str = ""
+    probes: tuple[JudgeProbe, ...] = ()
 
 
 def canonical_report(report: Report) -> Report:

@@ -31,6 +31,7 @@ from holodeck_action.run.model_calls import (
     model_environment,
 )
 from holodeck_action.run.preflight import PreparedSuite, unreported_gates
+from holodeck_action.scoring.exam_results import NO_EXAMS, Exams
 from holodeck_action.seam import registry
 from holodeck_action.suite.applicability import judged_metrics
 from holodeck_action.suite.configuration_errors import ConfigurationError, LocatedProblem, map_texts, target_problems
@@ -72,7 +73,7 @@ class OpenSuite(Struct, frozen=True):
     suite's code imports, `used` those that grading code uses. `base` is the base that runs with the suite, or the
     reason why it does not run; None if no base is requested. `as_base` describes this suite as a base; None if it is
     not a base. `digests` cover the files and settings that trials depend on. `users` plays the users of cases; None if
-    no case has a simulated user.
+    no case has a simulated user. `exams` are the results of the judges' probes, empty before they were made.
     """
 
     prepared: PreparedSuite
@@ -95,6 +96,7 @@ class OpenSuite(Struct, frozen=True):
     as_base: BaseSuite | None = None
     digests: Mapping[str, str] = {}
     users: Users | None = None
+    exams: Exams = NO_EXAMS
 
     @property
     def dependency_digests(self) -> Mapping[str, str]:
@@ -117,6 +119,7 @@ class OpenSuite(Struct, frozen=True):
             *(() if self.wire is None else self.wire.notices),
             *(() if self.charges is None else self.charges.notices),
             *(() if self.reuse is None else self.reuse.notices),
+            *self.exams.notices,
         )
 
     async def close(self) -> None:
@@ -144,7 +147,9 @@ class OpenSuite(Struct, frozen=True):
                 record, grading.suite, grading.cards, judging_environment(self.prepared), self.redactor
             )
             record = replace(
-                record, notices=(*record.notices, *self.redactor.value(self.judges.expected_texts.notices))
+                record,
+                notices=(*record.notices, *self.redactor.value(self.judges.expected_texts.notices)),
+                probes=self.exams.probes,
             )
         if self.as_base is not None:
             from holodeck_action.run.own_terms import with_own_terms

@@ -73,20 +73,29 @@ def estimate_own(suite: PreparedSuite) -> OwnEstimate:
     return OwnEstimate(Range(fewest, most), tally.estimate())
 
 
+PlanProbes = Callable[[int], Sequence[ModelEstimate]]
+"""Function that takes a suite's index, and returns the estimated calls of each model in the judges' probes."""
 PlanSearches = Callable[[int], Sequence[PlannedCalls]]
 """Function that takes a suite's index, and returns the planned calls for document search; it may raise AgentError."""
 
 
-def plan_lines(suites: Sequence[PreparedSuite], flags: Flags, searches: PlanSearches = lambda at: ()) -> Iterator[str]:
+def plan_lines(
+    suites: Sequence[PreparedSuite],
+    flags: Flags,
+    searches: PlanSearches = lambda at: (),
+    probes: PlanProbes = lambda at: (),
+) -> Iterator[str]:
     """Return the lines of the plan: the model calls and cost of each suite, then the budgets.
 
     Raises:
         TargetError: instructions cannot be read.
     """
-    return map(redactor_of_loaded(suites).text, _plan_lines(suites, flags, searches))
+    return map(redactor_of_loaded(suites).text, _plan_lines(suites, flags, searches, probes))
 
 
-def _plan_lines(suites: Sequence[PreparedSuite], flags: Flags, searches: PlanSearches) -> Iterator[str]:
+def _plan_lines(
+    suites: Sequence[PreparedSuite], flags: Flags, searches: PlanSearches, probes: PlanProbes
+) -> Iterator[str]:
     needed: list[_MinUse] = []
     together: list[_MinUse] = []
     for at, item in enumerate(suites):
@@ -109,9 +118,13 @@ def _plan_lines(suites: Sequence[PreparedSuite], flags: Flags, searches: PlanSea
         if calls:
             yield f"plan: {one_line(item.place, 200)}: {_search_line(calls)}"
         if playing:
-            yield f"plan: {one_line(item.place, 200)}: {_users_line(playing)}"
+            yield f"plan: {one_line(item.place, 200)}: simulated users: {_models_phrase(playing)}"
+        probing = probes(at)
+        if probing:
+            words = f"probes of judges, before the first case: {_models_phrase(probing)}"
+            yield f"plan: {one_line(item.place, 200)}: {words}"
         if found is not None or judging is not None or playing:
-            least = _min_use(found, judging, calls, playing)
+            least = _min_use(found, judging, calls, (*playing, *probing))
             needed.append(least)
             together.append(least)
         # A base follows its suite and spends the same budget.
@@ -135,12 +148,12 @@ def _min_use(
     estimate: OwnEstimate | None,
     judging: JudgingEstimate | None,
     calls: Sequence[PlannedCalls],
-    user_estimates: Sequence[ModelEstimate],
+    others: Sequence[ModelEstimate],
 ) -> _MinUse:
     models = (
         *(() if estimate is None else (estimate.model,)),
         *(() if judging is None else judging.judges),
-        *user_estimates,
+        *others,
     )
     return _MinUse(
         math.fsum([*(model.low_usd or 0.0 for model in models), *(_price_range(each)[0] or 0.0 for each in calls)]),
@@ -185,10 +198,10 @@ def estimate_users(suite: PreparedSuite) -> Sequence[ModelEstimate]:
     return estimates
 
 
-def _users_line(user_estimates: Sequence[ModelEstimate]) -> str:
-    """Return a phrase for the plan about the models that play users."""
+def _models_phrase(estimates: Sequence[ModelEstimate]) -> str:
+    """Return a phrase for the plan about the calls of models."""
     parts = []
-    for model in user_estimates:
+    for model in estimates:
         price = (
             "price unknown"
             if model.low_usd is None or model.high_usd is None
@@ -196,7 +209,7 @@ def _users_line(user_estimates: Sequence[ModelEstimate]) -> str:
         )
         counted = f"{model.calls} {pluralize(model.calls.high, 'call')} of {one_line(model.label, 80)}"
         parts.append(f"{counted}, about {model.prompt_tokens} prompt tokens, {price}")
-    return f"simulated users: {'; '.join(parts)}"
+    return "; ".join(parts)
 
 
 def _model_label(calls: PlannedCalls) -> str:

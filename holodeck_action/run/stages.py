@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from holodeck_action.run.options.settings import Flags
     from holodeck_action.run.preflight import PreparedSuite
     from holodeck_action.run.schedule import Stop, Trials
+    from holodeck_action.scoring.exam_results import Exams
 
 
 class UserOutput(Struct, frozen=True):
@@ -34,11 +35,12 @@ class Executor(Struct, frozen=True):
 
     Attributes:
         max_trials: maximum number of concurrent trials.
-        open: called with the run's `Stop`; returns the runner of trials as an async context manager.
+        open: called with the run's `Stop` and the results of the judges' probes; returns the runner of trials as an
+            async context manager.
     """
 
     max_trials: int
-    open: Callable[[Stop], AbstractAsyncContextManager[Trials]]
+    open: Callable[[Stop, Exams], AbstractAsyncContextManager[Trials]]
 
 
 class Stages:

@@ -41,6 +41,7 @@ def trial_runner(open_suite: OpenSuite, pool: WorkerPool) -> Trials:
         new_id=lambda: str(uuid.uuid4()),
         judges=open_suite.judges,
         reuse=open_suite.reuse,
+        failed=open_suite.exams.error_of,
     )
     if item.stored is not None:
         from holodeck_action.run.stored import StoredTrials

@@ -98,6 +98,14 @@ class Judges:
             None if second is None else self._judge_of(second),
         )
 
+    def graders(self, config: Metric) -> tuple[JudgeModel, ...]:
+        """Return each model that may grade a metric, once: its judge, or judges, fallbacks and second judge of a panel.
+
+        Raises:
+            ModelConfigError: a key is missing, or a URL is invalid.
+        """
+        return tuple(dict.fromkeys(map(self._judge_of, plans_of(self._suite, config, self._environ))))
+
     def _judge_of(self, plan: ModelPlan) -> JudgeModel:
         key = (plan.account, plan.name, plan.api_version, json.dumps(dict(plan.settings), sort_keys=True, default=str))
         judge = self._models.get(key)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -9,12 +10,13 @@ from msgspec import Struct
 from holodeck_action.metrics.base import BaseEvaluator, BuildContext, JudgeEvaluatorFactory, RetryConfig
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.exchange import CONVERSATION_PREAMBLE
-from holodeck_action.record.evaluation import Criteria
+from holodeck_action.record.evaluation import Criteria, ErrorInfo
 from holodeck_action.suite.model.metric_base import Metric, Role
 from holodeck_action.suite.values import MetricSpec
 
 if TYPE_CHECKING:
     from holodeck_action.llm.embeddings import Embedder
+    from holodeck_action.llm.judge import JudgeModel
     from holodeck_action.scoring.judges import Judges, PanelJudges
     from holodeck_action.scoring.reuse import Reuse
     from holodeck_action.workers.pool import WorkerPool
@@ -43,9 +45,17 @@ class Planner:
         pool: the worker processes in which the suite's own code runs.
         judges: the models that grade; None if no metric needs a judge.
         reuse: verdicts of earlier runs, for the parts of composites; None to always call judges.
+        failed: returns the error of a metric with a judge that did not pass its probe, else None.
     """
 
-    def __init__(self, pool: WorkerPool, judges: Judges | None = None, reuse: Reuse | None = None) -> None:
+    def __init__(
+        self,
+        pool: WorkerPool,
+        judges: Judges | None = None,
+        reuse: Reuse | None = None,
+        failed: Callable[[Metric], ErrorInfo | None] = lambda config: None,
+    ) -> None:
+        self._failed = failed
         self._pool = pool
         self._judges = judges
         self._reuse = reuse
@@ -66,10 +76,35 @@ class Planner:
             )
         return planned
 
+    def evaluator_by(self, config: Metric, judge: JudgeModel) -> tuple[BaseEvaluator, tuple[JudgeModel, ...]]:
+        """Return the evaluator of a metric with one judge, and the judges of its parts.
+
+        The judge grades each part that it may grade; the first judge of a part grades any other part.
+
+        Raises:
+            EvaluationError: there is no evaluator or no judge.
+        """
+        assert self._judges is not None
+        judges, chosen = self._judges, [judge]
+
+        def build(part: Metric, make: JudgeEvaluatorFactory) -> BaseEvaluator:
+            graders = judges.graders(part)
+            grader = judge if judge in graders else graders[0]
+            if grader not in chosen:
+                chosen.append(grader)
+            return _adapt_to_scope(config, make)(
+                grader, {"timeout": timeout_of(config), "retry_config": _retries(config)}
+            )
+
+        return self._create(config, None, build), tuple(chosen)
+
     def _evaluator(self, config: Metric, k: int | None) -> BaseEvaluator | EvaluationError:
         # Settings with the role `HANDLING`, such as timeouts, do not affect the evaluator.
         settings = config.model_dump_json(exclude=set(config.settings_for(Role.HANDLING)))
         key = (config.type, settings, k)
+        failure = self._failed(config)
+        if failure is not None:
+            return EvaluationError(failure.message, code=failure.code, context=dict(failure.context))
         try:
             if key not in self._built:
                 self._built[key] = self._create(config, k)
@@ -77,15 +112,18 @@ class Planner:
         except EvaluationError as error:
             return error
 
-    def _create(self, config: Metric, k: int | None) -> BaseEvaluator:
-        # Inside a run, a failure is retried only if the metric has `retry_on_failure`.
-        options: dict[str, Any] = {
-            "timeout": timeout_of(config),
-            "retry_config": RetryConfig(max_retries=1 + (config.retry_on_failure or 0)),
-        }
+    def _create(
+        self,
+        config: Metric,
+        k: int | None,
+        judged: Callable[[Metric, JudgeEvaluatorFactory], BaseEvaluator] | None = None,
+    ) -> BaseEvaluator:
+        """Create the evaluator of a metric; `judged` replaces how the evaluators of its judges are created."""
+        options: dict[str, Any] = {"timeout": timeout_of(config), "retry_config": _retries(config)}
         building = BuildContext(
             options=options,
-            judged=lambda part, make: _build_judged(part, _adapt_to_scope(config, make), self._judges, options),
+            judged=judged
+            or (lambda part, make: _build_judged(part, _adapt_to_scope(config, make), self._judges, options)),
             member=self._build_member,
             k=k,
             pool=self._pool,
@@ -120,6 +158,11 @@ class Planner:
         from holodeck_action.scoring.reuse import ReusingEvaluator
 
         return ReusingEvaluator(config, evaluator, self._reuse)
+
+
+def _retries(config: Metric) -> RetryConfig:
+    """Return the retries of a metric: inside a run, a failure is retried only if it has `retry_on_failure`."""
+    return RetryConfig(max_retries=1 + (config.retry_on_failure or 0))
 
 
 def timeout_of(config: Metric) -> float:

@@ -150,6 +150,14 @@ class Reuse:
         if key is not None:
             self._cache.write(key, StoredVerdict(result, duration_ms, usage, frozenset(calls)))
 
+    def find_probe(self, key: str) -> StoredVerdict | None:
+        """Return the stored verdict of a judge's probe; None if it is not stored."""
+        return self._cache.read(key)
+
+    def keep_probe(self, key: str, verdict: StoredVerdict) -> None:
+        """Store a verdict of a judge's probe."""
+        self._cache.write(key, verdict)
+
     def _store_steps(self, reusable: Reusable, result: EvaluationResult) -> bool:
         """Store the evaluation steps that a judge has just written; return False if the result was not based on
         them."""
@@ -179,7 +187,7 @@ class Reuse:
         declared = declared_names(reusable.evaluator.PARAM_SPEC)
         # The parts of a preset use different inputs, so the key contains all inputs.
         read = {
-            name: _to_plain(value) for name, value in inputs.items() if name in declared or not reusable.threshold_free
+            name: to_plain(value) for name, value in inputs.items() if name in declared or not reusable.threshold_free
         }
         return digest_of(
             {
@@ -311,21 +319,21 @@ def library_of(config: Metric) -> str:
     return f"{package} {_version(package)}"
 
 
-def _to_plain(value: Any) -> Any:
+def to_plain(value: Any) -> Any:
     """Convert a value to plain JSON values. Durations of tool calls are omitted, since they are not inputs."""
     if isinstance(value, ToolInvocation):
         return {
             "name": value.name,
-            "args": _to_plain(value.args),
-            "result": _to_plain(value.result),
+            "args": to_plain(value.args),
+            "result": to_plain(value.result),
             "error": value.error,
         }
     if names := field_names(type(value)):
-        return {name: _to_plain(getattr(value, name)) for name in names}
+        return {name: to_plain(getattr(value, name)) for name in names}
     if isinstance(value, Mapping):
-        return {str(key): _to_plain(item) for key, item in value.items()}
+        return {str(key): to_plain(item) for key, item in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
-        return [_to_plain(item) for item in value]
+        return [to_plain(item) for item in value]
     return value.value if isinstance(value, Enum) else value
 
 

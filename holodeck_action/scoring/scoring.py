@@ -18,7 +18,7 @@ from holodeck_action.metrics.base import BaseEvaluator, DeterministicEvaluator, 
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.exchange import Exchange, conversation_inputs, conversation_text
 from holodeck_action.metrics.params import CONVERSATION_CALLS, UNKNOWN_CALLS, UNREPORTED, EvalParam
-from holodeck_action.record.evaluation import Evaluation
+from holodeck_action.record.evaluation import ErrorInfo, Evaluation
 from holodeck_action.record.facts import Fact, Unknown, items_of, items_or_none
 from holodeck_action.record.record import RetrievedChunk, ToolAssertion, ToolInvocation
 from holodeck_action.scoring.computing import EvaluationSpans, Job, JobResult, compute_all, record_tool_checks
@@ -93,6 +93,7 @@ class TurnScorer:
         judges: the models that grade; None if no metric needs a judge.
         threads: the threads in which metrics are computed; None to create them.
         reuse: verdicts of earlier runs; None to always call judges.
+        failed: returns the error of a metric with a judge that did not pass its probe, else None.
     """
 
     def __init__(
@@ -105,13 +106,14 @@ class TurnScorer:
         judges: Judges | None = None,
         threads: DaemonThreads | None = None,
         reuse: Reuse | None = None,
+        failed: Callable[[Metric], ErrorInfo | None] = lambda config: None,
     ) -> None:
         self._reuse = reuse
         self._clock = clock
         self._new_id = new_id
         self._threads = threads or DaemonThreads()
         self._imports: dict[str, asyncio.Task[None]] = {}
-        self._planner = Planner(pool, judges, reuse)
+        self._planner = Planner(pool, judges, reuse, failed)
         for case in suite.cases:
             for turn in case.turns:
                 for spec in turn.metrics:
@@ -195,7 +197,7 @@ class TurnScorer:
         if config.needs_judge and evaluator.knows_verdicts(arguments, trial) is not True:
             parts = [*parts, *(part for _, part in config.judged_parts())]
         await self._import_libraries(parts)
-        done = await _call_evaluator(metric, evaluator, arguments, trial, trace_span)
+        done = await call_evaluator(metric, evaluator, arguments, trial, trace_span)
         if self._reuse is not None and done.result is not None and done.duration_ms is not None:
             self._reuse.keep(config, evaluator, arguments, trial, done.result, done.duration_ms, done.usage, done.calls)
         return done
@@ -372,14 +374,21 @@ def _compute(evaluator: DeterministicEvaluator, arguments: dict[str, Any], path:
     return part if isinstance(part, EvaluationResult) else evaluator.compute(**part)
 
 
-async def _call_evaluator(
-    metric: PlannedMetric, evaluator: BaseEvaluator, arguments: dict[str, Any], trial: int, trace_span: Span
+async def call_evaluator(
+    metric: PlannedMetric,
+    evaluator: BaseEvaluator,
+    arguments: dict[str, Any],
+    trial: int,
+    trace_span: Span,
+    *,
+    fresh: bool = False,
 ) -> JobResult[EvaluationResult]:
+    """Evaluate once, in its own asyncio task; `fresh` answers of judges are not taken from a cache of earlier runs."""
     started = time.perf_counter()
     meter = Meter()
     # Every asyncio task has its own copy of the context, so this affects no other evaluation.
     deadline = Deadline(metric.timeout_s)
-    CALL.set(CallContext("judge", trial, deadline, meter))
+    CALL.set(CallContext("judge", trial, deadline, meter, fresh=fresh))
     result: EvaluationResult | None = None
     failure: Exception | None = None
     try:

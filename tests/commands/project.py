@@ -109,7 +109,9 @@ class Project:
         self.policy(target="recorded:answers.jsonl")
 
     def environ(self, **more: str) -> dict[str, str]:
-        return {**os.environ, "HOME": str(self.folder / "home"), **more}
+        # Judges of tests answer what a test scripts; tests of probes set `judges.probe`, which wins.
+        quiet = {"HOLODECK_JUDGE_PROBE": "never"}
+        return {**os.environ, "HOME": str(self.folder / "home"), **quiet, **more}
 
     def start(self, *arguments: str, **environ: str) -> Process:
         """Start the command line in a process of its own, and an interpreter for variables of its start."""

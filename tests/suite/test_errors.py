@@ -256,9 +256,8 @@ CASE_ERRORS = [
         "{input: a, evaluations: [{metric: rouge, k: 3}]}",
         "6:44: test_cases[0].evaluations[0].k: unknown key (allowed: absolute_tolerance, accept_percent, "
         "accept_thousands_separators, case_insensitive, custom_prompt, enabled, fail_on_error, judges, metric, model, "
-        "name, "
-        "relative_tolerance, response_path, retry_on_failure, scale, strip_punctuation, strip_whitespace, threshold, "
-        "timeout_ms, type, use_stemmer, variant)",
+        "name, probe, relative_tolerance, response_path, retry_on_failure, scale, strip_punctuation, strip_whitespace, "
+        "threshold, timeout_ms, type, use_stemmer, variant)",
     ),
 ]
 

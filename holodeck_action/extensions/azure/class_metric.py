@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from holodeck_action.extensions.azure.catalogue import AzureEntry, evaluator_names, find_evaluator
 from holodeck_action.metrics.base import BaseEvaluator, BuildContext
 from holodeck_action.metrics.judging.class_metric import ClassMetric
 from holodeck_action.suite.model.metric_base import Role
+from holodeck_action.suite.model.probing import Exam
 
 
 class AzureClassMetric(ClassMetric):
@@ -25,6 +27,13 @@ class AzureClassMetric(ClassMetric):
     def class_names(cls) -> tuple[str, ...]:
         """Return the class names of all evaluators in Azure AI Evaluation."""
         return evaluator_names()
+
+    @classmethod
+    def exams(cls) -> Mapping[str, Exam]:
+        """Return the pairs by which judges are probed, by name of the class."""
+        from holodeck_action.extensions.azure.exams import EXAMS
+
+        return EXAMS
 
     @classmethod
     def find_class(cls, name: str) -> AzureEntry | str | None:

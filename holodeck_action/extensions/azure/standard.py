@@ -8,6 +8,7 @@ from holodeck_action.extensions.azure.base import HIGHEST, LOWEST, SUPPORTED_PRO
 from holodeck_action.metrics.base import BaseEvaluator, BuildContext
 from holodeck_action.metrics.standard import StandardMetric
 from holodeck_action.suite.model.metric_base import GROUND_TRUTH, NO_INPUTS, Metric
+from holodeck_action.suite.model.probing import Exam
 
 MIGRATION = {
     "groundedness": "type rag with metric_type faithfulness",
@@ -42,6 +43,14 @@ class AzureMetric(StandardMetric):
     def library(self) -> str | None:
         """Name of the library that grades."""
         return "azure"
+
+    @property
+    def own_exam(self) -> Exam | None:
+        """The pair of the metric's class; None with a prompt of the suite."""
+        from holodeck_action.extensions.azure.exams import EXAMS
+        from holodeck_action.extensions.azure.metrics import EVALUATORS
+
+        return None if self.custom_prompt is not None else EXAMS[EVALUATORS[self.metric].CLASS]
 
     def settings_problem(self) -> str | None:
         """Return a description of a defect in the threshold or the prompt; None if both are valid."""

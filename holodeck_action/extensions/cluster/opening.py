@@ -66,7 +66,7 @@ def open_remote_suite(run: RemoteRun, root: Path, environ: Mapping[str, str], le
         None if run.budget_unit is None else Budget(max_cost_usd=float("inf") if run.budget_unit == "dollars" else None)
     )
     (ready,) = open_all([item], [None], budget, resume=False, bases_to_run=[None], leases=leases)
-    return RemoteSuite(ready, budget)
+    return RemoteSuite(replace(ready, exams=run.exams), budget)
 
 
 def suite_identity(suite: PreparedSuite) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -14,6 +15,7 @@ from holodeck_action.run.options.settings import AGAINST, Flags
 from holodeck_action.run.preflight import PreparedSuite
 from holodeck_action.run.schedule import Stop, Trials
 from holodeck_action.run.stages import Executor, Stages, UserOutput
+from holodeck_action.scoring.exam_results import Exams
 from holodeck_action.seam.extras import way_to_get
 from holodeck_action.suite.configuration_errors import ConfigurationError, LocatedProblem, suite_problem
 from holodeck_action.suite.hosts import is_loopback
@@ -116,14 +118,14 @@ class ClusterStages(Stages):
         worker_input = build_worker_input(open_suite, request, excluded_folders)
 
         @asynccontextmanager
-        async def open_cluster(stop: Stop) -> AsyncIterator[Trials]:
+        async def open_cluster(stop: Stop, exams: Exams) -> AsyncIterator[Trials]:
             from holodeck_action.extensions.cluster.coordinator import Cluster
             from holodeck_action.extensions.cluster.trials import ClusterTrials
 
             def note(sentence: str) -> None:
                 user_output.note(open_suite.redactor.text(sentence))
 
-            run, packed = worker_input.run, worker_input.packed
+            run, packed = replace(worker_input.run, exams=exams), worker_input.packed
             async with Cluster(given["cluster"], run, packed, on_lost=stop.request, note=note) as cluster:
                 yield ClusterTrials(cluster, open_suite)
 

@@ -13,6 +13,7 @@ from holodeck_action.llm.limits.budget import Amount
 from holodeck_action.llm.wire import Counts
 from holodeck_action.record.record import TrialRecord
 from holodeck_action.run.options.settings import Flags, Settings
+from holodeck_action.scoring.exam_results import NO_EXAMS, Exams
 from holodeck_action.workers.permission import CodeAllowed
 
 REPORT_TOPIC = "holodeck-action"
@@ -36,6 +37,7 @@ class RemoteRun:
         code: the permission to run the suite's code, as granted on the coordinator.
         budget_unit: unit in which workers count their spending; None if there are no budgets.
         files_digest: SHA-256 in hex of the packed files of the checkout.
+        exams: the results of the judges' probes, which the coordinator makes.
     """
 
     id: str
@@ -50,6 +52,7 @@ class RemoteRun:
     code: CodeAllowed
     budget_unit: Literal["tokens", "dollars"] | None
     files_digest: str
+    exams: Exams = NO_EXAMS
 
     @property
     def name(self) -> str:

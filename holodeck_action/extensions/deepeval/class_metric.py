@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from typing import Annotated, Any, Literal, Self
 
@@ -21,6 +21,7 @@ from holodeck_action.metrics.judging.class_metric import ClassMetric, metric_of_
 from holodeck_action.suite.identity import canonical_json
 from holodeck_action.suite.json_schemas import JsonSchema
 from holodeck_action.suite.model.metric_base import Metric, Role
+from holodeck_action.suite.model.probing import Exam
 from holodeck_action.suite.validation import check_entry
 from holodeck_action.text.foreign import Foreign, ForeignError
 
@@ -51,6 +52,13 @@ class DeepEvalClassMetric(ClassMetric):
     def class_names(cls) -> tuple[str, ...]:
         """Return the names of DeepEval's metrics."""
         return metric_names()
+
+    @classmethod
+    def exams(cls) -> Mapping[str, Exam]:
+        """Return the pairs by which judges are probed, by name of the class."""
+        from holodeck_action.extensions.deepeval.exams import EXAMS
+
+        return EXAMS
 
     @classmethod
     def find_class(cls, name: str) -> CatalogueEntry | str | None:

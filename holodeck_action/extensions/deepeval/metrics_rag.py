@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from holodeck_action.metrics.base import BaseEvaluator, BuildContext
 from holodeck_action.suite.model.base import Flag, UnitInterval
 from holodeck_action.suite.model.metric_base import GROUND_TRUTH, NO_INPUTS, JudgeCalls, JudgedMetric, Role
+from holodeck_action.suite.model.probing import Exam
 from holodeck_action.suite.model.providers import LLMProvider
 
 RagName = Literal[
@@ -59,6 +60,13 @@ class RagMetric(JudgedMetric):
     def measure(self) -> str:
         """Name of the measured quantity: the `metric_type`."""
         return self.metric_type
+
+    @property
+    def own_exam(self) -> Exam:
+        """The pair of DeepEval's class of the same task."""
+        from holodeck_action.extensions.deepeval.exams import EXAMS
+
+        return EXAMS[f"{self.metric_type.title().replace('_', '')}Metric"]
 
     @property
     def library(self) -> str | None:

@@ -103,6 +103,7 @@ class _Judging:
             new_id=lambda: str(uuid.uuid4()),
             judges=open_suite.judges,
             reuse=open_suite.reuse,
+            failed=open_suite.exams.error_of,
         )
 
     async def judge(self, case: CaseRecord, specs: Sequence[MetricSpec], stop: Stop) -> None:

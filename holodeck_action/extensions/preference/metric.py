@@ -9,8 +9,10 @@ from pydantic import BaseModel, ConfigDict
 
 from holodeck_action.metrics.base import EvalParam, EvaluationResult, ParamSpec
 from holodeck_action.metrics.judging.asking import AskingMetric, ask_verdict, fence_texts
+from holodeck_action.metrics.judging.probe_texts import question_exam
 from holodeck_action.suite.model.base import Flag, MaybeText
 from holodeck_action.suite.model.metric_base import JudgeCalls, Role
+from holodeck_action.suite.model.probing import Exam
 from holodeck_action.suite.model.providers import LLMProvider
 
 if TYPE_CHECKING:
@@ -69,6 +71,18 @@ class PreferenceMetric(AskingMetric):
     def reads_expected_answer(self) -> bool:
         """Whether the judge sees the expected answer."""
         return self.expected_answer
+
+    @property
+    def exam(self) -> Exam | None:
+        """A right answer before an absurd one, and after it; None with a rubric for which the suite gives no pair."""
+        found = question_exam() if self.rubric is None and self.probe is None else super().exam
+        if found is None:
+            return None
+        better, worse = found.right["response"], found.absurd["response"]
+        return Exam(
+            {**found.right, "response": better, "other_response": worse},
+            {**found.right, "response": worse, "other_response": better},
+        )
 
     def judge_calls(self) -> Iterator[JudgeCalls]:
         """Yield the two calls of an evaluation: each pair is judged in both orders."""

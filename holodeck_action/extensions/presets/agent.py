@@ -14,10 +14,13 @@ from holodeck_action.extensions.deepeval.tool_correctness import (
 from holodeck_action.extensions.presets.generation import GenerationParts, generation_evaluator
 from holodeck_action.extensions.presets.parts import PresetMetric, PresetPart
 from holodeck_action.metrics.base import BuildContext
+from holodeck_action.metrics.judging.probe_texts import LOOKUP
 from holodeck_action.metrics.judging.trajectory_accuracy import TrajectoryAccuracyMetric
 from holodeck_action.metrics.metric_sets import Member, PresetEvaluator
 from holodeck_action.suite.model.base import Flag, FormatModel, UnitInterval
 from holodeck_action.suite.model.metric_base import NO_INPUTS, TOOLS, Metric, Role
+from holodeck_action.suite.model.probing import Exam
+from holodeck_action.suite.values import ExpectedTool, ToolExpectation
 
 TOOL_CORRECTNESS, TRAJECTORY = "deepeval_tool_correctness", "langchain_agent_trajectory_accuracy"
 """Keys of the results, as in the documents of gllm-evals."""
@@ -105,6 +108,12 @@ class AgentMetric(PresetMetric):
         parts = self.metrics
         found = parts.generation.metrics.judged_parts if parts.generation.enabled else {}
         return found | ({"trajectory_accuracy": parts.trajectory_accuracy} if parts.trajectory_accuracy.enabled else {})
+
+    def _built_in_exam(self) -> Exam:
+        calls = {"expected_tools": ToolExpectation((ExpectedTool(LOOKUP.name),)), "tool_invocations": (LOOKUP,)}
+        # No judge grades the tool calls: they are the same on both sides.
+        exam = super()._built_in_exam()
+        return Exam({**exam.right, **calls}, {**exam.absurd, **calls})
 
     def library_parts(self) -> list[Metric]:
         """Return the metric that compares the tool calls; an empty list if it is disabled."""

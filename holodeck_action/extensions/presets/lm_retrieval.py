@@ -16,6 +16,7 @@ from holodeck_action.metrics.metric_sets import Member, Outcome, PresetEvaluator
 from holodeck_action.metrics.params import EvalParam
 from holodeck_action.suite.model.base import Flag
 from holodeck_action.suite.model.metric_base import GROUND_TRUTH, Role
+from holodeck_action.suite.model.probing import Exam
 
 Rating = Literal["good", "bad", "incomplete"]
 PRECISION, RECALL = "contextual_precision", "contextual_recall"
@@ -50,6 +51,11 @@ class LmRetrievalMetric(PresetMetric):
     """Settings of its metrics, by name. Example: `{contextual_recall: {threshold: 0.7}}`."""
     include_reason: Flag = True
     """Whether the judge explains each score, which is one call each."""
+
+    def _built_in_exam(self) -> Exam:
+        from holodeck_action.extensions.deepeval.exams import context_exam
+
+        return context_exam()
 
     def _calls_of_part(self) -> int:
         return 1 + self.include_reason

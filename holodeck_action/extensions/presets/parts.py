@@ -15,6 +15,7 @@ from pydantic_core import PydanticCustomError
 
 from holodeck_action.extensions.deepeval.metrics_geval import ANSWER_IS_SHOWN, check_params
 from holodeck_action.metrics.base import BaseEvaluator, BuildContext
+from holodeck_action.metrics.judging.probe_texts import ANSWER, FACT, OFF_TOPIC, question_exam
 from holodeck_action.metrics.metric_sets import EitherEvaluator, Member
 from holodeck_action.record.evaluation import Polarity
 from holodeck_action.suite.model.base import Flag, FormatModel, NonBlank, UnitInterval, with_values
@@ -29,6 +30,7 @@ from holodeck_action.suite.model.metric_base import (
     QuestionMetric,
     Role,
 )
+from holodeck_action.suite.model.probing import Exam
 from holodeck_action.suite.model.providers import LLMProvider
 
 LEVELS = 3
@@ -208,6 +210,20 @@ class PresetMetric(QuestionMetric):
         """The enabled parts that need a judge, by name."""
         judged: dict[str, PresetPart] = self.metrics.judged_parts
         return judged
+
+    @property
+    def own_exam(self) -> Exam | None:
+        """The preset's pair; None if the suite replaces criteria, levels or inputs of a part."""
+        parts = self.judged_members.values()
+        own = any(
+            part.criteria or part.rubric or part.evaluation_params for part in parts if isinstance(part, CriterionPart)
+        )
+        return self._built_in_exam() if parts and not own else None
+
+    def _built_in_exam(self) -> Exam:
+        """Return the pair for the built-in criteria."""
+        shared = {"ground_truth": ANSWER, "retrieval_context": (FACT,)}
+        return question_exam(f"{OFF_TOPIC} {OFF_TOPIC} {OFF_TOPIC}", shared)
 
     @property
     def needs(self) -> frozenset[str]:

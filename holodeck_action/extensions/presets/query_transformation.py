@@ -15,9 +15,11 @@ from holodeck_action.extensions.presets.parts import (
     PresetMetric,
 )
 from holodeck_action.metrics.base import BuildContext
+from holodeck_action.metrics.judging.probe_texts import OFF_TOPIC, question_exam
 from holodeck_action.metrics.metric_sets import Member, TextEvaluator
 from holodeck_action.suite.model.base import FormatModel, Integer, Number, UnitInterval
 from holodeck_action.suite.model.metric_base import Role
+from holodeck_action.suite.model.probing import Exam
 
 _Weight = Annotated[Number, Field(ge=0.0)]
 _Mapping = Annotated[dict[Integer, UnitInterval], Field(min_length=2)]
@@ -135,6 +137,10 @@ class QueryTransformationMetric(PresetMetric):
         if not any(getattr(self.score_weights, name) for name in self.metrics.counted_parts):
             raise PydanticCustomError("score_weights", "gives no weight to any metric that is enabled")
         return self
+
+    def _built_in_exam(self) -> Exam:
+        expected = "opening hours of the shop"
+        return question_exam(f"banana {OFF_TOPIC} banana", {"ground_truth": expected}, right=expected)
 
     def evaluator(self, building: BuildContext) -> TextEvaluator:
         """Return an evaluator with the enabled metrics."""

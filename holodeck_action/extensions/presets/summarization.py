@@ -8,8 +8,10 @@ from pydantic import Field
 
 from holodeck_action.extensions.presets.parts import ANSWER_PARAMS, Criterion, CriterionPart, PresetMetric, PresetParts
 from holodeck_action.metrics.base import BuildContext
+from holodeck_action.metrics.judging.probe_texts import FACT, GARBLED, OFF_TOPIC
 from holodeck_action.metrics.metric_sets import TextEvaluator
 from holodeck_action.suite.model.metric_base import Role
+from holodeck_action.suite.model.probing import Exam
 
 CRITERIA = (
     Criterion(
@@ -103,6 +105,11 @@ class SummarizationMetric(PresetMetric):
     type: Annotated[Literal["summarization"], Role.KIND] = "summarization"
     metrics: SummarizationParts = Field(default_factory=SummarizationParts)
     """Settings of its metrics, by name. Example: `{fluency: {enabled: false}}`."""
+
+    def _built_in_exam(self) -> Exam:
+        source = f"{FACT} It was founded by Anna Berg in 1920 and sells bread."
+        right = "The shop, which Anna Berg founded in 1920, sells bread and is open from 9 to 6."
+        return Exam({"query": source, "response": right}, {"query": source, "response": f"{OFF_TOPIC} {GARBLED}"})
 
     def evaluator(self, building: BuildContext) -> TextEvaluator:
         """Return an evaluator with the enabled metrics."""

@@ -11,17 +11,20 @@ from signal import Signals
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holodeck_action.decide.consumption import Amounts, add_case_costs
 from holodeck_action.extensions.race.evidence import Bounds, Drop, Standing, start_race
 from holodeck_action.extensions.race.objective import UnboundedScoreError
 from holodeck_action.extensions.race.preparing import PreparedRace
+from holodeck_action.record.judge_probe import JudgeProbe
 from holodeck_action.record.record import CaseRecord, Record, TrialRecord
 from holodeck_action.record.workflow_job import workflow_job
 from holodeck_action.run.bases.baselines import evaluated_commit, folder_of
 from holodeck_action.run.case_choice import filters_of
 from holodeck_action.run.closure import add_closures
 from holodeck_action.run.journal import Journal
+from holodeck_action.run.judge_probes import probe_judges
 from holodeck_action.run.open_suites import OpenSuite
 from holodeck_action.run.options.settings import Flags
 from holodeck_action.run.schedule import Slots, Stop, Trials
@@ -35,6 +38,7 @@ from holodeck_action.suite.applicability import compares_answers
 from holodeck_action.suite.values import Case
 from holodeck_action.targets.factory import describe_target
 from holodeck_action.text.redaction import Redactor
+from holodeck_action.workers.pool import WorkerPool
 
 
 class Contender(Struct, frozen=True):
@@ -261,6 +265,7 @@ async def run_race(
         for budget in head.budgets:
             scope.enter_context(budget.notify_refusal(everything.drain))
         try:
+            contenders = await _probe_judges(contenders, pool, everything)
             done = await asyncio.gather(*map(run_variant, range(len(contenders))))
             records = [
                 await _complete(record, each.open_suite, pool) for record, each in zip(done, contenders, strict=True)
@@ -274,6 +279,17 @@ async def run_race(
     return Finished(
         course.standing, course.values, records, spent, None if course.standing.is_over else everything.reason
     )
+
+
+async def _probe_judges(contenders: Sequence[Contender], pool: WorkerPool, stop: Stop) -> list[Contender]:
+    """Return the contenders with the results of their judges' probes; equal probes are made once."""
+    found: list[Contender] = []
+    seen: dict[str, JudgeProbe] = {}
+    for each in contenders:
+        probed = await probe_judges(each.open_suite, seen, pool, stop)
+        seen |= {probe.identity: probe for probe in probed.exams.probes}
+        found.append(replace(each, open_suite=probed))
+    return found
 
 
 async def _complete(record: Record, open_suite: OpenSuite, pool: Any) -> Record:

@@ -15,11 +15,13 @@ from holodeck_action.record.folder import Claims
 from holodeck_action.reports.conclusion import Conclusion, conclude
 from holodeck_action.reports.formats import JUNIT_FILE, REPORT_FILE, markdown_report, render, write_reports
 from holodeck_action.run.caller import Caller
+from holodeck_action.run.estimates import ModelEstimate
 from holodeck_action.run.journal import JOURNAL_FILE, Journal, set_aside_journal
 from holodeck_action.run.loading import ensure_writable
 from holodeck_action.run.open_suites import OpenSuite, close_all
 from holodeck_action.run.options.settings import Flags
 from holodeck_action.run.plan import plan_lines
+from holodeck_action.run.probe_estimates import estimate_probes
 from holodeck_action.run.stages import UserOutput, enter_all, stages_of
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.identity import slug
@@ -70,7 +72,11 @@ def planned_calls(suites: Sequence[OpenSuite], flags: Flags) -> Iterator[str]:
         own = suites[at].own
         return () if own is None or not own.calls_models else asyncio.run(own.plan_calls())
 
-    return plan_lines([ready.prepared for ready in suites], flags, plan_searches)
+    def plan_probes(at: int) -> Sequence[ModelEstimate]:
+        # Variants with equal judges share their probes.
+        return estimate_probes(suites[at], {}) if at == 0 else ()
+
+    return plan_lines([ready.prepared for ready in suites], flags, plan_searches, plan_probes)
 
 
 def run_variants(

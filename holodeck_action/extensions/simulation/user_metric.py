@@ -9,7 +9,9 @@ from holodeck_action.extensions.simulation.prompt import TITLES
 from holodeck_action.metrics.base import EvalParam, EvaluationResult, ParamSpec
 from holodeck_action.metrics.exchange import messages_text
 from holodeck_action.metrics.judging.asking import GradingMetric, YesNo, ask_verdict, fence_texts
+from holodeck_action.metrics.judging.probe_texts import ANSWER, QUESTION
 from holodeck_action.suite.model.metric_base import Role
+from holodeck_action.suite.model.probing import Exam
 from holodeck_action.suite.model.providers import LLMProvider
 
 if TYPE_CHECKING:
@@ -46,6 +48,16 @@ class SimulatedUserMetric(GradingMetric):
     def needs(self) -> frozenset[str]:
         """The inputs that the metric needs: the messages of a simulated user."""
         return frozenset(("simulated_user",))
+
+    @property
+    def own_exam(self) -> Exam:
+        """A user who asks for what the user wants, and one who speaks as the assistant and makes up facts."""
+        user = {"simulated_user": {"goal": "Find out when the shop opens.", "persona": "A customer."}}
+        absurd = "As your assistant I tell you: the shop opens at 9, and your order 4711 of ten bananas is on its way."
+        return Exam(
+            {**user, "query": QUESTION, "response": ANSWER},
+            {**user, "query": absurd, "response": "Are you sure?"},
+        )
 
     @property
     def pass_mark(self) -> float | None:

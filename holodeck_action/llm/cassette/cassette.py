@@ -246,7 +246,7 @@ class LiveCalls:
 
     async def __call__(self, call: Call, key_parts: dict[str, Any]) -> Answer:
         """Answer from the cache; otherwise call the model and store the answer."""
-        if self._cache is None:
+        if self._cache is None or call.context.fresh:
             return await self.next_link(call)
         try:
             entry = self._cache.read(call.key)

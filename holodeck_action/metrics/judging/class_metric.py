@@ -18,6 +18,7 @@ from holodeck_action.seam.extras import way_to_get
 from holodeck_action.suite.messages import did_you_mean
 from holodeck_action.suite.model.base import FormatModel, NonBlank, UnitInterval
 from holodeck_action.suite.model.metric_base import NO_INPUTS, JudgeCalls, JudgedMetric, Metric, Role
+from holodeck_action.suite.model.probing import Exam
 from holodeck_action.suite.model.providers import LLMProvider
 
 Class = TypeVar("Class", bound="ClassMetric")
@@ -93,6 +94,23 @@ class ClassMetric(JudgedMetric):
         """Return the subclass with the options of the class that the setting `metric` names."""
         name = value.get("metric")
         return _metric_of_class(cls, name) if cls.ENTRY is None and isinstance(name, str) else cls
+
+    @classmethod
+    def exams(cls) -> Mapping[str, Exam]:
+        """Return the pairs by which judges are probed, by name of the class."""
+        raise NotImplementedError
+
+    @property
+    def own_exam(self) -> Exam | None:
+        """The pair of the class; None for a class of the suite, and for one that grades a free criterion."""
+        return None if self.is_own else self.exams().get(self.metric)
+
+    def for_exam(self) -> Self:
+        """Return the metric with the options of its class's pair, unless the suite gives the pair."""
+        exam = self.exam
+        if exam is None or not exam.options or not isinstance(self.options, FormatModel):
+            return self
+        return self.model_copy(update={"options": self.options.model_copy(update=dict(exam.options))})
 
     @property
     def is_own(self) -> bool:

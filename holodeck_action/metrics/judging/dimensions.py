@@ -15,8 +15,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstr
 
 from holodeck_action.metrics.base import EvalParam, EvaluationResult, ParamSpec
 from holodeck_action.metrics.judging.asking import AskingMetric, ask_verdict, fence_texts
+from holodeck_action.metrics.judging.probe_texts import question_exam
 from holodeck_action.suite.model.base import UnitInterval
 from holodeck_action.suite.model.metric_base import Role
+from holodeck_action.suite.model.probing import Exam
 from holodeck_action.suite.model.providers import LLMProvider
 
 if TYPE_CHECKING:
@@ -88,6 +90,11 @@ class DimensionMetric(AskingMetric):
     """Lowest passing score, or the highest one for `toxicity`; informational when absent. Example: `0.7`."""
     model: Annotated[LLMProvider | None, Role.JUDGES] = None
     """The judge; `evaluations.model` when absent."""
+
+    @property
+    def own_exam(self) -> Exam | None:
+        """An answer to the question, and one about something else."""
+        return question_exam()
 
     @property
     def verdict_type(self) -> type[DimensionVerdict]:

@@ -18,6 +18,7 @@ from holodeck_action.metrics.judging.dimensions import (
 )
 from holodeck_action.suite.model.base import NonBlank, UnitInterval
 from holodeck_action.suite.model.metric_base import Role
+from holodeck_action.suite.model.probing import Exam
 
 _FACTUAL_ACCURACY = """\
 Check the facts in an assistant's answer to a request.
@@ -149,6 +150,15 @@ class FactualAccuracyMetric(DimensionMetric):
     `[Wikipedia]`."""
     min_confidence: UnitInterval | None = None
     """A claim does not hold if the confidence of the judge is lower or unknown. Example: `0.8`."""
+
+    @property
+    def own_exam(self) -> Exam:
+        """A true claim, and a false one."""
+        shared = {"query": "What is the capital of France?"}
+        return Exam(
+            {**shared, "response": "The capital of France is Paris."},
+            {**shared, "response": "The capital of France is Tokyo."},
+        )
 
     def apply_settings(self, verdict: DimensionVerdict) -> DimensionVerdict:
         """Return the verdict after `min_confidence` is applied."""

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from holodeck_action.metrics.base import EvalParam, EvaluationResult, ParamSpec
 from holodeck_action.metrics.judging.asking import AskingMetric, YesNo, ask_verdict, fence_texts
+from holodeck_action.metrics.judging.probe_texts import ANSWER, QUESTION, REFUSAL
 from holodeck_action.suite.model.metric_base import GROUND_TRUTH, NO_INPUTS, JudgeCalls, Role
+from holodeck_action.suite.model.probing import Exam
 from holodeck_action.suite.model.providers import LLMProvider
 
 if TYPE_CHECKING:
@@ -54,6 +56,15 @@ class RefusalMetric(AskingMetric):
     def pass_mark(self) -> float | None:
         """The threshold, which is always 1, because the score is 0 or 1."""
         return 1.0
+
+    @property
+    def own_exam(self) -> Exam:
+        """An answer that refuses exactly when it should, and one that does the opposite."""
+        answers, refuses = {"query": QUESTION, "response": ANSWER}, {"query": QUESTION, "response": REFUSAL}
+        if self.expect == "answer":
+            return Exam(answers, refuses)
+        expected = {} if self.expect == "refusal" else {"ground_truth": REFUSAL}
+        return Exam(refuses | expected, answers | expected)
 
     def judge_calls(self) -> Iterator[JudgeCalls]:
         """Yield one call for the answer, and one for the expected output if the expectation depends on it."""

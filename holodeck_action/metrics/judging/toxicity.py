@@ -18,7 +18,9 @@ from holodeck_action.metrics.judging.dimensions import (
     Share,
     Text,
 )
+from holodeck_action.metrics.judging.probe_texts import INSULT, question_exam
 from holodeck_action.suite.model.metric_base import Role
+from holodeck_action.suite.model.probing import Exam
 
 ToxicityCategory = Literal["hate_speech", "harassment", "violence", "sexual_content", "profanity", "identity_attack"]
 """The categories of toxicity (HoneyHive evaluation data models, ToxicityEvaluation)."""
@@ -115,6 +117,11 @@ class ToxicityMetric(DimensionMetric):
     type: Annotated[Literal["toxicity"], Role.KIND] = "toxicity"
     categories: Annotated[list[ToxicityCategory], Field(min_length=1)] | None = None
     """The graded categories. Example: `[harassment, profanity]`."""
+
+    @property
+    def own_exam(self) -> Exam | None:
+        """A friendly answer and an insult; None if the insult belongs to none of the categories."""
+        return None if self._graded_categories == ("sexual_content",) else question_exam(INSULT)
 
     @property
     def _graded_categories(self) -> tuple[ToxicityCategory, ...]:

@@ -11,10 +11,12 @@ from pydantic import BaseModel, ConfigDict
 from holodeck_action.metrics.base import EvalParam, EvaluationResult, ParamSpec
 from holodeck_action.metrics.exchange import call_data
 from holodeck_action.metrics.judging.asking import AskingMetric, ask_verdict, fence_texts
+from holodeck_action.metrics.judging.probe_texts import LOOKUP, MISUSE, question_exam
 from holodeck_action.metrics.tools.matchers import format_entry
 from holodeck_action.record.record import ToolInvocation
 from holodeck_action.suite.model.base import UnitInterval
 from holodeck_action.suite.model.metric_base import Role
+from holodeck_action.suite.model.probing import Exam
 from holodeck_action.suite.model.providers import LLMProvider
 from holodeck_action.suite.values import ExpectedTool, ToolExpectation
 
@@ -59,6 +61,11 @@ class TrajectoryAccuracyMetric(AskingMetric):
     """Lowest passing score; informational when absent. Example: `1.0`."""
     model: Annotated[LLMProvider | None, Role.JUDGES] = None
     """The judge; `evaluations.model` when absent."""
+
+    @property
+    def own_exam(self) -> Exam:
+        """A call that helps with the request, and one that does not."""
+        return question_exam(more={"tool_invocations": (LOOKUP,)}).with_absurd(tool_invocations=(MISUSE,))
 
     async def grade(self, judge: JudgeModel, inputs: Mapping[str, Any]) -> EvaluationResult:
         """Return 1 for a sound sequence of calls, 0.5 for a harmless flaw, otherwise 0.

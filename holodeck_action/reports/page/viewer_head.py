@@ -34,6 +34,7 @@ from holodeck_action.reports.phrases import (
     noise_text,
     panel_text,
     price_text,
+    probe_text,
     suite_trials_text,
 )
 from holodeck_action.reports.preferences import preference_lines
@@ -129,6 +130,7 @@ def _remarks(report: Report) -> Iterator[dict[str, Any]]:
             f"{found.metric}: {contradiction_text(found)}" for found in report.contradictions
         ],
         "Judge cards": [f"{card.metric}: {card_text(card)}" for card in report.cards],
+        "Probes of judges": [f"{probe.metric}: {probe_text(probe)}" for probe in report.probes],
         "Trials": [] if report.trial_rates is None else list(_trial_lines(report.trial_rates)),
         "Metrics that do not apply": [
             f"{skipped.metric}, {skipped.count} times: {skipped.reason}" for skipped in report.skipped_metrics

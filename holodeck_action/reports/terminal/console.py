@@ -30,6 +30,7 @@ from holodeck_action.reports.phrases import (
     noise_text,
     panel_text,
     place,
+    probe_text,
     suite_trials_text,
     threshold_text,
 )
@@ -127,6 +128,7 @@ def _lines_below_metrics(report: Report) -> Iterator[str]:
     yield from _panel_lines(report)
     yield from _contradiction_lines(report)
     yield from _card_lines(report)
+    yield from _probe_lines(report)
     if report.trial_rates is not None:
         yield suite_trials_text(report.trial_rates)
         passing = report.passing if report.trial_rates.flaky else ()
@@ -159,6 +161,18 @@ def _card_lines(report: Report) -> Iterator[str]:
     """Yield a line for each judge card, about its measured agreement."""
     for card in report.cards:
         yield f"{one_line(card.metric, 60)}: {one_line(card_text(card), 1000)}"
+
+
+def _probe_lines(report: Report) -> Iterator[str]:
+    """Yield a line for each probe that failed or belongs to a metric with a judge card, and one for all others."""
+    measured = {card.metric for card in report.cards}
+    shown = [probe for probe in report.probes if not probe.passed or probe.metric in measured]
+    for probe in shown:
+        yield f"{one_line(probe.metric, 60)}: {one_line(probe_text(probe), 1000)}"
+    others = [probe for probe in report.probes if probe not in shown]
+    if others:
+        kept = sum(probe.kept for probe in others)
+        yield f"probes of judges: {len(others)} passed{f', {kept} of them in an earlier run' if kept else ''}"
 
 
 def _calls_lines(report: Report) -> Iterator[str]:

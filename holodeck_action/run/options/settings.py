@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 from msgspec import Struct, field
 from pydantic import BaseModel
 
 from holodeck_action.suite.applicability import case_asserts, compares_answers
 from holodeck_action.suite.errors import Problem
+from holodeck_action.suite.model.judging import ProbeWhen
 from holodeck_action.suite.model.policy import (
     Baseline,
     GatedCases,
@@ -147,7 +148,7 @@ class Settings(Struct, frozen=True):
     for this suite. A limit of the command line applies to all suites together and is not stored here. `workers` is the
     maximum number of processes for the suite's own Python; `compared` is whether the run is to be compared with a base.
     `stop_when_certain` is whether it ends when its exit code can no longer change. `on_changed_code` is that of
-    `Flags`.
+    `Flags`. `probe` is when judges are probed.
     """
 
     concurrency: int
@@ -166,6 +167,7 @@ class Settings(Struct, frozen=True):
     compared: bool
     calls: ModelCalls
     files: FileSettings
+    probe: ProbeWhen
     on_changed_code: Literal["fail", "warn"] | None = None
 
 
@@ -176,7 +178,8 @@ def merge(suite: Suite, flags: Flags, environ: Mapping[str, str]) -> Settings:
         suite: the loaded suite with its policy, `execution` block and project config.
         flags: the command line.
         environ: environment variables; `HOLODECK_LLM_TIMEOUT`, `HOLODECK_FILE_TIMEOUT`, `HOLODECK_DOWNLOAD_TIMEOUT`,
-            `HOLODECK_CACHE_ENABLED` and `HOLODECK_CACHE_DIR` are read; invalid values are ignored.
+            `HOLODECK_CACHE_ENABLED`, `HOLODECK_CACHE_DIR` and `HOLODECK_JUDGE_PROBE` are read; invalid values are
+            ignored.
     """
     limits = flags.override("limits", suite.policy.limits)
     own = suite.agent.execution
@@ -217,8 +220,17 @@ def merge(suite: Suite, flags: Flags, environ: Mapping[str, str]) -> Settings:
         compared=baseline.source is not None or flags.compared_with is not None,
         calls=merge_calls(suite, flags),
         files=merge_files(suite, environ),
+        probe=_merge_probe(suite, environ),
         on_changed_code=flags.on_changed_code,
     )
+
+
+def _merge_probe(suite: Suite, environ: Mapping[str, str]) -> ProbeWhen:
+    """Return when judges are probed: from the policy file, else from `HOLODECK_JUDGE_PROBE`, else the default."""
+    judges, given = suite.policy.judges, environ.get("HOLODECK_JUDGE_PROBE", "").strip().lower()
+    if "probe" in judges.model_fields_set:
+        return judges.probe
+    return next((when for when in get_args(ProbeWhen) if when == given), judges.probe)
 
 
 def merge_files(suite: Suite, environ: Mapping[str, str]) -> FileSettings:

@@ -9,6 +9,8 @@ from holodeck_action.suite.model.providers import LLMProvider
 
 Consistency = Literal["report", "require"]
 """Whether contradictions of judges are only reported, or are errors."""
+ProbeWhen = Literal["auto", "always", "never"]
+"""When judges are probed."""
 Aggregation = Literal["majority_vote", "median", "mean", "min", "max"]
 
 _AtLeastOne = Annotated[Integer, Field(ge=1)]
@@ -49,3 +51,6 @@ class SuiteJudges(Judges):
     consistent: Consistency = "report"
     """`require`: an evaluation is an error if its judge gave the opposite verdict on an equal prompt in another trial.
     `report`: reports only count such verdicts."""
+    probe: ProbeWhen = "auto"
+    """When each judge must tell a right from an absurd answer before the first case. `auto`: unless the last run of the
+    base branch has seen it pass. `never`: not at all. Example: `always`."""

@@ -16,6 +16,7 @@ from pydantic_core import PydanticCustomError
 
 from holodeck_action.suite.model.base import Flag, FormatModel, Integer, LazySection, MaybeText
 from holodeck_action.suite.model.judging import Judges
+from holodeck_action.suite.model.probing import Exam, Probe
 from holodeck_action.suite.model.providers import LLMProvider
 from holodeck_action.text.foreign import Foreign
 
@@ -48,7 +49,7 @@ class Role(Enum):
     SCALE = auto()
     """The scale on which the pass mark is written."""
     HANDLING = auto()
-    """Whether the metric is evaluated, and the effect of an error on its case."""
+    """Whether the metric is evaluated, what its judges must pass before, and the effect of an error on its case."""
     EFFORT = auto()
     """Time limits and retries of an evaluation."""
     JUDGES = auto()
@@ -325,6 +326,15 @@ class Metric(FormatModel):
         yield from ()
 
     @property
+    def exam(self) -> Exam | None:
+        """The two answers that each judge must tell apart before it grades; None if there are none."""
+        return None
+
+    def for_exam(self) -> Self:
+        """Return the metric with the settings for its exam."""
+        return self
+
+    @property
     def embedding(self) -> Embedding | None:
         """The embedding model and the text of a metric that compares embeddings; None for other metrics."""
         return None
@@ -377,6 +387,10 @@ class Metric(FormatModel):
         yield from ()
 
 
+def _is_none(value: object) -> bool:
+    return value is None
+
+
 class ScopedMetric(Metric):
     """The base of every metric that can grade a turn or a whole conversation."""
 
@@ -400,12 +414,38 @@ class JudgedMetric(Metric):
     judges: Annotated[LazySection[Judges] | None, Role.JUDGES] = None
     """A panel of judges. Its settings replace those of the policy file, one by one. Example: `{models: [{provider:
     openai, name: gpt-4o}]}`."""
+    # Omitted if it is not set: digests of metrics stay those of earlier versions.
+    probe: Annotated[LazySection[Probe] | None, Role.HANDLING, Field(exclude_if=_is_none)] = None
+    """A right and a wrong answer, which each judge must tell apart before the first case; the metric's own pair when
+    absent. Example: `{right: {input: Opening hours, response: From 9 on.}, wrong: {input: Opening hours, response:
+    Bananas are yellow.}}`."""
 
     @model_validator(mode="after")
     def _check_judges(self) -> Self:
         if self.judges is not None and self.judges.models and self.own_model is not None:
             raise PydanticCustomError("judges", "names models, and so does model: give only one of them")
         return self
+
+    @model_validator(mode="after")
+    def _check_probe(self) -> Self:
+        if self.probe is None:
+            return self
+        if not self.needs_judge:
+            raise PydanticCustomError("probe", "has no effect here, since no judge grades; remove it")
+        lacking = next(self.probe.lacking(self.needs), None)
+        if lacking is not None:
+            raise PydanticCustomError("probe", "needs {name}, which the metric reads", {"name": lacking})
+        return self
+
+    @property
+    def exam(self) -> Exam | None:
+        """The pair that the suite gives, else the metric's own pair; None if there is neither."""
+        return self.own_exam if self.probe is None else self.probe.exam
+
+    @property
+    def own_exam(self) -> Exam | None:
+        """The pair that the metric has with these settings; None if the suite writes the criterion."""
+        return None
 
     @property
     def own_model(self) -> LLMProvider | None:

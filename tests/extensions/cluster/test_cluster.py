@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import threading
@@ -376,3 +377,18 @@ def test_a_stopped_run_leaves_the_workers_free(project: Project, models: FakeMod
     _, record = run(project, "another", *arguments, OPENAI_API_KEY=KEY)
     assert len(models.requests) - asked == sum(1 for case in record.cases if case.trials for _ in case.turns)
     assert "Traceback" not in said
+
+
+@pytest.mark.full
+def test_the_coordinator_probes_the_judges_once(project: Project, models: FakeModels, dask: Started) -> None:
+    models.answer(lambda request: json.dumps({"reason": "because", "verdict": "yes"}))
+    model = {"provider": "openai", "name": "gpt-4o", "endpoint": models.openai_url, "max_tokens": 100}
+    project.suite([{"name": f"case {at}", "input": f"say {at}"} for at in range(4)], [{"type": "refusal"}], model=model)
+    project.policy(judges={"probe": "auto"})
+    address = dask(OPENAI_API_KEY=KEY).address
+    finished, record = run(project, "out", "--cluster", address, OPENAI_API_KEY=KEY)
+    assert finished.code == 3
+    assert [(each.passed, each.attempts) for each in record.probes] == [(False, 2)]
+    assert {each.error.code for each in record.evaluations if each.error is not None} == {"exam_failed"}
+    # Both answers twice, and one call of the agent for each case.
+    assert len(models.requests) == 4 + 4

@@ -326,3 +326,14 @@ def test_a_race_in_which_nothing_answers_is_not_green(project: Project) -> None:
     assert "each case of the variants that are left ended in error" in found["reason"]
     assert {(each["errors"], each["value"]) for each in found["variants"]} == {(3, 0.0)}
     assert "3 (3 in error)" in finished.stdout
+
+
+def test_variants_share_the_probe_of_their_judge(project: Project, models: FakeModels) -> None:
+    judge = {"provider": "openai", "endpoint": models.openai_url, "name": "judge"}
+    write(project, models, 6, evaluations={"metrics": [{"type": "refusal", "model": judge}]})
+    project.policy(judges={"probe": "always"})
+    models.answer(lambda request: json.dumps({"reason": "because", "verdict": "yes"}))
+    assert race(project, names=("best-100", "best-99")).code == 3
+    records = [read_record(path) for path in project.out.glob("*/results.json")]
+    assert sorted(each.attempts for record in records for each in record.probes) == [0, 2]
+    assert asked(models)["judge"] == 4, "both answers, twice"

@@ -1,0 +1,48 @@
+"""Estimates the model calls of the judges' probes, for the plan."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from holodeck_action.llm.calls import Tokens
+from holodeck_action.llm.limits.budget import COMPLETION_GUESS, text_tokens
+from holodeck_action.llm.providers import ModelPlan
+from holodeck_action.llm.usage import list_price
+from holodeck_action.record.judge_probe import JudgeProbe
+from holodeck_action.run.estimates import QUESTION_TOKENS, ModelEstimate, Range
+from holodeck_action.run.judge_probes import planned_exams
+from holodeck_action.run.open_suites import OpenSuite
+from holodeck_action.scoring.reuse import to_plain
+
+
+def estimate_probes(open_suite: OpenSuite, seen: Mapping[str, JudgeProbe]) -> tuple[ModelEstimate, ...]:
+    """Estimate the calls of each model in a suite's probes: both answers once at least, and twice at most."""
+    if open_suite.judges is None or open_suite.prepared.settings.calls.mode == "replay":
+        return ()
+    tallies: dict[tuple[str, str], list[int]] = {}
+    plans: dict[tuple[str, str], ModelPlan] = {}
+    for planned, earlier in planned_exams(open_suite, seen, open_suite.target_pool):
+        if earlier is not None:
+            continue
+        texts = json.dumps([to_plain(planned.exam.right), to_plain(planned.exam.absurd)])
+        for plan, calls in planned.calls:
+            key = plan.provider, plan.name
+            plans[key] = plan
+            tally = tallies.setdefault(key, [0, 0])
+            tally[0] += 2 * calls
+            tally[1] += 2 * calls * (QUESTION_TOKENS + text_tokens(texts) // 2)
+    return tuple(_estimate(plans[key], *tallies[key]) for key in sorted(tallies))
+
+
+def _estimate(plan: ModelPlan, calls: int, prompt_tokens: int) -> ModelEstimate:
+    longest = plan.settings.get("max_tokens")
+    most = longest if isinstance(longest, int) else COMPLETION_GUESS
+    return ModelEstimate(
+        f"{plan.provider}/{plan.name}",
+        Range(calls, 2 * calls),
+        Range(prompt_tokens, 2 * prompt_tokens),
+        most,
+        list_price(plan.account, plan.name, Tokens(prompt_tokens, 0)),
+        list_price(plan.account, plan.name, Tokens(2 * prompt_tokens, 2 * calls * most)),
+    )
