@@ -25,7 +25,6 @@ from holodeck_action.record.record import Record
 from holodeck_action.record.result_files import read_record
 from holodeck_action.workers.code_starters import CODE_STARTERS
 from tests.commands.project import Project
-from tests.extensions.deepeval.test_own_classes import QUICK
 from tests.github.repositories import commit, repository, run
 from tests.llm.models import KEY, Answer, FakeModels, Request
 
@@ -201,7 +200,7 @@ def test_no_trick_is_green_in_silence(project: Project) -> None:
 
 
 SUMMARY = "def total(means):\n    return means['g']\n"
-CLASS = f"""{QUICK}
+CLASS = """
 from deepeval.metrics import BaseMetric
 from deepeval.test_case import LLMTestCase, SingleTurnParams
 
