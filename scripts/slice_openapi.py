@@ -28,6 +28,7 @@ OPERATIONS: Mapping[str, tuple[str, ...]] = {
     f"{_REPO}/commits": ("get",),
     f"{_REPO}/commits/{{ref}}": ("get",),
     f"{_REPO}/commits/{{ref}}/check-runs": ("get",),
+    f"{_REPO}/commits/{{commit_sha}}/branches-where-head": ("get",),
     f"{_REPO}/commits/{{commit_sha}}/pulls": ("get",),
     f"{_REPO}/issues": ("get", "post"),
     f"{_REPO}/issues/{{issue_number}}": ("get", "patch"),

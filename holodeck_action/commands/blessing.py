@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from holodeck_action.commands.output import Output
 from holodeck_action.record.base_results import make_base_results
-from holodeck_action.record.disk import write_atomically
+from holodeck_action.record.disk import check_links, write_atomically
 from holodeck_action.record.result_files import BaseResults
 from holodeck_action.reports.conclusion import Conclusion
 from holodeck_action.run.options.request import Request
@@ -58,6 +58,7 @@ def bless(file: GivenPath, conclusion: Conclusion, base: BaseResults | None, out
     content = make_base_results(conclusion.record).content if found.side == "head" else base.content
     name = "this run" if found.side == "head" else f"the base, {recorded.base.name},"
     try:
+        check_links(file.parent)
         write_atomically(file.path, content, disk=output.disk)
     except OSError as error:
         output.stderr.write(f"error: --bless {file}: cannot be written: {error.strerror}\n")

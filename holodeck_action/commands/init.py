@@ -13,7 +13,7 @@ from typing import Literal
 from holodeck_action.commands.init_target import ask_target, edit_policy, framework_agent, packages_environment, quote
 from holodeck_action.commands.last_run import IGNORE_FILE, IGNORED
 from holodeck_action.decide.exit_codes import ExitCode
-from holodeck_action.record.disk import DISK, stage_file
+from holodeck_action.record.disk import DISK, make_folder, stage_file
 from holodeck_action.run.caller import Caller
 from holodeck_action.seam import registry
 from holodeck_action.suite.cases.sources import POLICY_NAMES
@@ -161,7 +161,7 @@ def _add_schema_line(file: Path, document: Literal["agent", "policy"]) -> bytes 
 
 def _write(path: GivenPath, content: bytes) -> None:
     try:
-        path.path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         with stage_file(path.path, [content]) as temporary:
             if path.path.exists():
                 shutil.copymode(path, temporary)
@@ -216,7 +216,7 @@ def _read_text(path: Path) -> str:
 
 def _repository_root(folder: Path) -> Path | None:
     """Return the root of the repository that contains `folder`; None if `folder` is the root or in no repository."""
-    own, *parents = (folder.resolve(), *folder.resolve().parents)
+    own = Path(os.path.realpath(folder))
     if (own / ".git").exists():
         return None
-    return next((parent for parent in parents if (parent / ".git").exists()), None)
+    return next((parent for parent in own.parents if (parent / ".git").exists()), None)

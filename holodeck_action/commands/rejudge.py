@@ -97,7 +97,7 @@ def prepare_stored(
     """
     suite = loaded.suite
     place, shown = display_path(suite, context.cwd), display_folder(suite.folder, context.cwd)
-    if output_dir is not None and output_dir.path.resolve() == results_path(results).path.parent.resolve():
+    if output_dir is not None and output_dir.real == results_path(results).parent.real:
         raise ConfigurationError(
             [f"--output-dir {output_dir}: the new record would replace {results}; give another folder"]
         )

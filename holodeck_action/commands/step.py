@@ -8,7 +8,7 @@ import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TextIO, TypeVar
 
@@ -132,7 +132,7 @@ class _Step:
         self._runner = RunnerExtras(caller.environ, caller.stdout)
         # A comparison, or a command of an extension, publishes and clears nothing, even if an input cannot be read.
         self._compares = COMMAND.text_in(caller.environ) not in ("", "run")
-        self._permission: Callable[[], CodeAllowed] | None = None
+        self._permission: Callable[[tuple[Path, ...]], CodeAllowed] | None = None
         self._conversations: Conversations | None = None
 
     def run(self) -> int:
@@ -241,8 +241,10 @@ class _Step:
             return ()
         if not request.dry_run:
             self._claims.clear(request.output_dir)
-        code = require_permission(publisher.permission)
-        self._permission = lambda: code
+        suites = (settings.workspace / suite for suite in request.suites)
+        named = (suite if suite.is_dir() else suite.parent for suite in suites)
+        self._permission = cache(publisher.permission)
+        require_permission(self._permission, tuple(filter(Path.is_dir, named)) or (settings.workspace,))
         there: list[Path] = []
         begun = False
 
@@ -404,7 +406,7 @@ def _workspace(caller: Caller) -> Path:
 
 def _check_inside(folder: GivenPath | None, name: str, workspace: Path) -> None:
     """Raise ConfigurationError if a folder is outside the workspace: it would be lost when the container ends."""
-    if folder is not None and not folder.path.resolve().is_relative_to(workspace):
+    if folder is not None and not folder.real.is_relative_to(workspace):
         raise ConfigurationError(
             [f"input {name}: {str(folder)!r} is outside the workspace, where later steps cannot read it"]
         )

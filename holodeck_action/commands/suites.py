@@ -148,7 +148,7 @@ def _run_all(
         histories.add(kept)
     if complete and left == len(prepared_suites):
         for side in (side for sides in started for side in sides):
-            _remove_journal(side)
+            _finish_journal(side)
     return FinishedRun(code, tuple(finished), not_run)
 
 
@@ -255,13 +255,13 @@ def _close_journals(sides: Sequence[RunSide]) -> None:
             side.journal.close()
 
 
-def _remove_journal(side: RunSide) -> None:
-    """Delete the journal of a complete run. Keep it if it contains trials of cases outside of this run's selection."""
+def _finish_journal(side: RunSide) -> None:
+    """Put away the journal of a complete run; leave it if it has trials of cases outside of this run's selection."""
     ready, journaled = side.open_suite, side.open_suite.resumed.trials
     if side.journal is not None and len(resumable_trials(ready.prepared.cases, journaled, ready.redactor)) == len(
         journaled
     ):
-        side.journal.remove()
+        side.journal.finish()
 
 
 def _plan_run(prepared_suites: Sequence[PreparedSuite], bases_to_run: Sequence[BaseToRun], flags: Flags) -> str:
@@ -330,6 +330,11 @@ def _start_journal(open_suite: OpenSuite, output: Output) -> Journal | None:
             output.note(notice)
         return Journal(path, open_suite.identity, resumed.keep_bytes, output.disk, len(open_suite.prepared.cases))
     except OSError as error:
+        if error.filename is None:
+            reason = (
+                f"{folder / JOURNAL_FILE}: the journal cannot be written: {error.strerror}; nothing was run: make room"
+            )
+            raise ConfigurationError([f"{reason}, or give another --output-dir"]) from error
         place = folder.written_path(error.filename)
         raise ConfigurationError(
             [f"{place}: cannot be replaced: {error.strerror}; remove it or give another --output-dir"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -64,6 +65,8 @@ def write_results(
     if base is not None:
         below = folder / BASE_FOLDER
         below.mkdir(exist_ok=True)
+        if below.is_symlink():
+            raise NotADirectoryError(errno.ENOTDIR, "a symbolic link is in the way", str(below))
         write_atomically(below / RESULTS_FILE, base.content, disk=disk)
     results, judged = folder / RESULTS_FILE, folder / VERDICT_FILE
     sealed = sealed_record(record, verdict.record_digest)

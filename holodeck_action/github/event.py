@@ -78,6 +78,7 @@ class Destination(Struct, frozen=True):
         fork: whether the code at `sha` is a fork's; None if this must be read from the pull request.
         privileged: whether the job has secrets and a token that can write, although `sha` may be untrusted code.
         pull: the pull request in the event; None if GitHub must be called.
+        own_commits: commits that the runner's variables show to be the repository's own.
     """
 
     event: str
@@ -91,6 +92,7 @@ class Destination(Struct, frozen=True):
     fork: bool | None = False
     privileged: bool = False
     pull: Pull | None = None
+    own_commits: frozenset[str] = frozenset()
 
     @property
     def origin(self) -> Origin:
@@ -114,6 +116,7 @@ def event_destination(environ: Mapping[str, str]) -> Destination:
             checks_out_head=not origin.privileged,
             fork=origin.fork,
             privileged=origin.privileged,
+            own_commits=_own_commits(origin.event, environ),
         )
 
 
@@ -151,7 +154,19 @@ def resolve_event(event_name: str, payload: Mapping[str, Any], environ: Mapping[
         _Event(event_name, Payload(event_name, payload), environ)
     )
     origin = origin_of(event_name, payload)
-    return replace(destination, fork=origin.fork, privileged=origin.privileged)
+    own = _own_commits(event_name, environ)
+    return replace(destination, fork=origin.fork, privileged=origin.privileged, own_commits=own)
+
+
+def _own_commits(event_name: str, environ: Mapping[str, str]) -> frozenset[str]:
+    """Return `GITHUB_SHA` if it is a commit of the repository, whoever caused the event.
+
+    A deployment can be of any commit; it then has no branch or tag. A review of a fork's pull request has no secrets.
+    """
+    sha, ref = environ.get("GITHUB_SHA", ""), environ.get("GITHUB_REF", "")
+    named = ref.startswith(("refs/heads/", "refs/tags/"))
+    reviewed = ref.startswith("refs/pull/") and event_name.startswith("pull_request_review")
+    return frozenset({sha} if is_hash(sha) and (named or reviewed) else ())
 
 
 def is_fork(pull: Pull) -> bool:

@@ -36,17 +36,28 @@ def page_links(environ: Mapping[str, str]) -> PageLinks:
     return PageLinks(home, f"{home}/actions/runs/{run}" if run.isdecimal() else None)
 
 
-def event_permission(environ: Mapping[str, str], *, accepted: bool) -> CodeAllowed:
-    """Return the permission to run a checkout's code, decided by the event alone, without calling GitHub.
+def event_permission(environ: Mapping[str, str], folders: Sequence[Path], *, accepted: bool) -> CodeAllowed:
+    """Return the permission to run code of checkouts as far as it is known without calling GitHub.
 
     Raises:
-        CodeRefusedError: the job has secrets, and the code is or may be a fork's.
+        CodeRefusedError: the job can have secrets, and the code is or may be a fork's.
     """
     if environ.get("GITHUB_ACTIONS") != "true":
         return CodeAllowed(LOCAL_ORIGIN)
     from holodeck_action.github.event import event_destination
+    from holodeck_action.github.lookup import evaluation_permission
+    from holodeck_action.github.own_checkout import find_doubt
+    from holodeck_action.github.rest.objects import ApiError
 
-    return CodeAllowed(event_destination(environ).origin, accepted)
+    def refuse_call(folder: Path) -> Api:
+        raise ApiError("GitHub was not asked", "invalid", None)
+
+    return evaluation_permission(
+        event_destination(environ),
+        None,
+        lambda is_known: find_doubt(folders, is_known, refuse_call, environ),
+        accepted=accepted,
+    )
 
 
 class Job:
@@ -110,11 +121,11 @@ class Job:
             self._apis[repository] = connect(self.token, address, repository, pause=self.pause)
         return self._apis[repository]
 
-    def permission(self, folder: Path, *, accepted: bool) -> CodeAllowed:
-        """Return the permission to run code of a checkout; outside of a workflow it is always granted.
+    def permission(self, folders: Sequence[Path], *, accepted: bool) -> CodeAllowed:
+        """Return the permission to run code of checkouts; outside of a workflow it is always granted.
 
         Args:
-            folder: a folder in the checkout.
+            folders: folders of suites in the checkouts.
             accepted: whether the workflow's author accepts the risk (option `allow-unsafe-forks`).
 
         Raises:
@@ -124,9 +135,15 @@ class Job:
             return CodeAllowed(LOCAL_ORIGIN)
         from holodeck_action.github.event import event_destination
         from holodeck_action.github.lookup import evaluation_permission, find_pulls
+        from holodeck_action.github.own_checkout import find_doubt
 
         destination = event_destination(self.environ)
-        return evaluation_permission(destination, lambda: find_pulls(destination, self.api(folder)), accepted=accepted)
+        return evaluation_permission(
+            destination,
+            lambda: find_pulls(destination, self.api(folders[0])),
+            lambda is_known: find_doubt(folders, is_known, self.api, self.environ),
+            accepted=accepted,
+        )
 
     def commit_to_compare(self, evaluated: str | None, folder: Path) -> WantedCommit | NoCommit:
         """Return the commit to compare with; see `wanted_commit`.

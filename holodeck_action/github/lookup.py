@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 
 from msgspec import Struct
 
@@ -51,31 +52,55 @@ def find_pulls(destination: Destination, api: Api) -> FoundPulls:
 
 
 def evaluation_permission(
-    destination: Destination, fetch: Callable[[], FoundPulls] | None, *, accepted: bool
+    destination: Destination,
+    fetch: Callable[[], FoundPulls] | None,
+    find_doubt: Callable[[Callable[[str], bool]], str | None],
+    *,
+    accepted: bool,
 ) -> CodeAllowed:
-    """Return the permission to evaluate the code that the event of a workflow run is about.
+    """Return the permission to evaluate the code that is checked out in a workflow run.
 
     An agent.yaml is code: its tools run, and its prompts can make a model reveal keys. Publishing a record evaluates
     nothing and needs no permission.
 
     Args:
         destination: the destination for the event.
-        fetch: returns the pull requests of the destination from GitHub; None if GitHub cannot be called, so that code
-            of unknown origin is refused.
+        fetch: returns the pull requests of the destination from GitHub; None if GitHub cannot be called.
+        find_doubt: takes a function that returns whether a commit is known to be the repository's own, and returns a
+            clause with the reason why the checkout is not known to be its own; None if it is.
         accepted: whether the workflow's author accepts the risk (option `allow-unsafe-forks`).
 
     Raises:
         CodeRefusedError: the code must not be evaluated here.
     """
     origin = destination.origin
-    if fetch is not None and origin.privileged and origin.fork is None:
-        try:
-            pulls = fetch().pulls
-        except ApiError:
-            pulls = ()
-        if pulls:
-            origin = origin._replace(fork=any(map(is_fork, pulls)))
-    return CodeAllowed(origin, accepted)
+    if accepted or not origin.privileged or origin.fork:
+        return CodeAllowed(origin, accepted)
+
+    @cache
+    def named_pulls() -> Sequence[Pull]:
+        return _pulls_to_judge(destination, fetch)
+
+    def is_known(commit: str) -> bool:
+        if commit in destination.own_commits:
+            return True
+        own = (pull for pull in named_pulls() if not is_fork(pull))
+        return any(commit in (pull.head_sha, pull.merge_sha) for pull in own)
+
+    doubt = find_doubt(is_known)
+    if doubt is None:
+        return CodeAllowed(origin._replace(fork=False))
+    return CodeAllowed(origin._replace(fork=any(map(is_fork, named_pulls())) or None), doubt=doubt)
+
+
+def _pulls_to_judge(destination: Destination, fetch: Callable[[], FoundPulls] | None) -> Sequence[Pull]:
+    """Return the pull requests whose code the event is about, as far as they are known."""
+    if fetch is None or isinstance(destination.lookup, NoLookup):
+        return ()
+    try:
+        return fetch().pulls
+    except ApiError:
+        return ()
 
 
 def check_evaluated(destination: Destination, pulls: FoundPulls, commit: str | None) -> str | None:

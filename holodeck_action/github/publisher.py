@@ -6,20 +6,21 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 from typing import TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from holodeck_action.decide.exit_codes import ExitCode
-from holodeck_action.github import check_run
+from holodeck_action.github import check_run, own_checkout
 from holodeck_action.github.annotations import MOST_ANNOTATIONS, Annotation, as_check_annotation
 from holodeck_action.github.case_annotations import annotate
 from holodeck_action.github.channel_options import ChannelOptions
 from holodeck_action.github.channels import Access, Channel, Failed, Outcome, Published, Skipped
 from holodeck_action.github.event import Destination, event_destination
 from holodeck_action.github.lookup import FoundPulls, check_evaluated, evaluation_permission, find_pulls
-from holodeck_action.github.rest.api import connect
+from holodeck_action.github.rest.api import Api, connect
 from holodeck_action.github.rest.objects import ApiError, CheckRun, Pull
 from holodeck_action.github.rest.payload import EventError, read_event
 from holodeck_action.github.review import publish_review
@@ -105,12 +106,11 @@ class Publisher:
         channel_options: ChannelOptions,
         place: LinkContext,
         run: str,
-        earlier: str = "",
+        environ: Mapping[str, str],
     ) -> None:
         """Store the arguments, without calling GitHub.
 
-        `run` is `ID/ATTEMPT` of the workflow run; empty outside of a workflow. If the program has restarted itself,
-        `earlier` is the `external_id` from before the restart; else it is empty.
+        `run` is `ID/ATTEMPT` of the workflow run; empty outside of a workflow. `environ` are the variables of the step.
         """
         self._destination = destination
         self._connection = connection
@@ -125,19 +125,30 @@ class Publisher:
             else _skipped_by_input("check")
         )
         self._starting: tuple[str, str] | None = None
-        self._earlier = earlier
+        self._environ = environ
+        # If the program has restarted itself, the `external_id` from before.
+        self._earlier = environ.get(CHECK_RUN_VARIABLE, "")
         self.external_id = ""
         """External id of the check run that `begin` created; empty if there is none."""
 
-    def permission(self) -> CodeAllowed:
-        """Return the permission to run the code that the event is about.
+    def permission(self, folders: tuple[Path, ...]) -> CodeAllowed:
+        """Return the permission to run code of the checkouts with these folders.
 
         Raises:
             CodeRefusedError: the code must not run here.
         """
         access = self._connection.access
         fetch = None if access is None else partial(self._find_pulls, access)
-        return evaluation_permission(self._destination, fetch, accepted=self._options.allow_unsafe_forks)
+
+        def find_doubt(is_known: Callable[[str], bool]) -> str | None:
+            return own_checkout.find_doubt(folders, is_known, self._api, self._environ)
+
+        return evaluation_permission(self._destination, fetch, find_doubt, accepted=self._options.allow_unsafe_forks)
+
+    def _api(self, folder: Path) -> Api:
+        if self._connection.access is None:
+            raise ApiError(self._connection.unavailable, "invalid", None)
+        return self._connection.access.api
 
     def begin(self, commits: Sequence[str | None] | None) -> None:
         """Show on GitHub that a run is in progress.
@@ -408,7 +419,7 @@ def open_publisher(
     else:
         connection = _connect(channel_options, known, environ, pause)
     at = replace(_place(known, environ, evaluates=evaluates), comment_id=channel_options.subject)
-    return Publisher(known, connection, channel_options, at, _run_attempt(environ), environ.get(CHECK_RUN_VARIABLE, ""))
+    return Publisher(known, connection, channel_options, at, _run_attempt(environ), environ)
 
 
 def empty_publication(environ: Mapping[str, str]) -> Publication:

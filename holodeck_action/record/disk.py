@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import tempfile
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from holodeck_action.text.foreign import open_descriptor, regular_file
+from holodeck_action.text.given_paths import GivenPath
 
 
 class Disk:
@@ -194,6 +196,37 @@ def open_lock(path: Path) -> int:
         OSError: it cannot be opened.
     """
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+
+
+def check_links(folder: GivenPath) -> None:
+    """Check that no link leads out of the working folder or the repository on the way to a folder: a pull request can
+    commit such a link, so that files elsewhere would be moved or replaced.
+
+    A folder that is named outside of both is the user's choice.
+
+    Raises:
+        NotADirectoryError: a link leads out, or into Git's data.
+    """
+    written = Path(os.path.normpath(folder.path))
+    above = (written, *written.parents)
+    working = Path(os.path.normpath(folder.start))
+    inside = next((place for place in above if (place / ".git").exists()), working if working in above else None)
+    if inside is None:
+        return
+    real, bounds = Path(os.path.realpath(folder.path)), Path(os.path.realpath(inside))
+    if not real.is_relative_to(bounds) or ".git" in real.relative_to(bounds).parts:
+        reason = f"a link leads to {real}, which is not a folder of the checkout"
+        raise NotADirectoryError(errno.ENOTDIR, reason, str(folder.path))
+
+
+def make_folder(folder: GivenPath) -> None:
+    """Create a folder with its parents, unless it exists.
+
+    Raises:
+        OSError: it cannot be created, or a link leads out of the working folder or the repository.
+    """
+    check_links(folder)
+    folder.path.mkdir(parents=True, exist_ok=True)
 
 
 def make_readable(path: Path, mode: int = 0o666) -> None:

@@ -14,8 +14,15 @@ from types import TracebackType
 
 from msgspec import Struct
 
-from holodeck_action.record.disk import DISK, Disk, open_lock
-from holodeck_action.record.result_files import BASE_FOLDER, EARLIER_FILE, RESULTS_FILE, TABLES_FOLDER, VERDICT_FILE
+from holodeck_action.record.disk import DISK, Disk, check_links, open_lock
+from holodeck_action.record.result_files import (
+    BASE_FOLDER,
+    EARLIER_FILE,
+    FINISHED_FILE,
+    RESULTS_FILE,
+    TABLES_FOLDER,
+    VERDICT_FILE,
+)
 from holodeck_action.record.serialization import from_json
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.foreign import ForeignError, read_file
@@ -23,10 +30,12 @@ from holodeck_action.text.given_paths import GivenPath
 
 PREVIOUS_FOLDER = "previous"
 LOCK_FILE = ".lock"
-_MOVED = (VERDICT_FILE, RESULTS_FILE, TABLES_FOLDER, EARLIER_FILE, "junit.xml", "report.*")
+_MOVED = (VERDICT_FILE, RESULTS_FILE, TABLES_FOLDER, EARLIER_FILE, FINISHED_FILE, "junit.xml", "report.*")
 """Patterns of the files that are moved to `previous`, in this order, the verdict first: files that `run` and `report`
 write."""
 _OUTPUT_FILES = (VERDICT_FILE, RESULTS_FILE, EARLIER_FILE, "junit.xml", "report.md", "report.html")
+OUTPUT_PATTERNS = (*_MOVED, "journal*.jsonl", LOCK_FILE, f"{TABLES_FOLDER}/**", ".holodeck/**")
+"""Patterns of all files that runs write into a checkout: none of them is code."""
 _TEMPORARY = tuple(f".{name}.*" for name in _MOVED)
 """Patterns of temporary files that a killed run leaves."""
 
@@ -61,10 +70,11 @@ class Claims:
         Raises:
             FolderError: another run has locked it, or it cannot be locked.
         """
-        where = folder.path.resolve()
+        where = folder.real
         if where in self._held:
             return
         try:
+            check_links(folder)
             handle = _lock(where / LOCK_FILE)
         except BlockingIOError as error:
             raise FolderError(
@@ -85,7 +95,7 @@ class Claims:
         Raises:
             FolderError: another run has locked it, or a file cannot be moved.
         """
-        if folder is None or not folder.path.is_dir() or folder.path.resolve() in self._cleared:
+        if folder is None or not folder.path.is_dir() or folder.real in self._cleared:
             return
         self.claim(folder)
         try:
@@ -93,7 +103,7 @@ class Claims:
                 _move_to_previous(each, self._disk)
         except OSError as error:
             raise _folder_error(folder.written_path(error.filename) if error.filename else folder, error) from error
-        self._cleared.add(folder.path.resolve())
+        self._cleared.add(folder.real)
 
 
 def suite_folders(suites: Sequence[tuple[str, str]], root: GivenPath | None) -> list[GivenPath | None]:
@@ -119,7 +129,7 @@ def suite_folders(suites: Sequence[tuple[str, str]], root: GivenPath | None) -> 
 
 def is_inside(file: GivenPath, folder: GivenPath | None) -> bool:
     """Return whether a file is in a folder or its subfolders; False if `folder` is None."""
-    return folder is not None and file.path.resolve().is_relative_to(folder.path.resolve())
+    return folder is not None and file.real.is_relative_to(folder.real)
 
 
 def _move_to_previous(folder: Path, disk: Disk) -> None:

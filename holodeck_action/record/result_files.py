@@ -37,6 +37,8 @@ TABLES_FOLDER, _MANIFEST_FILE = "results.parquet", "manifest.json"
 VERDICT_FILE = "verdict.json"
 BASE_FOLDER = "base"
 """The folder with the results of the base, inside the folder of the run."""
+FINISHED_FILE = ".finished.jsonl"
+"""The journal of a run that has ended, from which `--resume` repeats the results without a call."""
 EARLIER_FILE = "earlier-runs.jsonl"
 """The earlier runs of a history, next to the results of a run."""
 _LINE_BYTES = 128

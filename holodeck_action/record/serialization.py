@@ -14,8 +14,8 @@ from pydantic import BaseModel
 
 T = TypeVar("T")
 
-JSON_ERRORS = (DecodeError, RecursionError)
-"""Exceptions when JSON is read: it is invalid, or does not fit the type."""
+JSON_ERRORS = (DecodeError, UnicodeDecodeError, RecursionError)
+"""Exceptions when JSON is read: it is invalid, is not UTF-8, or does not fit the type."""
 
 
 def always_written(default: T) -> T:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TextIO
 
-from holodeck_action.record.disk import write_atomically, write_through
+from holodeck_action.record.disk import check_links, write_atomically, write_through
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
 
@@ -26,7 +26,9 @@ def write_pieces(pieces: Iterable[bytes], file: GivenPath | None, stdout: TextIO
         return
     try:
         path = file.path
-        if path.exists() and not path.is_file():
+        is_stream = path.exists() and not path.is_file()
+        check_links(file if is_stream else file.parent)
+        if is_stream:
             # A device or a pipe is written to, not replaced.
             write_through(path, pieces)
         else:

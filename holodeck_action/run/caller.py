@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from signal import Signals
 from typing import TYPE_CHECKING, TextIO
@@ -72,7 +72,7 @@ class Caller:
         allowed: Permissions | None = None,
         requirements: tuple[str, ...] = (),
         *,
-        permission: Callable[[], CodeAllowed] | None = None,
+        permission: Callable[[tuple[Path, ...]], CodeAllowed] | None = None,
     ) -> SuiteContext:
         """Return the environment, folders and permissions of suites.
 
@@ -89,16 +89,16 @@ class Caller:
             Path(home) if home else None,
             self.cwd,
             # Cached: it may call GitHub.
-            permission or cache(lambda: self._permission(accepted=given.unsafe_forks)),
+            permission or cache(partial(self._permission, accepted=given.unsafe_forks)),
             env_file,
             given,
             requirements,
             self.note,
         )
 
-    def _permission(self, *, accepted: bool) -> CodeAllowed:
+    def _permission(self, folders: Sequence[Path], *, accepted: bool) -> CodeAllowed:
         with self.job() as job:
-            return job.permission(self.cwd, accepted=accepted)
+            return job.permission(folders, accepted=accepted)
 
     def note(self, *sentences: str) -> None:
         """Write notes, each on its own line, to standard error."""

@@ -1,7 +1,7 @@
-"""The journal stores each finished trial on disk within half a second, so that a killed run loses little work.
+"""The journal stores each finished trial at once, so that a killed run asks no finished trial again.
 
 The first line, the header, has the identity of the run; a JSON line for each trial follows. Each line contains its
-digest. A writer thread writes and fsyncs lines in groups.
+digest. A thread fsyncs lines in groups, within half a second.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import queue
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,7 +18,9 @@ from typing import Any, BinaryIO
 from msgspec import Struct, field
 
 from holodeck_action.record.disk import DISK, Disk, open_existing, open_new
+from holodeck_action.record.folder import PREVIOUS_FOLDER
 from holodeck_action.record.record import TrialRecord
+from holodeck_action.record.result_files import FINISHED_FILE
 from holodeck_action.record.serialization import from_plain
 from holodeck_action.text.foreign import Foreign, open_file
 from holodeck_action.text.given_paths import GivenPath
@@ -48,10 +49,11 @@ class JournalContent(Struct, frozen=True):
 
 
 class Journal:
-    """Appends finished trials to a file from its own thread.
+    """Appends finished trials to a file: each is written at once, so that a killed process loses none of them, and a
+    thread of its own waits until groups of them are on the disk.
 
-    A write error, such as a full disk, does not end the run: the missing lines are written again with the next trials.
-    `error` describes the problem as long as lines are missing; else it is None.
+    A write error during the run, such as a full disk, does not end the run: the missing lines are written again with
+    the next trials. `error` describes the problem as long as lines are missing; else it is None.
     """
 
     def __init__(
@@ -62,7 +64,7 @@ class Journal:
         disk: Disk = DISK,
         case_count: int | None = None,
     ) -> None:
-        """Open the journal.
+        """Open the journal, and check that it can be written.
 
         Args:
             path: path of the journal.
@@ -72,88 +74,119 @@ class Journal:
             case_count: number of cases to run, for the display of progress; None if the number is unknown.
 
         Raises:
-            OSError: the file cannot be opened.
+            OSError: the file cannot be opened or written.
         """
         self.error: str | None = None
         self._path, self._disk = path, disk
         self._file = open_existing(path) if keep_bytes else open_new(path)
-        self._sound = keep_bytes
         self._pending: list[bytes] = []
-        self._queue: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        if keep_bytes:
-            self._file.truncate(keep_bytes)
-            self._file.seek(0)
-            self._head = self._file.readline()
-            self._file.seek(keep_bytes)
-        else:
-            head = {"journal": dict(identity), **({} if case_count is None else {"planned": case_count})}
-            self._head = seal_line(json.dumps(head, sort_keys=True).encode()[:-1], b"")
-            self._commit([self._head])
-        self._closing = threading.Event()
-        self._thread = threading.Thread(target=self._write_groups, name="journal", daemon=True)
+        self._unsynced: list[bytes] = []
+        self._lock = threading.Lock()
+        try:
+            if keep_bytes:
+                self._file.seek(0)
+                self._head = self._file.readline()
+                self._cut(keep_bytes)
+                # Whether there is room is known only by writing.
+                disk.write(self._file, b"\n" * len(self._head))
+                self._cut(keep_bytes)
+            else:
+                head = {"journal": dict(identity), **({} if case_count is None else {"planned": case_count})}
+                self._head = seal_line(json.dumps(head, sort_keys=True).encode()[:-1], b"")
+                disk.write(self._file, self._head)
+                disk.sync(self._file)
+                disk.sync_folder(path.parent)
+        except OSError:
+            self._file.close()
+            raise
+        self._sound = self._written = keep_bytes or len(self._head)
+        self._changed, self._closing = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._sync_groups, name="journal", daemon=True)
         self._thread.start()
 
     def append(self, case_id: str, trial: bytes) -> None:
-        """Append a finished trial as JSON; it is on disk within half a second."""
-        self._enqueue(json.dumps({"case": case_id})[:-1].encode() + b', "trial": ' + trial)
+        """Append a finished trial as JSON: a killed process leaves it, and it is on disk within half a second."""
+        self._append_line(json.dumps({"case": case_id})[:-1].encode() + b', "trial": ' + trial)
 
     def append_imports(self, imported: Mapping[str, str | None]) -> None:
         """Append digests of files that the suite's code has imported; call it before appending the trials that used
         them."""
-        self._enqueue(json.dumps({"imported": dict(imported)}, sort_keys=True).encode()[:-1])
+        self._append_line(json.dumps({"imported": dict(imported)}, sort_keys=True).encode()[:-1])
 
-    def _enqueue(self, text: bytes) -> None:
-        self._queue.put(seal_line(text, self._head))
+    def _append_line(self, text: bytes) -> None:
+        with self._lock:
+            self._pending.append(seal_line(text, self._head))
+            if self.error is None:
+                self._write()
+        self._changed.set()
 
     def close(self) -> None:
         """Write the remaining lines and close the file."""
         self._closing.set()
-        self._queue.put(None)
+        self._changed.set()
         self._thread.join()
         self._file.close()
+
+    def finish(self) -> None:
+        """Keep the file as that of a finished run; call it when the run is complete and its results are on disk."""
+        self._disk.rename(self._path, self._path.with_name(FINISHED_FILE))
 
     def remove(self) -> None:
         """Delete the file; call it when the run is complete and its results are on disk."""
         self._disk.remove(self._path)
 
-    def _write_groups(self) -> None:
+    def _sync_groups(self) -> None:
         closing = False
         while not closing:
-            first = self._queue.get()
-            group = [] if first is None else [first]
-            closing = first is None
-            if not closing:
-                # Wait for a group: one fsync for many trials.
-                closing = self._closing.wait(FLUSH_INTERVAL_S)
-            while not self._queue.empty():
-                line = self._queue.get()
-                if line is None:
-                    closing = True
-                else:
-                    group.append(line)
-            if group or self._pending:
-                self._commit(group)
+            self._changed.wait()
+            # Before the rest: what is set from here on is seen in the next round.
+            self._changed.clear()
+            # Wait for a group: one fsync for many trials.
+            closing = self._closing.wait(FLUSH_INTERVAL_S)
+            self._sync()
 
-    def _commit(self, group: list[bytes]) -> None:
-        self._pending += group
+    def _write(self) -> None:
+        """Write the pending lines. The lock must be held."""
         data = b"".join(self._pending)
         try:
             self._disk.write(self._file, data)
-            if self._path.is_file():
-                self._disk.sync(self._file)
-                if not self._sound:
-                    self._disk.sync_folder(self._path.parent)
         except OSError as error:
-            name = self._path.name
-            self.error = (
-                f"the journal {name} could not be written ({error.strerror}); --resume runs missing cases again"
-            )
-            if self._path.is_file():
-                self._file.truncate(self._sound)
-                self._file.seek(self._sound)
+            self._fail(error, self._written)
         else:
-            self._sound += len(data)
-            self._pending, self.error = [], None
+            self._written += len(data)
+            self._unsynced += self._pending
+            self._pending = []
+
+    def _sync(self) -> None:
+        """Wait until the lines are on the disk; trials may be appended meanwhile."""
+        with self._lock:
+            if self._pending:
+                self._write()
+            group, end, self._unsynced = self._unsynced, self._written, []
+        try:
+            if group and self._path.is_file():
+                self._disk.sync(self._file)
+        except OSError as error:
+            with self._lock:
+                self._pending = group + self._unsynced + self._pending
+                self._unsynced, self._written = [], self._sound
+                self._fail(error, self._sound)
+            return
+        with self._lock:
+            self._sound = end
+            if not self._pending:
+                self.error = None
+
+    def _fail(self, error: OSError, end: int) -> None:
+        self.error = (
+            f"the journal {self._path.name} could not be written ({error.strerror}); --resume runs missing cases again"
+        )
+        if self._path.is_file():
+            self._cut(end)
+
+    def _cut(self, end: int) -> None:
+        self._file.truncate(end)
+        self._file.seek(end)
 
 
 def seal_line(text: bytes, head: bytes) -> bytes:
@@ -178,7 +211,8 @@ class ResumedRun(Struct, frozen=True):
 def read_for_resume(
     path: GivenPath, identity: Mapping[str, Any], find_changed: Callable[[Mapping[str, str | None]], Sequence[str]]
 ) -> ResumedRun:
-    """Read the finished trials of an interrupted run; there are none if the journal does not exist.
+    """Read the finished trials of an interrupted run, or else of the run that has ended in this folder; there are none
+    if both journals do not exist, or if the finished run differs from this one.
 
     Args:
         path: path of the journal.
@@ -189,7 +223,7 @@ def read_for_resume(
         JournalError: the journal is another run's, is broken or cannot be read, or imported files have changed.
     """
     if not os.path.lexists(path):
-        return ResumedRun({}, 0, (f"there is no {path.name} to resume from; all cases are run",))
+        return _reopen_finished(path, identity, find_changed)
     try:
         found = read_journal(path, identity)
     except OSError as error:
@@ -203,6 +237,25 @@ def read_for_resume(
         )
     notices = (f"{found.broken_lines} broken line(s) of {path.name} are run again",) if found.broken_lines else ()
     return ResumedRun(found.trials, found.valid_bytes, notices)
+
+
+def _reopen_finished(
+    path: GivenPath, identity: Mapping[str, Any], find_changed: Callable[[Mapping[str, str | None]], Sequence[str]]
+) -> ResumedRun:
+    """Read the journal of a finished run, and put it in the place of the missing one."""
+    # A run moves the results of the one before it to `previous` first.
+    places = (path.parent / PREVIOUS_FOLDER / FINISHED_FILE, path.parent / FINISHED_FILE)
+    finished = next((place for place in places if place.path.is_file()), None)
+    if finished is None:
+        return ResumedRun({}, 0, (f"there is no {path.name} to resume from; all cases are run",))
+    try:
+        found = read_for_resume(finished, identity, find_changed)
+        os.replace(finished, path)
+    except (JournalError, OSError) as error:
+        reason = str(error).removesuffix("; run without --resume to start again")
+        return ResumedRun({}, 0, (f"the finished run is not used, and all cases are run: {reason}",))
+    notice = f"the run in this folder has ended; its {len(found.trials):,} trials are not run again"
+    return ResumedRun(found.trials, found.keep_bytes, (*found.notices, notice))
 
 
 def set_aside_journal(path: Path) -> tuple[str, ...]:

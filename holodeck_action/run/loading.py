@@ -17,6 +17,7 @@ from msgspec import Struct, field, structs
 from holodeck_action.metrics.expected_answers import uncompared_problem, unread_notices
 from holodeck_action.metrics.weak_assertions import weak_assertions
 from holodeck_action.record.agent_errors import TargetError
+from holodeck_action.record.disk import make_folder
 from holodeck_action.run.environments.case_rows import CaseRows
 from holodeck_action.run.environments.setup import PackageSetup, ProjectPython, needs_python
 from holodeck_action.run.judging_libraries import start_judging_libraries
@@ -54,18 +55,18 @@ class SuiteContext(Struct, frozen=True):
 
     `environ` has the environment variables; `home` is the user's home folder (None if there is none), `env_file` the
     value of `--env-file` (None if not given), `allowed` the permissions of suites beyond their checkout. `requirements`
-    are the lines of `--requirements`. `permission` returns the permission to run code of the checkout, or raises
-    CodeRefusedError. Without this permission no suite is opened. `announce` is called with a sentence about each slow
-    operation. `copy_of` has the folder of a temporary copy of the repository, and that of the original; None if there
-    is no copy. `install` is called with the extras that a suite needs; if they cannot be installed here, it does
-    nothing. `conversations` are judged in place of the suites' cases; None to judge the cases. `started` is the time at
-    which the command began, before any code of suites, in seconds since 1970.
+    are the lines of `--requirements`. `permission` takes the folders of suites, and returns the permission to run code
+    of their checkouts, or raises CodeRefusedError. Without this permission no suite is opened. `announce` is called
+    with a sentence about each slow operation. `copy_of` has the folder of a temporary copy of the repository, and that
+    of the original; None if there is no copy. `install` is called with the extras that a suite needs; if they cannot be
+    installed here, it does nothing. `conversations` are judged in place of the suites' cases; None to judge the cases.
+    `started` is the time at which the command began, before any code of suites, in seconds since 1970.
     """
 
     environ: Mapping[str, str]
     home: Path | None
     cwd: Path
-    permission: Callable[[], CodeAllowed]
+    permission: Callable[[tuple[Path, ...]], CodeAllowed]
     env_file: GivenPath | None = None
     allowed: Permissions = NO_PERMISSIONS
     requirements: tuple[str, ...] = ()
@@ -158,20 +159,24 @@ def load_suites(
         ConfigurationError: code of suites must not run here, a suite does not exist or may not be read, or suites are
             invalid; the error lists the problems of all suites.
     """
-    code = require_permission(context.permission)
-    paths = _find_suites(patterns, context.cwd, context.allowed)
+    try:
+        paths = _find_suites(patterns, context.cwd, context.allowed)
+    except ConfigurationError:
+        require_permission(context.permission, (context.cwd,))
+        raise
+    code = require_permission(context.permission, tuple(path.parent for path in paths))
     on_found(paths)
     return _load_all(paths, context, code, allow_empty=allow_empty, flags=flags)
 
 
-def require_permission(permission: Callable[[], CodeAllowed]) -> CodeAllowed:
-    """Return the permission to start code of suites.
+def require_permission(permission: Callable[[tuple[Path, ...]], CodeAllowed], folders: tuple[Path, ...]) -> CodeAllowed:
+    """Return the permission to start code of the suites in these folders.
 
     Raises:
         ConfigurationError: the code must not run.
     """
     try:
-        return permission()
+        return permission(folders)
     except CodeRefusedError as refused:
         raise ConfigurationError([str(refused)]) from None
 
@@ -188,7 +193,9 @@ def load_suite_at(path: Path, checkout: Checkout, context: SuiteContext, flags: 
     Raises:
         ConfigurationError: the suite is invalid.
     """
-    code = require_permission(context.permission)
+    # A copy of an earlier commit is made of the checkout.
+    folder = path.parent if context.copy_of is None else context.copy_of[1]
+    code = require_permission(context.permission, (folder,))
     (loaded,) = _load_all([path], context, code, allow_empty=True, checkout=checkout, flags=flags)
     return loaded
 
@@ -257,7 +264,7 @@ def _find_suites(patterns: Sequence[str], cwd: Path, allowed: Permissions) -> tu
             problems.append(f"{display_folder(path, cwd)}: {error.clause}")
     if problems:
         raise ConfigurationError(problems)
-    return tuple(dict.fromkeys(path.resolve() for path in found))
+    return tuple(dict.fromkeys(Path(os.path.realpath(path)) for path in found))
 
 
 def _load_all(
@@ -381,7 +388,7 @@ def load_policy_file(policy: GivenPath, context: SuiteContext) -> Policy:
     try:
         return load_policy(policy.path, str(policy), environ=context.environ, metrics=installed_metrics())
     except SuiteError as error:
-        folder = policy.path.resolve().parent
+        folder = policy.real.parent
         shown = display_folder(folder, context.cwd)
         raise ConfigurationError(_locate_problems(error, folder, shown, Checkout.unbounded(folder))) from error
 
@@ -411,7 +418,7 @@ def ensure_writable(folder: GivenPath) -> None:
         ConfigurationError: the folder cannot be created or written to.
     """
     try:
-        folder.path.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         with tempfile.TemporaryFile(dir=folder.path):
             pass
     except OSError as error:

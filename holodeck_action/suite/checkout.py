@@ -350,13 +350,13 @@ def _git_folder(git: Path) -> Path:
     if git.is_dir():
         return git
     # A worktree's or submodule's .git is a file: "gitdir: PATH".
-    return (git.parent / _read_text(git).removeprefix("gitdir:").strip()).resolve()
+    return Path(os.path.realpath(git.parent / _read_text(git).removeprefix("gitdir:").strip()))
 
 
 def _common_folder(folder: Path) -> Path:
     """Return the Git folder that all worktrees of a repository share; `folder` is the Git folder of one of them."""
     common = folder / "commondir"
-    return (folder / _read_text(common).strip()).resolve() if common.exists() else folder
+    return Path(os.path.realpath(folder / _read_text(common).strip())) if common.exists() else folder
 
 
 def _head_hash(folder: Path) -> str | None:

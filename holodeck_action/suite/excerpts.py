@@ -27,11 +27,12 @@ _LINES_ABOVE = 500
 _YAML_BREAK = re.compile(r"\r\n|[\n\r\x85\u2028\u2029]")
 _TABLE_BREAK = re.compile(r"\r\n|[\n\r]")
 _TABLES = (".csv", ".tsv", ".jsonl", ".ndjson")
-_KEY = re.compile(r"""(?P<quote>["']?)(?P<key>[\w.-]+)(?P=quote)\s*:(?=\s|$|["'\[{])\s*""")
+# Without a quotation mark, a key begins where a word does: trying each letter of a long word takes quadratic time.
+_KEY = re.compile(r"""(?:(?P<quote>["'])|(?<![\w.-]))(?P<key>[\w.-]++)(?(quote)(?P=quote))\s*+:(?=\s|$|["'\[{])\s*""")
 _QUOTED = re.compile(r""""(?:[^"\\]|\\.)*"|'(?:[^']|'')*'""")
 _LIST = re.compile(rf"""(["']?){LISTED_SECRETS}\1\s*:""")
 _ITEM_ENDS = " \t-[],\"'"
-_FIRST_KEY = re.compile(r"""[\s-]*(?P<quote>["']?)(?P<key>[\w.-]+)(?P=quote)\s*:(?=\s|$)\s*(?P<value>.*)""")
+_FIRST_KEY = re.compile(r"""[\s-]*+(?P<quote>["']?)(?P<key>[\w.-]++)(?P=quote)\s*:(?=\s|$)\s*(?P<value>.*)""")
 
 
 class QuotableFiles(Struct, frozen=True):

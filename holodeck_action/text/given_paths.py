@@ -25,6 +25,11 @@ class GivenPath:
         return self.start / self.given
 
     @property
+    def real(self) -> Path:
+        """The location with all links resolved, as far as they can be: a link to itself stays as it is."""
+        return Path(os.path.realpath(self.path))
+
+    @property
     def name(self) -> str:
         """The last part of the path."""
         return self.given.name

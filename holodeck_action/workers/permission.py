@@ -6,8 +6,9 @@ Python 3.9 or newer, because `runner/start.py` imports it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 FORKS = "docs/github.md#pull-requests-from-forks"
@@ -16,10 +17,26 @@ _ACCEPT_RISK = (
     "of the input `args`)"
 )
 
-PRIVILEGED = frozenset(("pull_request_target", "workflow_run", "issue_comment", "workflow_dispatch"))
-"""GitHub events whose jobs have secrets and a token that can write, although the evaluated code may be untrusted.
+SAFE_EVENTS: Mapping[str, str] = MappingProxyType(
+    {
+        "push": "only who may write can push; the secrets are theirs to read",
+        "schedule": "runs on the default branch",
+        "pull_request": "GitHub withholds the secrets from forks and Dependabot",
+        "merge_group": "only who may write can queue a pull request",
+        "release": "only who may write can publish a release",
+    }
+)
+"""The events on which any checkout may run, and why. On all others the checkout must be the repository's own.
 
 Source: GitHub's documentation, "Events that trigger workflows"."""
+CHECKOUT_EVIDENCE: Sequence[str] = (
+    "it is `GITHUB_SHA`, and `GITHUB_REF` is a branch or tag of the repository; for reviews, also a test merge",
+    "it is the head or the test merge of the pull request that the event or `pr-number` names, from a branch of the "
+    "repository",
+    "it is the head of a branch of `GITHUB_REPOSITORY`, as GitHub says",
+    "it is in the history of the default branch of `GITHUB_REPOSITORY`, as GitHub says",
+)
+"""What shows that the commit of a checkout is the repository's own; each suffices."""
 
 
 class Origin(NamedTuple):
@@ -27,7 +44,7 @@ class Origin(NamedTuple):
 
     Attributes:
         event: name of the GitHub event; empty outside of GitHub Actions.
-        privileged: whether the job has secrets and a token that can write, although the code may be untrusted.
+        privileged: whether the job can have secrets and a token that can write, although the code may be untrusted.
         fork: whether the code is from a fork; None if that is unknown.
     """
 
@@ -46,6 +63,7 @@ class CodeAllowed:
 
     Attributes:
         origin: the origin of the code.
+        doubt: a clause that says why the checkout is not known to be the repository's own.
         accepted: whether the workflow's author has accepted the risk (option `allow-unsafe-forks`).
 
     Raises:
@@ -54,6 +72,7 @@ class CodeAllowed:
 
     origin: Origin
     accepted: bool = False
+    doubt: str = "only the program can tell, before it reads any of it"
 
     def __post_init__(self) -> None:
         if self.accepted or not self.origin.privileged or self.origin.fork is False:
@@ -61,9 +80,9 @@ class CodeAllowed:
         event = self.origin.event
         if self.origin.fork is None:
             raise CodeRefusedError(
-                f"{event} has the secrets and a token that can write, and it is unknown whether the pull request "
-                "comes from a fork, so nothing was evaluated: give the job `permissions: pull-requests: read`, so that "
-                f"the pull request can be looked up, {_ACCEPT_RISK}"
+                f"{event} can have the secrets and a token that can write, and the checkout is not known to be this "
+                f"repository's own: {self.doubt}; so nothing was evaluated: check out a commit of this repository and "
+                f"change no file, {_ACCEPT_RISK}"
             )
         raise CodeRefusedError(
             f"{event} would give a fork's code the secrets and a token that can write, so nothing was evaluated: "
@@ -82,6 +101,14 @@ class NoCode:
 NO_CODE = NoCode()
 
 
+_HEAD_AND_BASE: Mapping[str, tuple[str, str]] = {
+    "pull_request": ("pull_request.head.repo", "pull_request.base.repo.full_name"),
+    "pull_request_target": ("pull_request.head.repo", "pull_request.base.repo.full_name"),
+    "workflow_run": ("workflow_run.head_repository", "repository.full_name"),
+}
+"""Where payloads name the repository of the head, and that of the base."""
+
+
 def origin_of(event: str, payload: Mapping[str, Any] | None) -> Origin:
     """Return the origin of the code that a GitHub event evaluates.
 
@@ -89,22 +116,14 @@ def origin_of(event: str, payload: Mapping[str, Any] | None) -> Origin:
         event: the value of `GITHUB_EVENT_NAME`; empty outside of GitHub Actions.
         payload: the event's payload; None if it cannot be read.
     """
-    if payload is None:
-        return Origin(event, event in PRIVILEGED, None)
-    if event in ("pull_request", "pull_request_review", "pull_request_review_comment", "pull_request_target"):
-        base = _get(payload, "pull_request.base.repo.full_name")
-        return Origin(
-            event, event in PRIVILEGED, _is_head_in_other_repository(_get(payload, "pull_request.head.repo"), base)
-        )
-    if event == "workflow_run":
-        run = _get(payload, "workflow_run")
-        here = _get(payload, "repository.full_name")
-        fork = _is_head_in_other_repository(run.get("head_repository"), here) if isinstance(run, Mapping) else None
-        return Origin(event, True, fork)
-    if event in ("issue_comment", "workflow_dispatch"):
-        about = _concerns_pull_request(event, payload)
-        return Origin(event, about, None if about else False)
-    return Origin(event, event in PRIVILEGED, None if event in PRIVILEGED else False)
+    is_privileged = event not in ("", *SAFE_EVENTS)
+    head, base = _HEAD_AND_BASE.get(event, ("", ""))
+    if payload is None or not head:
+        return Origin(event, is_privileged, None if is_privileged or payload is None else False)
+    is_complete = isinstance(_get(payload, head.rpartition(".")[0]), Mapping)
+    fork = _is_head_in_other_repository(_get(payload, head), _get(payload, base)) if is_complete else None
+    # A payload can only tell that code is a fork's: what is checked out is up to the workflow.
+    return Origin(event, is_privileged, None if is_privileged and fork is False else fork)
 
 
 def is_other_repository(head: str | None, base: str) -> bool:
@@ -121,19 +140,6 @@ def _is_head_in_other_repository(head: object, base: object) -> bool | None:
     if not isinstance(base, str) or not (head is None or isinstance(name, str)):
         return None
     return is_other_repository(name, base)
-
-
-def _concerns_pull_request(event: str, payload: Mapping[str, Any]) -> bool:
-    """Return whether an `issue_comment` or `workflow_dispatch` event is about a pull request; True if unclear."""
-    if event == "issue_comment":
-        issue = payload.get("issue")
-        return not isinstance(issue, Mapping) or issue.get("pull_request") is not None
-    inputs = payload.get("inputs")
-    if inputs is None:
-        return False
-    return not isinstance(inputs, Mapping) or any(
-        inputs.get(name) not in (None, "") for name in ("pr-number", "pr_number")
-    )
 
 
 def _get(payload: Mapping[str, Any], path: str) -> Any:

@@ -231,7 +231,7 @@ def test_what_the_event_does_not_tell_the_program_asks(hostile: Hostile, event: 
     ended = hostile.job(event, path, **more)
     assert hostile.has_run() == [], ended.log
     assert (ended.code, ended.outputs["verdict"]) == (2, "invalid")
-    assert "it is unknown whether the pull request comes from a fork" in ended.log
+    assert "the checkout is not known to be this repository's own" in ended.log
     assert hostile.seen.exists()
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from tests.commands.project import Finished, Project
 from tests.commands.test_streams import HOSTILE, no_line_is_obeyed, on_a_terminal
+from tests.tables import walk
 
 SUITE = """\
 name: tested
@@ -45,6 +46,12 @@ def test_the_line_of_an_error_is_shown_with_a_caret_below_its_place(project: Pro
         "    6 |   - {name: one, input: q, tgas: [a], 漢字: 3}",
         "      |                                      ^^^^",
     ]
+
+
+@walk("sign", ["0a1b9f3c", "0123456789", '" ', "' ", " ", "-", "abcXyz"])
+def test_the_line_of_an_error_may_be_long(project: Project, sign: str) -> None:
+    """With anything quadratic, one of these would run into the timeout of the test run."""
+    assert "agent.yaml:6:" in broken(project, "ground_truth: q", f"tgas: a, b: {sign * 15_000}").stderr
 
 
 def test_a_place_at_the_end_of_a_line_has_one_caret(project: Project) -> None:

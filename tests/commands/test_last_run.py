@@ -24,7 +24,11 @@ def ran(project: Project) -> Project:
 
 
 def test_its_record_is_that_of_a_run_with_a_folder_and_is_nothing_to_commit(ran: Project) -> None:
-    assert sorted(path.name for path in (ran.folder / LAST).iterdir()) == ["results.json", "verdict.json"]
+    assert sorted(path.name for path in (ran.folder / LAST).iterdir()) == [
+        ".finished.jsonl",
+        "results.json",
+        "verdict.json",
+    ]
     assert (ran.folder / ".holodeck/.gitignore").read_text() == "last/\n"
     _, record = ran.evaluate()
     kept = read_record(ran.folder / LAST / "results.json")

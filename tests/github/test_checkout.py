@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.commands.project import Project
@@ -19,6 +21,8 @@ def repository(hub: FakeGitHub) -> Repository:
     """octo/shop with pull request 7 of its own."""
     made = hub.add_repository(REPOSITORY)
     made.add_pull(7, head_sha=HEAD, head_repository=REPOSITORY, branch="topic", merge_sha=MERGE, files=FILES)
+    for name, sha in (("main", AFTER), ("topic", HEAD)):
+        made.git.refs[f"refs/heads/{name}"] = made.git.commit({}, sha=sha)
     return made
 
 
@@ -38,7 +42,8 @@ def test_the_pull_request_is_published_when_github_answers_late(
     hub: FakeGitHub, project: Project, repository: Repository
 ) -> None:
     suite(project)
-    hub.fail(LATE)
+    # The first time it is asked whose the commit is, the second time what to publish.
+    hub.fail(replace(LATE, times=2))
     ended = Workflow(hub, project, process).job("workflow_run", checkout=HEAD, payload=ABOUT)
 
     assert ended.code == 0
@@ -49,7 +54,7 @@ def test_the_pull_request_is_published_when_github_answers_late(
 def test_nothing_is_asked_where_nothing_is_published(hub: FakeGitHub, project: Project, repository: Repository) -> None:
     suite(project)
     inputs = {"comment": "off", "check": "false", "require-publish": "true"}
-    ended = Workflow(hub, project, process).job("workflow_run", inputs, checkout=AFTER, payload=ABOUT)
+    ended = Workflow(hub, project, process).job("workflow_run", inputs, checkout=AFTER, payload=ABOUT, GITHUB_SHA=AFTER)
 
     assert ended.code == 0
     assert hub.requests == []

@@ -24,7 +24,7 @@ from holodeck_action.github.event import (
 )
 from holodeck_action.github.rest.objects import Pull
 from holodeck_action.github.rest.payload import PAYLOAD_LIMIT, EventError, read_event
-from holodeck_action.workers.permission import PRIVILEGED, Origin, origin_of
+from holodeck_action.workers.permission import SAFE_EVENTS, Origin, origin_of
 from tests.github import events
 from tests.github.events import AFTER, BASE, HEAD, MERGE
 from tests.github.judging import refusal
@@ -46,8 +46,8 @@ PLAIN = Destination(
 OWN = Pull(7, "open", HEAD, "octo/shop", "octo/shop", None)
 TESTED = frozenset({MERGE})
 FORKED = replace(OWN, head_repository="mallory/shop")
-ANOTHERS: dict[str, Any] = {"checks_out_head": False, "privileged": True}
-CHOSEN: dict[str, Any] = {**ANOTHERS, "sha": None, "fork": None}
+ANOTHERS: dict[str, Any] = {"checks_out_head": False}
+CHOSEN: dict[str, Any] = {**ANOTHERS, "sha": None}
 
 TABLE: dict[str, dict[str, Any]] = {
     "pull_request": {"equivalent_commits": TESTED, "pull": replace(OWN, merge_sha=MERGE)},
@@ -84,7 +84,6 @@ TABLE: dict[str, dict[str, Any]] = {
     "pull_request_review.fork": {
         "equivalent_commits": TESTED,
         "pull": replace(FORKED, merge_sha=MERGE),
-        "fork": True,
     },
     "pull_request_target": {**ANOTHERS, "pull": OWN},
     "pull_request_target.fork": {**ANOTHERS, "pull": FORKED, "fork": True},
@@ -129,10 +128,14 @@ def test_the_table_has_every_payload() -> None:
 @pytest.mark.parametrize("name", sorted(TABLE))
 def test_each_event_leads_to_its_destination(name: str) -> None:
     destination = resolved(name)
-    expected = replace(
-        PLAIN, **{"event": events.event_of(name), "read_only_reason": destination.read_only_reason, **TABLE[name]}
-    )
-    assert destination == expected
+    event = events.event_of(name)
+    of_event: dict[str, Any] = {"event": event, "read_only_reason": destination.read_only_reason}
+    if event not in SAFE_EVENTS:
+        of_event |= {"privileged": True, "fork": None}
+    # GITHUB_REF of these is refs/pull/7/merge.
+    has_branch = event != "pull_request" or name == "pull_request.merged"
+    own = frozenset({events.variables(name)["GITHUB_SHA"]} if has_branch else ())
+    assert destination == replace(PLAIN, own_commits=own, **{**of_event, **TABLE[name]})
 
 
 @pytest.mark.parametrize("name", ["pull_request.fork", "pull_request.deleted-fork", "pull_request_review.fork"])
@@ -168,7 +171,7 @@ def test_the_merge_commit_of_another_pull_request_stands_for_none() -> None:
 
 def test_a_renamed_base_repository_has_no_fork_by_its_letters_case() -> None:
     assert resolved("pull_request", {"pull_request.head.repo.full_name": "Octo/Shop"}).fork is False
-    assert resolved("workflow_run", {"workflow_run.head_repository.full_name": "Octo/Shop"}).fork is False
+    assert resolved("workflow_run", {"workflow_run.head_repository.full_name": "Octo/Shop"}).fork is None
     assert is_fork(FORKED)
     assert not is_fork(OWN)
 
@@ -268,7 +271,7 @@ def test_a_branchs_name_is_any_that_git_takes() -> None:
 def test_the_pull_request_that_was_chosen(inputs: object, number: int | None) -> None:
     destination = resolved("workflow_dispatch", {"inputs": inputs})
     assert (destination.lookup == LookupByNumber(number)) if number else isinstance(destination.lookup, NoLookup)
-    assert destination.privileged == (number is not None)
+    assert destination.privileged
 
 
 @pytest.mark.parametrize(
@@ -436,17 +439,13 @@ def test_a_forks_code_beside_secrets_is_refused(name: str) -> None:
     assert refusal(destination, None, allowed=True) is None
 
 
-@pytest.mark.parametrize("name", sorted(set(TABLE) - {"pull_request_target.fork", "workflow_run.fork"}))
-def test_all_else_is_refused_only_where_it_could_be_a_forks(name: str) -> None:
-    destination = resolved(name)
-    if name != "workflow_run.deleted-fork":
-        assert (refusal(destination, None, allowed=False) is None) == (destination.fork is not None)
-
-
 @pytest.mark.parametrize(
     ("event", "payload"),
     [
-        *((event, None) for event in sorted(PRIVILEGED)),
+        *(
+            (event, None)
+            for event in ("issue_comment", "pull_request_target", "status", "workflow_dispatch", "workflow_run")
+        ),
         ("pull_request_target", {}),
         ("pull_request_target", {"pull_request": {"head": {"repo": {}}, "base": {"repo": {"full_name": "octo/shop"}}}}),
         ("pull_request_target", {"pull_request": {"head": {"repo": {"full_name": "octo/shop"}}, "base": None}}),

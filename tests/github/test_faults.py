@@ -334,7 +334,7 @@ class Late:
         hub = self.scene.hub
         with connect(TOKEN, hub.url, REPOSITORY, pause=pause, monotonic=hub.monotonic) as api:
             connection = Connection(Access(api, pause=pause))
-            publisher = Publisher(named_destination(REPOSITORY, 7, HEAD), connection, channel_options, place, run)
+            publisher = Publisher(named_destination(REPOSITORY, 7, HEAD), connection, channel_options, place, run, {})
             publisher.begin(None)
             shown = tuple(suite.report for suite in self.done.suites)
             found = Findings(self.done.exit_code, shown, (), None, lambda sentence: None)

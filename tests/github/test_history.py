@@ -78,6 +78,7 @@ def test_other_events_are_not_added(shop: Kept, event: str) -> None:
 
 def test_another_commit_than_the_events_is_not_added(shop: Kept) -> None:
     head = shop.branch_off("refund")
+    shop.git.refs["refs/heads/refund"] = head
     ended = shop.step("workflow_dispatch", head, GITHUB_SHA=shop.main, permissions=WRITER)
     assert shop.written() == []
     assert f"not added to the history: commit {head[:12]} was evaluated, and the workflow runs for" in ended.text

@@ -97,7 +97,7 @@ def test_a_pull_request_that_cannot_be_read_is_taken_for_a_forks(hub: FakeGitHub
     _suite(workspace)
     ended = Workflow(hub, workspace).job(event, checkout=HEAD, permissions=NOT_ABOUT_FORKS)
 
-    _refused(ended, workspace, repository, "it is unknown whether the pull request comes from a fork")
+    _refused(ended, workspace, repository, f"it is unknown whose commit {HEAD[:12]} is: ")
 
 
 @pytest.mark.parametrize("event", ["issue_comment", "workflow_dispatch.pull-request"])
@@ -107,7 +107,7 @@ def test_without_a_token_it_is_taken_for_a_forks(hub: FakeGitHub, project: Proje
     _suite(workspace)
     ended = Workflow(hub, workspace).job(event, {"github-token": ""}, checkout=HEAD)
 
-    _refused(ended, workspace, repository, "it is unknown whether the pull request comes from a fork")
+    _refused(ended, workspace, repository, f"it is unknown whose commit {HEAD[:12]} is: there is no token")
     assert hub.requests == []
 
 
@@ -153,16 +153,13 @@ def test_a_checkout_of_the_default_branch_says_nothing_of_the_pull_request(
 
 
 @pytest.mark.parametrize("event", EVENTS_OF_THE_DEFAULT_BRANCH)
-def test_an_unknown_commit_says_nothing_of_the_pull_request(hub: FakeGitHub, project: Project, event: str) -> None:
+def test_an_unknown_commit_is_not_evaluated(hub: FakeGitHub, project: Project, event: str) -> None:
     repository = _hub(hub, REPOSITORY)
     workspace = Project(project.folder / "workspace")
     _suite(workspace)
     ended = Workflow(hub, workspace).job(event, checkout=None)
 
-    assert ended.code == 0
-    assert repository.comments(7) == []
-    assert repository.check_runs(HEAD) == []
-    assert "the evaluated commit is unknown" in ended.summary
+    _refused(ended, workspace, repository, "workspace is not a checkout of a known commit")
 
 
 # The payload of pull_request_target has the test merge of an earlier push: only the head itself is sure there.

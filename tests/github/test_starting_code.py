@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -24,7 +25,7 @@ from tests.github.fake import FakeGitHub, Token
 from tests.github.repositories import by_code, commit, repository, responses, run
 from tests.github.test_merge_base import git
 from tests.github.test_refusal import EVENTS_ABOUT_FORKS
-from tests.github.workflow import REPOSITORY, TOKEN, WRITES, Workflow
+from tests.github.workflow import REPOSITORY, TOKEN, WRITES, Workflow, path_with_git
 from tests.workers.installing import with_uv
 
 FORK, OWN = "pull_request_target.fork", "pull_request"
@@ -399,14 +400,16 @@ def test_what_the_event_does_not_tell_github_is_asked(
     hub.add_repository(REPOSITORY).add_pull(7, head_sha=HEAD, head_repository=repository, branch="topic")
     hub.add_token(TOKEN, Token(login="github-actions[bot]", kind="installation", permissions=dict(WRITES)))
     python_target(job)
+    job.workspace.write(".git/HEAD", f"{HEAD}\n")
+    job.variables["PATH"] = path_with_git(job.workspace.folder.parent, os.environ["PATH"])
     unknown = job.run(event, "run")
     assert (unknown.code, job.trace.exists()) == (2, False)
-    assert "it is unknown whether the pull request comes from a fork" in unknown.stderr
+    assert f"it is unknown whose commit {HEAD[:12]} is: there is no token" in unknown.stderr
     asked = job.run(event, "run", GITHUB_TOKEN=TOKEN, GITHUB_API_URL=hub.url)
     assert (asked.code, job.trace.exists()) == (code, code == 0), asked.stderr
     assert (REFUSED in asked.stderr) == (code == 2)
     assert job.run(event, "decide", "out/results.json", GITHUB_TOKEN=TOKEN, GITHUB_API_URL=hub.url).code == 0
-    assert len(hub.requests) == 1
+    assert len(hub.requests) == (1 if code == 0 else 2)
 
 
 def test_the_table_of_the_page_is_that_of_the_code() -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from holodeck_action.workers.permission import SAFE_EVENTS
 from tests.action.runner import read_log, read_pairs
 from tests.action.step import Ended, action, inputs_for, run_here, run_process
 from tests.commands.project import Project
@@ -41,8 +42,31 @@ class InProcess:
         return run_here(_known(environ, files), workspace, self.waits.append)
 
 
+GIT = """#!/bin/sh
+case "$*" in
+  *" init "*|*" update-ref "*|*" read-tree "*|*" status "*) exit 0;;
+  *" rev-parse "*) echo objects;;
+  *) exit 1;;
+esac
+"""
+"""A git for a workspace that is a repository in name only: it has a commit, and no file is changed."""
+
+
 def _known(environ: Mapping[str, str], files: Path) -> dict[str, str]:
-    return {"PATH": os.environ["PATH"], "HOME": str(files / "home"), **environ}
+    known = {"PATH": os.environ["PATH"], "HOME": str(files / "home"), **environ}
+    is_safe = known.get("GITHUB_EVENT_NAME", "") in SAFE_EVENTS
+    if not is_safe and not (Path(known["GITHUB_WORKSPACE"]) / ".git" / "objects").exists():
+        known["PATH"] = path_with_git(files, known["PATH"])
+    return known
+
+
+def path_with_git(files: Path, path: str) -> str:
+    """Return a PATH on which `GIT` comes first."""
+    git = files / "bin" / "git"
+    git.parent.mkdir(exist_ok=True)
+    git.write_text(GIT, encoding="utf-8")
+    git.chmod(0o755)
+    return f"{git.parent}:{path}"
 
 
 @dataclass

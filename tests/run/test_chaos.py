@@ -140,7 +140,7 @@ def test_every_fault_leaves_the_old_or_the_new_and_is_resumed(
         assert resumed["code"] == CODES[failing], (told, resumed)
         assert whole(project.out) == (undisturbed, project.verdict()["results_digest"]), told
         extra = {path.name for path in project.out.iterdir()} - FILES
-        assert extra <= {"previous", "journal.previous.jsonl"}, told
+        assert extra <= {"previous", "journal.previous.jsonl", ".finished.jsonl"}, told
         shutil.rmtree(project.folder)
     assert seen >= {-9, 1, 3}
 
@@ -162,5 +162,5 @@ def test_of_two_writers_one_is_refused_and_what_stands_is_whole(
             assert each["code"] == 1 or "another run is writing into this folder" in each["stderr"], ended
         assert whole(project.out) == (undisturbed, project.verdict()["results_digest"])
         assert project.verdict()["exit_code"] == 1
-        assert {path.name for path in project.out.iterdir()} == FILES | {"previous"}
+        assert {path.name for path in project.out.iterdir()} == FILES | {"previous", ".finished.jsonl"}
         shutil.rmtree(project.folder)

@@ -16,16 +16,29 @@ from holodeck_action.record.disk import Disk
 from holodeck_action.record.result_files import read_record
 from tests.commands.project import COMMAND, Project
 
-FILES = ["junit.xml", "report.html", "report.md", "results.json", "verdict.json"]
+FILES = [".finished.jsonl", "junit.xml", "report.html", "report.md", "results.json", "verdict.json"]
 
 
 class NoJournal(Disk):
-    """A disk without room for a journal."""
+    """A disk without room for a journal after some writes of it."""
+
+    def __init__(self, room: int) -> None:
+        self.room = room
 
     def write(self, file: BinaryIO, data: bytes) -> None:
-        if str(file.name).endswith("journal.jsonl"):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        if os.readlink(f"/proc/self/fd/{file.fileno()}").endswith("journal.jsonl"):
+            self.room -= 1
+            if self.room < 0:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         super().write(file, data)
+
+
+def run_on(disk: Disk, project: Project, *arguments: str) -> tuple[int, str]:
+    stderr = io.StringIO()
+    streams = io.StringIO(), io.StringIO(), stderr
+    return main(("run", "-o", "out", *arguments), project.environ(), project.folder, *streams, disk=disk), (
+        stderr.getvalue()
+    )
 
 
 def limited(project: Project, size: int, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -45,15 +58,32 @@ def limited(project: Project, size: int, *arguments: str) -> subprocess.Complete
 @pytest.mark.parametrize(("wrong", "code"), [(frozenset[int](), 0), (frozenset({1}), 1)])
 def test_a_journal_that_cannot_be_written_costs_only_itself(project: Project, wrong: frozenset[int], code: int) -> None:
     project.numbered(30, wrong)
-    stderr = io.StringIO()
-    ended = main(
-        ("run", "-o", "out"), project.environ(), project.folder, io.StringIO(), io.StringIO(), stderr, disk=NoJournal()
-    )
+    ended, stderr = run_on(NoJournal(3), project)
     assert ended == code
     assert all(len(case.trials) == 1 for case in read_record(project.out / "results.json").cases)
     told = "the journal journal.jsonl could not be written (No space left on device); --resume runs missing cases again"
-    assert f"note: {told}\n" in stderr.getvalue()
+    assert f"note: {told}\n" in stderr
     assert project.verdict()["exit_code"] == code
+
+
+def test_a_run_that_cannot_write_its_journal_stops_before_the_first_call(project: Project) -> None:
+    project.numbered(3)
+    project.policy(target="python:agent:answer")
+    asked = project.folder / "asked"
+    answer = "def answer(messages):\n    open('asked', 'a').write('one ')\n    return '0'\n"
+    project.write("agent.py", answer)
+    told = "out/journal.jsonl: the journal cannot be written: No space left on device; nothing was run"
+    for arguments in ((), ("--resume",)):
+        ended, stderr = run_on(NoJournal(0), project, *arguments)
+        assert (ended, asked.exists()) == (2, False), stderr
+        assert told in stderr
+    assert run_on(NoJournal(2), project)[0] == 1
+    # The journal of this run is continued, where it can be.
+    (project.out / ".finished.jsonl").rename(project.out / "journal.jsonl")
+    asked.unlink()
+    ended, stderr = run_on(NoJournal(0), project, "--resume")
+    assert (ended, asked.exists()) == (2, False), stderr
+    assert told in stderr
 
 
 @pytest.mark.full
@@ -116,10 +146,13 @@ def test_a_journal_survives_results_that_cannot_be_written(project: Project) -> 
 
 def test_the_combined_verdict_that_cannot_be_written_is_no_pass(project: Project) -> None:
     project.numbered(1)
-    for folder in "ab":
+    for folder in "abcdefgh":
         for file in ("agent.yaml", "holodeck-action.yaml", "answers.jsonl"):
             project.write(f"{folder}/{file}", (project.folder / file).read_bytes())
-    ended = limited(project, 100, "run", "-o", "out", "a", "b")
+    whole = project.run("run", "-o", "whole", *"abcdefgh")
+    assert whole.code == 0
+    size = (project.folder / "whole/verdict.json").stat().st_size
+    ended = limited(project, size - 1, "run", "-o", "out", *"abcdefgh")
     assert ended.returncode == 3
     assert "out/verdict.json: could not be written: File too large" in ended.stderr
     assert "PASSED: tested" in ended.stdout

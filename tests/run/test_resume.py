@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import random
 import signal
+import threading
 from functools import partial
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
+from holodeck_action.cli import main
 from holodeck_action.record.canonical import canonical_json
+from holodeck_action.record.disk import Disk
 from holodeck_action.record.result_files import read_record
 from holodeck_action.run.journal import seal_line
 from tests.commands.deadlines import ever_longer
@@ -85,6 +90,8 @@ def test_kill_at_random_moments_then_resume_gives_the_undisturbed_record(hundred
         process.communicate()
         finished = journaled(journal)
         assert len(finished) < CASES
+        # A case is in progress until its answer is scored, and twice as many are as sessions.
+        assert len(set(asked(log)) - set(finished)) <= 8
         killed_midway += len(finished) > 0
         log.unlink(missing_ok=True)
         resumed = hundreds.run("run", "-o", "out", "--resume", *several, ASKED=str(log))
@@ -276,6 +283,53 @@ def test_what_is_no_file_is_not_resumed(interrupted: Project, how: str, reason: 
     assert refused.code == 2
     assert f"out/journal.jsonl: the journal cannot be read: {reason}" in refused.stderr
     assert (other.read_bytes(), asked_again(interrupted)) == (before, [])
+
+
+class HeldDisk(Disk):
+    """A disk that takes what is written, and is not done with the journal before it is let go."""
+
+    def __init__(self) -> None:
+        self.go = threading.Event()
+        self.syncs = 0
+
+    def sync(self, file: BinaryIO) -> None:
+        if str(file.name).endswith("journal.jsonl"):
+            self.syncs += 1
+            if self.syncs > 1:
+                self.go.wait()
+        super().sync(file)
+
+
+@pytest.mark.races
+def test_a_finished_trial_is_in_the_journal_before_the_disk_is_done_with_it(project: Project) -> None:
+    """So a killed process asks nothing again but what was in progress."""
+    project.numbered(40)
+    disk = HeldDisk()
+    arguments = ("run", "-o", "out", "--concurrency", "6")
+    streams = io.StringIO(), io.StringIO(), io.StringIO()
+    ran = partial(main, arguments, project.environ(), project.folder, *streams, disk=disk)
+    running = threading.Thread(target=ran)
+    running.start()
+    try:
+        project.wait_until(lambda: len(journaled(project.out / "journal.jsonl")) == 40)
+    finally:
+        disk.go.set()
+        running.join()
+
+
+def test_a_finished_run_is_not_asked_again(interrupted: Project) -> None:
+    assert interrupted.run("run", "-o", "out", "--resume").code == 0
+    whole = canonical_json(read_record(interrupted.out / "results.json"))
+    (interrupted.folder / "asked").unlink()
+    for _ in range(2):
+        again = interrupted.run("run", "-o", "out", "--resume")
+        assert (again.code, asked_again(interrupted)) == (0, [])
+        assert "note: the run in this folder has ended; its 5 trials are not run again" in again.stderr
+        assert canonical_json(read_record(interrupted.out / "results.json")) == whole
+    change(interrupted, "case")
+    changed = interrupted.run("run", "-o", "out", "--resume")
+    assert (changed.code, asked_again(interrupted)) == (1, list("01234"))
+    assert "note: the finished run is not used, and all cases are run: out/previous/.finished.jsonl: " in changed.stderr
 
 
 def test_without_a_journal_everything_is_run(project: Project) -> None:

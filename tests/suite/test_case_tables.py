@@ -16,6 +16,8 @@ import pytest
 from holodeck_action.metrics.registry import built_in
 from holodeck_action.run.environments.case_rows import CaseRows
 from holodeck_action.run.environments.setup import PackageSetup
+from holodeck_action.suite.cases.case_files import MOST_CASES
+from holodeck_action.suite.cases.tables import MOST_PROBLEMS
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.errors import SuiteError
 from holodeck_action.suite.loader import load_suite
@@ -347,6 +349,20 @@ def test_what_is_wrong_with_a_row_is_told_with_row_and_column(tmp_path: Path) ->
 def test_a_mapping_without_effect_is_refused(tmp_path: Path, columns: str, file: str, sentence: str) -> None:
     files = {"c.csv": "q,a\nx,y\n", "c.yaml": "- {input: a, ground_truth: b}\n"}
     assert sentence in complaint(tmp_path, file, files, f"columns: {columns}")
+
+
+@pytest.mark.full
+def test_a_suite_has_at_most_a_million_cases_in_all_its_tables(tmp_path: Path) -> None:
+    half = "input\n" + "q\n" * (MOST_CASES // 2)
+    told = complaint(tmp_path, "*.csv", {"a.csv": half, "b.csv": f"{half}one more\n"})
+    assert told == "b.csv:500002:1: is case 1,000,001, but a suite has at most 1,000,000: make several suites"
+
+
+@walk(("file", "row"), [("c.csv", "a,b\n"), ("c.jsonl", "[]\n")])
+def test_a_table_is_not_read_further_after_a_thousand_problems(tmp_path: Path, file: str, row: str) -> None:
+    told = complaint(tmp_path, file, {file: "input\n" + row * 3_000}).splitlines()
+    assert len(told) == MOST_PROBLEMS + 2
+    assert any("the rest is not read after 1,000 problems" in line for line in told)
 
 
 @pytest.mark.full

@@ -52,7 +52,7 @@ def open_remote_suite(run: RemoteRun, root: Path, environ: Mapping[str, str], le
         Path(home) if home else None,
         root / run.cwd,
         # A worker's variables do not describe the event.
-        lambda: run.code,
+        lambda folders: run.code,
         allowed=Permissions((), run.plain_http),
         requirements=run.requirements,
     )

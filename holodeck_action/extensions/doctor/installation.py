@@ -13,7 +13,7 @@ from holodeck_action.extensions.doctor.report import Finding
 from holodeck_action.seam import registry
 
 _ABOUT, _PACKAGE, _PROGRAMS = "Installation", "holodeck-action", ("git", "uv", "node")
-_REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+).*?;.*extra == ['\"]([A-Za-z0-9._-]+)['\"]")
+_REQUIREMENT = re.compile(r"([A-Za-z0-9._-]++)[^;]*+;.*extra == ['\"]([A-Za-z0-9._-]+)['\"]")
 """Matches a package that an extra requires (core metadata, Requires-Dist)."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -51,7 +52,8 @@ def examine(values: Mapping[str, Any], caller: Caller) -> int:
     from holodeck_action.extensions.doctor.suites import examine_suites
 
     allowed = permissions_from(values)
-    offline = None if values["online"] else lambda: event_permission(caller.environ, accepted=allowed.unsafe_forks)
+    judge = partial(event_permission, caller.environ, accepted=allowed.unsafe_forks)
+    offline = None if values["online"] else judge
     context = caller.suite_context(values["env_file"], allowed, values["requirements"], permission=offline)
     findings = [*examine_installation(caller.environ), *examine_job(caller, online=values["online"])]
     loaded: list[LoadedSuite] = []

@@ -23,7 +23,7 @@ from holodeck_action.extensions.history.history_lines import (
     parse_lines,
     suite_of,
 )
-from holodeck_action.record.disk import DISK, Disk, open_folder, write_atomically
+from holodeck_action.record.disk import DISK, Disk, check_links, make_folder, open_folder, write_atomically
 from holodeck_action.record.record import Record
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.foreign import Foreign, ForeignError, open_file, read_file
@@ -210,7 +210,7 @@ class HistoryFolder:
     def append(self, entries: Sequence[HistoryEntry]) -> int:
         """Add runs, and return how many the history did not have; see `HistoryStore`."""
         try:
-            self._folder.path.mkdir(parents=True, exist_ok=True)
+            make_folder(self._folder)
             with self._exclusive_access():
                 return self._append(entries)
         except OSError as error:
@@ -252,9 +252,9 @@ class HistoryFolder:
             return 0
         for entry in entries:
             if entry.line in new and entry.results is not None:
-                path = self._folder.path / entry.line.record_path
-                path.parent.mkdir(parents=True, exist_ok=True)
-                write_atomically(path, pack(entry.results), disk=self._disk)
+                file = self._folder / entry.line.record_path
+                make_folder(file.parent)
+                write_atomically(file.path, pack(entry.results), disk=self._disk)
         # A truncated last line stays a separate line.
         before = content if not content or content.endswith(b"\n") else content + b"\n"
         lines = [before, *map(dump_line, new)]
@@ -265,7 +265,9 @@ class HistoryFolder:
     def _delete_outdated(self, lines: Sequence[HistoryLine]) -> None:
         """Delete the results that the history no longer keeps."""
         for place in outdated_folders(lines):
-            shutil.rmtree(self._folder.path / RECORDS_FOLDER / place, ignore_errors=True)
+            folder = self._folder / RECORDS_FOLDER / place
+            check_links(folder)
+            shutil.rmtree(folder.path, ignore_errors=True)
 
     @contextmanager
     def _exclusive_access(self) -> Iterator[None]:

@@ -18,7 +18,7 @@ from holodeck_action.extensions.importers.import_report import (
     unmatched_rows,
 )
 from holodeck_action.extensions.importers.secret_places import secret_problems
-from holodeck_action.record.disk import write_atomically
+from holodeck_action.record.disk import make_folder, write_atomically
 from holodeck_action.run.caller import Caller
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
@@ -89,7 +89,7 @@ def import_suite(options: ImportOptions, caller: Caller) -> int:
         raise ConfigurationError(held)
     for path, text in written.items():
         try:
-            path.path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(path.parent)
             write_atomically(path.path, [text.encode()])
         except OSError as error:
             raise ConfigurationError(

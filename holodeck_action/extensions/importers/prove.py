@@ -99,7 +99,7 @@ def prove_import(options: ProofOptions, caller: Caller) -> int:
 
 def _code_permission(allowed: Permissions, caller: Caller) -> CodeAllowed:
     try:
-        return caller.suite_context(None, allowed).permission()
+        return caller.suite_context(None, allowed).permission((caller.cwd,))
     except CodeRefusedError as refused:
         raise ConfigurationError([str(refused)]) from None
 

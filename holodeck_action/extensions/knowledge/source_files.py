@@ -42,7 +42,7 @@ _BLOCK_TAGS = frozenset(
 )
 _TAGS_WITHOUT_TEXT = frozenset(("script", "style", "template", "noscript"))
 _BLANKS = re.compile(r"[ \t\r\f\v\n]+")
-_GAPS = re.compile(r"\s*\n\s*\n\s*")
+_GAPS = re.compile(r"(?<!\s)[^\S\n]*+\n[^\S\n]*+\n\s*+")
 
 
 class _HtmlTextParser(HTMLParser):

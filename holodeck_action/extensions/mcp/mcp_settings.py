@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import json
+import os
 import re
 import shutil
 import string
@@ -170,7 +171,7 @@ def _stdio_server(entry: MCPTool, checkout: Checkout, environ: Mapping[str, str]
 
 
 def _resolve_argument(argument: str, folder: Path) -> str:
-    return str((folder / argument).resolve()) if argument.startswith(("./", "../")) else argument
+    return os.path.realpath(folder / argument) if argument.startswith(("./", "../")) else argument
 
 
 def _encoding(entry: MCPTool) -> str:

@@ -29,7 +29,7 @@ def message_problem(
     if any(_words(earlier) == words for earlier in messages):
         return "it repeats an earlier message"
     names = "|".join(re.escape(name) for name in (*_AGENT_NAMES, agent) if name.strip())
-    if re.search(rf"^\W*(?:{names})\W*:", message, re.IGNORECASE | re.MULTILINE):
+    if re.search(rf"^[^\w\n]*(?:{names})\W*:", message, re.IGNORECASE | re.MULTILINE):
         return "it speaks as the agent"
     if any(_words(answer) == words for answer in answers):
         return "it speaks as the agent, whose answer it repeats"

@@ -24,7 +24,7 @@ from holodeck_action.extensions.trace_cases.writing import CaseWriter, file_text
 from holodeck_action.extensions.traces.reader import TraceFiles
 from holodeck_action.llm.errors import ModelCallError
 from holodeck_action.record.agent_errors import TargetError
-from holodeck_action.record.disk import write_atomically
+from holodeck_action.record.disk import make_folder, write_atomically
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.loading import LoadedSuite, load_one_suite, redactor_of_loaded
 from holodeck_action.run.options.request import permissions_from
@@ -189,7 +189,7 @@ def _deliver(
     ]
     text = file_text(cases, [redactor.text(line) for line in head])
     try:
-        output.path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(output.parent)
         write_atomically(output.path, [text.encode()])
     except OSError as error:
         raise ConfigurationError([f"{output}: cannot be written: {error.strerror}; choose another file"]) from None

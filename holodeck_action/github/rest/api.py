@@ -127,6 +127,10 @@ class Api:
         """Return the pull requests, of any state, that contain a commit."""
         return self._call_all(f"/commits/{_part(sha)}/pulls", objects.pull)
 
+    def branches_at(self, sha: str) -> Sequence[str]:
+        """Return the names of the branches whose newest commit is `sha`."""
+        return self._call_one("GET", f"/commits/{_part(sha)}/branches-where-head", stored_objects.branch_names)
+
     def pulls_of_head(self, owner: str, branch: str) -> Sequence[Pull]:
         """Return the open pull requests from a branch of `owner`'s repository, perhaps a fork."""
         return self._call_all("/pulls", objects.pull, {"head": f"{owner}:{branch}", "state": "open"})

@@ -9,7 +9,14 @@ from typing import Any
 
 from msgspec import Struct
 
-from holodeck_action.github.rest.objects import ShapeError, object_id, optional_field, required_field, required_hash
+from holodeck_action.github.rest.objects import (
+    ShapeError,
+    object_id,
+    optional_field,
+    read_list,
+    required_field,
+    required_hash,
+)
 from holodeck_action.github.rest.payload import is_number
 from holodeck_action.record.workflow_job import workflow_path
 
@@ -84,6 +91,11 @@ def commit(data: Any) -> Commit:
 def nested_hash(data: Any, name: str) -> str:
     """Read the hash of an object nested under `name`, such as `tree` of a commit."""
     return required_hash(required_field(data, name, dict), "sha")
+
+
+def branch_names(data: Any) -> tuple[str, ...]:
+    """Read the names of branches from a list."""
+    return read_list(data, lambda item: required_field(item, "name", str))
 
 
 def default_branch(data: Any) -> str:

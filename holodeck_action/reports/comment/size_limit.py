@@ -43,7 +43,7 @@ IN_THE_RECORD = "the whole record is in results.json"
 
 _SHORTEST_ROW = 20
 """Minimum number of characters of a row with a title and a position."""
-_LINE = re.compile(r"[^\n]*\n")
+_LINE = re.compile(r"(?<![^\n])[^\n]*\n")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 _CODE_SPAN = re.compile(r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)")
 _HTML_BLOCK = re.compile(

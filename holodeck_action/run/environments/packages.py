@@ -118,7 +118,7 @@ def project_recipe(name: str, checkout: Checkout) -> Recipe:
         content += [_hash(locked), *_local_package_digests(folder / ".python-version")]
         in_place = re.search(r"source = \{ (editable|directory) =", locked) is not None
         return Recipe(name, folder, ("--locked", "--no-default-groups"), True, tuple(content), in_place)
-    is_package = re.search(r"^\s*\[build-system\]", text, re.MULTILINE) is not None
+    is_package = re.search(r"^[^\S\n]*\[build-system\]", text, re.MULTILINE) is not None
     arguments = ("-e", ".") if is_package else ("-r", Path(name).name)
     return Recipe(name, folder, arguments, False, tuple(content), is_package)
 

@@ -16,6 +16,7 @@ from pydantic import BaseModel
 
 from holodeck_action.suite.applicability import case_asserts, compares_answers
 from holodeck_action.suite.errors import Problem
+from holodeck_action.suite.model.agent import DOWNLOADS_FOLDER
 from holodeck_action.suite.model.judging import ProbeWhen
 from holodeck_action.suite.model.policy import (
     Baseline,
@@ -245,7 +246,7 @@ def merge_files(suite: Suite, environ: Mapping[str, str]) -> FileSettings:
         True,
     )
     folder = _first_given(
-        *(block.cache_dir for block in given), environ.get("HOLODECK_CACHE_DIR") or None, ".holodeck/cache"
+        *(block.cache_dir for block in given), environ.get("HOLODECK_CACHE_DIR") or None, DOWNLOADS_FOLDER
     )
     return FileSettings(
         _first_given(

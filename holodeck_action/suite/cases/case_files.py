@@ -7,7 +7,7 @@ import hashlib
 import io
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 MOST_FILES = 1000
 """Maximum number of files that one pattern may match."""
+MOST_CASES = 1_000_000
+"""Maximum number of cases in the tables of a suite."""
 _PYTHON = "python:"
 _REFERENCE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
@@ -304,7 +306,7 @@ class _Finder:
         columns = ColumnMap(self._columns, name)
         cases: list[Any] = []
         try:
-            cases += read_cases(columns)
+            cases += self._within_limit(read_cases(columns), columns)
         except TableError as error:
             columns.problems.append(error.problem)
         if columns.broken:
@@ -314,6 +316,20 @@ class _Finder:
         secrets = document.secrets if document is not None else frozenset[str]()
         table = Document(name, None, not problems, problems, secrets, columns.sheet)
         self._sources.case_files.append(CaseFile(table, cases, columns))
+
+    def _within_limit(self, cases: Iterable[MarkedMap], columns: ColumnMap) -> Iterator[MarkedMap]:
+        """Yield the cases of a table as long as the suite has at most `MOST_CASES`.
+
+        Raises:
+            TableError: there are more.
+        """
+        before = sum(len(file.cases) for file in self._sources.case_files)
+        for number, case in enumerate(cases, start=before):
+            if number >= MOST_CASES:
+                columns.broken = True
+                message = f"is case {MOST_CASES + 1:,}, but a suite has at most {MOST_CASES:,}: make several suites"
+                raise TableError(Problem(columns.mark(case.line, case.column), "", message))
+            yield case
 
 
 def _hash_lines(lines: Iterator[bytes], digest: hashlib._Hash) -> Iterator[bytes]:

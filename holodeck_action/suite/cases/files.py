@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from holodeck_action.suite.checkout import MOST_FILE, MOST_TEXT, MOST_TRANSCRIPT, Checkout
 from holodeck_action.suite.errors import Problem, field_path
-from holodeck_action.suite.model.agent import AgentConfig, ExecutionConfig, ProjectConfig
+from holodeck_action.suite.model.agent import DOWNLOADS_FOLDER, AgentConfig, ProjectConfig
 from holodeck_action.suite.model.cases import CaseEntry, FileInput
 from holodeck_action.suite.model.policy import Policy
 from holodeck_action.suite.model.targets import RecordedTarget
@@ -55,8 +55,8 @@ def unreadable_files(agent: AgentConfig, checkout: Checkout, document: Document)
         path = source_path(source)
         if path is not None and not _is_unset(document, place):
             found.append((place, _path_problem(checkout, path, "source")))
-    if agent.execution is not None:
-        found += _folder_problems(agent.execution, checkout)
+    given = agent.execution.cache_dir if agent.execution is not None else None
+    found.append((("execution", "cache_dir"), _path_problem(checkout, given or DOWNLOADS_FOLDER, "folder")))
     return [document.problem(place, message) for place, message in found if message is not None]
 
 
@@ -77,8 +77,8 @@ def unreadable_project_files(project: ProjectConfig, checkout: Checkout, documen
         if server.env_file is not None:
             place = ("mcp_servers", index, "env_file")
             found.append((place, _file_problem(checkout, server.env_file, MOST_TEXT)))
-    if project.execution is not None:
-        found += _folder_problems(project.execution, checkout)
+    if project.execution is not None and project.execution.cache_dir is not None:
+        found.append((("execution", "cache_dir"), _path_problem(checkout, project.execution.cache_dir, "folder")))
     return [document.problem(place, message) for place, message in found if message is not None]
 
 
@@ -172,11 +172,6 @@ def _file_problem(checkout: Checkout, name: str, max_bytes: int, *, missing_reas
     except OSError as error:
         return None if missing_reason is None else f"the file cannot be read: {error.strerror}"
     return None
-
-
-def _folder_problems(execution: ExecutionConfig, checkout: Checkout) -> Iterator[tuple[Where, str | None]]:
-    if execution.cache_dir is not None:
-        yield ("execution", "cache_dir"), _path_problem(checkout, execution.cache_dir, "folder")
 
 
 def _path_problem(checkout: Checkout, name: str, subject: str) -> str | None:

@@ -22,6 +22,8 @@ _CELLS = {
     for delimiter in (",", "\t")
 }
 _BREAK = re.compile(r"\r\n|\n|\r")
+MOST_PROBLEMS = 1_000
+"""Number of problems after which the rows of a table are not read further."""
 
 Cell = tuple[str, int, int]
 """Content of a cell, its line and its column."""
@@ -82,13 +84,20 @@ def delimited_cases(text: str, delimiter: str, columns: ColumnMap) -> Iterator[M
         if not any(cell[0] for cell in row):
             continue
         if len(row) != len(header):
-            columns.problems.append(_width_problem(row, [cell[0] for cell in header], columns))
+            _add_row_problem(_width_problem(row, [cell[0] for cell in header], columns), columns)
             continue
         for at in [at for at in unnamed if row[at][0]]:
             unnamed.remove(at)
             message = f"the header of column {at + 1} is empty: name each column"
             columns.problems.append(Problem(columns.mark(*header[at][1:]), "", message))
         yield _case_from_row(row, places, columns)
+
+
+def _add_row_problem(problem: Problem, columns: ColumnMap) -> None:
+    columns.problems.append(problem)
+    if len(columns.problems) > MOST_PROBLEMS:
+        message = f"the rest is not read after {MOST_PROBLEMS:,} problems: check the separators, quotes and line ends"
+        raise TableError(Problem(problem.mark, "", message))
 
 
 def _header_fields(header: Sequence[Cell], columns: ColumnMap) -> list[FieldPath | None]:
@@ -184,7 +193,7 @@ def json_line_cases(lines: Iterable[bytes], columns: ColumnMap) -> Iterator[Mark
             continue
         value, message = _parse_line(text)
         if message:
-            columns.problems.append(Problem(columns.mark(number, 1), "", message))
+            _add_row_problem(Problem(columns.mark(number, 1), "", message), columns)
         else:
             yield columns.case_from_row(mark_json(value, number, 1))
 

@@ -45,6 +45,10 @@ installed."""
 Seconds = Annotated[Number, Field(gt=0.0)]
 
 
+DOWNLOADS_FOLDER = ".holodeck/cache"
+"""Default folder of downloaded files, relative to agent.yaml."""
+
+
 class ExecutionConfig(FormatModel):
     """`execution`, in agent.yaml and config.yaml."""
 

@@ -63,6 +63,7 @@ NEEDS: Mapping[tuple[str, str], Need | None] = {
     ("PATCH", f"{_REPO}/check-runs/{{check_run_id}}"): Need("write", ("checks",), app=True),
     ("GET", f"{_REPO}/check-runs/{{check_run_id}}/annotations"): Need("read", ("checks",)),
     ("GET", f"{_REPO}/commits/{{ref}}/check-runs"): Need("read", ("checks",)),
+    ("GET", f"{_REPO}/commits/{{commit_sha}}/branches-where-head"): Need("read", ("contents",)),
     ("GET", f"{_REPO}/commits/{{commit_sha}}/pulls"): Need("read", ("pull_requests",)),
     ("GET", f"{_REPO}/issues"): Need("read", COMMENT[:1]),
     ("POST", f"{_REPO}/issues"): Need("write", COMMENT[:1]),

@@ -40,6 +40,15 @@ def _commits(request: Request) -> Answer:
     return listed(request, git.ancestors(start.sha), request.shapes.commit)
 
 
+def _branches_where_head(request: Request) -> Answer:
+    git, sha = request.repository.git, request.operation.variables["commit_sha"]
+    if sha not in git.commits:
+        raise RefusedError(message(422, f"No commit found for SHA: {sha}"))
+    names = [name.removeprefix("refs/heads/") for name, at in git.refs.items() if at == sha and "/heads/" in name]
+    commit = {"sha": sha, "url": f"{request.shapes.url}/commits/{sha}"}
+    return Answer(200, [{"name": name, "commit": commit, "protected": False} for name in sorted(names)])
+
+
 def _compare(request: Request) -> Answer:
     git = request.repository.git
     base, separator, head = request.operation.variables["basehead"].partition("...")
@@ -207,6 +216,7 @@ def _archive(request: Request) -> Answer:
 
 OPERATIONS: Mapping[tuple[str, str], Callable[[Request], Answer]] = {
     ("GET", f"{_REPO}/commits"): _commits,
+    ("GET", f"{_REPO}/commits/{{commit_sha}}/branches-where-head"): _branches_where_head,
     ("GET", f"{_REPO}/compare/{{basehead}}"): _compare,
     ("POST", f"{_REPO}/git/blobs"): _create_blob,
     ("GET", f"{_REPO}/git/blobs/{{file_sha}}"): _blob,

@@ -1,0 +1,115 @@
+"""Shows that a checkout is the repository's own: GitHub knows its commit, and Git finds no other files in it.
+
+The checkout's remotes, index and settings are not asked: whoever can change its files can write these, too.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from holodeck_action.github.bases.local_git import run_git
+from holodeck_action.github.rest.api import Api
+from holodeck_action.github.rest.objects import ApiError
+from holodeck_action.record.disk import UNSYNCED_DISK, write_new
+from holodeck_action.record.folder import OUTPUT_PATTERNS
+from holodeck_action.suite.checkout import head_commit, repository_root
+from holodeck_action.text.plain import one_line
+
+_SHOWN = 3
+_SHA256_DIGITS = 64
+_MISSING = " D"
+"""Status of a file that is not there, as in a sparse checkout: less code than the commit has is no other code."""
+
+
+def find_doubt(
+    folders: Sequence[Path], is_known: Callable[[str], bool], api: Callable[[Path], Api], environ: Mapping[str, str]
+) -> str | None:
+    """Return a clause that says why a checkout may have code of others; None if all are shown to be the repository's.
+
+    Args:
+        folders: folders with suites.
+        is_known: returns whether a commit is known to be the repository's; if not, GitHub is asked.
+        api: returns the client for the repository of the workflow; may raise ApiError.
+        environ: variables of the job; Git gets only PATH and HOME.
+    """
+    roots = dict.fromkeys(repository_root(folder) or folder for folder in folders)
+    reasons = (_doubt_about(root, is_known, api, environ) for root in roots)
+    return next((reason for reason in reasons if reason is not None), None)
+
+
+def _doubt_about(
+    root: Path, is_known: Callable[[str], bool], api: Callable[[Path], Api], environ: Mapping[str, str]
+) -> str | None:
+    commit = head_commit(root)
+    if commit is None:
+        return f"{root.name} is not a checkout of a known commit"
+    short = f"commit {commit[:12]}"
+    try:
+        if not is_known(commit) and not _is_own(api(root), commit):
+            return f"{short} is neither the head of a branch of this repository nor in its default branch's history"
+    except ApiError as error:
+        return f"it is unknown whose {short} is: {error.with_remedy('contents: read')}"
+    changed = _changed_files(root, commit, environ)
+    if changed is None:
+        return f"Git cannot compare the files of the checkout with {short}"
+    if changed:
+        names = ", ".join(one_line(name, 60) for name in changed[:_SHOWN]) + (", …" if len(changed) > _SHOWN else "")
+        return f"the checkout has files that are not in {short} and that .gitignore does not name: {names}"
+    return None
+
+
+def _is_own(api: Api, commit: str) -> bool:
+    """Return whether a commit is the head of a branch, or in the history of the default branch.
+
+    GitHub finds commits of forks by their hash in the repository, too, so that a commit is there proves nothing.
+
+    Raises:
+        ApiError: GitHub gave no answer.
+    """
+    try:
+        return bool(api.branches_at(commit)) or api.merge_base(api.default_branch(), commit) == commit
+    except ApiError as error:
+        if error.kind in ("not_found", "invalid"):
+            return False
+        raise
+
+
+def _changed_files(root: Path, commit: str, environ: Mapping[str, str]) -> list[str] | None:
+    """Return the files that differ from a commit or are not in it; None if Git cannot tell.
+
+    Ignored files, and files that runs write, are left out. The index and the settings are those of a new repository,
+    which has only the objects from the checkout.
+    """
+    borrowed = run_git(root, environ, "rev-parse", "--git-path", "objects")
+    if borrowed is None:
+        return None
+    with tempfile.TemporaryDirectory(prefix="holodeck-action-") as name:
+        own = Path(name, "git")
+        kind = "sha256" if len(commit) == _SHA256_DIGITS else "sha1"
+        options = ("--quiet", "--bare", "--template=", f"--object-format={kind}")
+        if run_git(root, environ, "init", *options, str(own)) is None:
+            return None
+        place = own / "objects" / "info"
+        place.mkdir(parents=True, exist_ok=True)
+        write_new(place / "alternates", [os.fsencode(f"{root / borrowed}\n")], UNSYNCED_DISK)
+        variables = {"GIT_DIR": str(own), "GIT_WORK_TREE": str(root)}
+        if run_git(root, environ, "update-ref", "--no-deref", "HEAD", commit, extra_variables=variables) is None:
+            return None
+        if run_git(root, environ, "read-tree", commit, extra_variables=variables) is None:
+            return None
+        excluded = (f":(exclude,glob)**/{pattern}" for pattern in OUTPUT_PATTERNS)
+        found = run_git(
+            *(root, environ, "status", "--porcelain=v1", "-z", "--no-renames", "--untracked-files=all"),
+            *("--ignore-submodules=dirty", "--", ".", *excluded),
+            extra_variables=variables,
+        )
+    return None if found is None else [*_names(found)]
+
+
+def _names(status: str) -> Iterator[str]:
+    for entry in filter(None, status.split("\0")):
+        if not entry.startswith(_MISSING):
+            yield entry[3:]
