@@ -471,7 +471,9 @@ HOSTILE_DOCUMENTS = {
 }
 
 
-@pytest.mark.parametrize("name", HOSTILE_DOCUMENTS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.full] if "20 MB" in name else []) for name in HOSTILE_DOCUMENTS]
+)
 def test_what_is_no_record_is_refused(stage: Stage, name: str) -> None:
     stage.bring("results.json", HOSTILE_DOCUMENTS[name])
     stage.refused("results.json: ")

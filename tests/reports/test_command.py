@@ -40,6 +40,7 @@ def evaluated(project: Project, ran: Path) -> Project:
 
 def test_a_run_writes_the_reports_beside_its_results(evaluated: Project) -> None:
     assert sorted(path.name for path in evaluated.out.iterdir()) == [
+        ".finished.jsonl",
         "junit.xml",
         "report.html",
         "report.md",
