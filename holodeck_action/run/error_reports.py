@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Mapping
 from io import StringIO
 from pathlib import Path
@@ -9,12 +10,18 @@ from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from holodeck_action import __version__
 from holodeck_action.decide.exit_codes import ExitCode
+from holodeck_action.text.plain import cut
 
 if TYPE_CHECKING:
     from click import ClickException
 
     from holodeck_action.suite.configuration_errors import LocatedProblem
     from holodeck_action.text.terminal import Terminal
+
+_NO_PATH = (errno.ENAMETOOLONG, errno.ELOOP)
+"""Errors of paths that any system call may raise, because the path itself is wrong."""
+_SHOWN = 200
+"""Maximum characters of a path in a message."""
 
 
 class EarlyEnd(NamedTuple):
@@ -54,6 +61,8 @@ def _problems(error: BaseException) -> tuple[int, tuple[str | LocatedProblem, ..
         error = error.exceptions[0]
     if isinstance(error, UserCodeError):
         return ExitCode.INCOMPLETE, (error.message,)
+    if isinstance(error, OSError) and error.errno in _NO_PATH and error.filename is not None:
+        return ExitCode.CONFIGURATION, (f"{cut(str(error.filename), _SHOWN)}: it cannot be a path: {error.strerror}",)
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

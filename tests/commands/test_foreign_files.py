@@ -20,6 +20,14 @@ COMMANDS: dict[str, tuple[str, str]] = {
 NEEDED = {"judge card": "honeyhive"}
 
 
+def test_a_path_that_no_system_takes_is_told(project: Project) -> None:
+    for arguments in (("run", "a" * 300), ("validate", "a" * 300), ("run", "-o", "a" * 300), ("merge", "a" * 300)):
+        project.numbered(1)
+        finished = project.run(*arguments)
+        assert (finished.code, len(finished.errors)) == (2, 1), finished.stderr
+        assert finished.errors[0].endswith("it cannot be a path: File name too long")
+
+
 @pytest.fixture
 def evaluated(project: Project) -> Project:
     """Results of a run in `out`."""
