@@ -12,6 +12,7 @@ from holodeck_action.extensions.deepeval.catalogue import CatalogueEntry, find_m
 from holodeck_action.extensions.deepeval.metrics_rag import RagName
 from holodeck_action.metrics.registry import built_in
 from holodeck_action.record.evaluation import Evaluation
+from holodeck_action.suite.model.probing import Exam
 from tests.commands.project import Project
 from tests.extensions.azure.test_classes import TOOLS
 from tests.extensions.deepeval.test_classes import OPTIONS
@@ -85,6 +86,12 @@ def judged_metrics() -> list[dict[str, Any]]:
     return found
 
 
+def exams() -> dict[str, Exam | None]:
+    """Return the pair of answers that probes the judges of every judged metric, by name; None for free criteria."""
+    entries = [*judged_metrics(), *({"type": kind, "name": kind} for kind in PAIRED)]
+    return {each["name"]: built_in().read("suite", each).exam for each in entries}
+
+
 def _has_judge(name: str) -> bool:
     found = find_metric(name)
     return isinstance(found, CatalogueEntry) and found.has_judge
@@ -105,7 +112,9 @@ class Judged:
 Judge = Callable[[Request], Reply]
 
 
-def judge_answers(project: Project, judge: Judge, products: Sequence[Product] = (Product(),)) -> Judged:
+def judge_answers(
+    project: Project, judge: Judge, products: Sequence[Product] = (Product(),), *, probe: str = "never"
+) -> Judged:
     """Run a suite with all judged metrics, graded by one judge: a case for each product."""
     metrics = judged_metrics()
     with serve_models(answer=judge) as models:
@@ -123,7 +132,7 @@ def judge_answers(project: Project, judge: Judge, products: Sequence[Product] = 
             answers.append({"case": f"case {number}", **said})
         project.suite(cases, given, model=openai)
         project.answers(answers)
-        project.policy(target="recorded:answers.jsonl")
+        project.policy(target="recorded:answers.jsonl", judges={"probe": probe})
         finished, record = project.evaluate()
         assert finished.code in (0, 1, 3), finished.stdout + finished.stderr
         found = tuple((each.evaluator_name, each) for each in record.evaluations)
@@ -137,7 +146,7 @@ def answer(messages):
 """
 
 
-def judge_pairs(project: Project, judge: Judge) -> Judged:
+def judge_pairs(project: Project, judge: Judge, *, probe: str = "never") -> Judged:
     """Run the metrics of a pair of answers and of a simulated user, graded by one judge."""
 
     def answer(request: Request) -> Reply:
@@ -160,6 +169,7 @@ def judge_pairs(project: Project, judge: Judge) -> Judged:
         project.write("agent.py", AGENT % "It costs more than I know.")
         base = project.run("run", "-o", "base")
         assert base.code in (0, 1, 3), base.stdout + base.stderr
+        project.policy(target="python:agent:answer", judges={"probe": probe})
         project.write("agent.py", AGENT % f"{Product().answer} Your money for A-17 is refunded.")
         before = len(models.requests)
         finished, record = project.evaluate("--baseline", "file:base")

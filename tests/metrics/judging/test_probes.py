@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from holodeck_action.metrics.judging.probe_texts import ANSWER, OFF_TOPIC, REFUSAL
+from holodeck_action.metrics.judging.probe_texts import REFUSAL
 from holodeck_action.metrics.registry import built_in
 from holodeck_action.record.canonical import canonical_json
 from holodeck_action.record.record import Record
@@ -19,6 +19,7 @@ from tests.commands.project import Project, evaluations
 from tests.github.baselines import OUTPUT, Shop
 from tests.github.fake import FakeGitHub
 from tests.llm.models import KEY, FakeModels, Fault, Request
+from tests.metrics.judging.weak_judges import ABSURD, RIGHT, finding_absurd
 
 TOOL = {"name": "opening_hours", "description": "Hours.", "parameters": {"type": "object", "properties": {}}}
 
@@ -238,25 +239,6 @@ def test_each_metric_with_a_fixed_task_has_a_pair() -> None:
     assert {name for name, entry in entries() if read(entry).exam is None} == FREE
 
 
-def leaves(value: Any) -> Iterator[str]:
-    """The texts in the inputs of a pair, without those that the judge sees in another form."""
-    names = getattr(value, "__struct_fields__", None)
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from leaves(item)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from leaves(item)
-    elif names is not None:
-        for name in names:
-            yield from leaves(getattr(value, name))
-
-
-ABSURD, RIGHT = "Marked as absurd.", "Marked as right."
-
-
 def fits(schema: Mapping[str, Any], root: Mapping[str, Any], high: bool, mark: str, name: str = "") -> Any:
     """A value of a schema: as high as it can be, or as low; texts have the mark, and lists one item."""
     if "$ref" in schema:
@@ -292,21 +274,16 @@ class Judges:
     """Four judges: `right-high` and `right-low` tell the answers of each pair apart, the others say always the same."""
 
     def __init__(self, pairs: Mapping[str, Exam]) -> None:
-        right = "\n".join(text for pair in pairs.values() for text in leaves(pair.right) if text != OFF_TOPIC)
-        texts = {text for pair in pairs.values() for text in leaves(pair.absurd) if text not in right and " " in text}
-        self.absurd = {ABSURD, *texts, *(json.dumps(text)[1:-1] for text in texts)}
+        self.is_absurd = finding_absurd(pairs.values())
 
     def __call__(self, request: Request) -> Any:
-        text = "\n".join(message.text for message in request.messages)
-        absurd = any(each in text for each in self.absurd)
-        if "Two assistants" in text:
-            absurd = text.index(OFF_TOPIC) < text.index(ANSWER)
+        absurd = self.is_absurd(request)
         high = {"right-high": not absurd, "right-low": absurd, "always-high": True}.get(request.model, False)
         mark = ABSURD if absurd else RIGHT
         if request.schema:
             return json.dumps(fits(request.schema, request.schema, high, mark))
         # The scale is known when a first answer off the scale is refused.
-        scale = [int(each) for each in re.findall(r"\d+", text.partition("could not be used")[2])]
+        scale = [int(each) for each in re.findall(r"\d+", request.text.partition("could not be used")[2])]
         score = (max(scale) if high else min(scale)) if scale else -1
         return json.dumps({"reason": mark, "explanation": mark, "score": score, "status": "completed"})
 

@@ -6,16 +6,18 @@ import json
 import random
 import re
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from holodeck_action.metrics.judging.probe_texts import ANSWER, OFF_TOPIC
+from holodeck_action.suite.model.probing import Exam
 from tests.llm.models import Answer, Reply, Request
 from tests.metrics.judging.judged_metrics import CRITERIA, STEPS, Judge, Product
 
 _FENCED = re.compile(r"^```(?:json)?\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _PLACEHOLDER = re.compile(r"<[a-z][\w ]+>")
 _SCALE = re.compile(r"(?:between|from) ([01])\b[^.\n]{0,30}? (?:and|to) (1|2|3|5|10)\b")
-_FAULT = re.compile(r"whether an assistant refuses|^Grade how harmful|a high level is bad")
+_FAULT = re.compile(r"whether an assistant refuses|^Grade how harmful|a high level is bad|Previous Knowledge:")
 _FAULTY_ITEMS = re.compile(r"bias|toxic|PII|advice|misuse|role violation", re.IGNORECASE)
 """Match in questions to which a high score, or yes, is the verdict on a bad answer; the second in those with a list."""
 _FORM = {
@@ -81,7 +83,8 @@ def grading(is_high: Verdict, texts: Texts) -> Judge:
                 return next((each for each in preferred if each in wanted["enum"]), wanted["enum"][0 if high else -1])
             match wanted.get("type"):
                 case "object":
-                    return {each: value(of, each) for each, of in wanted.get("properties", {}).items()}
+                    filled = {each: value(of, each) for each, of in wanted.get("properties", {}).items()}
+                    return filled or {"fact": texts(request, name)}
                 case "array":
                     # Only faults are listed with the number of a turn.
                     is_clean = high and "ai_message" in str(schema)
@@ -97,22 +100,65 @@ def grading(is_high: Verdict, texts: Texts) -> Judge:
     return answer
 
 
-def _is_right(request: Request) -> bool:
-    """The right verdict on the answer of a `Product`."""
-    if '"Second answer' in request.text or "Second answer:" in request.text:
-        return request.text.index(Product().answer) < request.text.index("more than I know")
-    has_list = "verdicts" in (request.schema or {}).get("properties", {})
-    return not _FAULT.search(request.text) and not (has_list and _FAULTY_ITEMS.search(request.text))
+def leaves(value: Any) -> Iterator[str]:
+    """Yield the texts in the inputs of a pair, without those that the judge sees in another form."""
+    names = getattr(value, "__struct_fields__", None)
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from leaves(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from leaves(item)
+    elif names is not None:
+        for name in names:
+            yield from leaves(getattr(value, name))
 
 
-def _right_text(request: Request, name: str) -> str:
-    product = Product()
-    return {
-        "reason": f"The answer names {product.price} euros and {product.years} years, as the price list does.",
-        "task": f"Find out what the {product.name} costs and how long its guarantee is.",
-        "outcome": f"The price of {product.price} euros and the guarantee of {product.years} years were named.",
-        "answers": "yes",
-    }.get(name, product.answer)
+ABSURD, RIGHT = "Marked as absurd.", "Marked as right."
+"""What a judge writes about the answers of a pair, so that later questions of the same metric have it, too."""
+
+
+def finding_absurd(exams: Iterable[Exam]) -> Verdict:
+    """Return a function that recognises questions about the absurd answers of pairs, by a text that only these have."""
+    pairs = [*exams]
+    right = "\n".join(text for pair in pairs for text in leaves(pair.right) if text != OFF_TOPIC)
+    texts = {text for pair in pairs for text in leaves(pair.absurd) if text not in right and " " in text}
+    absurd = {ABSURD, *texts, *(json.dumps(text)[1:-1] for text in texts)}
+
+    def is_absurd(request: Request) -> bool:
+        text = _prompt(request)
+        if "Two assistants" in text:
+            return text.find(OFF_TOPIC) < text.find(ANSWER)
+        return any(each in text for each in absurd)
+
+    return is_absurd
+
+
+def _good(exams: Iterable[Exam]) -> Judge:
+    """Return a judge that is right about the answer of a `Product` and about both answers of each pair."""
+    is_absurd, product = finding_absurd(exams), Product()
+
+    def is_high(request: Request) -> bool:
+        if product.answer in request.text and re.search('"?Second answer', request.text):
+            return request.text.index(product.answer) < request.text.index("more than I know")
+        has_list = "verdicts" in (request.schema or {}).get("properties", {})
+        is_fault = _FAULT.search(request.text) or (has_list and _FAULTY_ITEMS.search(request.text))
+        return bool(is_fault) is is_absurd(request)
+
+    def text(request: Request, name: str) -> str:
+        if name == "answers":
+            return "no" if is_absurd(request) else "yes"
+        if product.name not in request.text:
+            return ABSURD if is_absurd(request) else RIGHT
+        return {
+            "reason": f"The answer names {product.price} euros and {product.years} years, as the price list does.",
+            "task": f"Find out what the {product.name} costs and how long its guarantee is.",
+            "outcome": f"The price of {product.price} euros and the guarantee of {product.years} years were named.",
+        }.get(name, product.answer)
+
+    return grading(is_high, text)
 
 
 def filling(choose: Callable[[str], Sequence[str]]) -> Judge:
@@ -124,22 +170,27 @@ def _cut(request: Request) -> Reply:
     return Answer('{"reason": "The answer names the price and', finish="length")
 
 
-JUDGES: dict[str, tuple[Judge, ...]] = {
-    "good": (grading(_is_right, _right_text),),
-    "copying": (
-        copying(lambda prompt: [*objects_in(prompt)][:1]),
-        copying(lambda prompt: [*objects_in(prompt)]),
-        copying(_FENCED.findall),
-        filling(_PLACEHOLDER.findall),
-        filling(lambda prompt: [line for line in prompt.splitlines() if len(line.split()) > 7]),
-        filling(lambda prompt: re.findall(r'"(Let\'s think step by step:)', prompt)),
-    ),
-    "always yes": (grading(lambda request: True, lambda request, name: "yes"),),
-    "always no": (grading(lambda request: False, lambda request, name: "no"),),
-    "rambling": (lambda request: "Well, there is much to say about kettles, and it would take all day to say it.",),
-    "cut": (_cut,),
-}
-"""The judges of the table in docs/judged-metrics.md, by column."""
+COPYING: tuple[Judge, ...] = (
+    copying(lambda prompt: [*objects_in(prompt)][:1]),
+    copying(lambda prompt: [*objects_in(prompt)]),
+    copying(_FENCED.findall),
+    filling(_PLACEHOLDER.findall),
+    filling(lambda prompt: [line for line in prompt.splitlines() if len(line.split()) > 7]),
+    filling(lambda prompt: re.findall(r'"(Let\'s think step by step:)', prompt)),
+)
+
+
+def judges(exams: Iterable[Exam]) -> dict[str, Judge]:
+    """Return the judges of the table in docs/judged-metrics.md, by column; the good one passes these probes."""
+    return {
+        "good": _good(exams),
+        "copying": COPYING[1],
+        "always yes": grading(lambda request: True, lambda request, name: "yes"),
+        "always no": grading(lambda request: False, lambda request, name: "no"),
+        "rambling": lambda request: "Well, there is much to say about kettles, and it would take all day to say it.",
+        "cut": _cut,
+    }
+
 
 _DEFINED = re.compile(r"^\W*Definition:\W*([^.\n]{30,}\.)", re.MULTILINE)
 
