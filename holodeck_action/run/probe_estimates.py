@@ -15,9 +15,14 @@ from holodeck_action.run.judge_probes import planned_exams
 from holodeck_action.run.open_suites import OpenSuite
 from holodeck_action.scoring.reuse import to_plain
 
+_MOST_TIMES = 4
+
 
 def estimate_probes(open_suite: OpenSuite, seen: Mapping[str, JudgeProbe]) -> tuple[ModelEstimate, ...]:
-    """Estimate the calls of each model in a suite's probes: both answers once at least, and twice at most."""
+    """Estimate the calls of each model in a suite's probes: both answers once at least.
+
+    At most, the probe is made twice, and each call is made again after a verdict that cannot be used.
+    """
     if open_suite.judges is None or open_suite.prepared.settings.calls.mode == "replay":
         return ()
     tallies: dict[tuple[str, str], list[int]] = {}
@@ -40,9 +45,9 @@ def _estimate(plan: ModelPlan, calls: int, prompt_tokens: int) -> ModelEstimate:
     most = longest if isinstance(longest, int) else COMPLETION_GUESS
     return ModelEstimate(
         f"{plan.provider}/{plan.name}",
-        Range(calls, 2 * calls),
-        Range(prompt_tokens, 2 * prompt_tokens),
+        Range(calls, _MOST_TIMES * calls),
+        Range(prompt_tokens, _MOST_TIMES * prompt_tokens),
         most,
         list_price(plan.account, plan.name, Tokens(prompt_tokens, 0)),
-        list_price(plan.account, plan.name, Tokens(2 * prompt_tokens, 2 * calls * most)),
+        list_price(plan.account, plan.name, Tokens(_MOST_TIMES * prompt_tokens, _MOST_TIMES * calls * most)),
     )

@@ -117,8 +117,8 @@ def test_each_judge_of_a_panel_is_probed_and_planned(project: Project, models: F
     ]
     judged(project, models, models=panel[:2], fallback_models=panel[2:])
     plan = project.run("run", "--dry-run").stdout
-    said = "probes of judges, before the first case: 2 to 4 calls of openai/strong, about {} prompt tokens"
-    assert re.search(said.format(r"[\d,]+ to [\d,]+") + ".*; 2 to 4 calls of openai/weak", plan), plan
+    said = "probes of judges, before the first case: 2 to 8 calls of openai/strong, about {} prompt tokens"
+    assert re.search(said.format(r"[\d,]+ to [\d,]+") + ".*; 2 to 8 calls of openai/weak", plan), plan
     finished, record = project.evaluate()
     assert finished.code == 3
     assert {each.judge: each.passed for each in record.probes} == {"openai/strong": True, "openai/weak": False}
