@@ -61,7 +61,7 @@ _LONGEST_RANDOM = 200
 _LEAST_CHANGES, _LEAST_DIGITS = 0.4, 2
 """Minimum share of neighbours that are of different kinds (capitals, small letters, digits), and minimum digits."""
 _WORD_FIRST = re.compile(r"[a-z]{2,12}[-_]|sha[0-9]{1,3}-|.*/.*/.*/")
-_DATA_ABOVE = re.compile(r"(?:[A-Za-z0-9+/]{24,300}|-----)$")
+_DATA_ABOVE = re.compile(r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{24,300}$|-----$")
 _LINE_OF_DATA = re.compile(r"[^\S\n]*\n[^\S\n]*[A-Za-z0-9+/]{24,}")
 
 

@@ -130,12 +130,14 @@ class Redactor:
         """Return a text with its secrets masked; a text without secrets is returned unchanged."""
         if not self._finds_any or text in self._known:
             return text
-        spans = self._secret_spans(text)
-        if not spans:
-            if len(text) <= _LONGEST_CACHED and len(self._known) < _MOST_CACHED:
-                self._known.add(text)
-            return text
-        return "".join(_mask_spans(text, spans))
+        declared, keys = self._secret_spans(text)
+        if declared:
+            text = "".join(_mask_spans(text, declared))
+            # As in a recording, where the declared secrets are masked already: a replay shows the same.
+            keys = self._secret_spans(text)[1]
+        elif not keys and len(text) <= _LONGEST_CACHED and len(self._known) < _MOST_CACHED:
+            self._known.add(text)
+        return "".join(_mask_spans(text, keys)) if keys else text
 
     def value(self, value: T) -> T:
         """Return a value with the secrets masked in its strings, mappings (keys too), sequences and fields.
@@ -152,13 +154,15 @@ class Redactor:
         innocent = self.text(case_id) == case_id and not self._has_secret_slug(case_id)
         return case_id if innocent else f"case-{content_hash[:12]}"
 
-    def _secret_spans(self, text: str) -> list[tuple[int, int]]:
-        """Return the (start, end) of each secret in a text, in any order."""
+    def _secret_spans(self, text: str) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+        """Return the (start, end) of each declared secret in a text, and of all else that looks like a key, both in any
+        order."""
+        keys: list[tuple[int, int]] = []
         found = [span for form in self._exact for span in _occurrences(text, form)]
         for steps, layer in layers(text):
             if self._finds_forms and set(steps) <= _UNESCAPED:
-                keys = list(find_keys(layer))
-                found += _locate(text, steps, unchanged, keys) if steps else keys
+                spans = list(find_keys(layer))
+                keys += _locate(text, steps, unchanged, spans) if steps else spans
             for way in self._searches:
                 found += _locate(text, steps, way.projection, way.find(way.projection(layer)))
             if self._random_search:
@@ -168,7 +172,7 @@ class Redactor:
                     found += self._extend_to_edges(
                         text, _locate(text, steps, bare, pieces), (view[a:b] for a, b in pieces)
                     )
-        return found
+        return found, keys
 
     def _extend_to_edges(
         self, text: str, spans: Iterable[tuple[int, int]], pieces: Iterable[str]

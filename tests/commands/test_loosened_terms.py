@@ -201,7 +201,7 @@ def test_a_template_of_the_change_cannot_leave_it_out(sound: Project) -> None:
     sound.write("mine.md.j2", "All is well with {{ report.suite|code }}.\n")
     sound.run("run", "-o", "out", "--template", "mine.md.j2")
     first, _, *rest = (sound.out / "report.md").read_text().splitlines()
-    assert first.startswith("⚠️ **Unlike the base, this run** lowers")
+    assert first.startswith("⚠️ **Unlike the base, this run** removes c11")
     assert rest == ["All is well with `tested`."]
     hidden = "<!--\n\n{{ report.comparison|terms }}\n\n-->\n"
     sound.write("mine.md.j2", hidden)

@@ -43,6 +43,7 @@ READERS = {
     "run/one_answer.py": "makes the facts of an answer",
     "run/trial.py": "makes the facts of a turn that goes on, and its record",
     "scoring/evaluations.py": "keeps what an evaluation took",
+    "scoring/exams.py": "keeps what a probe took",
     "scoring/reuse.py": "keeps what an evaluation took",
     "scoring/scoring.py": "hands on what an evaluation took",
     "scoring/verdict_cache.py": "keeps what an evaluation took",

@@ -52,7 +52,7 @@ _SENTENCE = re.compile(r"[^.!?\n\"]+(?:[.!?](?!\s)[^.!?\n\"]*)*")
 _ADDRESSED = re.compile(r"\b(?:you|your|please|json|generate|return|explanation|concise)\b", re.IGNORECASE)
 """Matches in a sentence that instructs the judge; other sentences describe good and bad answers, and judges quote them.
 """
-_DEFINITION = re.compile(r"^\W*definition:.*$", re.IGNORECASE | re.MULTILINE)
+_DEFINITION = re.compile(r"^[^\w\n]*+definition:.*$", re.IGNORECASE | re.MULTILINE)
 """Matches the definition of a level in a library's prompt, which judges quote as they quote a suite's rubric."""
 _PLACEHOLDER = re.compile(r"<[^<>/\n][^<>\n]{0,80}>")
 _ONLY_PLACEHOLDER = re.compile(r"\s*(?:<[^<>]+>|\.{3}|…)\s*")

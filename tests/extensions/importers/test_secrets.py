@@ -94,9 +94,11 @@ def test_a_key_that_nothing_is_made_of_is_no_hindrance(project: Project) -> None
     finished = project.run("import", "promptfoo", "c.yaml", "-o", "new", **ENVIRON)
     assert finished.code == 0
     assert SECRET not in (project.folder / "new/agent.yaml").read_text(encoding="utf-8")
-    # And a value that no variable says to be secret is a text like others.
+    # What looks like a key is none to write, though no variable says so.
     configured(project, prompts=[f"Use {SECRET}"])
-    assert project.run("import", "promptfoo", "c.yaml", "-o", "other").code == 0
+    refused = project.run("import", "promptfoo", "c.yaml", "-o", "other")
+    assert refused.code == 2
+    assert "c.yaml:3: holds what looks like a key" in refused.stderr
 
 
 @pytest.mark.full
