@@ -136,7 +136,7 @@ def _installer_variables(environ: Mapping[str, str], workspace: Path) -> dict[st
         if name not in _FOREIGN and not name.startswith("PYTHON") and not is_inside(name, value)
     }
     # uv searches PATH for Pythons.
-    folders = folders_outside(environ["PATH"], workspace)
+    folders = [folder for folder in folders_outside(environ["PATH"], workspace) if os.access(folder, os.X_OK)]
     usable = [folder for folder in folders if not any(leads_into(each, root) for each in Path(folder).glob("python*"))]
     return {**seen, "PATH": os.pathsep.join(usable)}
 

@@ -27,7 +27,8 @@ _SWEEPS = 8
 """Maximum number of searches for descendants: a process that is forked during a search is found by the next one."""
 
 _PROGRAM_CHANGE_S = 0.001
-"""Seconds to wait while a process replaces its program (execve), which takes microseconds on an idle machine."""
+"""Seconds to wait at first while a process replaces its program (execve), which takes microseconds on an idle machine.
+Each further wait is twice as long: on a busy machine it takes many milliseconds."""
 
 _LONGEST_PAUSE_S = 0.05
 """Longest pause in seconds between two checks whether a process has ended."""
@@ -258,14 +259,14 @@ def _kill_tree(pid: int, mark: str) -> None:
     inherited mark. A descendant that left the group and also cleared its environment is not found.
     """
     _signal_group(pid, signal.SIGKILL)
-    for _ in range(_SWEEPS):
+    for sweep in range(_SWEEPS):
         marked, changing_program = _find_marked(mark)
         for process in marked:
             _signal(process, signal.SIGKILL)
         if not marked and not changing_program:
             return
         if changing_program:
-            time.sleep(_PROGRAM_CHANGE_S)
+            time.sleep(_PROGRAM_CHANGE_S * 2**sweep)
 
 
 def _signal_group(pid: int, number: signal.Signals) -> None:
