@@ -121,18 +121,6 @@ class NotATerm(Struct, frozen=True):
     why: str
 
 
-Term = (
-    HigherIsStricter
-    | LowerIsStricter
-    | StrictnessOrder
-    | FewerIsStricter
-    | PresenceIsStricter
-    | NoDirection
-    | Surrounding
-    | TermContainer
-    | ComparedSeparately
-    | NotATerm
-)
 Compared = (
     HigherIsStricter
     | LowerIsStricter
@@ -142,6 +130,7 @@ Compared = (
     | NoDirection
     | Surrounding
 )
+Term = Compared | TermContainer | ComparedSeparately | NotATerm
 EXPIRES = LowerIsStricter()
 """The last day of a quarantine, for which earlier is stricter."""
 REACTIONS = StrictnessOrder(tuple(reversed(get_args(Reaction))))

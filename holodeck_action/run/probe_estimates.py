@@ -9,13 +9,15 @@ from holodeck_action.llm.calls import Tokens
 from holodeck_action.llm.limits.budget import COMPLETION_GUESS, text_tokens
 from holodeck_action.llm.providers import ModelPlan
 from holodeck_action.llm.usage import list_price
+from holodeck_action.metrics.judging.verdicts import TIMES_ASKED
 from holodeck_action.record.judge_probe import JudgeProbe
 from holodeck_action.run.estimates import QUESTION_TOKENS, ModelEstimate, Range
 from holodeck_action.run.judge_probes import planned_exams
 from holodeck_action.run.open_suites import OpenSuite
+from holodeck_action.scoring.exams import ATTEMPTS
 from holodeck_action.scoring.reuse import to_plain
 
-_MOST_TIMES = 4
+_MOST_TIMES = ATTEMPTS * TIMES_ASKED
 
 
 def estimate_probes(open_suite: OpenSuite, seen: Mapping[str, JudgeProbe]) -> tuple[ModelEstimate, ...]:

@@ -18,7 +18,7 @@ _BEFORE = 100
 """Number of characters before a separator in which its name is looked for."""
 _NAME_BACKWARDS = re.compile(r"""[ \t]{0,3}["'`*\\]{0,4}([\w.-]{1,61}(?:[ \t][A-Za-z]{2,20}(?![\w.-]))?)(\{\$)?""")
 _OPTION = re.compile(r"(?<![\w-])--(?P<name>[A-Za-z][\w-]{0,60})(?P<sign>=|[ \t]{1,3}(?=[^\s-]))")
-SCHEMES = (*("Bearer", "Basic", "Token", "ApiKey", "Api-Key", "Bot", "Digest", "Negotiate", "SharedAccessSignature"),)
+SCHEMES = ("Bearer", "Basic", "Token", "ApiKey", "Api-Key", "Bot", "Digest", "Negotiate", "SharedAccessSignature")
 """Words before the credentials of a header."""
 _SCHEME = re.compile(rf"(?:{'|'.join(SCHEMES)})[ \t]{{1,4}}(?=\S)", re.IGNORECASE)
 _QUOTED = re.compile(

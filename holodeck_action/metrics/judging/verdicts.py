@@ -26,6 +26,8 @@ _LEADING = re.compile(r"\W*([a-z]+)\W*(?:$|[.,:;!(—–-])")
 _OPTIONS = frozenset(("yes", "no", "borderline", "idk"))
 """The options of verdicts. Older prompts of DeepEval offered `idk`; its schemas refuse it."""
 _NUMBER = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?")
+TIMES_ASKED = 2
+"""Maximum number of requests to a judge for one verdict."""
 _LONGEST = 200
 _ALONE = "Answer with the JSON object alone."
 
@@ -54,7 +56,7 @@ async def request_verdict(
     """
     prompt = question.prompt
     wrong: VerdictError | None = None
-    for _ in range(2):
+    for _ in range(TIMES_ASKED):
         if wrong is not None:
             prompt = f"{prompt}\n\nAn earlier answer to this could not be used: {wrong}. {_ALONE}"
         answer = await send(prompt)

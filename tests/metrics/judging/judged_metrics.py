@@ -86,10 +86,14 @@ def judged_metrics() -> list[dict[str, Any]]:
     return found
 
 
+def all_judged() -> list[dict[str, Any]]:
+    """Return those entries, and those of `PAIRED`."""
+    return [*judged_metrics(), *({"type": kind, "name": kind} for kind in sorted(PAIRED))]
+
+
 def exams() -> dict[str, Exam | None]:
     """Return the pair of answers that probes the judges of every judged metric, by name; None for free criteria."""
-    entries = [*judged_metrics(), *({"type": kind, "name": kind} for kind in PAIRED)]
-    return {each["name"]: built_in().read("suite", each).exam for each in entries}
+    return {each["name"]: built_in().read("suite", each).exam for each in all_judged()}
 
 
 def _has_judge(name: str) -> bool:

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from holodeck_action.metrics.judging.probe_texts import REFUSAL
-from holodeck_action.metrics.registry import built_in
 from holodeck_action.record.canonical import canonical_json
 from holodeck_action.record.record import Record
-from holodeck_action.suite.model.metric_base import JudgedMetric, Metric
 from holodeck_action.suite.model.probing import Exam
 from tests.commands.project import Project, evaluations
 from tests.github.baselines import OUTPUT, Shop
 from tests.github.fake import FakeGitHub
 from tests.llm.models import KEY, FakeModels, Fault, Request
+from tests.metrics.judging.judged_metrics import all_judged, exams
 from tests.metrics.judging.weak_judges import ABSURD, RIGHT, finding_absurd
 
 TOOL = {"name": "opening_hours", "description": "Hours.", "parameters": {"type": "object", "properties": {}}}
@@ -192,51 +191,16 @@ def test_a_pair_of_the_suite_takes_the_place_of_the_metric_s(project: Project, m
 
 # Every judged metric, and the judges that tell its answers apart by a text that only one of them has.
 
-OPTIONS: Mapping[str, Mapping[str, Any]] = {
-    "NonAdviceMetric": {"advice_types": ["legal"]},
-    "MisuseMetric": {"domain": "shops"},
-    "PromptAlignmentMetric": {"prompt_instructions": ["Be brief."]},
-    "TopicAdherenceMetric": {"relevant_topics": ["shops"]},
-    "RoleAdherenceMetric": {"chatbot_role": "assistant"},
-    "ConversationalGEval": {"name": "Kind"},
-    "JsonCorrectnessMetric": {"expected_schema": {"type": "object"}},
-    "ToolCallAccuracyEvaluator": {"tool_definitions": [TOOL]},
-    "_ToolOutputUtilizationEvaluator": {"tool_definitions": [TOOL]},
-}
-"""The options that a class requires."""
 FREE = {"geval", "ConversationalGEval", "JsonCorrectnessMetric"}
 """Metrics whose criterion the suite writes, or whose judge only writes the reason."""
-
-
-def entries() -> Iterator[tuple[str, dict[str, Any]]]:
-    """The name and entry of each judged metric."""
-    for kind, metric in built_in().classes.items():
-        if not issubclass(metric, JudgedMetric):
-            continue
-        if kind in ("deepeval", "azure"):
-            names = metric.class_names()  # type: ignore[attr-defined]
-            for name in names:
-                found = metric.find_class(name)  # type: ignore[attr-defined]
-                if found is not None and not isinstance(found, str) and found.has_judge:
-                    yield name, {"type": kind, "metric": name, "options": OPTIONS.get(name, {})}
-        elif kind == "standard":
-            for name in ("groundedness", "relevance", "coherence", "fluency", "similarity"):
-                yield f"azure {name}", {"type": kind, "metric": name}
-        elif kind == "rag":
-            for name in ("faithfulness", "contextual_relevancy", "contextual_precision", "contextual_recall"):
-                yield name, {"type": kind, "metric_type": name}
-        else:
-            yield kind, {"type": kind, **({"name": "Kind", "criteria": "Kind."} if kind == "geval" else {})}
-
-
-def read(entry: dict[str, Any]) -> Metric:
-    return built_in().read("suite", entry)
 
 
 @pytest.mark.full
 @pytest.mark.needs("deepeval", "azure", "presets", "preference", "simulation")
 def test_each_metric_with_a_fixed_task_has_a_pair() -> None:
-    assert {name for name, entry in entries() if read(entry).exam is None} == FREE
+    pairs = exams()
+    free = {each.get("metric", each["type"]) for each in all_judged() if pairs[each["name"]] is None}
+    assert free == FREE
 
 
 def fits(schema: Mapping[str, Any], root: Mapping[str, Any], high: bool, mark: str, name: str = "") -> Any:
@@ -292,8 +256,8 @@ class Judges:
 @pytest.mark.timeout(600)
 @pytest.mark.needs("deepeval", "azure", "presets", "preference", "simulation")
 def test_a_judge_that_says_always_the_same_passes_no_probe(project: Project, models: FakeModels) -> None:
-    found = [(name, entry) for name, entry in entries() if name not in FREE]
-    pairs = {name: exam for name, entry in found if (exam := read(entry).exam) is not None}
+    pairs = {name: exam for name, exam in exams().items() if exam is not None}
+    found = [each for each in all_judged() if each["name"] in pairs]
     models.answer(Judges(pairs))
     names = ("right-high", "right-low", "always-high", "always-low")
     panel = [{"provider": "azure_openai", "name": name, "endpoint": models.azure_url, "api_key": KEY} for name in names]
@@ -301,7 +265,7 @@ def test_a_judge_that_says_always_the_same_passes_no_probe(project: Project, mod
     everything = {"files": [{"path": "notes.txt", "type": "text"}], "expected_tools": ["opening_hours"]}
     case = {"name": "one", "input": "When?", "ground_truth": "At 9.", "retrieval_context": ["At 9."], **everything}
     talk = {"name": "talk", "simulate": {"goal": "Find out.", "model": panel[0]}}
-    project.suite([case, talk], [{**entry, "name": name} for name, entry in found], model=panel[0])
+    project.suite([case, talk], found, model=panel[0])
     project.policy(judges={"probe": "auto", "models": panel}, ground_truth="unused")
     finished, record = project.evaluate()
     assert finished.code == 1
