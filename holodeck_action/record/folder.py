@@ -34,8 +34,8 @@ _MOVED = (VERDICT_FILE, RESULTS_FILE, TABLES_FOLDER, EARLIER_FILE, FINISHED_FILE
 """Patterns of the files that are moved to `previous`, in this order, the verdict first: files that `run` and `report`
 write."""
 _OUTPUT_FILES = (VERDICT_FILE, RESULTS_FILE, EARLIER_FILE, "junit.xml", "report.md", "report.html")
-OUTPUT_PATTERNS = (*_MOVED, "journal*.jsonl", LOCK_FILE, f"{TABLES_FOLDER}/**", ".holodeck/**")
-"""Patterns of all files that runs write into a checkout: none of them is code."""
+OUTPUT_PATTERNS = (*_OUTPUT_FILES, FINISHED_FILE, "journal*.jsonl", LOCK_FILE, f"{TABLES_FOLDER}/**", ".holodeck/**")
+"""Patterns of all files that runs write into a checkout; no pattern fits a module of Python."""
 _TEMPORARY = tuple(f".{name}.*" for name in _MOVED)
 """Patterns of temporary files that a killed run leaves."""
 

@@ -43,6 +43,7 @@ FAILED = "exam_failed"
 _EXCLUDED_ROLES = (*UNRELATED_ROLES, Role.JUDGES)
 _TIMES = {1: "once", ATTEMPTS: "twice"}
 _SIDES = ("right", "absurd")
+_REMEDY = "choose another judge"
 
 
 class PlannedExam(Struct, frozen=True):
@@ -211,22 +212,21 @@ def _probe(
         if done.result is None:
             error = error_info(done.error or EvaluationError("the evaluation gave no result"))
             is_judges = row_of_error(error, is_metric=True).actor == "judge"
-            said = f"{planned.judge} gave no usable verdict on the {side} answer of its probe: {error.message}"
             cause = error.context.get("cause")
             code = FAILED if is_judges else cause if isinstance(cause, str) else error.code
-            problem = said if is_judges else f"{planned.judge} could not be probed: {error.message}"
-            return replace(probe, code=code, problem=redactor.text(problem))
+            said = f"could not be probed: {error.message}"
+            if is_judges:
+                said = f"gave no usable verdict on the {side} answer of its probe: {error.message}; {_REMEDY}"
+            return replace(probe, code=code, problem=redactor.text(f"{planned.judge} {said}"))
     if right is None or absurd is None:
         side = "right" if right is None else "absurd"
-        return replace(probe, problem=f"{planned.judge} gave no score to the {side} answer of its probe")
+        return replace(probe, problem=f"{planned.judge} gave no score to the {side} answer of its probe; {_REMEDY}")
     polarity = next(done.result.polarity for done in results if done.result is not None)
     if right < absurd if polarity == "minimize" else right > absurd:
         return replace(probe, passed=True, code="")
-    if right == absurd:
-        said = f"gave {right:g} to the right and to the absurd answer"
-    else:
-        said = f"gave {right:g} to the right and {absurd:g} to the absurd answer"
-    return replace(probe, problem=f"{planned.judge} {said}, {_TIMES[attempts]}; choose another judge")
+    other = "" if right == absurd else f"{absurd:g} "
+    said = f"gave {right:g} to the right and {other}to the absurd answer"
+    return replace(probe, problem=f"{planned.judge} {said}, {_TIMES[attempts]}; {_REMEDY}")
 
 
 def _number(score: Any) -> float | None:

@@ -154,7 +154,7 @@ _SIGNED = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiI0NzExIn0.Wd4Jx9Tb2Kq7Rv5Mf8Hc3Ly6Pg1Z
 KEY_FORMS = (
     KeyForm(
         "key with the prefix of its provider",
-        "the prefix, and letters and digits that are no words",
+        "the prefix, and letters and digits that do not form words",
         f"it is {KEY_PREFIXES[0].example}.",
         KEY_PREFIXES[0].example,
         _prefixed_spans,
@@ -186,15 +186,15 @@ KEY_FORMS = (
     KeyForm(
         "value with the name of a secret",
         "a word such as `password`, `secret`, `api_key` before `:` or `=`; after `key`, `token` and others only a "
-        "random value that is no digest",
+        "random value that is not a digest",
         f"db_password: {_VALUE}",
         _VALUE,
         named_spans,
     ),
     KeyForm(
         "random value",
-        "32 to 200 letters and digits, capitals and small ones mixed, that are no words, no hexadecimal digest, no id "
-        "with a word before it, and no lines of data",
+        "32 to 200 letters and digits, capitals and small ones mixed, that do not form words and are not a hexadecimal "
+        "digest, an id with a word before it, or lines of data",
         "it is Wd4Jx9Tb2Kq7Rv5Mf8Hc3Ly6Pg1Zn0Su5Ea.",
         "Wd4Jx9Tb2Kq7Rv5Mf8Hc3Ly6Pg1Zn0Su5Ea",
         _random_spans,

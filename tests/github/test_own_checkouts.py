@@ -86,6 +86,8 @@ class World:
                     "ignored.txt",
                 ):
                     shop.write(file, "")
+            case "added, named as a report":
+                shop.write("report.py", "")
             case "sparse":
                 (shop.folder / "notes.md").unlink()
         return shop
@@ -136,7 +138,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 OWN = ("main", "older", "branch", "main with results", "main sparse")
-FOREIGN = ("fork", "none", "main edited", "main edited, hidden", "main added", "main added, excluded")
+ADDED = ("main added", "main added, excluded", "main added, named as a report")
+FOREIGN = ("fork", "none", "main edited", "main edited, hidden", *ADDED)
 
 
 @pytest.mark.full
