@@ -133,9 +133,9 @@ fields: setup
 conformance: setup
 	$(BIN)/python -m scripts.build_conformance
 
-# Renews what is known about models by their names, from the profiles of pydantic-ai that uv.lock names.
+# Compares the requests for all priced models with those of the pydantic-ai in uv.lock.
 models: setup
-	$(BIN)/python -m scripts.build_known_models
+	$(BIN)/pytest tests/llm/codecs/test_capabilities.py -m "" -q
 
 # Renews the tables of docs/statistics.md from simulations; takes minutes.
 statistics: setup

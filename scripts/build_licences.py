@@ -86,7 +86,7 @@ _PARTS = """\
 |---|---|---|
 | `templates/viewer.js`: {viewer} | as named | at the top of the file |
 | `wordnet30.txt.gz`, `words.txt`: from WordNet 3.0 | WordNet-3.0 | `metrics/data/LICENSE.WordNet` |
-| `llm/known_models.py`: features of models, from pydantic-ai | MIT | below |
+| `llm/model_rules.py`: features of models, from the profiles of pydantic-ai | MIT | below |
 
 ## In the image besides
 

@@ -258,6 +258,7 @@ class Answer(Struct, frozen=True):
             neither.
         latency_s: seconds from sending the request to receiving the last byte.
         cached: see `CallRecord.cached`.
+        changes: one sentence for each setting of the request that the service refused and that was changed therefore.
     """
 
     status: int
@@ -266,6 +267,7 @@ class Answer(Struct, frozen=True):
     payload: Any
     latency_s: float
     cached: bool = False
+    changes: tuple[str, ...] = ()
 
 
 Link = Callable[[Call], Awaitable[Answer]]

@@ -165,7 +165,7 @@ class ChatModel:
         """
         self.plan = plan
         self._client = ModelClient(plan, sender)
-        self.notices = self._client.notices
+        self.notices, self.settings = self._client.notices, self._client.settings
         codec = self._client.codec
         try:
             offered = codec.offer(tools, None)

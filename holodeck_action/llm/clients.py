@@ -5,7 +5,6 @@ The wire (`wire.Wire`) handles retries and deadlines. Texts are sent unchanged.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 from urllib.parse import quote
@@ -19,9 +18,9 @@ from holodeck_action.llm.errors import call_error, filtered_error, malformed_err
 from holodeck_action.llm.messages import Message, Reply
 from holodeck_action.llm.model_facts import known_model
 from holodeck_action.llm.outcomes import error_payload
-from holodeck_action.llm.providers import ModelPlan, unsent_notices
-from holodeck_action.llm.reasoning import thinking_settings
-from holodeck_action.text.json_values import parse_json
+from holodeck_action.llm.providers import ModelPlan
+from holodeck_action.llm.reasoning import sent_settings
+from holodeck_action.llm.request_bodies import encode_body
 
 _ANTHROPIC_VERSION = "2026-10-21"
 
@@ -60,7 +59,8 @@ class ModelClient:
         """
         self.plan = plan
         self.codec = codec_of(plan)
-        self.settings, self.notices = _settings(plan, self.codec)
+        sent = sent_settings(plan, self.codec.known_model)
+        self.settings, self.notices = sent.settings, sent.notices
         self._sender = sender
         self._url = _request_url(plan)
         self._headers = _headers(plan)
@@ -98,7 +98,7 @@ class ModelClient:
 
     async def _send(self, provider_request: ProviderRequest) -> Answer:
         try:
-            content, document = _encode(provider_request.body)
+            content, document = encode_body(provider_request.body)
         except ValueError:
             reason = "a call in it holds a number that JSON does not have"
             raise malformed_error(self.plan, reason, self._sender.redact) from None
@@ -117,19 +117,6 @@ def codec_of(plan: ModelPlan) -> Codec:
     return OpenAIChat(plan.name, known, completion_tokens=plan.completion_tokens)
 
 
-def _settings(plan: ModelPlan, codec: Codec) -> tuple[Mapping[str, Any], tuple[str, ...]]:
-    """Return the settings of a model's requests, and notices about settings that are not sent."""
-    known = codec.known_model
-    thinking = thinking_settings(plan, known)
-    settings = {**plan.settings, **thinking.settings}
-    if thinking.more_tokens and "max_tokens" in settings:
-        settings["max_tokens"] += thinking.more_tokens
-    refuses = thinking.without_sampling or not known.sampling or (known.reasons and known.reasons_unasked)
-    dropped = [name for name in ("temperature", "top_p") if refuses and settings.pop(name, None) is not None]
-    notices = unsent_notices(plan.name, [name for name in dropped if name in plan.written])
-    return settings, (*plan.notices, *notices, *thinking.notices)
-
-
 def _request_url(plan: ModelPlan) -> str:
     base = plan.account.base_url.rstrip("/")
     if plan.provider == "anthropic":
@@ -146,16 +133,3 @@ def _headers(plan: ModelPlan) -> dict[str, str]:
     if plan.provider == "anthropic":
         headers["anthropic-version"] = _ANTHROPIC_VERSION
     return {**headers, **({"api-key": key} if plan.deployments else {"authorization": f"Bearer {key}"})}
-
-
-_ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-
-
-def _encode(body: Mapping[str, Any]) -> tuple[bytes, Any]:
-    """Return the body encoded as JSON, and its value after decoding."""
-    try:
-        return _ENCODER.encode(body).encode(), body
-    except UnicodeEncodeError:
-        # A lone surrogate in hostile text can be written in JSON but not in UTF-8.
-        content = json.dumps(body, separators=(",", ":"), allow_nan=False).encode()
-        return content, parse_json(content.decode())

@@ -13,7 +13,8 @@ from holodeck_action.llm.clients import ModelClient, RequestSender
 from holodeck_action.llm.codecs.schema_walk import SchemaError
 from holodeck_action.llm.errors import ModelCallError, malformed_error, schema_error
 from holodeck_action.llm.messages import AnswerSchema, Question, Reply, Request, TokenProbability
-from holodeck_action.llm.providers import REASONING, ModelPlan, resolve_model
+from holodeck_action.llm.model_facts import accepts_sampling, known_model
+from holodeck_action.llm.providers import ModelPlan, resolve_model
 from holodeck_action.suite.model.providers import LLMProvider
 from holodeck_action.text.foreign import Foreign
 
@@ -61,7 +62,8 @@ class JudgeModel:
         self._client: ModelClient | None = None
         self._takes_schema = True
         # Models that think before they answer return no log probabilities.
-        self._gives_probabilities = plan.provider in ("openai", "azure_openai") and not REASONING.search(plan.name)
+        can = accepts_sampling(known_model(plan.provider, plan.name), plan.settings)
+        self._gives_probabilities = plan.provider in ("openai", "azure_openai") and can
 
     @property
     def label(self) -> str:

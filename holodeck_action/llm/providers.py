@@ -15,20 +15,18 @@ from urllib.parse import urlsplit
 from msgspec import Struct, field
 
 from holodeck_action.llm.calls import Account
+from holodeck_action.llm.model_facts import known_model
 from holodeck_action.suite.hosts import is_loopback
+from holodeck_action.suite.model.backends import Effort
 from holodeck_action.suite.model.providers import ADDRESS_VARIABLES, COMPATIBLE, LLMProvider, ProviderName
 
 Credential = Literal["api_key", "bearer", "oauth"]
-Effort = Literal["low", "medium", "high", "max"]
 
 _OPENAI = "https://api.openai.com/v1"
 _ANTHROPIC = "https://api.anthropic.com"
 _OLLAMA = "http://localhost:11434/v1"
 _NO_KEY = "not-needed"
 """API key sent to servers that need no key, because the header must not be empty."""
-
-REASONING = re.compile(r"(?:^|[/:])(?:o[134]|gpt-5)")
-"""Matches names of OpenAI models that think before they answer; these support neither temperature nor top_p."""
 
 _DATED_VERSION = re.compile(r"\d{4}-\d{2}-\d{2}")
 _COMPLETION_TOKENS_SINCE = "2024-09"
@@ -101,7 +99,6 @@ class ModelPlan(Struct, frozen=True):
         completion_tokens: whether the token limit of the answer is sent as `max_completion_tokens`, otherwise as
             `max_tokens`.
         written: names of the settings that the suite sets; all other settings have default values.
-        notices: notices for the reader of the record, one sentence each.
         reasoning: the reasoning settings.
     """
 
@@ -115,7 +112,6 @@ class ModelPlan(Struct, frozen=True):
     deployments: bool = False
     completion_tokens: bool = False
     written: frozenset[str] = frozenset()
-    notices: tuple[str, ...] = ()
     reasoning: Reasoning = field(default_factory=Reasoning)
 
     @property
@@ -148,27 +144,23 @@ def _resolve_openai(config: LLMProvider, environ: Mapping[str, str], path: str) 
     base_url = _resolve_url(config, environ, path, _OPENAI)
     own = urlsplit(base_url).hostname == urlsplit(_OPENAI).hostname
     key, source = _find_key(config, environ, path, "OPENAI_API_KEY", base_url)
-    reasoning = bool(REASONING.search(config.name))
-    settings, notices = _settings(config, sampling=not reasoning)
     return ModelPlan(
         "openai",
         config.name,
         Account("openai", base_url, key),
         "bearer",
         source,
-        settings,
+        _settings(config),
         # All compatible servers support `max_tokens`; OpenAI's reasoning models only `max_completion_tokens`.
-        completion_tokens=own or reasoning,
+        completion_tokens=own or known_model("openai", config.name).reasons,
         written=frozenset(config.model_fields_set),
-        notices=notices,
     )
 
 
 def _resolve_azure_openai(config: LLMProvider, environ: Mapping[str, str], path: str) -> ModelPlan:
     endpoint = _check_url(config.endpoint or "", f"{path}.endpoint")
     key, source = _find_key(config, environ, path, "AZURE_OPENAI_API_KEY", None)
-    reasoning = bool(REASONING.search(config.name))
-    settings, notices = _settings(config, sampling=not reasoning)
+    known = known_model("azure_openai", config.name)
     version = config.api_version
     root = endpoint.removesuffix("/openai/v1").removesuffix("/openai")
     deployments = bool(version and _DATED_VERSION.match(version)) and not endpoint.endswith("/openai/v1")
@@ -178,12 +170,12 @@ def _resolve_azure_openai(config: LLMProvider, environ: Mapping[str, str], path:
         Account("azure_openai", root if deployments else f"{root}/openai/v1", key),
         "api_key",
         source,
-        settings,
+        _settings(config),
         api_version=version,
         deployments=deployments,
-        completion_tokens=reasoning or not deployments or (version or "") >= _COMPLETION_TOKENS_SINCE,
+        completion_tokens=known.completion_tokens
+        and (known.reasons or not deployments or (version or "") >= _COMPLETION_TOKENS_SINCE),
         written=frozenset(config.model_fields_set),
-        notices=notices,
     )
 
 
@@ -198,7 +190,7 @@ def _resolve_anthropic(config: LLMProvider, environ: Mapping[str, str], path: st
     key, source = _find_key(config, environ, path, variable, None)
     if config.temperature is not None and config.temperature > 1:
         raise ModelConfigError(f"{path}.temperature is {config.temperature:g}; Anthropic accepts 0 to 1")
-    settings, notices = _settings(config, sampling=True)
+    settings = _settings(config)
     if config.top_p is not None and "temperature" not in config.model_fields_set:
         # Newer models refuse temperature together with top_p, and the suite only sets top_p.
         settings.pop("temperature", None)
@@ -212,7 +204,6 @@ def _resolve_anthropic(config: LLMProvider, environ: Mapping[str, str], path: st
         source,
         settings,
         written=frozenset(config.model_fields_set),
-        notices=notices,
     )
 
 
@@ -220,7 +211,6 @@ def _resolve_ollama(config: LLMProvider, environ: Mapping[str, str], path: str) 
     base_url = _resolve_url(config, environ, path, _OLLAMA).removesuffix("/api")
     if urlsplit(base_url).path in ("", "/"):
         base_url = f"{base_url}/v1"
-    settings, notices = _settings(config, sampling=True)
     given = _written_key(config, environ, path) or environ.get("OLLAMA_API_KEY", "").strip() or _NO_KEY
     key = _check_key(given, f"{path}.api_key or OLLAMA_API_KEY")
     return ModelPlan(
@@ -229,9 +219,8 @@ def _resolve_ollama(config: LLMProvider, environ: Mapping[str, str], path: str) 
         Account("ollama", base_url, key),
         "bearer",
         "OLLAMA_API_KEY",
-        settings,
+        _settings(config),
         written=frozenset(config.model_fields_set),
-        notices=notices,
     )
 
 
@@ -246,16 +235,14 @@ def _resolve_compatible(config: LLMProvider, environ: Mapping[str, str], path: s
         )
     base_url = _resolve_url(config, environ, path, service.address)
     key, source = _find_key(config, environ, path, service.key, base_url)
-    settings, notices = _settings(config, sampling=not REASONING.search(config.name))
     return ModelPlan(
         config.provider,
         config.name,
         Account(config.provider, base_url, key),
         "bearer",
         source,
-        settings,
+        _settings(config),
         written=frozenset(config.model_fields_set),
-        notices=notices,
     )
 
 
@@ -268,28 +255,10 @@ _RESOLVERS: Mapping[ProviderName, Callable[[LLMProvider, Mapping[str, str], str]
 }
 
 
-def _settings(config: LLMProvider, *, sampling: bool) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Return the settings of every request, and notices about settings that are not sent."""
-    settings: dict[str, Any] = {}
-    dropped: list[str] = []
-    for name, value in (("temperature", config.temperature), ("top_p", config.top_p)):
-        if value is None:
-            continue
-        if sampling:
-            settings[name] = value
-        elif name in config.model_fields_set:
-            dropped.append(name)
-    if config.max_tokens is not None:
-        settings["max_tokens"] = config.max_tokens
-    return settings, unsent_notices(config.name, dropped)
-
-
-def unsent_notices(name: str, names: list[str]) -> tuple[str, ...]:
-    """Return a tuple with one notice about all settings that a model does not support, or an empty tuple."""
-    if not names:
-        return ()
-    verb = "are" if len(names) > 1 else "is"
-    return (f"{' and '.join(names)} {verb} not sent to {name}, which does not accept it",)
+def _settings(config: LLMProvider) -> dict[str, Any]:
+    """Return the settings of every request; `reasoning.sent_settings` omits those that the model does not accept."""
+    named = (("temperature", config.temperature), ("top_p", config.top_p), ("max_tokens", config.max_tokens))
+    return {name: value for name, value in named if value is not None}
 
 
 def _written_key(config: LLMProvider, environ: Mapping[str, str], path: str) -> str:

@@ -1,112 +1,113 @@
-"""Converts the reasoning settings `effort` and `extended_thinking` to the form that each provider's models support."""
+"""The settings of a model's requests: those of the suite, in the form that the model supports."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from holodeck_action.llm.model_facts import EFFORTS, KnownModel
+from holodeck_action.llm.model_facts import EFFORTS, KnownModel, accepts_sampling, thinks
 from holodeck_action.llm.providers import ModelPlan
 
 _LEAST_BUDGET = 1024
 """Minimum thinking tokens that Anthropic accepts (its guide on extended thinking)."""
 
-_NEVER_REASONS = re.compile(r"(?:^|[/:])(?:gpt-3|gpt-4|chatgpt-4o|gpt-5-chat)")
-"""Matches names of OpenAI models that do not support the setting `effort`."""
-
-_WITH_LEVELS = re.compile(r"(?:^|/)gpt-oss")
-"""Matches names of Ollama models that support levels of effort."""
+_RESPONSES_ONLY = ("max",)
+"""Levels of effort that OpenAI accepts only over the Responses API."""
 
 
-class Thinking(Struct, frozen=True):
-    """Request settings for reasoning.
+class SentSettings(Struct, frozen=True):
+    """The settings of a model's requests.
 
     Attributes:
         settings: the settings to send (see `codecs.codec.Codec.build_request`).
-        without_sampling: whether temperature and top_p must be omitted.
-        more_tokens: tokens to add to the limit of the answer.
-        notices: one sentence for each setting that is changed or not sent.
+        notices: one sentence for each setting of the suite that is changed or not sent.
     """
 
     settings: Mapping[str, Any]
-    without_sampling: bool = False
-    more_tokens: int = 0
     notices: tuple[str, ...] = ()
 
 
-def thinking_settings(plan: ModelPlan, known_model: KnownModel) -> Thinking:
-    """Return the request settings for a model's reasoning.
+def sent_settings(plan: ModelPlan, known_model: KnownModel, *, responses: bool = False) -> SentSettings:
+    """Return the settings of a model's requests.
 
     Args:
-        plan: the model, with `reasoning`.
+        plan: the model.
         known_model: features of the model.
+        responses: whether requests use OpenAI's Responses API.
     """
+    thinking, of_thinking = _thinking_settings(plan, known_model, responses)
+    settings = {**plan.settings, **thinking}
+    dropped: list[str] = [
+        name for name in ("temperature", "top_p") if name in settings and not accepts_sampling(known_model, settings)
+    ]
+    notices = list(_unsent_notices(plan.name, [name for name in dropped if name in plan.written]))
+    if "max_tokens" in settings:
+        budget = settings.get("thinking", {}).get("budget_tokens")
+        if budget is not None:
+            settings["max_tokens"] += budget
+        elif "max_tokens" not in plan.written and thinks(known_model, settings):
+            dropped.append("max_tokens")
+            notices.append(
+                f"no max_tokens is sent to {plan.name}, whose thinking would use up the default of "
+                f"{settings['max_tokens']}; write `max_tokens` below `model:` to limit thinking and answer together"
+            )
+    sent = {name: value for name, value in settings.items() if name not in dropped}
+    return SentSettings(sent, (*notices, *of_thinking))
+
+
+def _thinking_settings(plan: ModelPlan, known_model: KnownModel, responses: bool) -> tuple[dict[str, Any], list[str]]:
+    """Return the settings `effort` and `thinking`, and notices about changes."""
     wanted = plan.reasoning
-    if wanted.effort is None and wanted.budget is None:
-        return Thinking({})
-    if plan.provider == "anthropic":
-        return _anthropic_thinking(plan, known_model)
-    notices: list[str] = []
-    if wanted.budget is not None:
-        notices.append(_unsent_notice(plan, "extended_thinking"))
-    effort = _openai_effort(plan, known_model)
-    if wanted.effort is not None:
-        if effort is None:
-            notices.append(_unsent_notice(plan, "effort"))
-        elif effort != {"max": "xhigh"}.get(wanted.effort, wanted.effort):
-            notices.append(_changed_notice(plan, effort))
-    if effort is None:
-        return Thinking({}, notices=tuple(notices))
-    return Thinking({"effort": effort}, known_model.reasons, notices=tuple(notices))
-
-
-def _openai_effort(plan: ModelPlan, known_model: KnownModel) -> str | None:
-    """Return the supported level of effort closest to the requested one; None if the model supports no level."""
-    if plan.reasoning.effort is None:
-        return None
-    wanted = {"max": "xhigh"}.get(plan.reasoning.effort, plan.reasoning.effort)
-    if plan.provider == "ollama":
-        return min(wanted, "high", key=EFFORTS.index) if _WITH_LEVELS.search(plan.name) else None
-    # Other names may be deployments or models of compatible servers, about which nothing is known.
-    named = urlsplit(plan.account.base_url).hostname == "api.openai.com" or _NEVER_REASONS.search(plan.name)
-    if named and not known_model.reasons:
-        return None
-    above = [effort for effort in known_model.efforts if EFFORTS.index(effort) >= EFFORTS.index(wanted)]
-    return above[0] if above else known_model.efforts[-1]
-
-
-def _anthropic_thinking(plan: ModelPlan, known_model: KnownModel) -> Thinking:
-    wanted, more_tokens = plan.reasoning, 0
     settings: dict[str, Any] = {}
     notices: list[str] = []
     if wanted.effort is not None:
-        if known_model.takes_effort:
-            top = wanted.effort == "max" and not known_model.takes_top_effort
-            settings["effort"] = "high" if top else wanted.effort
-            if top:
-                notices.append(_changed_notice(plan, "high"))
-        else:
+        effort = _accepted_effort(plan, wanted.effort, known_model, responses)
+        if effort is None:
             notices.append(_unsent_notice(plan, "effort"))
-    if wanted.budget is not None:
-        if not known_model.takes_budget:
-            settings["thinking"] = {"type": "adaptive"}
-            notices.append(
-                f"{wanted.block}.extended_thinking.budget_tokens is not sent to {plan.name}, which decides "
-                f"itself how long it thinks; `{wanted.block}.effort` guides it"
-            )
         else:
-            more_tokens = max(_LEAST_BUDGET, wanted.budget)
-            settings["thinking"] = {"type": "enabled", "budget_tokens": more_tokens}
-            if more_tokens != wanted.budget:
-                notices.append(
-                    f"{wanted.block}.extended_thinking.budget_tokens {wanted.budget} is sent to {plan.name} as "
-                    f"{more_tokens}, the smallest value it accepts"
-                )
-    return Thinking(settings, "thinking" in settings, more_tokens, tuple(notices))
+            settings["effort"] = effort
+            if effort != wanted.effort:
+                notices.append(_changed_notice(plan, effort))
+    if wanted.budget is None:
+        return settings, notices
+    if plan.provider != "anthropic":
+        return settings, [_unsent_notice(plan, "extended_thinking"), *notices]
+    field = f"{wanted.block}.extended_thinking.budget_tokens"
+    if not known_model.takes_budget:
+        notices.append(
+            f"{field} is not sent to {plan.name}, which decides itself how long it thinks; "
+            f"`{wanted.block}.effort` guides it"
+        )
+        return {**settings, "thinking": {"type": "adaptive"}}, notices
+    sent = max(_LEAST_BUDGET, wanted.budget)
+    if sent != wanted.budget:
+        notices.append(f"{field} {wanted.budget} is sent to {plan.name} as {sent}, the smallest value it accepts")
+    return {**settings, "thinking": {"type": "enabled", "budget_tokens": sent}}, notices
+
+
+def closest_effort(wanted: str, accepted: Sequence[str]) -> str:
+    """Return the lowest accepted level of effort that is not below the wanted one; the highest if all are below it."""
+    return next((level for level in accepted if EFFORTS.index(level) >= EFFORTS.index(wanted)), accepted[-1])
+
+
+def _accepted_effort(plan: ModelPlan, wanted: str, known_model: KnownModel, responses: bool) -> str | None:
+    """Return the level of effort to send; None if the model supports no level."""
+    if known_model.efforts is None:
+        # A deployment, or a model of another service: its refusal shows what it accepts.
+        return wanted
+    by_chat = plan.provider != "anthropic" and not responses
+    accepted = [level for level in known_model.efforts if not (by_chat and level in _RESPONSES_ONLY)]
+    return closest_effort(wanted, accepted) if accepted else None
+
+
+def _unsent_notices(name: str, names: Sequence[str]) -> tuple[str, ...]:
+    """Return a tuple with one notice about all settings that a model does not support, or an empty tuple."""
+    if not names:
+        return ()
+    verb = "are" if len(names) > 1 else "is"
+    return (f"{' and '.join(names)} {verb} not sent to {name}, which does not accept it",)
 
 
 def _unsent_notice(plan: ModelPlan, field: str) -> str:

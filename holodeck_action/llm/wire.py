@@ -1,6 +1,7 @@
 """The wire: the chain of links through which every model call passes, for all callers and providers.
 
-    recording or cache → time limit → de-duplication → budget → retries → limit of the account → network
+    recording or cache → time limit → de-duplication → budget → refused settings → retries → limit of the account →
+    network
 
 Each link is a small callable (`calls.Link`). Answers with an HTTP status are returned to the caller unchanged,
 including errors; if there is no answer, the chain raises `WireError`. Streams are read completely. The HTTP library is
@@ -43,6 +44,7 @@ from holodeck_action.llm.known_rates import KnownRates
 from holodeck_action.llm.limits.budget import Budget, BudgetLink, LossCounter
 from holodeck_action.llm.limits.limits import AccountLimit
 from holodeck_action.llm.limits.pauses import TimeLimit, clocks_around
+from holodeck_action.llm.refused_settings import RefusedSettings
 from holodeck_action.llm.retries import Retries
 from holodeck_action.llm.spans import Span
 from holodeck_action.llm.usage import Price, error_record, record_of
@@ -226,6 +228,7 @@ class Wire:
         self._chain = CacheKeys(
             self._store(), self._declared, persistent=settings.mode != "live" or settings.cache is not None
         )
+        self._changes: set[str] = set()
         self.counts = Counts()
 
     def sibling(self) -> Wire:
@@ -234,14 +237,15 @@ class Wire:
         """
         other = copy.copy(self)
         other._connections, other._limits = [], {}
-        other.counts = Counts()
+        other._changes, other.counts = set(), Counts()
         return other
 
     @property
     def notices(self) -> tuple[str, ...]:
         """Notices for the reader of the record, one sentence each."""
         trouble = None if self._live is None else self._live.trouble
-        return () if trouble is None else (f"the cache of model answers could not be used: {trouble}",)
+        unused = () if trouble is None else (f"the cache of model answers could not be used: {trouble}",)
+        return (*unused, *sorted(self._changes))
 
     @property
     def model_calls(self) -> ModelCalls:
@@ -281,6 +285,7 @@ class Wire:
                 self._note_call(call, error_record(call, "cancelled", None), None, trace_span)
                 raise
             self._note_call(call, record_of(call, answer, self._price), answer, trace_span)
+            self._changes.update(answer.changes)
             return answer
 
     @property
@@ -317,6 +322,7 @@ class Wire:
             uniform=self._uniform,
             now=self._now,
         )
+        link = RefusedSettings(link)
         for budget in self._budgets:
             link = BudgetLink(link, budget, self._price)
         self._cache = None if settings.cache is None else RecordedCalls(JsonFiles(settings.cache), self._declared)

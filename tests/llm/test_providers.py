@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from holodeck_action.llm.model_facts import known_model
 from holodeck_action.llm.providers import (
     KeylessEnvironment,
     MissingKeyError,
@@ -15,6 +16,7 @@ from holodeck_action.llm.providers import (
     ModelPlan,
     resolve_model,
 )
+from holodeck_action.llm.reasoning import SentSettings, sent_settings
 from holodeck_action.llm.usage import cost_usd
 from holodeck_action.suite.model.providers import LLMProvider
 from tests.tables import walk
@@ -30,6 +32,10 @@ AZURE = "https://shop.openai.azure.com"
 def plan(provider: str, name: str = "gpt-4o", environ: dict[str, str] | None = None, **fields: Any) -> ModelPlan:
     config = LLMProvider.model_validate({"provider": provider, "name": name, **fields})
     return resolve_model(config, KEYS if environ is None else environ)
+
+
+def sent(provider: str, name: str, **fields: Any) -> SentSettings:
+    return sent_settings(plan(provider, name, **fields), known_model(provider, name))
 
 
 def refusal(provider: str, name: str = "gpt-4o", environ: dict[str, str] | None = None, **fields: Any) -> str:
@@ -153,20 +159,23 @@ def test_defaults_of_the_format_are_sent() -> None:
     assert plan("openai", temperature=None, max_tokens=None, top_p=0.5).settings == {"top_p": 0.5}
 
 
-@walk("name", ["o1", "o3-mini", "o4-mini-2025-04-16", "gpt-5", "gpt-5.2", "openai/gpt-5", "ft:o4-mini:x"])
-def test_reasoning_models_get_neither_temperature_nor_top_p(name: str) -> None:
-    silent = plan("openai", name)
-    assert silent.settings == {"max_tokens": 1000}
-    assert silent.notices == ()
-    assert silent.completion_tokens
-    asked = plan("openai", name, temperature=0.0, top_p=0.9)
-    assert asked.settings == {"max_tokens": 1000}
+@walk("name", ["o1", "o3-mini", "o4-mini-2025-04-16", "gpt-5", "gpt-5.5", "gpt-7-x", "openai/gpt-5", "ft:o4-mini:x"])
+def test_models_that_think_get_no_sampling_and_no_default_limit(name: str) -> None:
+    silent = sent("openai", name)
+    assert silent.settings == {}
+    limit = f"no max_tokens is sent to {name}, whose thinking would use up the default of 1000; write `max_tokens` below "
+    assert silent.notices == (f"{limit}`model:` to limit thinking and answer together",)
+    assert plan("openai", name).completion_tokens
+    asked = sent("openai", name, temperature=0.0, top_p=0.9, max_tokens=700)
+    assert asked.settings == {"max_tokens": 700}
     assert asked.notices == (f"temperature and top_p are not sent to {name}, which does not accept it",)
+    assert sent("openai", name, max_tokens=None).notices == ()
 
 
-@walk("name", ["gpt-4o", "o2x", "solo1", "llama-3.1"])
-def test_other_models_get_both(name: str) -> None:
-    assert plan("openai", name, top_p=0.9).settings == {"temperature": 0.3, "top_p": 0.9, "max_tokens": 1000}
+@walk("name", ["gpt-4o", "gpt-5.2", "gpt-5-chat-latest", "o2x", "solo1", "llama-3.1"])
+def test_other_models_get_all(name: str) -> None:
+    given = {"temperature": 0.3, "top_p": 0.9, "max_tokens": 1000}
+    assert sent("openai", name, top_p=0.9) == SentSettings(given)
 
 
 @walk(

@@ -184,8 +184,9 @@ def test_what_is_sent(models: FakeModels) -> None:
 def test_reasoning_models_are_sent_no_sampling(models: FakeModels) -> None:
     answer(models, "openai", "hi", fields={"name": "gpt-5", "temperature": 0.7, "top_p": 0.5})
     body = models.requests[0].body
-    assert {"temperature", "top_p", "max_tokens"} & set(body) == set()
-    assert body["max_completion_tokens"] == 1000
+    assert {"temperature", "top_p", "max_tokens", "max_completion_tokens"} & set(body) == set()
+    answer(models, "openai", "hi", fields={"name": "gpt-5", "max_tokens": 700})
+    assert models.requests[1].body["max_completion_tokens"] == 700
 
 
 @pytest.mark.parametrize(

@@ -199,6 +199,17 @@ def test_a_turn_has_so_many_calls(project: Project, models: FakeModels, block: d
 # -- thinking
 
 
+def changed(setting: str, name: str, value: str) -> str:
+    return f"{setting} is sent to {name} as {value}, the closest value it accepts"
+
+
+def unlimited(name: str) -> str:
+    return (
+        f"no max_tokens is sent to {name}, whose thinking would use up the default of 1000; write `max_tokens` below "
+        "`model:` to limit thinking and answer together"
+    )
+
+
 def sent(models: FakeModels, provider: str, effort: Effort | None, budget: int | None = None, **fields: Any) -> Any:
     """Ask once; return the request's body and the notices."""
 
@@ -224,40 +235,36 @@ def sent(models: FakeModels, provider: str, effort: Effort | None, budget: int |
     ("provider", "name", "effort", "expected", "notices"),
     [
         ("openai", "gpt-5", "low", "low", ()),
-        (
-            "openai",
-            "gpt-5",
-            "max",
-            "high",
-            (("openai.effort max is sent to gpt-5 as high, the closest value it accepts"),),
-        ),
-        ("openai", "gpt-5.1", "max", "xhigh", ()),
+        ("openai", "gpt-5", "none", "minimal", (changed("openai.effort none", "gpt-5", "minimal"),)),
+        ("openai", "gpt-5", "max", "high", (changed("openai.effort max", "gpt-5", "high"),)),
+        ("openai", "gpt-5.1", "minimal", "low", (changed("openai.effort minimal", "gpt-5.1", "low"),)),
+        ("openai", "gpt-5.6", "xhigh", "xhigh", ()),
+        # Chat completions do not take it.
+        ("openai", "gpt-5.6", "max", "xhigh", (changed("openai.effort max", "gpt-5.6", "xhigh"),)),
         ("openai", "o3", "medium", "medium", ()),
         ("openai", "gpt-4o", "high", None, ("openai.effort is not sent to gpt-4o, which does not accept it",)),
         ("openai", "served-by-us", "high", "high", ()),
-        ("azure", "our-deployment", "max", "xhigh", ()),
+        ("azure", "our-deployment", "max", "max", ()),
         ("ollama", "gpt-oss:20b", "low", "low", ()),
-        (
-            "ollama",
-            "gpt-oss:20b",
-            "max",
-            "high",
-            ("claude.effort max is sent to gpt-oss:20b as high, the closest value it accepts",),
-        ),
+        ("ollama", "gpt-oss:20b", "max", "high", (changed("claude.effort max", "gpt-oss:20b", "high"),)),
         ("ollama", "llama3.2", "low", None, ("claude.effort is not sent to llama3.2, which does not accept it",)),
     ],
 )
 def test_effort_of_models_that_speak_openais_language(
     models: FakeModels, provider: str, name: str, effort: Effort, expected: str | None, notices: tuple[str, ...]
 ) -> None:
-    body, said = sent(models, provider, effort, name=name)
+    body, said = sent(models, provider, effort, name=name, max_tokens=500)
     assert (body.get("reasoning_effort"), said) == (expected, notices)
 
 
-def test_a_model_that_reasons_on_request_is_sent_no_sampling(models: FakeModels) -> None:
-    body, notices = sent(models, "azure", "high", name="gpt-5.1", temperature=0.5)
-    assert "temperature" not in body
-    assert notices == ("temperature is not sent to gpt-5.1, which does not accept it",)
+@walk(("effort", "sampled"), [("high", False), ("none", True), (None, True)])
+def test_a_model_that_reasons_on_request_is_then_sent_no_sampling(
+    models: FakeModels, effort: Effort | None, sampled: bool
+) -> None:
+    body, notices = sent(models, "azure", effort, name="gpt-5.1", temperature=0.5)
+    assert [name in body for name in ("temperature", "max_completion_tokens")] == [sampled, sampled]
+    unsent = "temperature is not sent to gpt-5.1, which does not accept it"
+    assert notices == (() if sampled else (unsent, unlimited("gpt-5.1")))
 
 
 @pytest.mark.parametrize(
@@ -265,12 +272,9 @@ def test_a_model_that_reasons_on_request_is_sent_no_sampling(models: FakeModels)
     [
         ("claude-opus-4-8", "low", "low", ()),
         ("claude-opus-4-8", "max", "max", ()),
-        (
-            "claude-opus-4-5",
-            "max",
-            "high",
-            ("claude.effort max is sent to claude-opus-4-5 as high, the closest value it accepts",),
-        ),
+        ("claude-opus-4-8", "xhigh", "xhigh", ()),
+        ("claude-opus-4-6", "xhigh", "max", (changed("claude.effort xhigh", "claude-opus-4-6", "max"),)),
+        ("claude-opus-4-5", "max", "high", (changed("claude.effort max", "claude-opus-4-5", "high"),)),
         ("claude-haiku-4-5", "low", None, ("claude.effort is not sent to claude-haiku-4-5, which does not accept it",)),
     ],
 )
@@ -300,8 +304,10 @@ def test_the_least_budget_is_the_providers(models: FakeModels) -> None:
 
 def test_a_model_that_takes_no_budget_thinks_as_it_likes(models: FakeModels) -> None:
     body, notices = sent(models, "anthropic", None, 4000, name="claude-opus-4-8")
-    assert (body["thinking"], body["max_tokens"]) == ({"type": "adaptive"}, 1000)
+    # Its thinking counts towards the limit, and Anthropic requires one.
+    assert (body["thinking"], body["max_tokens"]) == ({"type": "adaptive"}, 128_000)
     assert notices == (
+        unlimited("claude-opus-4-8"),
         "claude.extended_thinking.budget_tokens is not sent to claude-opus-4-8, which decides itself how long "
         "it thinks; "
         "`claude.effort` guides it",

@@ -17,7 +17,13 @@ from holodeck_action.extensions.knowledge.ranking import (
     sort_hits,
     uses_embeddings,
 )
-from holodeck_action.extensions.knowledge.search_models import Reranker, candidate_count, context_tokens, write_contexts
+from holodeck_action.extensions.knowledge.search_models import (
+    Reranker,
+    candidate_count,
+    context_tokens,
+    model_notices,
+    write_contexts,
+)
 from holodeck_action.extensions.knowledge.searching import (
     CONTEXTS,
     EMBEDDINGS,
@@ -117,7 +123,7 @@ class HierarchicalDocuments(DocumentTools):
             found += [*tool_notices(entry, suite, others), *_unused_settings(entry)]
             for given in (writer, judge):
                 # The suite's own model reports its own notices.
-                found += given.notices if given is not None and given is not plan else ()
+                found += model_notices(given) if given is not None and given is not plan else ()
             if writer is not None:
                 found.append(self._context_notice(made, writer))
         if any(made.uses_embeddings for made in self._plans):

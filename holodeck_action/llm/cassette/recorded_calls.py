@@ -155,6 +155,8 @@ class RecordedCalls:
             body: dict[str, Any] = {"text": redact_events(answer.body.decode("utf-8", "replace"), self._redactor)}
         else:
             body = {"json": self._redactor.value(answer.payload)}
+        if answer.changes:
+            body["changes"] = self._redactor.value([*answer.changes])
         headers = {name: self._redactor.text(value) for name in _KEPT_HEADERS if (value := header(answer, name))}
         document = {
             "format": FORMAT,
@@ -222,7 +224,10 @@ def _parse_entry(data: bytes) -> RecordedCall:
     at = datetime.fromisoformat(document["recorded_at"])
     if at.tzinfo is None:
         raise ValueError
-    return RecordedCall(dict(request), Answer(status, headers, body, payload, latency, cached=True), at)
+    changes = tuple(map(str, response.get("changes", ())))
+    return RecordedCall(
+        dict(request), Answer(status, headers, body, payload, latency, cached=True, changes=changes), at
+    )
 
 
 def _unreadable_error(place: str, reason: str) -> WireError:

@@ -31,7 +31,7 @@ from holodeck_action.llm.messages import (
     ToolResult,
     instructions_of,
 )
-from holodeck_action.llm.model_facts import KnownModel
+from holodeck_action.llm.model_facts import KnownModel, accepts_sampling
 
 _THINK, _THOUGHT = "<think>", "</think>"
 _THOUGHT_FIELDS = ("reasoning", "reasoning_content")
@@ -82,9 +82,8 @@ class OpenAIChat:
         self, messages: Sequence[Message], settings: Mapping[str, Any], tool_fields: Mapping[str, Any]
     ) -> ProviderRequest:
         """Return the request (see `Codec.build_request`)."""
-        sent = {
-            name: value for name, value in settings.items() if not (name in _SAMPLING and self._thinks_first(settings))
-        }
+        samples = accepts_sampling(self.known_model, settings)
+        sent = {name: value for name, value in settings.items() if samples or name not in _SAMPLING}
         body: dict[str, Any] = {"model": self._name, "messages": self._messages(messages)}
         body |= {name: tool_fields[name] for name in ("tools", "tool_choice") if name in tool_fields}
         body["stream"] = False
@@ -126,13 +125,6 @@ class OpenAIChat:
     def fallback_request(self, request: ProviderRequest, status: int, error: Any) -> ProviderRequest | None:
         """Return None: refused requests have no fallback."""
         return None
-
-    def _thinks_first(self, settings: Mapping[str, Any]) -> bool:
-        """Return whether the model thinks before it answers, and therefore takes no sampling settings."""
-        known = self.known_model
-        if not known.reasons:
-            return False
-        return not known.no_effort or "effort" in settings or known.reasons_unasked
 
     def _tool_fields(self, tool: ToolDefinition) -> dict[str, Any]:
         schema, strict = convert_schema(tool.parameters, self.known_model.schemas, None, is_answer_schema=False)

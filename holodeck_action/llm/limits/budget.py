@@ -20,6 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holodeck_action.llm.calls import Answer, Call, Link, Tokens, WireError
+from holodeck_action.llm.model_facts import known_model
 from holodeck_action.llm.usage import Price, record_of
 
 EXHAUSTED = "budget_exhausted"
@@ -286,7 +287,7 @@ def estimate(call: Call) -> Tokens:
     data = call.request.content
     images, bulk = _count_images(call.request.document) if b"image" in data else (0, 0)
     prompt = -(-(len(data) - bulk) // BYTES_PER_TOKEN) + images * IMAGE_TOKENS
-    return Tokens(prompt, 0 if call.context.kind == "embedding" else _answer_limit(call.request.document))
+    return Tokens(prompt, 0 if call.context.kind == "embedding" else _answer_limit(call))
 
 
 def text_tokens(text: str) -> int:
@@ -301,14 +302,17 @@ def format_dollars(value: float) -> str:
     return f"${int(whole):,}.{part:0<2}"
 
 
-def _answer_limit(document: Any) -> int:
-    """Return the maximum tokens of the answer."""
+def _answer_limit(call: Call) -> int:
+    """Return the maximum tokens of the answer; a guess if the suite sets none."""
+    document = call.request.document
     if not isinstance(document, Mapping):
         return COMPLETION_GUESS
+    # Anthropic requires a limit: without one of the suite it is the model's own.
+    most = known_model(call.account.provider, _model_name(call)).most_tokens or math.inf
     options = document.get("options")
     limits = [document.get(name) for name in _LIMITS]
     limits.append(options.get("num_predict") if isinstance(options, Mapping) else None)
-    known = [limit for limit in limits if isinstance(limit, int) and limit > 0]
+    known = [limit for limit in limits if isinstance(limit, int) and 0 < limit < most]
     return max(known, default=COMPLETION_GUESS)
 
 

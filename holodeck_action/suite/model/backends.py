@@ -9,7 +9,10 @@ from pydantic_core import PydanticCustomError
 
 from holodeck_action.suite.model.base import Flag, FormatModel, Integer, MaybeText, NonBlank, Number
 
-Effort = Literal["low", "medium", "high", "max"]
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+"""Levels of reasoning effort of OpenAI's API; `none` switches thinking off."""
+ClaudeEffort = Literal["low", "medium", "high", "xhigh", "max"]
+"""Levels of effort of Anthropic's API."""
 
 
 class ExtendedThinking(FormatModel):
@@ -91,7 +94,7 @@ class ClaudeConfig(FormatModel):
     """Tools that the model can use; all when absent. `*` is a wildcard. Example: `[find_order, mcp__orders]`."""
     disallowed_tools: list[NonBlank] | None = None
     """Tools that the model cannot use. `*` is a wildcard. Example: `[refund]`."""
-    effort: Effort | None = None
+    effort: ClaudeEffort | None = None
     """How hard the model thinks."""
     max_budget_usd: Annotated[Number, Field(gt=0.0)] | None = None
     """List price in US dollars after which a conversation makes no further call. Example: `0.5`."""
@@ -140,7 +143,7 @@ class OpenAIConfig(FormatModel):
     permissions: ToolPermissions | None = None
     """The tools that the model can use."""
     effort: Effort | None = None
-    """How hard a reasoning model thinks."""
+    """How hard a reasoning model thinks; `none` switches thinking off."""
     max_budget_usd: Annotated[Number, Field(gt=0.0)] | None = None
     """List price in US dollars after which a conversation makes no further call. Example: `0.5`."""
     fallback_model: MaybeText = None

@@ -210,7 +210,7 @@ class ModelAgent(Agent):
         )
         self._clients = sender
         self._answer_format = answer_format
-        self._max_tokens: int | None = plan.settings.get("max_tokens")
+        self._max_tokens: int | None = self._model.settings.get("max_tokens")
         self._instructions = instructions
         self._max_bytes = max_bytes
         self._turn_s = turn_s

@@ -12,7 +12,9 @@ from holodeck_action.llm.clients import RequestSender
 from holodeck_action.llm.errors import ModelCallError
 from holodeck_action.llm.limits.pauses import TimeLimit
 from holodeck_action.llm.messages import Question, Request, ToolDefinition
+from holodeck_action.llm.model_facts import known_model
 from holodeck_action.llm.providers import ModelConfigError, ModelPlan, resolve_model
+from holodeck_action.llm.reasoning import sent_settings
 from holodeck_action.record.agent_errors import AgentError, TargetError
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.errors import SourceMark
@@ -69,6 +71,7 @@ class PromptTools(Toolkit):
             own = plan
             if entry.model is not None:
                 own = resolve_model(entry.model, environ, path=f"tools.{entry.name}.model")
+                notices += sent_settings(own, known_model(own.provider, own.name)).notices
             self._entries.append((entry, text, schema, own))
             notices += [
                 f"tools.{entry.name}: its template does not use the parameter {name}" for name in template.unused

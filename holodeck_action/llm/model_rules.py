@@ -1,0 +1,147 @@
+"""Rules about models of OpenAI, Anthropic and Google, by family and version; the newest come first.
+
+A name is split into its family, its version and the rest: `gpt-5.2-pro` is version 5.2 with the rest `-pro`. The first
+rule that is not newer than the name, and whose pattern matches the rest, gives the features (`model_facts.KnownModel`).
+So a model that is newer than all rules has the features of the newest one.
+
+Sources: OpenAI's guides on reasoning and the latest model, Anthropic's guides on effort, thinking and structured
+outputs, Google's guide on thinking. `tests/llm/codecs/test_capabilities.py` compares with the profiles of pydantic-ai.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+Maker = Literal["openai", "anthropic", "google"]
+Version = tuple[int, int]
+
+
+class Family(NamedTuple):
+    """The maker of a model, and the fields of `KnownModel` that follow from its name."""
+
+    maker: Maker
+    features: Mapping[str, Any]
+
+
+class Rule(NamedTuple):
+    """The features of some models of a family.
+
+    Attributes:
+        since: the oldest version.
+        kinds: matches the beginning of the rest of the name.
+        features: fields of `KnownModel`.
+    """
+
+    since: Version
+    kinds: re.Pattern[str]
+    features: Mapping[str, Any]
+
+
+def _rule(since: Version, kinds: str, features: Mapping[str, Any]) -> Rule:
+    return Rule(since, re.compile(kinds), features)
+
+
+def _thinks(*efforts: str, **more: Any) -> dict[str, Any]:
+    """Return the features of a model that thinks by default."""
+    return {"reasons": True, "reasons_unasked": True, "efforts": efforts, **more}
+
+
+_LEVELS = ("low", "medium", "high")
+_RESPONSES = {"tools_need_responses": True}
+_GPT = (
+    _rule((6, 1), "-sol", _thinks(*_LEVELS, "xhigh", "max", **_RESPONSES)),
+    _rule((6, 0), "-astra", _thinks(*_LEVELS, "xhigh", "max", **_RESPONSES)),
+    _rule((5, 2), "-pro", _thinks("medium", "high", "xhigh", **_RESPONSES)),
+    _rule((5, 1), "-chat", _thinks("medium")),
+    _rule((5, 6), "", _thinks("none", *_LEVELS, "xhigh", "max", **_RESPONSES)),
+    _rule((5, 5), "", _thinks("none", *_LEVELS, "xhigh", **_RESPONSES)),
+    _rule((5, 2), "", {"reasons": True, "efforts": ("none", *_LEVELS, "xhigh"), **_RESPONSES}),
+    _rule((5, 1), "-codex-max", _thinks(*_LEVELS, "xhigh")),
+    _rule((5, 1), "-codex", _thinks(*_LEVELS)),
+    _rule((5, 1), "", {"reasons": True, "efforts": ("none", *_LEVELS)}),
+    _rule((5, 0), "-chat", {"efforts": ()}),
+    _rule((5, 0), "-pro", _thinks("high")),
+    _rule((5, 0), "-codex", _thinks(*_LEVELS)),
+    _rule((5, 0), "", _thinks("minimal", *_LEVELS)),
+    _rule((0, 0), "", {"efforts": ()}),
+)
+_O_SERIES = (
+    _rule((2, 0), "", _thinks(*_LEVELS)),
+    _rule((1, 0), "-mini", _thinks(*_LEVELS, system_role="user")),
+    _rule((0, 0), "", _thinks(*_LEVELS)),
+)
+
+_ADAPTIVE: Mapping[str, Any] = {
+    "sampling": False,
+    "most_tokens": 128_000,
+    "default_tokens": 128_000,
+    "efforts": (*_LEVELS, "xhigh", "max"),
+    "takes_budget": False,
+}
+_UNASKED = {**_ADAPTIVE, "reasons": True, "reasons_unasked": True}
+_SHORT = {"default_tokens": 4_096, "efforts": ()}
+_UNSTRUCTURED = {"structured": False}
+_CLAUDE = (
+    _rule((5, 5), "", {**_UNASKED, "binds_thoughts": True}),
+    _rule((5, 2), "mythos", {**_UNASKED, "binds_thoughts": True}),
+    _rule((5, 1), "fable", {**_UNASKED, "binds_thoughts": True}),
+    _rule((5, 0), "", _UNASKED),
+    _rule((4, 7), "", _ADAPTIVE),
+    _rule((4, 6), "", {"most_tokens": 128_000, "default_tokens": 128_000, "efforts": (*_LEVELS, "max")}),
+    _rule((4, 5), "opus", {"most_tokens": 64_000, "default_tokens": 64_000, "efforts": _LEVELS}),
+    _rule((4, 5), "", {"most_tokens": 64_000, "default_tokens": 64_000, "efforts": ()}),
+    _rule((4, 1), "", _SHORT),
+    _rule((0, 0), "", {**_SHORT, **_UNSTRUCTURED}),
+)
+
+_SAMPLES = {"samples_thinking": True}
+_NO_THOUGHTS = {"efforts": ()}
+_GEMINI = (
+    _rule((3, 7), "", _thinks(*_LEVELS, **_SAMPLES)),
+    _rule((3, 1), "-pro", _thinks(*_LEVELS, **_SAMPLES)),
+    _rule((3, 0), "-pro", _thinks("low", "high", **_SAMPLES)),
+    _rule((3, 0), "", _thinks("minimal", *_LEVELS, **_SAMPLES)),
+    _rule((2, 5), "-pro", _thinks("minimal", *_LEVELS, **_SAMPLES)),
+    _rule((2, 5), "-flash-image", _NO_THOUGHTS),
+    _rule((2, 5), "-flash-lite", {"reasons": True, "efforts": ("none", "minimal", *_LEVELS), **_SAMPLES}),
+    _rule((2, 5), "", _thinks("none", "minimal", *_LEVELS, **_SAMPLES)),
+    _rule((0, 0), "", _NO_THOUGHTS),
+)
+
+_FAMILIES: tuple[tuple[Maker, re.Pattern[str], tuple[Rule, ...]], ...] = (
+    ("openai", re.compile(r"(?:chat)?gpt-(?P<major>\d+)(?:\.(?P<minor>\d+))?(?P<rest>.*)"), _GPT),
+    ("openai", re.compile(r"o(?P<major>\d+)(?P<rest>-.*|$)"), _O_SERIES),
+    (
+        "anthropic",
+        re.compile(r"claude-(?P<rest>[a-z]+)-(?P<major>\d{1,2})(?:[-.](?P<minor>\d{1,2}))?(?!\d)"),
+        _CLAUDE,
+    ),
+    (
+        "anthropic",
+        re.compile(r"claude-v?(?P<major>\d{1,2})(?:[-.](?P<minor>\d{1,2}))?(?!\d)(?:-(?P<rest>[a-z]+))?"),
+        _CLAUDE,
+    ),
+    ("google", re.compile(r"gemini-(?:[a-z]+-)*(?P<major>\d+)(?:\.(?P<minor>\d+))?(?P<rest>.*)"), _GEMINI),
+)
+_CLOUD = re.compile(r"^(?:[a-z-]+\.)?(?:openai|anthropic|google)\.")
+"""Matches what Amazon writes before a model's name, such as `us.anthropic.`."""
+
+
+def find_family(name: str) -> Family | None:
+    """Return what follows from a model's name; None if it belongs to no known family."""
+    plain = plain_name(name)
+    for maker, pattern, rules in _FAMILIES:
+        if found := pattern.match(plain):
+            parts = found.groupdict()
+            version = int(parts["major"]), int(parts.get("minor") or 0)
+            rest = parts["rest"] or ""
+            rule = next(rule for rule in rules if rule.since <= version and rule.kinds.match(rest))
+            return Family(maker, rule.features)
+    return None
+
+
+def plain_name(name: str) -> str:
+    """Return a model's name in lower case, without what routers, clouds and fine-tuning write before it."""
+    return _CLOUD.sub("", name.lower().rpartition("/")[2].removeprefix("ft:"))
