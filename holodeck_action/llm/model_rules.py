@@ -111,7 +111,8 @@ _GEMINI = (
 )
 
 _FAMILIES: tuple[tuple[Maker, re.Pattern[str], tuple[Rule, ...]], ...] = (
-    ("openai", re.compile(r"(?:chat)?gpt-(?P<major>\d+)(?:\.(?P<minor>\d+))?(?P<rest>.*)"), _GPT),
+    ("openai", re.compile(r"(?:chat)?gpt-(?!35\b)(?P<major>\d+)(?:\.(?P<minor>\d+))?(?P<rest>.*)"), _GPT),
+    ("openai", re.compile(r"gpt-(?P<major>3)(?P<minor>5)(?P<rest>-.*|$)"), _GPT),
     ("openai", re.compile(r"o(?P<major>\d+)(?P<rest>-.*|$)"), _O_SERIES),
     (
         "anthropic",
@@ -124,7 +125,10 @@ _FAMILIES: tuple[tuple[Maker, re.Pattern[str], tuple[Rule, ...]], ...] = (
         _CLAUDE,
     ),
     ("google", re.compile(r"gemini-(?:[a-z]+-)*(?P<major>\d+)(?:\.(?P<minor>\d+))?(?P<rest>.*)"), _GEMINI),
+    ("google", re.compile(r"gemini(?P<rest>-(?:pro|flash|flash-lite)-latest)$"), _GEMINI),
 )
+_NEWEST = 1_000
+"""The version of a name such as `gemini-flash-latest`, which has none."""
 _CLOUD = re.compile(r"^(?:[a-z-]+\.)?(?:openai|anthropic|google)\.")
 """Matches what Amazon writes before a model's name, such as `us.anthropic.`."""
 
@@ -135,7 +139,7 @@ def find_family(name: str) -> Family | None:
     for maker, pattern, rules in _FAMILIES:
         if found := pattern.match(plain):
             parts = found.groupdict()
-            version = int(parts["major"]), int(parts.get("minor") or 0)
+            version = int(parts.get("major") or _NEWEST), int(parts.get("minor") or 0)
             rest = parts["rest"] or ""
             rule = next(rule for rule in rules if rule.since <= version and rule.kinds.match(rest))
             return Family(maker, rule.features)

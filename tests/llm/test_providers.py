@@ -163,7 +163,9 @@ def test_defaults_of_the_format_are_sent() -> None:
 def test_models_that_think_get_no_sampling_and_no_default_limit(name: str) -> None:
     silent = sent("openai", name)
     assert silent.settings == {}
-    limit = f"no max_tokens is sent to {name}, whose thinking would use up the default of 1000; write `max_tokens` below "
+    limit = (
+        f"no max_tokens is sent to {name}, whose thinking would use up the default of 1000; write `max_tokens` below "
+    )
     assert silent.notices == (f"{limit}`model:` to limit thinking and answer together",)
     assert plan("openai", name).completion_tokens
     asked = sent("openai", name, temperature=0.0, top_p=0.9, max_tokens=700)
