@@ -1,7 +1,7 @@
 """Rules about models of OpenAI, Anthropic and Google, by family and version; the newest come first.
 
 A name is split into its family, its version and the rest: `gpt-5.2-pro` is version 5.2 with the rest `-pro`. The first
-rule that is not newer than the name, and whose pattern matches the rest, gives the features (`model_facts.KnownModel`).
+rule that is not newer than the name, and whose kind begins the rest, gives the features (`model_facts.KnownModel`).
 So a model that is newer than all rules has the features of the newest one.
 
 Sources: OpenAI's guides on reasoning and the latest model, Anthropic's guides on effort, thinking and structured
@@ -30,17 +30,13 @@ class Rule(NamedTuple):
 
     Attributes:
         since: the oldest version.
-        kinds: matches the beginning of the rest of the name.
+        kind: beginning of the rest of the name.
         features: fields of `KnownModel`.
     """
 
     since: Version
-    kinds: re.Pattern[str]
+    kind: str
     features: Mapping[str, Any]
-
-
-def _rule(since: Version, kinds: str, features: Mapping[str, Any]) -> Rule:
-    return Rule(since, re.compile(kinds), features)
 
 
 def _thinks(*efforts: str, **more: Any) -> dict[str, Any]:
@@ -51,26 +47,26 @@ def _thinks(*efforts: str, **more: Any) -> dict[str, Any]:
 _LEVELS = ("low", "medium", "high")
 _RESPONSES = {"tools_need_responses": True}
 _GPT = (
-    _rule((6, 1), "-sol", _thinks(*_LEVELS, "xhigh", "max", **_RESPONSES)),
-    _rule((6, 0), "-astra", _thinks(*_LEVELS, "xhigh", "max", **_RESPONSES)),
-    _rule((5, 2), "-pro", _thinks("medium", "high", "xhigh", **_RESPONSES)),
-    _rule((5, 1), "-chat", _thinks("medium")),
-    _rule((5, 6), "", _thinks("none", *_LEVELS, "xhigh", "max", **_RESPONSES)),
-    _rule((5, 5), "", _thinks("none", *_LEVELS, "xhigh", **_RESPONSES)),
-    _rule((5, 2), "", {"reasons": True, "efforts": ("none", *_LEVELS, "xhigh"), **_RESPONSES}),
-    _rule((5, 1), "-codex-max", _thinks(*_LEVELS, "xhigh")),
-    _rule((5, 1), "-codex", _thinks(*_LEVELS)),
-    _rule((5, 1), "", {"reasons": True, "efforts": ("none", *_LEVELS)}),
-    _rule((5, 0), "-chat", {"efforts": ()}),
-    _rule((5, 0), "-pro", _thinks("high")),
-    _rule((5, 0), "-codex", _thinks(*_LEVELS)),
-    _rule((5, 0), "", _thinks("minimal", *_LEVELS)),
-    _rule((0, 0), "", {"efforts": ()}),
+    Rule((6, 1), "-sol", _thinks(*_LEVELS, "xhigh", "max", **_RESPONSES)),
+    Rule((6, 0), "-astra", _thinks(*_LEVELS, "xhigh", "max", **_RESPONSES)),
+    Rule((5, 2), "-pro", _thinks("medium", "high", "xhigh", **_RESPONSES)),
+    Rule((5, 1), "-chat", _thinks("medium")),
+    Rule((5, 6), "", _thinks("none", *_LEVELS, "xhigh", "max", **_RESPONSES)),
+    Rule((5, 5), "", _thinks("none", *_LEVELS, "xhigh", **_RESPONSES)),
+    Rule((5, 2), "", {"reasons": True, "efforts": ("none", *_LEVELS, "xhigh"), **_RESPONSES}),
+    Rule((5, 1), "-codex-max", _thinks(*_LEVELS, "xhigh")),
+    Rule((5, 1), "-codex", _thinks(*_LEVELS)),
+    Rule((5, 1), "", {"reasons": True, "efforts": ("none", *_LEVELS)}),
+    Rule((5, 0), "-chat", {"efforts": ()}),
+    Rule((5, 0), "-pro", _thinks("high")),
+    Rule((5, 0), "-codex", _thinks(*_LEVELS)),
+    Rule((5, 0), "", _thinks("minimal", *_LEVELS)),
+    Rule((0, 0), "", {"efforts": ()}),
 )
 _O_SERIES = (
-    _rule((2, 0), "", _thinks(*_LEVELS)),
-    _rule((1, 0), "-mini", _thinks(*_LEVELS, system_role="user")),
-    _rule((0, 0), "", _thinks(*_LEVELS)),
+    Rule((2, 0), "", _thinks(*_LEVELS)),
+    Rule((1, 0), "-mini", _thinks(*_LEVELS, system_role="user")),
+    Rule((0, 0), "", _thinks(*_LEVELS)),
 )
 
 _ADAPTIVE: Mapping[str, Any] = {
@@ -84,30 +80,30 @@ _UNASKED = {**_ADAPTIVE, "reasons": True, "reasons_unasked": True}
 _SHORT = {"default_tokens": 4_096, "efforts": ()}
 _UNSTRUCTURED = {"structured": False}
 _CLAUDE = (
-    _rule((5, 5), "", {**_UNASKED, "binds_thoughts": True}),
-    _rule((5, 2), "mythos", {**_UNASKED, "binds_thoughts": True}),
-    _rule((5, 1), "fable", {**_UNASKED, "binds_thoughts": True}),
-    _rule((5, 0), "", _UNASKED),
-    _rule((4, 7), "", _ADAPTIVE),
-    _rule((4, 6), "", {"most_tokens": 128_000, "default_tokens": 128_000, "efforts": (*_LEVELS, "max")}),
-    _rule((4, 5), "opus", {"most_tokens": 64_000, "default_tokens": 64_000, "efforts": _LEVELS}),
-    _rule((4, 5), "", {"most_tokens": 64_000, "default_tokens": 64_000, "efforts": ()}),
-    _rule((4, 1), "", _SHORT),
-    _rule((0, 0), "", {**_SHORT, **_UNSTRUCTURED}),
+    Rule((5, 5), "", {**_UNASKED, "binds_thoughts": True}),
+    Rule((5, 2), "mythos", {**_UNASKED, "binds_thoughts": True}),
+    Rule((5, 1), "fable", {**_UNASKED, "binds_thoughts": True}),
+    Rule((5, 0), "", _UNASKED),
+    Rule((4, 7), "", _ADAPTIVE),
+    Rule((4, 6), "", {"most_tokens": 128_000, "default_tokens": 128_000, "efforts": (*_LEVELS, "max")}),
+    Rule((4, 5), "opus", {"most_tokens": 64_000, "default_tokens": 64_000, "efforts": _LEVELS}),
+    Rule((4, 5), "", {"most_tokens": 64_000, "default_tokens": 64_000, "efforts": ()}),
+    Rule((4, 1), "", _SHORT),
+    Rule((0, 0), "", {**_SHORT, **_UNSTRUCTURED}),
 )
 
 _SAMPLES = {"samples_thinking": True}
 _NO_THOUGHTS = {"efforts": ()}
 _GEMINI = (
-    _rule((3, 7), "", _thinks(*_LEVELS, **_SAMPLES)),
-    _rule((3, 1), "-pro", _thinks(*_LEVELS, **_SAMPLES)),
-    _rule((3, 0), "-pro", _thinks("low", "high", **_SAMPLES)),
-    _rule((3, 0), "", _thinks("minimal", *_LEVELS, **_SAMPLES)),
-    _rule((2, 5), "-pro", _thinks("minimal", *_LEVELS, **_SAMPLES)),
-    _rule((2, 5), "-flash-image", _NO_THOUGHTS),
-    _rule((2, 5), "-flash-lite", {"reasons": True, "efforts": ("none", "minimal", *_LEVELS), **_SAMPLES}),
-    _rule((2, 5), "", _thinks("none", "minimal", *_LEVELS, **_SAMPLES)),
-    _rule((0, 0), "", _NO_THOUGHTS),
+    Rule((3, 7), "", _thinks(*_LEVELS, **_SAMPLES)),
+    Rule((3, 1), "-pro", _thinks(*_LEVELS, **_SAMPLES)),
+    Rule((3, 0), "-pro", _thinks("low", "high", **_SAMPLES)),
+    Rule((3, 0), "", _thinks("minimal", *_LEVELS, **_SAMPLES)),
+    Rule((2, 5), "-pro", _thinks("minimal", *_LEVELS, **_SAMPLES)),
+    Rule((2, 5), "-flash-image", _NO_THOUGHTS),
+    Rule((2, 5), "-flash-lite", {"reasons": True, "efforts": ("none", "minimal", *_LEVELS), **_SAMPLES}),
+    Rule((2, 5), "", _thinks("none", "minimal", *_LEVELS, **_SAMPLES)),
+    Rule((0, 0), "", _NO_THOUGHTS),
 )
 
 _FAMILIES: tuple[tuple[Maker, re.Pattern[str], tuple[Rule, ...]], ...] = (
@@ -141,7 +137,7 @@ def find_family(name: str) -> Family | None:
             parts = found.groupdict()
             version = int(parts.get("major") or _NEWEST), int(parts.get("minor") or 0)
             rest = parts["rest"] or ""
-            rule = next(rule for rule in rules if rule.since <= version and rule.kinds.match(rest))
+            rule = next(rule for rule in rules if rule.since <= version and rest.startswith(rule.kind))
             return Family(maker, rule.features)
     return None
 

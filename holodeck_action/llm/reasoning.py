@@ -7,8 +7,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from holodeck_action.llm.model_facts import EFFORTS, KnownModel, accepts_sampling, thinks
-from holodeck_action.llm.providers import ModelPlan
+from holodeck_action.llm.model_facts import EFFORTS, KnownModel, accepts_sampling, known_model, thinks
+from holodeck_action.llm.providers import ModelPlan, Reasoning
+from holodeck_action.suite.model.providers import LLMProvider
 
 _LEAST_BUDGET = 1024
 """Minimum thinking tokens that Anthropic accepts (its guide on extended thinking)."""
@@ -37,17 +38,15 @@ def sent_settings(plan: ModelPlan, known_model: KnownModel, *, responses: bool =
         known_model: features of the model.
         responses: whether requests use OpenAI's Responses API.
     """
-    thinking, of_thinking = _thinking_settings(plan, known_model, responses)
+    thinking, of_thinking = _thinking_settings(plan.provider, plan.name, plan.reasoning, known_model, responses)
     settings = {**plan.settings, **thinking}
     dropped: list[str] = [
         name for name in ("temperature", "top_p") if name in settings and not accepts_sampling(known_model, settings)
     ]
     notices = list(_unsent_notices(plan.name, [name for name in dropped if name in plan.written]))
     if "max_tokens" in settings:
-        budget = settings.get("thinking", {}).get("budget_tokens")
-        if budget is not None:
-            settings["max_tokens"] += budget
-        elif "max_tokens" not in plan.written and thinks(known_model, settings):
+        settings["max_tokens"] += _thinking_budget(settings)
+        if "max_tokens" not in plan.written and _thinks_within_limit(known_model, settings):
             dropped.append("max_tokens")
             notices.append(
                 f"no max_tokens is sent to {plan.name}, whose thinking would use up the default of "
@@ -57,33 +56,53 @@ def sent_settings(plan: ModelPlan, known_model: KnownModel, *, responses: bool =
     return SentSettings(sent, (*notices, *of_thinking))
 
 
-def _thinking_settings(plan: ModelPlan, known_model: KnownModel, responses: bool) -> tuple[dict[str, Any], list[str]]:
+def answer_limit(model: LLMProvider, reasoning: Reasoning) -> int | None:
+    """Return the maximum tokens of a model's answers without a thinking budget; None if no limit is sent."""
+    if "max_tokens" in model.model_fields_set:
+        return model.max_tokens
+    known = known_model(model.provider, model.name)
+    thinking, _ = _thinking_settings(model.provider, model.name, reasoning, known, responses=False)
+    return None if _thinks_within_limit(known, thinking) else model.max_tokens
+
+
+def _thinks_within_limit(known_model: KnownModel, settings: Mapping[str, Any]) -> bool:
+    """Return whether thinking counts towards the token limit of the answer."""
+    return thinks(known_model, settings) and not _thinking_budget(settings)
+
+
+def _thinking_budget(settings: Mapping[str, Any]) -> int:
+    budget: int = settings.get("thinking", {}).get("budget_tokens", 0)
+    return budget
+
+
+def _thinking_settings(
+    provider: str, name: str, wanted: Reasoning, known_model: KnownModel, responses: bool
+) -> tuple[dict[str, Any], list[str]]:
     """Return the settings `effort` and `thinking`, and notices about changes."""
-    wanted = plan.reasoning
     settings: dict[str, Any] = {}
     notices: list[str] = []
     if wanted.effort is not None:
-        effort = _accepted_effort(plan, wanted.effort, known_model, responses)
+        field, effort = f"{wanted.block}.effort", _accepted_effort(provider, wanted.effort, known_model, responses)
         if effort is None:
-            notices.append(_unsent_notice(plan, "effort"))
+            notices += _unsent_notices(name, [field])
         else:
             settings["effort"] = effort
             if effort != wanted.effort:
-                notices.append(_changed_notice(plan, effort))
+                notices.append(f"{field} {wanted.effort} is sent to {name} as {effort}, the closest value it accepts")
     if wanted.budget is None:
         return settings, notices
-    if plan.provider != "anthropic":
-        return settings, [_unsent_notice(plan, "extended_thinking"), *notices]
-    field = f"{wanted.block}.extended_thinking.budget_tokens"
+    field = f"{wanted.block}.extended_thinking"
+    if provider != "anthropic":
+        return settings, [*_unsent_notices(name, [field]), *notices]
+    field = f"{field}.budget_tokens"
     if not known_model.takes_budget:
         notices.append(
-            f"{field} is not sent to {plan.name}, which decides itself how long it thinks; "
-            f"`{wanted.block}.effort` guides it"
+            f"{field} is not sent to {name}, which decides itself how long it thinks; `{wanted.block}.effort` guides it"
         )
         return {**settings, "thinking": {"type": "adaptive"}}, notices
     sent = max(_LEAST_BUDGET, wanted.budget)
     if sent != wanted.budget:
-        notices.append(f"{field} {wanted.budget} is sent to {plan.name} as {sent}, the smallest value it accepts")
+        notices.append(f"{field} {wanted.budget} is sent to {name} as {sent}, the smallest value it accepts")
     return {**settings, "thinking": {"type": "enabled", "budget_tokens": sent}}, notices
 
 
@@ -92,12 +111,12 @@ def closest_effort(wanted: str, accepted: Sequence[str]) -> str:
     return next((level for level in accepted if EFFORTS.index(level) >= EFFORTS.index(wanted)), accepted[-1])
 
 
-def _accepted_effort(plan: ModelPlan, wanted: str, known_model: KnownModel, responses: bool) -> str | None:
+def _accepted_effort(provider: str, wanted: str, known_model: KnownModel, responses: bool) -> str | None:
     """Return the level of effort to send; None if the model supports no level."""
     if known_model.efforts is None:
         # A deployment, or a model of another service: its refusal shows what it accepts.
         return wanted
-    by_chat = plan.provider != "anthropic" and not responses
+    by_chat = provider != "anthropic" and not responses
     accepted = [level for level in known_model.efforts if not (by_chat and level in _RESPONSES_ONLY)]
     return closest_effort(wanted, accepted) if accepted else None
 
@@ -108,12 +127,3 @@ def _unsent_notices(name: str, names: Sequence[str]) -> tuple[str, ...]:
         return ()
     verb = "are" if len(names) > 1 else "is"
     return (f"{' and '.join(names)} {verb} not sent to {name}, which does not accept it",)
-
-
-def _unsent_notice(plan: ModelPlan, field: str) -> str:
-    return f"{plan.reasoning.block}.{field} is not sent to {plan.name}, which does not accept it"
-
-
-def _changed_notice(plan: ModelPlan, effort: str) -> str:
-    wanted = plan.reasoning
-    return f"{wanted.block}.effort {wanted.effort} is sent to {plan.name} as {effort}, the closest value it accepts"

@@ -16,6 +16,7 @@ from holodeck_action.suite.model.metric_base import JudgeCalls
 from holodeck_action.suite.model.providers import LLMProvider
 from holodeck_action.suite.panels import panel_of
 from holodeck_action.suite.values import Case, Suite
+from holodeck_action.targets.own_model.runner_settings import longest_answer
 from holodeck_action.text.plain import one_line
 
 _PER_UNIT = 1_000
@@ -170,7 +171,7 @@ def estimate_judges(prepared_suite: PreparedSuite) -> JudgingEstimate | None:
     if the same model judges several times.
     """
     suite = prepared_suite.suite
-    answer = suite.agent.model.max_tokens or COMPLETION_GUESS
+    answer = longest_answer(suite.agent) or COMPLETION_GUESS
     tallies: dict[tuple[str, int], Tally] = {}
     writers: dict[tuple[str, int], set[tuple[str, int]]] = defaultdict(set)
     evaluations, fallbacks = [0, 0], False

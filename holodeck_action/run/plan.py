@@ -31,6 +31,7 @@ from holodeck_action.suite.model.targets import ModelTarget
 from holodeck_action.suite.values import Case, Turn
 from holodeck_action.targets.factory import describe_target
 from holodeck_action.targets.own_model.own_agent import instructions_of
+from holodeck_action.targets.own_model.runner_settings import longest_answer
 from holodeck_action.targets.own_model.toolbox import PlannedCalls
 from holodeck_action.text.plain import one_line
 
@@ -52,7 +53,7 @@ def estimate_own(suite: PreparedSuite) -> OwnEstimate:
     agent = suite.suite.agent
     tools = "".join(tool.model_dump_json(exclude_defaults=True) for tool in agent.tools or ())
     fixed = text_tokens(instructions_of(suite.suite)) + text_tokens(tools)
-    tally = Tally(agent.model, agent.model.max_tokens or COMPLETION_GUESS)
+    tally = Tally(agent.model, longest_answer(agent) or COMPLETION_GUESS)
     fewest = most = 0
     for case in suite.own_cases:
         if case.simulation is not None:

@@ -38,6 +38,7 @@ from holodeck_action.suite.applicability import skip_reason
 from holodeck_action.suite.errors import SourceMark
 from holodeck_action.suite.model.policy import Gates, QuarantineEntry
 from holodeck_action.suite.values import Case, Suite
+from holodeck_action.targets.own_model.runner_settings import longest_answer
 from holodeck_action.text.redaction import Redactor
 
 
@@ -180,7 +181,7 @@ async def run_suite(
     before = redactor.value(
         (*plan.notices, *run_notices(suite, plan.cases, plan.gates, plan.filters, started.date())),
     )
-    most, stopped, shard = suite.agent.model.max_tokens, outcome.stopped or plan.stopped, plan.shard
+    most, stopped, shard = longest_answer(suite.agent), outcome.stopped or plan.stopped, plan.shard
     if shard is not None:
         shard = replace(shard, conditions=len(before), max_tokens=most, stopped=stopped)
         stopped = f"this is shard {shard} with {shard.cases} of {len(records)} cases; `merge` joins all shards"

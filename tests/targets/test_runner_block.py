@@ -333,6 +333,24 @@ def test_the_blocks_reach_the_model(project: Project, models: FakeModels) -> Non
     assert models.requests[1].body["reasoning_effort"] == "low"
 
 
+@walk(
+    ("name", "fields", "effort", "tokens"),
+    [
+        ("gpt-4o", {}, None, "1,000"),
+        ("gpt-5.5", {}, None, "4,096"),
+        ("gpt-5.5", {}, "none", "1,000"),
+        ("gpt-5.2", {}, "low", "4,096"),
+        ("gpt-5.5", {"max_tokens": 700}, None, "700"),
+    ],
+)
+def test_the_plan_counts_answers_up_to_the_limit_that_is_sent(
+    project: Project, models: FakeModels, name: str, fields: dict[str, Any], effort: str | None, tokens: str
+) -> None:
+    asking(project, models, model=openai(models, name=name, **fields), openai={"effort": effort})
+    finished = project.run("run", "--dry-run", **KEYS)
+    assert f"(answers of {tokens} tokens)" in finished.stdout + finished.stderr
+
+
 # -- costs
 
 TALKS = [{"name": talk, "turns": [{"input": text, "ground_truth": text} for text in talk]} for talk in ("abc", "xyz")]

@@ -5,8 +5,11 @@ from __future__ import annotations
 from holodeck_action.extensions.simulation.prompt import instructions
 from holodeck_action.extensions.simulation.settings import Simulate
 from holodeck_action.llm.limits.budget import COMPLETION_GUESS, text_tokens
+from holodeck_action.llm.providers import Reasoning
+from holodeck_action.llm.reasoning import answer_limit
 from holodeck_action.run.estimates import ModelEstimate, Tally, fewest_trials, label_of
 from holodeck_action.run.preflight import PreparedSuite
+from holodeck_action.targets.own_model.runner_settings import longest_answer
 
 
 def estimate_users(suite: PreparedSuite) -> tuple[ModelEstimate, ...]:
@@ -15,14 +18,14 @@ def estimate_users(suite: PreparedSuite) -> tuple[ModelEstimate, ...]:
     The minimum assumes that conversations end as early as possible. The maximum assumes that conversations have all
     their turns, and that each message is requested twice.
     """
-    answer = suite.suite.agent.model.max_tokens or COMPLETION_GUESS
+    answer = longest_answer(suite.suite.agent) or COMPLETION_GUESS
     tallies: dict[tuple[str, int], Tally] = {}
     for case in suite.own_cases:
         user = case.simulation
         if not isinstance(user, Simulate):
             continue
         model = user.player
-        longest = model.max_tokens or COMPLETION_GUESS
+        longest = answer_limit(model, Reasoning()) or COMPLETION_GUESS
         tally = tallies.setdefault((label_of(model), longest), Tally(model, longest))
         fixed = text_tokens(instructions(user.facts()))
         free = user.max_turns - len(user.lines)

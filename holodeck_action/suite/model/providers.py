@@ -85,7 +85,7 @@ class LLMProvider(FormatModel):
     temperature: Annotated[Number, Field(ge=0.0, le=2.0)] | None = 0.3
     """Sampling temperature; a judge has 0 when absent. Example: `0.0`."""
     max_tokens: Annotated[Integer, Field(gt=0)] | None = 1000
-    """Longest answer in tokens; a judge has no limit when absent. Example: `4096`."""
+    """Longest answer in tokens; a judge and a model that thinks have no limit when absent. Example: `4096`."""
     top_p: UnitInterval | None = None
     """Share of the probability mass that is sampled. Example: `0.9`."""
     endpoint: MaybeText = None

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
 from holodeck_action.llm.providers import Reasoning
+from holodeck_action.llm.reasoning import answer_limit
 from holodeck_action.suite.errors import quoted
 from holodeck_action.suite.model.agent import AgentConfig
 from holodeck_action.suite.model.backends import ClaudeConfig, OpenAIConfig
 from holodeck_action.suite.model.providers import runner_block
-from holodeck_action.targets.own_model.toolbox import Tool
+
+if TYPE_CHECKING:
+    from holodeck_action.targets.own_model.toolbox import Tool
 
 MOST_CALLS = 20
 """Maximum model calls in one turn if `max_turns` is not set; without it, a model could call tools forever."""
@@ -61,6 +65,11 @@ def runner_settings(agent: AgentConfig) -> RunnerSettings:
     if name == "openai":
         return RunnerSettings() if agent.openai is None else _openai_settings(agent.openai)
     return RunnerSettings("claude") if block is None else _claude_settings(block)
+
+
+def longest_answer(agent: AgentConfig) -> int | None:
+    """Return the maximum tokens of the model's answers without a thinking budget; None if no limit is sent."""
+    return answer_limit(agent.model, runner_settings(agent).reasoning)
 
 
 def _openai_settings(block: OpenAIConfig) -> RunnerSettings:
