@@ -130,7 +130,7 @@ _CLOUD = re.compile(r"^(?:[a-z-]+\.)?(?:openai|anthropic|google)\.")
 
 
 def find_family(name: str) -> Family | None:
-    """Return what follows from a model's name; None if it belongs to no known family."""
+    """Return the maker and features of a model; None if its name belongs to no known family."""
     plain = plain_name(name)
     for maker, pattern, rules in _FAMILIES:
         if found := pattern.match(plain):
@@ -143,5 +143,5 @@ def find_family(name: str) -> Family | None:
 
 
 def plain_name(name: str) -> str:
-    """Return a model's name in lower case, without what routers, clouds and fine-tuning write before it."""
+    """Return a model's name in lower case, without the prefixes of routers, clouds and fine-tuning."""
     return _CLOUD.sub("", name.lower().rpartition("/")[2].removeprefix("ft:"))

@@ -91,7 +91,7 @@ OBSERVABILITY = (
     ),
 )
 
-EFFORT = choice("low", "medium", "high", "max")
+LEVELS = ("low", "medium", "high", "xhigh", "max")
 CLAUDE = Block(
     "ClaudeConfig",
     {
@@ -107,7 +107,7 @@ CLAUDE = Block(
         "agents": Values(("{a: {description: d, prompt: p}}",), "3", "must be a mapping"),
         "allowed_tools": TEXTS,
         "disallowed_tools": TEXTS,
-        "effort": EFFORT,
+        "effort": choice(*LEVELS),
         "max_budget_usd": ABOVE_ZERO,
         "fallback_model": TEXT,
         "setting_sources": Values(("[user, project, local, all]",), "user", "must be a list"),
@@ -128,7 +128,7 @@ OPENAI = Block(
         "disable_default_hooks": FLAG,
         "disable_subprocess_env_scrub": FLAG,
         "permissions": EMPTY,
-        "effort": EFFORT,
+        "effort": choice("none", "minimal", *LEVELS),
         "max_budget_usd": ABOVE_ZERO,
         "fallback_model": TEXT,
         "disallowed_tools": TEXTS,
