@@ -10,12 +10,17 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from holodeck_action.llm.calls import Answer, Call, CallRecord
+from holodeck_action.llm.outcomes import RESPONSES_ENDS
 from holodeck_action.llm.spans import NO_SPAN, Attributes, Span, SpanScope, current, span
 from holodeck_action.text.json_values import parse_json
 
 Message = dict[str, Any]
 
-_REASONS = {"tool_calls": "tool_call", "tool_use": "tool_call", "end_turn": "stop", "max_tokens": "length"}
+_REASONS = {
+    **dict.fromkeys(("tool_calls", "tool_use"), "tool_call"),
+    **dict.fromkeys(("end_turn", "completed"), "stop"),
+    **dict.fromkeys(("max_tokens", "max_output_tokens"), "length"),
+}
 """Stop reasons of providers whose name differs in OpenTelemetry's conventions, mapped to that name."""
 
 
@@ -23,13 +28,14 @@ def input_messages(document: Any) -> list[Message]:
     """Return the messages in a request's body; instructions become a message with the role `system`."""
     request = _as_mapping(document)
     found: list[Message] = []
-    if request.get("system"):
-        found.append({"role": "system", "parts": _parts(request["system"])})
-    for message in _as_list(request.get("messages")):
+    if instructions := request.get("system") or request.get("instructions"):
+        found.append({"role": "system", "parts": _parts(instructions)})
+    for message in [*_as_list(request.get("messages")), *_as_list(request.get("input"))]:
         given = _as_mapping(message)
         parts = _message_parts(given)
         if parts:
-            found.append({"role": str(given.get("role", "")), "parts": parts})
+            role = "tool" if given.get("type") == "function_call_output" else "assistant"
+            found.append({"role": str(given.get("role", role if "type" in given else "")), "parts": parts})
     return found
 
 
@@ -51,6 +57,11 @@ def _choices(payload: Any) -> Iterator[tuple[Mapping[str, Any], str | None]]:
     if isinstance(payload, list):
         payload = _join_stream([_as_mapping(event) for event in payload])
     answer = _as_mapping(payload)
+    if isinstance(answer.get("output"), list):  # OpenAI's Responses API
+        calls = any(_as_mapping(item).get("type") == "function_call" for item in answer["output"])
+        reason = _as_mapping(answer.get("incomplete_details")).get("reason") or answer.get("status")
+        reason = "tool_call" if calls and reason == "completed" else reason
+        yield {"content": answer["output"]}, _convention_reason(reason)
     for choice in _as_list(answer.get("choices")):
         yield (
             _as_mapping(_as_mapping(choice).get("message")),
@@ -69,6 +80,11 @@ def _join_stream(events: list[Mapping[str, Any]]) -> Mapping[str, Any]:
     whole: list[Any] = []
     reason: Any = None
     for event in events:
+        if (
+            isinstance(_as_mapping(event.get("response")).get("output"), list)
+            and str(event.get("type")) in RESPONSES_ENDS
+        ):
+            return _as_mapping(event["response"])
         at = event.get("index") if isinstance(event.get("index"), int) else None
         if "content_block" in event:  # Anthropic: a block begins
             block = _as_mapping(event["content_block"])
@@ -102,6 +118,8 @@ def _join_stream(events: list[Mapping[str, Any]]) -> Mapping[str, Any]:
 
 
 def _message_parts(message: Mapping[str, Any]) -> list[dict[str, Any]]:
+    if message.get("type") in ("function_call", "function_call_output", "reasoning"):
+        return _parts([message])
     if message.get("role") == "tool":
         text = _content_text(message.get("content"))
         return [{"type": "tool_call_response", "id": message.get("tool_call_id"), "response": text}]
@@ -126,6 +144,17 @@ def _parts(content: Any) -> list[dict[str, Any]]:
         kind = str(block.get("type", ""))
         if isinstance(block.get("text"), str):
             found.append({"type": "text", "content": block["text"]})
+        elif kind == "message":
+            found += _parts(block.get("content"))
+        elif kind == "reasoning":
+            found.append({"type": "reasoning", "content": _content_text(block.get("summary"))})
+        elif kind == "function_call":
+            found.append(_call_part(block.get("call_id"), block.get("name"), block.get("arguments")))
+        elif kind == "function_call_output":
+            text = _content_text(block.get("output"))
+            found.append({"type": "tool_call_response", "id": block.get("call_id"), "response": text})
+        elif kind == "refusal":
+            found.append({"type": "text", "content": str(block.get("refusal", ""))})
         elif kind == "thinking":
             found.append({"type": "reasoning", "content": str(block.get("thinking", ""))})
         elif kind == "tool_use":
@@ -198,6 +227,7 @@ def describe_call(trace_span: Span, call: Call, record: CallRecord, answer: Answ
             "gen_ai.usage.input_tokens": record.tokens.prompt,
             "gen_ai.usage.output_tokens": record.tokens.completion,
             "gen_ai.usage.cache_read.input_tokens": record.tokens.cached,
+            "gen_ai.usage.reasoning.output_tokens": record.tokens.reasoning,
             "http.response.status_code": record.status,
             "holodeck_action.call.cached": record.cached,
             "holodeck_action.call.attempts": record.attempts,
@@ -230,7 +260,7 @@ def _request_attributes(call: Call, document: Mapping[str, object], operation: s
         "gen_ai.request.model": model,
         "gen_ai.request.temperature": _float_field(document, "temperature"),
         "gen_ai.request.top_p": _float_field(document, "top_p"),
-        "gen_ai.request.max_tokens": _int_field(document, "max_completion_tokens", "max_tokens"),
+        "gen_ai.request.max_tokens": _int_field(document, "max_completion_tokens", "max_tokens", "max_output_tokens"),
         "server.address": parts.hostname,
         "server.port": port,
         "holodeck_action.call.kind": call.context.kind,

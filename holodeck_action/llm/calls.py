@@ -6,7 +6,7 @@ This module does not import the HTTP library, so that agents and judges can impo
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -76,11 +76,13 @@ class Tokens(Struct, frozen=True):
         prompt: number of tokens of the prompt.
         completion: number of tokens of the answer.
         cached: number of tokens in `prompt` that the provider read from its cache at a lower price.
+        reasoning: number of tokens in `completion` that the model spent on thinking.
     """
 
     prompt: int | None = None
     completion: int | None = None
     cached: int | None = None
+    reasoning: int | None = None
 
 
 class CallRecord(Struct, frozen=True):
@@ -207,12 +209,15 @@ class HttpRequest(Struct, frozen=True):
         headers: header values by lower-case name.
         content: the body.
         document: the body as a JSON value; None if it is not JSON.
+        alternatives: returns other requests with the same meaning, such as to another API of the service; a replay
+            answers the first of them that the recording has instead. None if there are none.
     """
 
     url: str
     headers: Mapping[str, str]
     content: bytes
     document: Any
+    alternatives: Callable[[], Iterator[HttpRequest]] | None = None
 
     def __repr__(self) -> str:
         return f"HttpRequest({self.url!r}, {len(self.content)} bytes)"
@@ -259,6 +264,7 @@ class Answer(Struct, frozen=True):
         latency_s: seconds from sending the request to receiving the last byte.
         cached: see `CallRecord.cached`.
         changes: one sentence for each setting of the request that the service refused and that was changed therefore.
+        alternative: which of the request's `alternatives` it answers; None if it answers the request itself.
     """
 
     status: int
@@ -268,6 +274,7 @@ class Answer(Struct, frozen=True):
     latency_s: float
     cached: bool = False
     changes: tuple[str, ...] = ()
+    alternative: HttpRequest | None = None
 
 
 Link = Callable[[Call], Awaitable[Answer]]

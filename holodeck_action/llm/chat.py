@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holodeck_action.llm.clients import ModelClient, RequestSender
+from holodeck_action.llm.clients import ModelClient, Offer, RequestSender
 from holodeck_action.llm.codecs.codec import Codec
 from holodeck_action.llm.codecs.schema_walk import SchemaError
 from holodeck_action.llm.messages import AnswerSchema, Message, Reply, Request, ToolCall, ToolDefinition
@@ -167,12 +167,13 @@ class ChatModel:
         self._client = ModelClient(plan, sender)
         self.notices, self.settings = self._client.notices, self._client.settings
         codec = self._client.codec
+        offer = Offer(tools)
         try:
-            offered = codec.offer(tools, None)
+            offer.fields(codec)
         except SchemaError as error:
             raise ModelConfigError(f"a tool cannot be offered to {plan.title}: its parameters: {error}") from None
-        native = None if schema is None else _structured_output_fields(codec, plan, tools, schema)
-        self._offered = offered if native is None else native
+        native = None if schema is None else _structured_output(codec, plan, tools, schema)
+        self._offer = offer if native is None else native
         # For a model without structured output the schema is part of the instructions.
         self._schema_words = "" if schema is None or native is not None else schema_instructions(schema)
 
@@ -182,7 +183,7 @@ class ChatModel:
         Raises:
             ModelCallError: there is no answer, the answer is malformed, or a content filter removed it.
         """
-        reply = await self._client.ask(self._with_schema(messages), self._client.settings, self._offered)
+        reply = await self._client.ask(self._with_schema(messages), self._client.settings, self._offer)
         return ChatAnswer(reply.refusal or reply.text, reply, bool(self._schema_words))
 
     def _with_schema(self, messages: Sequence[Message]) -> Sequence[Message]:
@@ -196,10 +197,10 @@ class ChatModel:
         return [*messages[:-1], replace(last, instructions=instructions)]
 
 
-def _structured_output_fields(
+def _structured_output(
     codec: Codec, plan: ModelPlan, tools: Sequence[ToolDefinition], schema: Mapping[str, Any]
-) -> Mapping[str, Any] | None:
-    """Return the request fields for structured output; None if the provider does not support it for this schema."""
+) -> Offer | None:
+    """Return the tools with the schema of the answer; None if the provider does not support it for this schema."""
     host = urlsplit(plan.account.base_url).hostname or ""
     # Ollama's cloud accepts a schema but ignores it.
     in_cloud = plan.provider == "ollama" and (f".{host}".endswith(".ollama.com") or plan.name.endswith("-cloud"))
@@ -208,7 +209,9 @@ def _structured_output_fields(
     if plan.provider == "anthropic" and not is_closed(schema):
         return None
     try:
-        return codec.offer(tools, AnswerSchema(NAME, dict(schema), is_strict(schema)))
+        offer = Offer(tools, AnswerSchema(NAME, dict(schema), is_strict(schema)))
+        offer.fields(codec)
+        return offer
     except SchemaError:
         # A schema that the service does not accept is put into the instructions.
         return None

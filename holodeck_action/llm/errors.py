@@ -194,6 +194,8 @@ def _error_object(body: Any) -> Mapping[str, Any]:
 def _hint(detail: str, plan: ModelPlan) -> str:
     """Return a hint to omit the setting that the provider's message names; empty if it names no known setting."""
     text = detail.lower()
+    if plan.api_written and plan.api == "chat" and "v1/responses" in text:
+        return "; `openai: {api: chat}` keeps the model from the Responses API"
     for field in ("temperature", "top_p"):
         if field in plan.settings and field in text:
             return f"; write `{field}: null` below `model:` to leave it out"

@@ -9,7 +9,7 @@ from typing import Any, Self
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holodeck_action.llm.clients import ModelClient, RequestSender
+from holodeck_action.llm.clients import ModelClient, Offer, RequestSender
 from holodeck_action.llm.codecs.schema_walk import SchemaError
 from holodeck_action.llm.errors import ModelCallError, malformed_error, schema_error
 from holodeck_action.llm.messages import AnswerSchema, Question, Reply, Request, TokenProbability
@@ -144,12 +144,11 @@ class JudgeModel:
         settings = {**self._default_settings(defaults, client), **client.settings}
         if top_logprobs is not None:
             settings["top_logprobs"] = top_logprobs
-        answer = None if schema is None else AnswerSchema(schema_name, dict(schema))
+        offer = Offer(answer=None if schema is None else AnswerSchema(schema_name, dict(schema)))
         try:
-            offered = client.codec.offer((), answer)
+            return await client.ask([request], settings, offer)
         except SchemaError as error:
             raise schema_error(self.plan, str(error)) from None
-        return await client.ask([request], settings, offered)
 
     def _lazy_client(self) -> ModelClient:
         if self._client is None:

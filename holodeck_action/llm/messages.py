@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any, Literal
 
@@ -43,9 +43,10 @@ class Request(Struct, frozen=True):
 
 
 class Text(Struct, frozen=True):
-    """A part of an answer that is text."""
+    """A part of an answer that is text; for `item` see `ToolCall`."""
 
     content: str
+    item: Mapping[str, Any] | None = None
 
 
 class Thought(Struct, frozen=True):
@@ -56,11 +57,13 @@ class Thought(Struct, frozen=True):
         field: name of the answer's field that contained it; None if it was between tags in the text, or if the provider
             has only one format.
         signature: the provider's signature of the thought; the encrypted thought if `content` is empty.
+        item: see `ToolCall`; empty if the thought cannot be sent back.
     """
 
     content: str
     field: str | None = None
     signature: str | None = None
+    item: Mapping[str, Any] | None = None
 
 
 class ToolCall(Struct, frozen=True):
@@ -71,12 +74,14 @@ class ToolCall(Struct, frozen=True):
         name: name of the tool as written by the model.
         args: JSON written by the model, or the object that the provider parsed from it.
         extra: data that must be sent back to the provider unchanged with the call; None if there are no such data.
+        item: the part as OpenAI's Responses API takes it back, with its ids; None if it comes from another API.
     """
 
     id: str
     name: str
     args: str | dict[str, Any]
     extra: Any = None
+    item: Mapping[str, Any] | None = None
 
 
 class TokenProbability(Struct, frozen=True):

@@ -29,7 +29,6 @@ class KnownModel(Struct, frozen=True):
         reasons: whether the model thinks before it answers if an effort is set.
         efforts: supported levels of reasoning effort, from lowest to highest; None if unknown.
         reasons_unasked: whether the model thinks by default, without a setting.
-        tools_need_responses: whether OpenAI takes tools for the model only over the Responses API while it thinks.
         system_role: role of messages with instructions.
         strict: whether requests mark tools and schemas as strict.
         thought_field: name of the answer field that contains thoughts; None if several fields are possible.
@@ -47,7 +46,6 @@ class KnownModel(Struct, frozen=True):
     reasons: bool = False
     efforts: tuple[str, ...] | None = None
     reasons_unasked: bool = False
-    tools_need_responses: bool = False
     system_role: Literal["system", "user"] = "system"
     strict: bool = True
     thought_field: str | None = None

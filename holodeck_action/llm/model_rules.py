@@ -45,15 +45,14 @@ def _thinks(*efforts: str, **more: Any) -> dict[str, Any]:
 
 
 _LEVELS = ("low", "medium", "high")
-_RESPONSES = {"tools_need_responses": True}
 _GPT = (
-    Rule((6, 1), "-sol", _thinks(*_LEVELS, "xhigh", "max", **_RESPONSES)),
-    Rule((6, 0), "-astra", _thinks(*_LEVELS, "xhigh", "max", **_RESPONSES)),
-    Rule((5, 2), "-pro", _thinks("medium", "high", "xhigh", **_RESPONSES)),
+    Rule((6, 1), "-sol", _thinks(*_LEVELS, "xhigh", "max")),
+    Rule((6, 0), "-astra", _thinks(*_LEVELS, "xhigh", "max")),
+    Rule((5, 2), "-pro", _thinks("medium", "high", "xhigh")),
     Rule((5, 1), "-chat", _thinks("medium")),
-    Rule((5, 6), "", _thinks("none", *_LEVELS, "xhigh", "max", **_RESPONSES)),
-    Rule((5, 5), "", _thinks("none", *_LEVELS, "xhigh", **_RESPONSES)),
-    Rule((5, 2), "", {"reasons": True, "efforts": ("none", *_LEVELS, "xhigh"), **_RESPONSES}),
+    Rule((5, 6), "", _thinks("none", *_LEVELS, "xhigh", "max")),
+    Rule((5, 5), "", _thinks("none", *_LEVELS, "xhigh")),
+    Rule((5, 2), "", {"reasons": True, "efforts": ("none", *_LEVELS, "xhigh")}),
     Rule((5, 1), "-codex-max", _thinks(*_LEVELS, "xhigh")),
     Rule((5, 1), "-codex", _thinks(*_LEVELS)),
     Rule((5, 1), "", {"reasons": True, "efforts": ("none", *_LEVELS)}),

@@ -22,12 +22,17 @@ _UNPAID_CODES = frozenset(
     {"insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "access_terminated"}
 )
 _TRANSIENT_ERRORS = frozenset(
-    {"overloaded_error", "api_error", "rate_limit_error", "timeout_error", "server_error", "internal_server_error"}
+    {
+        *("overloaded_error", "api_error", "rate_limit_error", "timeout_error", "server_error"),
+        *("internal_server_error", "rate_limit_exceeded"),
+    }
 )
 """Errors inside a stream for which a retry may succeed."""
 _STREAMS = frozenset({"text/event-stream", "application/x-ndjson"})
 _EVENT_KEYS = frozenset({"choices", "done", "error", "message", "type"})
 """Keys by which the events of a stream are recognised; each event of every provider's API has at least one of them."""
+RESPONSES_ENDS = frozenset({"response.completed", "response.incomplete", "response.failed"})
+"""Types of the events that end a stream of OpenAI's Responses API; each has the complete answer."""
 _CHARSET = re.compile(r"charset=[\"']?([\w.:-]+)", re.IGNORECASE)
 
 
@@ -72,6 +77,8 @@ def parse_complete(content_type: str, body: bytes, label: str) -> Any:
         raise WireError(
             f"{label} answered with a body that is not in the expected JSON form", "malformed", retry_worthy=True
         ) from None
+    if isinstance(payload, Mapping) and payload.get("object") == "response" and payload.get("status") == "failed":
+        raise _stream_error(payload.get("error"), label)
     # Any other complete JSON value is returned, because a retry would give the same one.
     if not isinstance(payload, list) or content_type.partition(";")[0].strip().lower() not in _STREAMS:
         return payload
@@ -83,18 +90,30 @@ def parse_complete(content_type: str, body: bytes, label: str) -> Any:
     for event in payload:
         if not isinstance(event, Mapping):
             continue
-        error = event.get("error")
-        if error:
-            name = _error_name(error)
-            raise WireError(
-                f"{label} aborted its answer with an error{f' ({name})' if name else ''}",
-                "stream_error",
-                retry_worthy=not name or name in _TRANSIENT_ERRORS,
-            )
-        done = done or event.get("type") == "message_stop" or event.get("done") is True or _is_last_event(event)
+        if error := _event_error(event):
+            raise _stream_error(error, label)
+        done = done or event.get("done") is True or _is_last_event(event)
     if not done:
         raise WireError(f"{label} aborted its answer before the end", "truncated", retry_worthy=True)
     return payload
+
+
+def _event_error(event: Mapping[str, Any]) -> Any:
+    """Return the error in an event; None if it has none. Events of the Responses API of type `error` are one."""
+    response = event.get("response")
+    if isinstance(response, Mapping) and response.get("error"):
+        return response["error"]
+    own = {"code": event.get("code")} if event.get("type") == "error" and "code" in event else None
+    return event.get("error") or own
+
+
+def _stream_error(error: Any, label: str) -> WireError:
+    name = _error_name(error)
+    return WireError(
+        f"{label} aborted its answer with an error{f' ({name})' if name else ''}",
+        "stream_error",
+        retry_worthy=not name or name in _TRANSIENT_ERRORS,
+    )
 
 
 def _parse_whole(body: bytes, label: str) -> Any:
@@ -208,6 +227,8 @@ def _event_data(text: str) -> Iterator[str]:
 
 
 def _is_last_event(event: Mapping[str, Any]) -> bool:
+    if event.get("type") == "message_stop" or str(event.get("type")) in RESPONSES_ENDS:
+        return True
     choices = event.get("choices")
     return isinstance(choices, list) and any(
         isinstance(choice, Mapping) and choice.get("finish_reason") for choice in choices
@@ -219,6 +240,7 @@ def _stop_reasons(payload: Any) -> Iterator[tuple[str, ...]]:
     for event in payload if isinstance(payload, list) else [payload]:
         if not isinstance(event, Mapping):
             continue
+        yield from _response_reasons(event.get("response", event))
         delta = event.get("delta")
         for holder in (event, delta):
             if isinstance(holder, Mapping) and holder.get("stop_reason"):
@@ -229,6 +251,19 @@ def _stop_reasons(payload: Any) -> Iterator[tuple[str, ...]]:
                 parts = [choice.get("message"), choice.get("delta")]
                 declined = any(isinstance(part, Mapping) and part.get("refusal") for part in parts)
                 yield (str(choice.get("finish_reason")), "refusal" if declined else "")
+
+
+def _response_reasons(answer: Any) -> Iterator[tuple[str, ...]]:
+    """Yield the stop reasons of an answer of the Responses API."""
+    details = answer.get("incomplete_details") if isinstance(answer, Mapping) else None
+    if isinstance(details, Mapping):
+        yield (str(details.get("reason")),)
+    output = answer.get("output") if isinstance(answer, Mapping) else None
+    for item in output if isinstance(output, list) else ():
+        content = item.get("content") if isinstance(item, Mapping) else None
+        parts = content if isinstance(content, list) else ()
+        if any(isinstance(part, Mapping) and part.get("type") == "refusal" for part in parts):
+            yield ("refusal",)
 
 
 def _error_name(error: Any) -> str:

@@ -13,12 +13,13 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from holodeck_action.llm.calls import Account
 from holodeck_action.llm.model_facts import known_model
 from holodeck_action.suite.hosts import is_loopback
 from holodeck_action.suite.model.backends import Effort
-from holodeck_action.suite.model.providers import ADDRESS_VARIABLES, COMPATIBLE, LLMProvider, ProviderName
+from holodeck_action.suite.model.providers import ADDRESS_VARIABLES, COMPATIBLE, ApiName, LLMProvider, ProviderName
 
 Credential = Literal["api_key", "bearer", "oauth"]
 
@@ -100,6 +101,8 @@ class ModelPlan(Struct, frozen=True):
             `max_tokens`.
         written: names of the settings that the suite sets; all other settings have default values.
         reasoning: the reasoning settings.
+        api: the API of OpenAI that is called first; it means nothing for Anthropic's models.
+        api_written: whether the suite sets the API, so that no refusal changes it.
     """
 
     provider: ProviderName
@@ -113,6 +116,8 @@ class ModelPlan(Struct, frozen=True):
     completion_tokens: bool = False
     written: frozenset[str] = frozenset()
     reasoning: Reasoning = field(default_factory=Reasoning)
+    api: ApiName = "chat"
+    api_written: bool = False
 
     @property
     def title(self) -> str:
@@ -140,9 +145,25 @@ def resolve_model(config: LLMProvider, environ: Mapping[str, str], *, path: str 
     return _RESOLVERS[config.provider](config, environ, path)
 
 
+def with_api(plan: ModelPlan, written: ApiName | None) -> ModelPlan:
+    """Return the plan of the suite's own model with the API that it calls.
+
+    Args:
+        plan: the model. Judges and others keep to chat completions, which alone give log probabilities for all models.
+        written: `openai.api` of the suite; None if it is not set.
+    """
+    if written is not None:
+        return replace(plan, api=written, api_written=True)
+    return replace(plan, api="responses") if plan.provider == "openai" and _is_openai(plan.account.base_url) else plan
+
+
+def _is_openai(base_url: str) -> bool:
+    """Return whether a URL is OpenAI's own, in any of its regions."""
+    return f".{urlsplit(base_url).hostname}".endswith(f".{urlsplit(_OPENAI).hostname}")
+
+
 def _resolve_openai(config: LLMProvider, environ: Mapping[str, str], path: str) -> ModelPlan:
     base_url = _resolve_url(config, environ, path, _OPENAI)
-    own = urlsplit(base_url).hostname == urlsplit(_OPENAI).hostname
     key, source = _find_key(config, environ, path, "OPENAI_API_KEY", base_url)
     return ModelPlan(
         "openai",
@@ -152,7 +173,7 @@ def _resolve_openai(config: LLMProvider, environ: Mapping[str, str], path: str) 
         source,
         _settings(config),
         # All compatible servers support `max_tokens`; OpenAI's reasoning models only `max_completion_tokens`.
-        completion_tokens=own or known_model("openai", config.name).reasons,
+        completion_tokens=_is_openai(base_url) or known_model("openai", config.name).reasons,
         written=frozenset(config.model_fields_set),
     )
 

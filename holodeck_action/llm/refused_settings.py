@@ -26,7 +26,8 @@ _OPTIONAL = ("temperature", "top_p", "presence_penalty", "frequency_penalty", "s
 """Fields of a body without which the request means the same."""
 _LIMITS = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
 """Names of the token limit in chat completions, and the other name of each."""
-_OTHER_API = re.compile(r"/v1/responses|responses api", re.IGNORECASE)
+NAMES_RESPONSES = re.compile(r"\bv1/responses\b|\bresponses api\b", re.IGNORECASE)
+"""Matches the words with which a service that refuses a chat completion names the Responses API."""
 _INSTEAD = re.compile(r"use ['\"`]?(max_completion_tokens|max_tokens)['\"`]? instead", re.IGNORECASE)
 _NAMED = re.compile(
     r"unsupported (?:parameter|value): ['\"`]([\w.]+)"
@@ -115,7 +116,7 @@ def _required_change(body: Mapping[str, Any], answer: Answer) -> Change | None:
     error = payload.get("error", payload) if isinstance(payload, Mapping) else payload
     details = error if isinstance(error, Mapping) else {}
     message = str(details.get("message") or (error if isinstance(error, str) else ""))
-    if _OTHER_API.search(message):
+    if NAMES_RESPONSES.search(message):
         return None
     if instead := _INSTEAD.search(message):
         field = _LIMITS[instead[1].lower()]

@@ -54,11 +54,18 @@ def tokens_of(payload: Any) -> Tokens:
     if not merged:
         return Tokens()
     if "prompt_tokens" in merged:  # OpenAI's chat completions and embeddings, and compatible services
-        details = merged.get("prompt_tokens_details")
         return Tokens(
             _count(merged["prompt_tokens"]),
             _count(merged.get("completion_tokens", 0)),
-            _count(details.get("cached_tokens")) if isinstance(details, Mapping) else None,
+            _detail(merged, "prompt_tokens_details", "cached_tokens"),
+            _detail(merged, "completion_tokens_details", "reasoning_tokens"),
+        )
+    if "input_tokens_details" in merged:  # OpenAI's Responses API
+        return Tokens(
+            _count(merged.get("input_tokens")),
+            _count(merged.get("output_tokens")),
+            _detail(merged, "input_tokens_details", "cached_tokens"),
+            _detail(merged, "output_tokens_details", "reasoning_tokens"),
         )
     if "prompt_eval_count" in merged or "eval_count" in merged:  # Ollama's own interface
         return Tokens(_count(merged.get("prompt_eval_count")), _count(merged.get("eval_count", 0)), None)
@@ -72,8 +79,7 @@ def _usage_parts(payload: Any) -> Iterator[Mapping[str, Any]]:
     for event in payload if isinstance(payload, list) else [payload]:
         if not isinstance(event, Mapping):
             continue
-        message = event.get("message")
-        for holder in (message, event):
+        for holder in _holders(event):
             usage = holder.get("usage") if isinstance(holder, Mapping) else None
             if isinstance(usage, Mapping):
                 yield usage
@@ -81,10 +87,20 @@ def _usage_parts(payload: Any) -> Iterator[Mapping[str, Any]]:
             yield {name: event.get(name) for name in ("prompt_eval_count", "eval_count")}
 
 
+def _holders(event: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return the objects of an event that may have a model and usage: it, and the message or response in it."""
+    return event.get("message"), event.get("response"), event
+
+
+def _detail(usage: Mapping[str, Any], group: str, name: str) -> int | None:
+    details = usage.get(group)
+    return _count(details.get(name)) if isinstance(details, Mapping) else None
+
+
 def _model_name(payload: Any) -> str:
     for event in payload if isinstance(payload, list) else [payload]:
         if isinstance(event, Mapping):
-            for holder in (event, event.get("message")):
+            for holder in _holders(event):
                 model = holder.get("model") if isinstance(holder, Mapping) else None
                 if isinstance(model, str) and model:
                     return model

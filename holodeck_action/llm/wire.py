@@ -41,6 +41,7 @@ from holodeck_action.llm.cassette.cassette import CacheKeys, LiveCalls, Recorder
 from holodeck_action.llm.cassette.documents import JsonFiles, JsonLinesFile
 from holodeck_action.llm.cassette.recorded_calls import RecordedCalls
 from holodeck_action.llm.known_rates import KnownRates
+from holodeck_action.llm.learned import Learned
 from holodeck_action.llm.limits.budget import Budget, BudgetLink, LossCounter
 from holodeck_action.llm.limits.limits import AccountLimit
 from holodeck_action.llm.limits.pauses import TimeLimit, clocks_around
@@ -230,6 +231,7 @@ class Wire:
         )
         self._changes: set[str] = set()
         self.counts = Counts()
+        self.learned = Learned()
 
     def sibling(self) -> Wire:
         """Return a wire that counts its calls separately and shares everything else with this wire. Closing it leaves
@@ -245,7 +247,7 @@ class Wire:
         """Notices for the reader of the record, one sentence each."""
         trouble = None if self._live is None else self._live.trouble
         unused = () if trouble is None else (f"the cache of model answers could not be used: {trouble}",)
-        return (*unused, *sorted(self._changes))
+        return (*unused, *sorted(self._changes), *self.learned.notices)
 
     @property
     def model_calls(self) -> ModelCalls:
@@ -313,7 +315,7 @@ class Wire:
         settings = self._settings
         if settings.mode == "replay":
             assert settings.folder is not None
-            return Replay(self._cassette(settings.folder))
+            return Replay(self._cassette(settings.folder), self._declared)
         link: Link = Retries(
             self._send,
             settings.max_retries,

@@ -30,6 +30,13 @@ ANTHROPIC = {
     "tools": [{**TOOL, "input_schema": SCHEMA}],
 }
 
+RESPONSES = {
+    "model": "m",
+    "store": False,
+    "input": [{"role": "user", "content": "Where?"}],
+    "tools": [{"type": "function", **TOOL, "parameters": SCHEMA, "strict": False}],
+}
+
 
 def asked(provider: str, answer: Answer, *, stream: bool) -> Any:
     """What a provider answers, as the wire reads it."""
@@ -37,10 +44,11 @@ def asked(provider: str, answer: Answer, *, stream: bool) -> Any:
         models.answer(lambda _: answer)
         urls = {
             "openai": f"{models.openai_url}/chat/completions",
+            "responses": f"{models.openai_url}/responses",
             "anthropic": f"{models.anthropic_url}/v1/messages",
             "ollama": f"{models.ollama_url}/api/chat",
         }
-        body = {**(ANTHROPIC if provider == "anthropic" else OPENAI), "stream": stream}
+        body = {**{"anthropic": ANTHROPIC, "responses": RESPONSES}.get(provider, OPENAI), "stream": stream}
         headers = {"authorization": "Bearer sk-any-key", "x-api-key": "sk-any-key", "anthropic-version": "2023-06-01"}
         with httpx2.Client(trust_env=False) as client:
             response = client.post(urls[provider], json=body, headers=headers)
@@ -49,7 +57,7 @@ def asked(provider: str, answer: Answer, *, stream: bool) -> Any:
 
 
 @walk("stream", [False, True])
-@walk("provider", ["openai", "anthropic", "ollama"])
+@walk("provider", ["openai", "responses", "anthropic", "ollama"])
 def test_an_answer_is_one_message(provider: str, stream: bool) -> None:
     payload = asked(provider, Answer("In Leeds, I think."), stream=stream)
     assert output_messages(payload) == [
@@ -63,7 +71,7 @@ def test_an_answer_is_one_message(provider: str, stream: bool) -> None:
 
 
 @walk("stream", [False, True])
-@walk("provider", ["openai", "anthropic", "ollama"])
+@walk("provider", ["openai", "responses", "anthropic", "ollama"])
 def test_a_call_is_a_part_of_its_message(provider: str, stream: bool) -> None:
     calls = (ToolCall("find", {"order": "A-17"}), ToolCall("find", {"order": "B-2"}))
     (message,) = output_messages(asked(provider, Answer("On it.", tools=calls), stream=stream))
@@ -74,6 +82,32 @@ def test_a_call_is_a_part_of_its_message(provider: str, stream: bool) -> None:
         ("tool_call", "find", {"order": "B-2"}),
     ]
     assert message["finish_reason"] == ("stop" if provider == "ollama" else "tool_call")
+
+
+def test_requests_of_responses() -> None:
+    summary = [{"type": "summary_text", "text": "Well…"}]
+    call = {"type": "function_call", "call_id": "c1", "name": "find", "arguments": '{"order": "A-17"}'}
+    said = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "I look."}]}
+    image = {"type": "input_image", "image_url": "data:image/png;base64,AA=="}
+    items = [
+        {"role": "user", "content": [{"type": "input_text", "text": "Where?"}, image]},
+        *({"type": "reasoning", "summary": summary, "encrypted_content": "x"}, said, call),
+        {"type": "function_call_output", "call_id": "c1", "output": "In Leeds"},
+    ]
+    told = {"type": "tool_call", "id": "c1", "name": "find", "arguments": {"order": "A-17"}}
+    assert input_messages({"instructions": "Be brief.", "input": items}) == [
+        {"role": "system", "parts": [{"type": "text", "content": "Be brief."}]},
+        {"role": "user", "parts": [{"type": "text", "content": "Where?"}, {"type": "input_image"}]},
+        {"role": "assistant", "parts": [{"type": "reasoning", "content": "Well…"}]},
+        {"role": "assistant", "parts": [{"type": "text", "content": "I look."}]},
+        {"role": "assistant", "parts": [told]},
+        {"role": "tool", "parts": [{"type": "tool_call_response", "id": "c1", "response": "In Leeds"}]},
+    ]
+    # What is embedded is no conversation.
+    assert input_messages({"model": "m", "input": ["a", "b"]}) == []
+    assert finish_reasons({"output": [said], "status": "incomplete", "incomplete_details": {"reason": "x"}}) == ("x",)
+    refusal = {"type": "message", "content": [{"type": "refusal", "refusal": "No."}]}
+    assert output_messages({"output": [refusal]})[0]["parts"] == [{"type": "text", "content": "No."}]
 
 
 def test_requests_of_openai() -> None:

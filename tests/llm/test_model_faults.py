@@ -16,6 +16,7 @@ import pytest
 
 from tests.llm.models import KEY, Answer, FakeModels, Fault, Request, mixed
 from tests.llm.models.contract import BETA_FIELDS, CHAT_FIELDS, MESSAGE_FIELDS
+from tests.llm.models.responses_contract import RESPONSE_FIELDS
 from tests.llm.models.server import NO_ANSWER
 
 if TYPE_CHECKING:
@@ -462,9 +463,15 @@ def test_known_fields_are_those_of_the_clients() -> None:
     from anthropic.types import message_create_params as messages
     from anthropic.types.beta import message_create_params as beta
     from openai.types.chat import completion_create_params as chat
+    from openai.types.responses import response_create_params as responses
 
     own = {*chat.CompletionCreateParamsBase.__annotations__, *chat.CompletionCreateParamsStreaming.__annotations__}
     assert own == CHAT_FIELDS
+    own = {
+        *responses.ResponseCreateParamsBase.__annotations__,
+        *responses.ResponseCreateParamsStreaming.__annotations__,
+    }
+    assert own == RESPONSE_FIELDS
     own = {*messages.MessageCreateParamsBase.__annotations__, *messages.MessageCreateParamsStreaming.__annotations__}
     # The newest client leaves these three to older models' users; the API still takes them.
     assert MESSAGE_FIELDS - own == {"temperature", "top_k", "top_p"}

@@ -168,18 +168,6 @@ def test_the_rules_about_models_leave_nothing_to_refuse(project: Project, models
 @walk(
     ("refusals", "said"),
     [
-        # The other API is no setting.
-        (
-            (
-                (
-                    "reasoning_effort",
-                    "Function tools with reasoning_effort are not supported for lab-1 in /v1/chat/completions. To use "
-                    "function tools, use /v1/responses or set reasoning_effort to 'none'.",
-                    {"param": "reasoning_effort"},
-                ),
-            ),
-            "use /v1/responses",
-        ),
         # What the request is about cannot be left out.
         (
             (("messages", "Unsupported value: 'messages'.", {"param": "messages", "code": "unsupported_value"}),),

@@ -29,6 +29,11 @@ def openai(*texts: str, index: int = 0) -> list[dict[str, Any]]:
     return [{"id": "c", "choices": [{"index": index, "delta": {"content": text}}]} for text in texts]
 
 
+def responses(*texts: str, index: int = 0, name: str = "output_text") -> list[dict[str, Any]]:
+    place = {"item_id": "m", "output_index": index, "content_index": 0}
+    return [{"type": f"response.{name}.delta", **place, "delta": text} for text in texts]
+
+
 def ollama(*texts: str) -> str:
     return "".join(
         json.dumps({"message": {"role": "assistant", "content": text}, "done": False}) + "\n" for text in texts
@@ -45,6 +50,8 @@ def join_events(body: str, kind: str = "text/event-stream") -> str:
         (sse(*anthropic("a plan", "ted/sec", "ret+4711 b")), "text/event-stream"),
         (sse(*anthropic('{"a": "plan', "ted/sec", 'ret+4711"}', name="partial_json")), "text/event-stream"),
         (sse(*openai("a plan", "ted/sec", "ret+4711 b")), "text/event-stream"),
+        (sse(*responses("a plan", "ted/sec", "ret+4711 b")), "text/event-stream"),
+        (sse(*responses('{"a": "plan', "ted/sec", 'ret+4711"}', name="function_call_arguments")), "text/event-stream"),
         (ollama("a plan", "ted/sec", "ret+4711 b"), "application/x-ndjson"),
     ],
 )
@@ -61,6 +68,8 @@ def test_a_secret_in_pieces_is_taken_out(body: str, kind: str) -> None:
 def test_texts_beside_each_other_are_not_joined() -> None:
     first, second = anthropic("planted/", "x", index=0), anthropic("secret+4711", "y", index=1)
     body = sse(first[0], second[0], first[1], second[1])
+    assert redact_events(body, REDACTOR) == body
+    body = sse(*responses("planted/"), *responses("secret+4711", index=1))
     assert redact_events(body, REDACTOR) == body
     # Their own pieces are, whatever comes between.
     body = sse(

@@ -27,7 +27,7 @@ def test_a_call_passes_and_is_metered() -> None:
             (record,) = meter.records
             assert (record.provider, record.status, record.cached, record.attempts) == ("openai", 200, False, 1)
             assert record.model.startswith("gpt-4o")
-            assert record.tokens == Tokens(11, 2, 4)
+            assert record.tokens == Tokens(11, 2, 4, 0)
             assert record.latency_s > 0
             assert meter.usage() == Usage(11, 2, 0.5)
             assert wire.counts.requests == wire.counts.calls == 1

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from holodeck_action.llm.calls import CALL, Account, CallContext, HttpRequest, WireError
 from holodeck_action.llm.calls import Answer as ModelAnswer
 from holodeck_action.llm.clients import RequestSender
+from holodeck_action.llm.learned import Learned
 from holodeck_action.llm.outcomes import parse
 from holodeck_action.llm.providers import resolve_model
 from holodeck_action.llm.usage import list_price
@@ -36,6 +37,9 @@ STREAMED = ("anthropic-stream",)
 
 class PlainClients:
     """Clients that look at no answer: what an agent makes of one that the wire might let through."""
+
+    def __init__(self) -> None:
+        self.learned = Learned()
 
     async def answer(self, account: Account, request: HttpRequest) -> ModelAnswer:
         async with httpx2.AsyncClient(timeout=None, trust_env=False) as client:
@@ -390,6 +394,7 @@ class Watching(PlainClients):
     """Clients that note for whom they are asked."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.seen: list[CallContext] = []
 
     async def answer(self, account: Account, request: HttpRequest) -> ModelAnswer:

@@ -22,6 +22,8 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from msgspec.structs import replace
+
 from holodeck_action.llm.calls import Answer, Call, Link, WireError
 from holodeck_action.llm.cassette.recorded_calls import RecordedCalls, shorten_text
 from holodeck_action.llm.outcomes import is_refusal, is_storable
@@ -298,8 +300,9 @@ class Recorder:
 class Replay:
     """Answers calls from a recording; no request is sent."""
 
-    def __init__(self, entries: RecordedCalls) -> None:
+    def __init__(self, entries: RecordedCalls, redactor: Redactor) -> None:
         self._entries = entries
+        self._redactor = redactor
         self._misses = MissExplainer(entries)
 
     async def __call__(self, call: Call, key_parts: dict[str, Any]) -> Answer:
@@ -309,6 +312,19 @@ class Replay:
             WireError: `cassette_miss`, `cassette_unreadable`.
         """
         entry = self._entries.read(call.key)
-        if entry is None:
-            raise WireError(self._misses.explain(key_parts), "cassette_miss")
-        return entry.answer
+        if entry is not None:
+            return entry.answer
+        if (answer := self._alternative(call)) is not None:
+            return answer
+        raise WireError(self._misses.explain(key_parts), "cassette_miss")
+
+    def _alternative(self, call: Call) -> Answer | None:
+        """Return the recorded answer to one of the alternatives of the call's request, which it replaces; None if none
+        is recorded.
+        """
+        for request in () if call.request.alternatives is None else call.request.alternatives():
+            key = make_key(key_parts(Call(call.account, request, call.context), self._redactor))
+            if (entry := self._entries.read(key)) is not None:
+                call.request, call.key = request, key
+                return replace(entry.answer, alternative=request)
+        return None

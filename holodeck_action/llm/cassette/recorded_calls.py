@@ -22,9 +22,12 @@ from holodeck_action.text.json_values import parse_json
 from holodeck_action.text.redaction import Redactor
 
 _STREAMED_FIELDS = frozenset(
-    {"text", "thinking", "partial_json", "content", "arguments", "refusal", "reasoning", "reasoning_content"}
+    {"text", "thinking", "partial_json", "content", "arguments", "refusal", "reasoning", "reasoning_content", "delta"}
 )
 """Fields whose values are pieces of one string, spread over the events of a stream."""
+
+_PLACES = ("index", "type", "output_index", "content_index")
+"""Fields of an event that identify the string to which its piece belongs."""
 
 
 def redact_events(body: str, redactor: Redactor) -> str:
@@ -38,7 +41,7 @@ def redact_events(body: str, redactor: Redactor) -> str:
     texts: defaultdict[tuple[Any, ...], list[tuple[int, dict[str, Any], str]]] = defaultdict(list)
     for number, event in events.items():
         try:
-            pieces = list(_text_pieces(event, (event.get("index"),)))
+            pieces = list(_text_pieces(event, tuple(event.get(name) for name in _PLACES)))
         except RecursionError:
             # The nesting is too deep for any provider's events; secrets within one event are still redacted below.
             continue

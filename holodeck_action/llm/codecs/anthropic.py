@@ -146,6 +146,10 @@ class AnthropicMessages:
             return None
         return self._with_thought_dropping(request)
 
+    def variants(self, request: ProviderRequest) -> Iterator[ProviderRequest]:
+        """Yield the request that lets the service drop thoughts, if the model supports it (see `Codec.variants`)."""
+        yield from filter(None, [self._with_thought_dropping(request)])
+
     def _with_thought_dropping(self, request: ProviderRequest) -> ProviderRequest | None:
         """Return a request that allows the service to drop thoughts from another conversation; None if the model does
         not support this.

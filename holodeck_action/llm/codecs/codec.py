@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import pydantic_core
@@ -71,6 +71,10 @@ class Codec(Protocol):
             status: the HTTP status of the refusal.
             error: the body of the refusal as a JSON value.
         """
+        ...
+
+    def variants(self, request: ProviderRequest) -> Iterator[ProviderRequest]:
+        """Yield the requests that `fallback_request` may return for a request."""
         ...
 
 

@@ -46,6 +46,12 @@ _FINISH: Mapping[str, Finish] = {
 }
 
 
+def sampled_settings(known_model: KnownModel, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings without those that a model does not support while it thinks."""
+    samples = accepts_sampling(known_model, settings)
+    return {name: value for name, value in settings.items() if samples or name not in _SAMPLING}
+
+
 class OpenAIChat:
     """The codec of one model with the chat completions API."""
 
@@ -82,8 +88,7 @@ class OpenAIChat:
         self, messages: Sequence[Message], settings: Mapping[str, Any], tool_fields: Mapping[str, Any]
     ) -> ProviderRequest:
         """Return the request (see `Codec.build_request`)."""
-        samples = accepts_sampling(self.known_model, settings)
-        sent = {name: value for name, value in settings.items() if samples or name not in _SAMPLING}
+        sent = sampled_settings(self.known_model, settings)
         body: dict[str, Any] = {"model": self._name, "messages": self._messages(messages)}
         body |= {name: tool_fields[name] for name in ("tools", "tool_choice") if name in tool_fields}
         body["stream"] = False
@@ -115,7 +120,8 @@ class OpenAIChat:
         model = require_text(answer, "model", "")
         # Some services do not report a finish reason.
         finish = "stop" if reason is None else _FINISH.get(reason)
-        tokens = _parse_tokens(choice.get("logprobs"))
+        logprobs = choice.get("logprobs")
+        tokens = parse_tokens(logprobs.get("content") if isinstance(logprobs, Mapping) else None)
         if refusal := message.get("refusal"):
             return Reply((), model, "content_filter", str(refusal), tokens)
         parts = (*self._thoughts(message), *_split_thoughts(_message_text(message)), *_parse_calls(message))
@@ -125,6 +131,10 @@ class OpenAIChat:
     def fallback_request(self, request: ProviderRequest, status: int, error: Any) -> ProviderRequest | None:
         """Return None: refused requests have no fallback."""
         return None
+
+    def variants(self, request: ProviderRequest) -> Iterator[ProviderRequest]:
+        """Yield nothing (see `Codec.variants`)."""
+        return iter(())
 
     def _tool_fields(self, tool: ToolDefinition) -> dict[str, Any]:
         schema, strict = convert_schema(tool.parameters, self.known_model.schemas, None, is_answer_schema=False)
@@ -158,6 +168,9 @@ class OpenAIChat:
             match part:
                 case Text():
                     texts.append(part.content)
+                case Thought() if part.item is not None:
+                    # Thoughts of the Responses API have no place in a chat.
+                    continue
                 case Thought() if part.field is not None and part.field == (
                     self.known_model.thought_field or part.field
                 ):
@@ -273,13 +286,12 @@ def _parse_calls(message: Mapping[str, Any]) -> Iterator[ToolCall]:
         yield ToolCall(identity, name, args, call.get("extra_content") or None)
 
 
-def _parse_tokens(value: Any) -> tuple[TokenProbability, ...] | None:
+def parse_tokens(tokens: Any) -> tuple[TokenProbability, ...] | None:
     """Return the tokens of an answer with their log probabilities; None if the answer has no log probabilities.
 
     Raises:
         BrokenAnswerError: a token does not have the API's format.
     """
-    tokens = value.get("content") if isinstance(value, Mapping) else None
     if not tokens:
         return None
     try:
@@ -292,4 +304,4 @@ def _parse_tokens(value: Any) -> tuple[TokenProbability, ...] | None:
             for token in tokens
         )
     except (TypeError, KeyError, ValueError, AttributeError):
-        raise BrokenAnswerError("choices.0.logprobs.content is missing or invalid") from None
+        raise BrokenAnswerError("logprobs is missing or invalid") from None

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from holodeck_action.suite.model.base import Flag, FormatModel, Integer, MaybeText, NonBlank, Number
+from holodeck_action.suite.model.providers import ApiName
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 """Levels of reasoning effort of OpenAI's API; `none` switches thinking off."""
@@ -128,6 +129,9 @@ class ToolPermissions(FormatModel):
 class OpenAIConfig(FormatModel):
     """`openai`: settings for models of `openai` and `azure_openai`."""
 
+    api: ApiName | None = None
+    """The API of OpenAI: `responses`, or `chat` for chat completions. When absent, `responses` at OpenAI's own address,
+    `chat` at any other. Example: `responses`."""
     max_concurrent_sessions: Annotated[Integer, Field(ge=1, le=500)] | None = None
     """Checked, not used. Example: `4`."""
     session_memory_estimate_mib: Annotated[Integer, Field(ge=50, le=2000)] = 100

@@ -24,6 +24,7 @@ ProviderName = Literal[
     "openrouter",
     "huggingface",
 ]
+ApiName = Literal["responses", "chat"]
 AuthProvider = Literal["api_key", "oauth_token", "bedrock", "vertex", "foundry", "custom"]
 
 

@@ -23,6 +23,7 @@ from holodeck_action.llm.providers import (
     ModelConfigError,
     ModelPlan,
     resolve_model,
+    with_api,
 )
 from holodeck_action.llm.usage import list_price
 from holodeck_action.llm.wire import Wire, WireSettings
@@ -309,11 +310,10 @@ def _resolve_models(
         ModelConfigError: see `resolve_model`.
     """
     config = suite.agent.model
-    plan = replace(resolve_model(config, environ), reasoning=settings.reasoning)
-    if settings.fallback is None:
-        return plan, None
-    other = resolve_model(config.model_copy(update={"name": settings.fallback}), environ)
-    return plan, replace(other, reasoning=settings.reasoning)
+    names = [config.name, *filter(None, [settings.fallback])]
+    plans = [resolve_model(config.model_copy(update={"name": name}), environ) for name in names]
+    plan, *others = (replace(with_api(each, settings.api), reasoning=settings.reasoning) for each in plans)
+    return plan, others[0] if others else None
 
 
 def _prompt_tools(suite: Suite) -> Iterator[PromptTool]:

@@ -13,7 +13,7 @@ from holodeck_action.llm.reasoning import answer_limit
 from holodeck_action.suite.errors import quoted
 from holodeck_action.suite.model.agent import AgentConfig
 from holodeck_action.suite.model.backends import ClaudeConfig, OpenAIConfig
-from holodeck_action.suite.model.providers import runner_block
+from holodeck_action.suite.model.providers import ApiName, runner_block
 
 if TYPE_CHECKING:
     from holodeck_action.targets.own_model.toolbox import Tool
@@ -33,6 +33,7 @@ class RunnerSettings(Struct, frozen=True):
         budget_usd: maximum cost of a conversation in US dollars, at list prices; None if there is no limit.
         fallback: name of the model that is called if the suite's model fails; None if there is no fallback.
         reasoning: the reasoning settings.
+        api: the API of OpenAI that the suite sets; None if it sets none.
     """
 
     block: str = "openai"
@@ -42,6 +43,7 @@ class RunnerSettings(Struct, frozen=True):
     budget_usd: float | None = None
     fallback: str | None = None
     reasoning: Reasoning = field(default_factory=Reasoning)
+    api: ApiName | None = None
 
     def permitted_tools(self, tools: Sequence[Tool]) -> tuple[Tool, ...]:
         """Return the tools that the model may call."""
@@ -84,6 +86,7 @@ def _openai_settings(block: OpenAIConfig) -> RunnerSettings:
         block.max_budget_usd,
         block.fallback_model,
         Reasoning(block.effort, None, "openai"),
+        block.api,
     )
 
 

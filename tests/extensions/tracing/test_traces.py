@@ -114,6 +114,7 @@ def test_spans_say_what_happened_in_the_words_of_the_conventions(
         "gen_ai.usage.input_tokens": 11,
         "gen_ai.usage.output_tokens": 3,
         "gen_ai.usage.cache_read.input_tokens": 0,
+        "gen_ai.usage.reasoning.output_tokens": 0,
         "server.address": "127.0.0.1",
         "server.port": port,
         "http.response.status_code": 200,

@@ -23,7 +23,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.models.anthropic import AnthropicModel
 from pydantic_ai.models.ollama import OllamaModel
-from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
 from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.profiles import ModelProfile, merge_profile
 from pydantic_ai.profiles.openai import OpenAIModelProfile
@@ -34,6 +34,7 @@ from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.tools import ToolDefinition as FunctionTool
 
 from holodeck_action.llm.messages import AnswerSchema, Question, Request, ToolDefinition, ToolResult
+from holodeck_action.llm.model_facts import known_model
 from holodeck_action.llm.providers import ModelPlan
 from tests.llm.models import KEY
 
@@ -97,7 +98,11 @@ class Package:
         names = _NAMES["anthropic" if self._claude else "openai"]
         settings = {names.get(name, name): value for name, value in (given or {}).items()}
         if (most := settings.pop("top_logprobs", None)) is not None:
-            settings |= {"openai_logprobs": True, "openai_top_logprobs": most}
+            # While a model thinks, pydantic-ai drops the number, but demands probabilities of the Responses API still.
+            thinks = self.plan.api == "responses" and known_model(self.plan.provider, self.plan.name).reasons_unasked
+            settings |= {"openai_logprobs": not thinks, "openai_top_logprobs": most}
+        if self.plan.api == "responses":
+            settings["openai_store"] = False
         return {**settings, "framing_announcement": "never"}
 
     def _respond(self, request: httpx2.Request) -> httpx2.Response:
@@ -129,8 +134,14 @@ class Package:
         profile = merge_profile(
             provider.model_profile(plan.name),
             ModelProfile(may_tokenize_special_tokens_in_content=False),
-            OpenAIModelProfile(openai_chat_supports_max_completion_tokens=plan.completion_tokens),
+            OpenAIModelProfile(
+                openai_chat_supports_max_completion_tokens=plan.completion_tokens,
+                # How long a model remembers its thoughts is left to the service.
+                openai_responses_supports_reasoning_context=False,
+            ),
         )
+        if plan.api == "responses":
+            return OpenAIResponsesModel(plan.name, provider=provider, profile=profile)
         kind = OllamaModel if plan.provider == "ollama" else OpenAIChatModel
         return kind(plan.name, provider=provider, profile=profile)
 

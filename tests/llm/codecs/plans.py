@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 from holodeck_action.llm.clients import codec_of
 from holodeck_action.llm.messages import AnswerSchema, ToolDefinition
-from holodeck_action.llm.providers import ModelPlan, resolve_model
-from holodeck_action.suite.model.providers import LLMProvider
+from holodeck_action.llm.providers import ModelPlan, resolve_model, with_api
+from holodeck_action.suite.model.providers import ApiName, LLMProvider
 from tests.llm.models import KEY
 
 if TYPE_CHECKING:
     from tests.llm.codecs.packages import Package
 
 
-def plan_of(provider: str, name: str, **more: Any) -> ModelPlan:
+def plan_of(provider: str, name: str, api: ApiName = "chat", **more: Any) -> ModelPlan:
     """Return the plan of a model with a key."""
     config = {"provider": provider, "name": name, "api_key": KEY, **more}
-    return resolve_model(LLMProvider.model_validate(config), {})
+    return with_api(resolve_model(LLMProvider.model_validate(config), {}), api)
 
 
 def package_of(plan: ModelPlan) -> Package:
@@ -38,6 +38,24 @@ def answer_of(provider: str, text: str = "Yes.", **more: Any) -> dict[str, Any]:
     message = {"role": "assistant", "content": text, **more}
     choice = {"index": 0, "message": message, "finish_reason": "stop"}
     return {"id": "c", "object": "chat.completion", "created": 1, "model": "m-1", "choices": [choice]}
+
+
+def response_of(*items: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """Return an answer of the Responses API with these items, or with a text; `more` are fields of the whole."""
+    frame = {"id": "r", "object": "response", "created_at": 1, "model": "m-1", "status": "completed", "error": None}
+    fixed: dict[str, Any] = {
+        "incomplete_details": None,
+        "parallel_tool_calls": True,
+        "tool_choice": "auto",
+        "tools": [],
+    }
+    return {**frame, **fixed, "output": [*items] or [message_item("Yes.")], **more}
+
+
+def message_item(*texts: str, **more: Any) -> dict[str, Any]:
+    """Return an item of the Responses API with a message of these texts."""
+    content = [{"type": "output_text", "text": text, "annotations": []} for text in texts]
+    return {"id": "msg_1", "type": "message", "role": "assistant", "status": "completed", "content": content, **more}
 
 
 def codec_body(

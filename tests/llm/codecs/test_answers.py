@@ -8,13 +8,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from holodeck_action.llm import call_spans
 from holodeck_action.llm.clients import codec_of
 from holodeck_action.llm.codecs.codec import BrokenAnswerError
 from holodeck_action.llm.errors import status_error
 from holodeck_action.llm.messages import Reply, TokenProbability
 from holodeck_action.llm.outcomes import parse
-from tests.llm.codecs.plans import answer_of, package_of, plan_of
-from tests.llm.codecs.test_requests import ASKED, BLOCKS, SAID, STREAM
+from tests.llm.codecs.plans import answer_of, message_item, package_of, plan_of, response_of
+from tests.llm.codecs.test_requests import ASKED, BLOCKS, ITEMS, SAID, STREAM, reasoning
 from tests.tables import walk
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 GPT = plan_of("openai", "gpt-4o")
 CLAUDE = plan_of("anthropic", "claude-haiku-4-5")
 LLAMA = plan_of("ollama", "llama3.2")
+LUNA = plan_of("openai", "gpt-6-luna", api="responses")
 TOKEN = {"token": "Yes", "logprob": -0.1, "bytes": None, "top_logprobs": [{"token": "No", "logprob": -2, "bytes": []}]}
 
 
@@ -56,6 +58,27 @@ def test_what_claude_says(said: str) -> None:
     same(read(CLAUDE, payload), asked(CLAUDE, payload))
 
 
+@walk("said", ITEMS)
+def test_what_is_said_in_responses(said: str) -> None:
+    payload = response_of(*ITEMS[said])
+    ours = read(LUNA, payload)
+    same(ours, asked(LUNA, payload))
+    assert "First" not in ours.text
+
+
+@walk(
+    "more",
+    [
+        {},
+        *({"status": "incomplete", "incomplete_details": {"reason": reason}} for reason in ("max_output_tokens", "x")),
+        {"status": "incomplete", "incomplete_details": {"reason": "content_filter"}},
+    ],
+)
+def test_why_a_response_ends(more: dict[str, Any]) -> None:
+    payload = response_of(**more)
+    same(read(LUNA, payload), asked(LUNA, payload))
+
+
 @walk("reason", ["stop", "length", "tool_calls", "content_filter", "function_call", "eos", None])
 def test_why_it_ends(reason: str | None) -> None:
     payload = answer_of("openai")
@@ -74,6 +97,10 @@ def test_why_claude_ends(reason: str) -> None:
 def test_refusals() -> None:
     payload = answer_of("openai", content=None, refusal="I will not.")
     ours, theirs = read(GPT, payload), asked(GPT, payload)
+    same(ours, theirs)
+    assert ours.refusal == (theirs.provider_details or {})["refusal"] == "I will not."
+    item = message_item(content=[{"type": "refusal", "refusal": "I will not."}])
+    ours, theirs = read(LUNA, response_of(item)), asked(LUNA, response_of(item))
     same(ours, theirs)
     assert ours.refusal == (theirs.provider_details or {})["refusal"] == "I will not."
     details = {"type": "refusal", "category": "cyber", "explanation": "Not that."}
@@ -96,6 +123,9 @@ def test_log_probabilities() -> None:
     )
     payload["choices"][0]["logprobs"] = {"content": None, "refusal": None}
     assert read(GPT, payload).tokens is None
+    part = {"type": "output_text", "text": "Yes", "annotations": [], "logprobs": [TOKEN, {**TOKEN, "top_logprobs": []}]}
+    assert read(LUNA, response_of(message_item(content=[part]))).tokens == tokens
+    assert read(LUNA, response_of()).tokens is None
 
 
 def test_a_call_without_an_id_gets_one_that_recordings_know() -> None:
@@ -148,6 +178,22 @@ def test_a_stream_is_one_answer() -> None:
     assert ours_again["messages"] == package.bodies[0]["messages"]
 
 
+def test_a_stream_of_events_is_one_response() -> None:
+    items = [reasoning("sealed", "First."), *ITEMS["calls"], message_item("Yes.")]
+    begun = event("response.created", sequence_number=0, response=response_of(status="in_progress", output=[]))
+    items_done = b"".join(
+        event("response.output_item.done", sequence_number=place, output_index=place, item=item)
+        for place, item in enumerate(items)
+    )
+    whole = response_of(*items)
+    # Some services leave the items out of the last event.
+    for last in (whole, {**whole, "output": []}):
+        body = begun + items_done + event("response.completed", sequence_number=9, response=last)
+        assert read(LUNA, parse("text/event-stream", body)) == read(LUNA, whole)
+    with pytest.raises(BrokenAnswerError, match="incomplete"):
+        read(LUNA, parse("text/event-stream", begun + items_done))
+
+
 WRONG: tuple[Any, ...] = (
     *(None, [], "text", 1, {}, {"choices": []}, {"choices": None}, {"choices": [None]}, {"choices": [{}]}),
     answer_of("openai", content={"text": "x"}),
@@ -180,12 +226,29 @@ def test_what_is_no_answer_of_claude(more: dict[str, Any]) -> None:
         read(CLAUDE, answer_of("anthropic", **more))
 
 
+@walk(
+    "payload",
+    [
+        *(None, "text", {}, response_of(output=None), response_of(output=[None]), response_of(model=None)),
+        *(response_of(status=status) for status in ("failed", "in_progress", "queued", "cancelled")),
+        response_of(error={"code": "server_error", "message": "No."}),
+        response_of({"type": "function_call", "call_id": "c", "name": "f", "arguments": {}}),
+        response_of({"type": "function_call", "name": "f", "arguments": "{}"}),
+        response_of(message_item(content=[{"type": "output_text", "text": "x", "logprobs": [1]}])),
+    ],
+)
+def test_what_is_no_response(payload: Any) -> None:
+    with pytest.raises(BrokenAnswerError):
+        read(LUNA, payload)
+
+
 _VALUES = st.recursive(
     st.one_of(
         st.none(),
         st.booleans(),
         st.integers(-2, 2),
         st.sampled_from(["", "text", "tool_use", "thinking", "message_start", "content_block_delta", "stop", "{}"]),
+        st.sampled_from(["reasoning", "message", "function_call", "response.completed", "response.output_item.done"]),
     ),
     lambda inner: st.one_of(
         st.lists(inner, max_size=3),
@@ -195,6 +258,7 @@ _VALUES = st.recursive(
                     *("choices", "message", "content", "tool_calls", "function", "name", "arguments", "id", "type"),
                     *("model", "finish_reason", "stop_reason", "logprobs", "token", "text", "index", "delta", "input"),
                     *("refusal", "reasoning", "content_block", "stop_details", "input_transformations", "thinking"),
+                    *("output", "response", "summary", "encrypted_content", "call_id", "phase", "incomplete_details"),
                 ]
             ),
             inner,
@@ -206,16 +270,18 @@ _VALUES = st.recursive(
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("plan", [GPT, CLAUDE], ids=["openai", "anthropic"])
+@pytest.mark.parametrize("plan", [GPT, CLAUDE, LUNA], ids=["openai", "anthropic", "responses"])
 @settings(max_examples=300, deadline=None, suppress_health_check=[*HealthCheck], database=None)
 @given(value=_VALUES)
 def test_whatever_a_server_says(plan: Any, value: Any) -> None:
     codec = codec_of(plan)
-    for payload in (value, answer_of(plan.provider, content=value), [answer_of(plan.provider), value]):
+    whole = {**answer_of(plan.provider), "output": value}
+    for payload in (value, whole, answer_of(plan.provider, content=value), [answer_of(plan.provider), value]):
         try:
             reply = codec.read(payload)
         except BrokenAnswerError:
             continue
+        call_spans.output_messages(payload)
         codec.build_request((*ASKED, reply, *ASKED), {}, {})
 
 

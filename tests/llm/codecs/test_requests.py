@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from holodeck_action.llm.clients import codec_of
 from holodeck_action.llm.messages import AnswerSchema, Image, Question, Request, ToolDefinition, ToolResult
-from tests.llm.codecs.plans import answer_of, codec_body, package_of, plan_of
+from tests.llm.codecs.plans import answer_of, codec_body, message_item, package_of, plan_of, response_of
 from tests.llm.models import KEY
 from tests.tables import walk
 
@@ -30,6 +31,13 @@ MODELS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "ollama gemma": ("ollama", "gemma3:4b", {}),
     "ollama gpt-oss": ("ollama", "gpt-oss:20b", {}),
     "ollama phi": ("ollama", "phi4", {}),
+    "responses gpt-4.1": ("openai", "gpt-4.1", {"api": "responses"}),
+    "responses gpt-5.1": ("openai", "gpt-5.1", {"api": "responses"}),
+    "responses gpt-5.6": ("openai", "gpt-5.6", {"api": "responses"}),
+    "responses gpt-6-luna": ("openai", "gpt-6-luna", {"api": "responses"}),
+    "responses gpt-7-x": ("openai", "gpt-7-x", {"api": "responses"}),
+    "responses azure": ("azure_openai", "gpt-5.4", {"endpoint": "https://a.example", "api": "responses"}),
+    "responses elsewhere": ("openai", "mixtral", {"endpoint": "https://models.example/v1", "api": "responses"}),
     "groq": ("groq", "llama-3.3-70b", {}),
     "gemini": ("gemini", "gemini-2.5-flash", {}),
     "claude haiku 4.5": ("anthropic", "claude-haiku-4-5", {}),
@@ -62,6 +70,8 @@ SCHEMA = {
     "required": ["city", "days"],
     "additionalProperties": False,
 }
+NEWEST = {"gpt-7-x": "gpt-6.1-terra"}
+"""Models that the packages do not know, and the newest model of the family that they know."""
 OPEN = {"type": "object", "properties": {"city": {"type": "string", "minLength": 1, "default": "Leeds"}}}
 ASKED = (Request((Question("Où est ‘A-17’? \n"),), "Be brief."),)
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -69,7 +79,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "usual": {"temperature": 0.3, "max_tokens": 1000},
     "all": {"temperature": 0.0, "top_p": 0.9, "max_tokens": 200_000, "presence_penalty": 0.5, "frequency_penalty": 1},
     "probabilities": {"temperature": 0, "top_logprobs": 20},
-    "more": {"temperature": 0, "extra_body": {"response_format": {"type": "json_object"}}},
+    "more": {"temperature": 0, "extra_body": {"user": "me"}},
 }
 
 
@@ -77,12 +87,13 @@ def hold(name: str, *, messages: Any = ASKED, **given: Any) -> dict[str, Any]:
     """Hold our request against the packages' and return it."""
     provider, model, more = MODELS[name]
     plan = plan_of(provider, model, **more)
-    package = package_of(plan)
+    package = package_of(plan_of(provider, NEWEST.get(model, model), **more))
     package.ask(messages, (200, answer(name, given.get("settings"))), **given)
     ours = codec_body(plan, messages, **given)
-    assert ours == package.bodies[0]
+    theirs = {**package.bodies[0], "model": model}
+    assert ours == theirs
     # Cassettes tell 1 from 1.0.
-    assert str(ours["messages"]) == str(package.bodies[0]["messages"])
+    assert json.dumps(ours, sort_keys=True) == json.dumps(theirs, sort_keys=True)
     return ours
 
 
@@ -90,6 +101,8 @@ def answer(name: str, settings: Any = None) -> Any:
     """Return an answer that the package reads: a stream where it asks for one."""
     provider, model, more = MODELS[name]
     plan = plan_of(provider, model, **more)
+    if plan.api == "responses":
+        return response_of()
     if not codec_of(plan).build_request(ASKED, settings or {}, {}).body["stream"]:
         return answer_of(provider)
     return STREAM
@@ -174,7 +187,7 @@ def test_betas_are_a_header() -> None:
     assert KEY not in str(out)
 
 
-CALLS = {
+CALLS: dict[str, list[dict[str, Any]]] = {
     "tool_calls": [
         {"id": "c1", "type": "function", "function": {"name": "lookup", "arguments": '{"order":  "é",\n "n": 1e5}'}},
         {"id": "c2", "type": "function", "function": {"name": "now", "arguments": ""}},
@@ -198,7 +211,7 @@ NEXT = Request((ToolResult("c1", "In Leeds."), ToolResult("c2", ""), ToolResult(
 
 
 @pytest.mark.parametrize("said", SAID)
-@walk("name", [name for name, (provider, *_) in MODELS.items() if provider != "anthropic"])
+@walk("name", [name for name, (provider, _, more) in MODELS.items() if provider != "anthropic" and "api" not in more])
 def test_what_was_said_goes_back(name: str, said: str) -> None:
     provider, model, more = MODELS[name]
     plan = plan_of(provider, model, **more)
@@ -209,6 +222,83 @@ def test_what_was_said_goes_back(name: str, said: str) -> None:
     asked = NEXT if "tool_calls" in SAID[said] else Request((Question("And?"),), "Be brief.")
     package.ask((*ASKED, theirs, asked, theirs, asked), (200, answer_of(provider)), tools=(CLOSED,))
     assert codec_body(plan, (*ASKED, ours, asked, ours, asked), tools=(CLOSED,)) == package.bodies[1]
+
+
+def reasoning(sealed: str | None, *summary: str, **more: Any) -> dict[str, Any]:
+    told = [{"type": "summary_text", "text": text} for text in summary]
+    return {"id": "rs_1", "type": "reasoning", "summary": told, "encrypted_content": sealed, **more}
+
+
+CALL_ITEMS = [
+    {
+        "id": f"fc_{call['id']}",
+        "type": "function_call",
+        "status": "completed",
+        "call_id": call["id"],
+        **call["function"],
+    }
+    for call in CALLS["tool_calls"]
+]
+WORDS = [{"type": "reasoning_text", "text": "We"}, {"type": "reasoning_text", "text": "ll"}]
+ITEMS: dict[str, list[dict[str, Any]]] = {
+    "text": [message_item("Yes.")],
+    "texts": [message_item("Yes", "", ".")],
+    "a comment and an answer": [
+        message_item("Let me see.", phase="commentary"),
+        message_item("Yes.", id="msg_2", phase="final_answer"),
+    ],
+    "calls": CALL_ITEMS,
+    "thoughts and calls": [reasoning("sealed"), *CALL_ITEMS],
+    "a summary, text and calls": [reasoning("sealed", "First.", "Then."), message_item("I look."), *CALL_ITEMS],
+    "open thoughts": [reasoning(None, content=WORDS), message_item("Yes.")],
+    "a call of a namespace": [{**CALL_ITEMS[0], "namespace": "shop"}],
+}
+
+
+@pytest.mark.parametrize("said", ITEMS)
+@walk("name", ["responses gpt-5.6", "responses gpt-6-luna"])
+def test_what_was_said_goes_back_in_responses(name: str, said: str) -> None:
+    provider, model, more = MODELS[name]
+    plan = plan_of(provider, model, **more)
+    told = response_of(*ITEMS[said])
+    package, codec = package_of(plan), codec_of(plan)
+    theirs = package.ask(ASKED, (200, told))
+    calls = any(item["type"] == "function_call" for item in ITEMS[said])
+    asked = NEXT if calls else Request((Question("And?"),), "Be brief.")
+    package.ask((*ASKED, theirs, asked), (200, response_of()), tools=(CLOSED,))
+    assert codec_body(plan, (*ASKED, codec.read(told), asked), tools=(CLOSED,)) == package.bodies[1]
+
+
+def test_thoughts_that_the_service_does_not_know_take_all_ids_with_them() -> None:
+    plan = plan_of("openai", "gpt-5.6", api="responses")
+    told = response_of(reasoning(None, "First."), message_item("I look."), CALL_ITEMS[0])
+    reply = codec_of(plan).read(told)
+    assert reply.text == "I look."
+    _, text, call = codec_body(plan, (*ASKED, reply))["input"]
+    assert text == {"role": "assistant", "content": "I look."}
+    assert call.keys() == {"type", "call_id", "name", "arguments"}
+
+
+def test_a_model_without_encrypted_thoughts_is_asked_again_without_them() -> None:
+    codec = codec_of(plan_of("openai", "gpt-5.6", api="responses"))
+    sent = codec.build_request(ASKED, {}, {})
+    assert sent.body["include"] == ["reasoning.encrypted_content"]
+    refused = {"error": {"message": "Encrypted content is not supported with this model.", "param": "include"}}
+    again = codec.fallback_request(sent, 400, refused)
+    assert again is not None
+    assert again.body == {name: value for name, value in sent.body.items() if name != "include"}
+    assert codec.fallback_request(again, 400, refused) is None
+    assert codec.fallback_request(sent, 400, {"error": {"message": "No."}}) is None
+
+
+def test_what_only_chat_completions_have() -> None:
+    plan = plan_of("openai", "gpt-4.1", api="responses")
+    schema = {"name": "a", "schema": {"type": "object"}}
+    form = {"type": "json_schema", "json_schema": schema}
+    body = codec_body(plan, ASKED, {"extra_body": {"seed": 7, "response_format": form, "user": "me"}, "max_tokens": 5})
+    assert body["text"] == {"format": {"type": "json_schema", **schema}}
+    assert (body["user"], body["max_output_tokens"]) == ("me", 16)
+    assert "seed" not in body
 
 
 USES = [

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from tests.llm.models import errors
+from tests.llm.models import errors, responses_contract
+from tests.llm.models.problems import Problem, not_strict, reasons
 from tests.llm.models.values import Request
 
 CHAT_FIELDS = frozenset(
@@ -93,13 +93,9 @@ BETA_FIELDS = frozenset(
 )
 """What a message may hold besides when it is asked for with `?beta=true`."""
 
-_REASONING: dict[str, bool | None] = {
-    "gpt-5-chat": None,
-    **{f"gpt-5.{minor}-{kind}": True for minor in range(1, 7) for kind in ("chat", "pro")},
-    **{f"gpt-5.{minor}": False for minor in range(1, 5)},
-    **dict.fromkeys(("gpt-5", "gpt-6", "o1", "o3", "o4"), True),
-}
-"""Whether models of a name (the first that fits) reason when not asked: True; when asked: False; never: None."""
+_LIMITS = ("max_completion_tokens", "max_tokens", "max_output_tokens")
+_TOOLS_ELSEWHERE = ("gpt-5.5", "gpt-5.6", "gpt-6")
+"""Models that take tools in chat completions only while they do not reason."""
 _SYSTEM_INLINE = ("claude-opus-4-8", "claude-opus-5")
 _SAMPLING_GONE = ("claude-opus-4-7", "claude-opus-4-8", "claude-opus-5", "claude-sonnet-5", "claude-haiku-5-5")
 _SAMPLING_EITHER = (
@@ -114,20 +110,6 @@ _MOST_TOP_LOGPROBS = 20
 _MOST_INPUTS = 2048
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """Why a request is refused; `status` other than 400 with the provider's own body."""
-
-    text: str
-    param: str | None = None
-    code: str | None = None
-    own: errors.Refusal | None = None
-
-    def refusal(self, request: Request) -> errors.Refusal:
-        """Return the answer that tells the problem."""
-        return self.own or errors.invalid(request, self.text, self.param, self.code)
-
-
 def problem(request: Request) -> Problem | None:
     """Return the first thing that is wrong with a request."""
     if not isinstance(request.body, dict):
@@ -138,6 +120,8 @@ def problem(request: Request) -> Problem | None:
         return next(_anthropic_problems(request, request.body), None)
     if request.provider == "ollama":
         return next(_ollama_problems(request, request.body), None)
+    if request.path.endswith("/responses"):
+        return next(responses_contract.problems(request, request.body), None)
     return next(_openai_problems(request, request.body), None)
 
 
@@ -163,13 +147,8 @@ def most_tokens(request: Request) -> int | None:
     """Return how many tokens an answer may have."""
     body = request.body if isinstance(request.body, dict) else {}
     options = body.get("options") or {}
-    most = body.get("max_completion_tokens") or body.get("max_tokens") or options.get("num_predict")
+    most = next(filter(None, map(body.get, _LIMITS)), options.get("num_predict"))
     return most if isinstance(most, int) and most > 0 else None
-
-
-def reasons(model: str) -> bool | None:
-    """Return whether a model of OpenAI reasons when not asked to; None if it is no reasoning model."""
-    return next((kind for prefix, kind in _REASONING.items() if model.startswith(prefix)), None)
 
 
 def _openai_problems(request: Request, body: Mapping[str, Any]) -> Iterator[Problem]:
@@ -221,12 +200,18 @@ def _openai_ranges(body: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def _reasoning_problems(model: str, body: Mapping[str, Any]) -> Iterator[Problem]:
+    effort = body.get("reasoning_effort")
+    if body.get("tools") and effort != "none" and model.startswith(_TOOLS_ELSEWHERE):
+        text = (
+            f"Function tools with reasoning_effort are not supported for {model} in /v1/chat/completions. "
+            "To use function tools, use /v1/responses or set reasoning_effort to 'none'."
+        )
+        yield Problem(text, "reasoning_effort", expected=True)
     if body.get("max_tokens") is not None:
         text = (
             "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
         )
         yield Problem(text, "max_tokens", "unsupported_parameter")
-    effort = body.get("reasoning_effort")
     if effort == "none" or (effort is None and not reasons(model)):
         # Without reasoning the sampling settings are allowed.
         return
@@ -295,22 +280,9 @@ def _openai_shapes(body: Mapping[str, Any]) -> Iterator[Problem]:
         if not given.get("name"):
             text = "Missing required parameter: 'response_format.json_schema.name'."
             yield Problem(text, "response_format.json_schema.name", "missing_required_parameter")
-        elif given.get("strict") and (wrong := _not_strict(given.get("schema") or {})):
+        elif given.get("strict") and (wrong := not_strict(given.get("schema") or {})):
             text = f"Invalid schema for response_format '{given['name']}': {wrong}"
             yield Problem(text, "response_format", "invalid_json_schema")
-
-
-def _not_strict(schema: Mapping[str, Any]) -> str | None:
-    """Return what strict schemas forbid: objects that are open, or whose properties are not all required."""
-    if schema.get("type") == "object" or "properties" in schema:
-        if schema.get("additionalProperties") is not False:
-            return "'additionalProperties' is required to be supplied and to be false."
-        if set(schema.get("required", ())) != set(schema.get("properties", {})):
-            return "'required' is required to be supplied and to be an array including every key in properties."
-    inner = [*schema.get("properties", {}).values(), *schema.get("$defs", {}).values(), *schema.get("anyOf", ())]
-    if isinstance(schema.get("items"), Mapping):
-        inner.append(schema["items"])
-    return next((wrong for one in inner if (wrong := _not_strict(one))), None)
 
 
 def _anthropic_problems(request: Request, body: Mapping[str, Any]) -> Iterator[Problem]:

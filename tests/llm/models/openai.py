@@ -138,13 +138,13 @@ def _message(message: Mapping[str, Any]) -> Message:
     text, images = shapes.text_of(message.get("content"))
     role = {"developer": "system", "function": "tool"}.get(message["role"], message["role"])
     calls = tuple(
-        ToolCall(call["function"]["name"], _arguments(call["function"]["arguments"]), call["id"])
+        ToolCall(call["function"]["name"], arguments_of(call["function"]["arguments"]), call["id"])
         for call in message.get("tool_calls") or ()
     )
     return Message(role, text, calls, message.get("tool_call_id"), images)
 
 
-def _arguments(text: str) -> Mapping[str, Any] | str:
+def arguments_of(text: str) -> Mapping[str, Any] | str:
     try:
         value = json.loads(text)
     except ValueError:
@@ -202,13 +202,18 @@ def _usage(request: Request, answer: Answer) -> dict[str, Any]:
 def _logprobs(request: Request, answer: Answer, piece: str | None = None) -> dict[str, Any] | None:
     if not request.body.get("logprobs"):
         return None
+    return {"content": logprobs(request, answer.text if piece is None else piece, answer), "refusal": None}
+
+
+def logprobs(request: Request, text: str, answer: Answer) -> list[dict[str, Any]]:
+    """Return the tokens of a text with their log probabilities."""
     top = int(request.body.get("top_logprobs") or 0)
     content = []
-    for token in tokens.split(answer.text if piece is None else piece):
+    for token in tokens.split(text):
         others = {token: 1.0, **answer.alternatives.get(token, {})}
         ranked = sorted(others.items(), key=lambda pair: -pair[1])
         content.append({**_logprob(token, others[token]), "top_logprobs": [_logprob(*pair) for pair in ranked[:top]]})
-    return {"content": content, "refusal": None}
+    return content
 
 
 def _logprob(token: str, probability: float) -> dict[str, Any]:

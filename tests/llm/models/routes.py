@@ -9,12 +9,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tests.llm.models import anthropic, errors, ollama, openai
+from tests.llm.models import anthropic, errors, ollama, openai, responses
 from tests.llm.models.connection import Incoming
 from tests.llm.models.shapes import numbered
 from tests.llm.models.values import Answer, Operation, Provider, Request
 
-_AZURE = re.compile(r"/openai/(?:v1|deployments/(?P<deployment>[^/]+))/(?P<call>chat/completions|embeddings)")
+_AZURE = re.compile(
+    r"/openai/(?:v1|deployments/(?P<deployment>[^/]+))/(?P<call>chat/completions|embeddings)|/openai/(?:v1/)?(?P<other>responses)"
+)
 _EVENTS = "text/event-stream; charset=utf-8"
 _JSON = "application/json"
 
@@ -68,7 +70,7 @@ def find(incoming: Incoming, ollama_port: bool) -> Dialect | errors.Refusal:
         elif path in _MAIN:
             return _MAIN[path]
         elif match := _AZURE.fullmatch(path):
-            return _openai_like("azure_openai", match["call"], match["deployment"])
+            return _openai_like("azure_openai", match["call"] or match["other"], match["deployment"])
     if ollama_port:
         return errors.Refusal(404, "404 page not found", {"content-type": "text/plain"})
     if path.startswith("/openai/"):
@@ -124,11 +126,14 @@ def _openai_like(provider: Provider, call: str, deployment: str | None = None) -
         return Dialect(
             provider, "embeddings", openai.read_embeddings, openai.embeddings, _no_stream, deployment=deployment
         )
+    if call == "responses":
+        return Dialect(provider, "chat", responses.read, responses.response, responses.events)
     return Dialect(provider, "chat", openai.read_chat, openai.chat, openai.chat_events, deployment=deployment)
 
 
 _MAIN = {
     "/v1/chat/completions": _openai_like("openai", "chat/completions"),
+    "/v1/responses": _openai_like("openai", "responses"),
     "/v1/embeddings": _openai_like("openai", "embeddings"),
     "/v1/messages": Dialect("anthropic", "chat", anthropic.read, anthropic.message, anthropic.events),
 }

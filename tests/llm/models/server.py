@@ -361,7 +361,8 @@ class FakeModels:
             return errors.refusal("bad_key", request)
         problem = contract.problem(request)
         if problem is not None:
-            self._violations.append(f"{request.provider} {request.path}: {problem.text}")
+            if not problem.expected:
+                self._violations.append(f"{request.provider} {request.path}: {problem.text}")
             return problem.refusal(request)
         if self._models is not None and request.model not in self._models:
             return errors.refusal("unknown_model", request)

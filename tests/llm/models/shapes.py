@@ -54,14 +54,17 @@ def packed(vector: Iterable[float]) -> str:
     return base64.b64encode(struct.pack(f"<{len(numbers)}f", *numbers)).decode()
 
 
+_TEXTS = ("text", "input_text", "output_text")
+
+
 def text_of(content: Any) -> tuple[str, int]:
     """Return the text of a message's content (a text, or parts) and how many images are with it."""
     if content is None or isinstance(content, str):
         return content or "", 0
     if isinstance(content, Mapping):
         content = [content]
-    texts = [part.get("text", "") for part in content if part.get("type") in ("text", "input_text")]
-    images = sum(part.get("type") in ("image", "image_url") for part in content)
+    texts = [part.get("text", "") for part in content if part.get("type") in _TEXTS]
+    images = sum(part.get("type") in ("image", "image_url", "input_image") for part in content)
     return "\n".join(texts), images
 
 

@@ -130,6 +130,7 @@ class Answer:
     alternatives: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     vectors: tuple[tuple[float, ...], ...] | None = None
     model: str | None = None
+    phase: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     pause: float = 0.0
 
