@@ -181,7 +181,7 @@ def reply_from_mapping(value: object, *, max_bytes: int) -> Reply:
         raise AgentError("the reply has no `response`", "bad_reply", {"field": "response"})
     if failed and given.get("response") is not None:
         refuse("error", "replaces `response`: give only one of them")
-    if not failed and given["response"] is None and not _is_cut_off(given.get("finish_reason")):
+    if not failed and given["response"] is None and not is_cut_off(given.get("finish_reason")):
         refuse_type("response", "text, an object or a list", None)
     found = REPLY.entries(given, "the reply", "", Reader(max_bytes))
     chunks = _map_all(found["retrieved_chunks"], lambda chunk: RetrievedChunk(**chunk))
@@ -208,12 +208,13 @@ def reply_from_mapping(value: object, *, max_bytes: int) -> Reply:
 def _reply_error(error: Mapping[str, Any] | None, finish_reason: str | None) -> ReplyError | None:
     if error is not None:
         return ReplyError(error["message"], error["kind"] or "agent")
-    if not _is_cut_off(finish_reason):
+    if not is_cut_off(finish_reason):
         return None
     return ReplyError(f"finish_reason is {excerpt(str(finish_reason))}; raise the agent's token limit", "cut_off")
 
 
-def _is_cut_off(finish_reason: object) -> bool:
+def is_cut_off(finish_reason: object) -> bool:
+    """Return whether a finish reason reports an answer that stops at a token limit."""
     return isinstance(finish_reason, str) and finish_reason.lower() in CUT_OFF
 
 

@@ -13,6 +13,9 @@ from tests.commands.project import Project
 from tests.docs.pages import ROOT
 from tests.targets.service import Service
 
+ABSENT = "absent"
+"""An answer without a text: the model thought until the limit."""
+
 
 def suite(project: Project, target: Any) -> None:
     project.suite([{"name": "only", "input": "?"}], [{"type": "contains", "value": "Leeds"}])
@@ -20,7 +23,8 @@ def suite(project: Project, target: Any) -> None:
 
 
 def chat(text: str | None, reason: str | None) -> dict[str, Any]:
-    return {"choices": [{"message": {"content": text}, "finish_reason": reason}], "usage": {"prompt_tokens": 3}}
+    message = {} if text == ABSENT else {"content": text}
+    return {"choices": [{"message": message, "finish_reason": reason}], "usage": {"prompt_tokens": 3}}
 
 
 @pytest.mark.parametrize(
@@ -29,6 +33,7 @@ def chat(text: str | None, reason: str | None) -> dict[str, Any]:
         ("In Leeds", "length", 3),
         ("In Leeds", "MAX_TOKENS", 3),
         (None, "max_tokens", 3),
+        (ABSENT, "length", 3),
         ("In Leeds", "stop", 0),
         ("In Leeds", None, 0),
         ("In Leeds", "a word of ours", 0),
@@ -59,10 +64,14 @@ def test_a_cut_answer_of_a_service_is_an_error(
     assert turn.usage.prompt_tokens == 3
 
 
-def test_a_stream_that_ends_at_the_limit_is_an_error(project: Project, service: Service) -> None:
+@pytest.mark.parametrize("pieces", [("In ", "Leeds", ""), (None,)])
+def test_a_stream_that_ends_at_the_limit_is_an_error(
+    project: Project, service: Service, pieces: tuple[str | None, ...]
+) -> None:
     def respond(handler: Any, _: Any) -> None:
         send = handler.chunks(content_type="text/event-stream")
-        for piece, reason in (("In ", None), ("Leeds", None), ("", "length")):
+        for at, piece in enumerate(pieces, 1):
+            reason = "length" if at == len(pieces) else None
             event = {"choices": [{"delta": {"content": piece}, "finish_reason": reason}]}
             send(f"data: {json.dumps(event)}\n\n".encode())
         send(b"data: [DONE]\n\n")

@@ -9,6 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from holodeck_action.record.agent_errors import AgentError, TargetError
+from holodeck_action.targets.reply import is_cut_off
 from holodeck_action.text.plain import excerpt
 from holodeck_action.workers.code_errors import MAX_SENT_CHARS
 from holodeck_action.workers.limited_workers import OutOfTimeError
@@ -40,9 +41,9 @@ class ReplyPaths:
     def extract(self, body: object) -> dict[str, object]:
         """Return the reply object that the paths extract from a body.
 
-        `text` must match exactly once, unless `error` matches. Other paths for single values may match at most once,
-        except `usage`, whose matches become a list. A list entry contains all matches of its path; if the only match is
-        a list, the entry is this list. An entry without a match is omitted. But a list entry is empty if a wildcard,
+        `text` must match exactly once, unless `error` matches or the answer is cut off. Other single values may match
+        at most once, except `usage`, whose matches become a list. A list entry contains all matches of its path, or is
+        the only match if that is a list. An entry without a match is omitted, but a list entry is empty if a wildcard,
         slice or filter selects nothing from an existing list, such as `$.calls[*]` from empty `calls`.
 
         Raises:
@@ -53,9 +54,9 @@ class ReplyPaths:
         reply = self._extract_values(body)
         if "error" not in reply:
             texts = _find_matches("text", self._text, body)
-            if len(texts) != 1:
+            if len(texts) > 1 or not (texts or is_cut_off(reply.get("finish_reason"))):
                 _refuse("text", self._text, texts)
-            reply["response"] = texts[0]
+            reply["response"] = texts[0] if texts else None
         return {**reply, **self._extract_lists(body)}
 
     def extract_stream(self, events: Sequence[Any]) -> dict[str, object]:
@@ -86,9 +87,9 @@ class ReplyPaths:
         if "error" in reply:
             reply.pop("response", None)
         elif "response" not in reply:
-            if not parts:
+            if not (parts or is_cut_off(reply.get("finish_reason"))):
                 _refuse("delta" if self._delta is not None else "text", self._delta or self._text, ())
-            reply["response"] = "".join(parts)
+            reply["response"] = "".join(parts) if parts else None
         return {"reply": reply, "first": first}
 
     def _extract_values(self, body: Any) -> dict[str, object]:
