@@ -232,14 +232,14 @@ def _resolve_ollama(config: LLMProvider, environ: Mapping[str, str], path: str) 
     base_url = _resolve_url(config, environ, path, _OLLAMA).removesuffix("/api")
     if urlsplit(base_url).path in ("", "/"):
         base_url = f"{base_url}/v1"
-    given = _written_key(config, environ, path) or environ.get("OLLAMA_API_KEY", "").strip() or _NO_KEY
-    key = _check_key(given, f"{path}.api_key or OLLAMA_API_KEY")
+    given = _written_key(config, environ, path)
+    key = given or environ.get("OLLAMA_API_KEY", "").strip() or _NO_KEY
     return ModelPlan(
         "ollama",
         config.name,
-        Account("ollama", base_url, key),
+        Account("ollama", base_url, _check_key(key, f"{path}.api_key or OLLAMA_API_KEY")),
         "bearer",
-        "OLLAMA_API_KEY",
+        f"{path}.api_key" if given else "OLLAMA_API_KEY",
         _settings(config),
         written=frozenset(config.model_fields_set),
     )

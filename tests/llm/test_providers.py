@@ -67,6 +67,8 @@ def test_the_field_goes_before_the_variable_and_an_empty_field_is_none() -> None
     assert plan("openai", api_key="sk-field").key_source == "model.api_key"
     assert plan("openai", api_key="").account.key == "sk-openai"
     assert plan("openai", api_key="").key_source == "OPENAI_API_KEY"
+    assert plan("ollama", api_key="sk-field").key_source == "model.api_key"
+    assert plan("ollama", api_key="").key_source == "OLLAMA_API_KEY"
 
 
 def test_a_field_whose_variable_is_not_set_is_a_missing_key_and_no_other_is_taken() -> None:
