@@ -9,7 +9,7 @@ UV := UV_PROJECT_ENVIRONMENT=$(VENV) UV_PYTHON_DOWNLOADS=never $(TOOLS)/bin/uv s
 # The tests start hundreds of Pythons, each of which would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo tour test test-full test-rest lint core core-all audit workflows-test bench image-test frameworks-test release-test viewer browser-test docs conformance fields models statistics scale requirements licences setup clean
+.PHONY: demo tour test test-full test-rest lint core core-all audit workflows-test bench image-test frameworks-test real-test release-test viewer browser-test docs conformance fields models statistics scale requirements licences setup clean
 
 demo: $(VENV)/.installed
 	@echo "Evaluating examples/support: an agent with tools, its model calls replayed. No key, no network."
@@ -27,7 +27,7 @@ tour: setup
 # The tests that cost up to 0.3 s of CPU; test-full: all. A few failed tests run once more, alone; with STRICT=1 they do not.
 # With COSTS=1 a test that costs twice as much is a failure, too.
 PYTEST = $(BIN)/$(if $(COSTS),python -m scripts.test_costs,pytest) $(if $(STRICT),--no-second-try)
-OTHERS := not image and not frameworks and not browser and not release
+OTHERS := not image and not frameworks and not browser and not release and not real
 
 test: lint
 	$(PYTEST)
@@ -78,6 +78,15 @@ image-test: setup
 # Installs the wheel and the frameworks of agents from the package index, and tries them.
 frameworks-test: setup
 	$(BIN)/pytest -m frameworks
+
+# Runs suites with a real model of 135 million parameters and with real MCP servers, all on loopback. What the package
+# indexes lack is reported as not tried; with COMPLETE=1 it is a failure.
+REAL := $(TOOLS)/real
+real-test: setup $(REAL)/.installed
+	REAL_PYTHON=$(abspath $(REAL))/bin/python $(BIN)/pytest -m real -n 0 -rs tests/real
+
+$(REAL)/.installed: pyproject.toml uv.lock $(TOOLS)/bin/uv
+	@$(subst $(VENV),$(REAL),$(UV)) --only-group real && touch $@ || echo "the package index lacks the real model"
 
 # Rehearses a release: builds and checks the package, and installs it from an index on loopback on all versions of
 # Python; builds the images twice to the same digests, and pushes them to a registry on loopback; reads the workflows as
