@@ -36,7 +36,7 @@ def without_index(environ: Mapping[str, str]) -> dict[str, str]:
     return {**environ, "UV_OFFLINE": "1", "UV_NO_CACHE": "1"}
 
 
-def check_record(path: Path) -> None:
+def check_record(path: Path, model: str = "gpt-4o-mini") -> None:
     """Check that a record tells answers, calls with results, tokens and cost, and that state lasts two turns."""
     order, other, opening = read_record(path).cases
     assert [turn.response for turn in order.turns] == [ANSWERS["where is"].format("Leeds"), ANSWERS["when does"]]
@@ -49,7 +49,7 @@ def check_record(path: Path) -> None:
         assert (turn.usage.prompt_tokens, turn.usage.completion_tokens, turn.usage.cached_tokens) == (30, 10, 4)
         # 26 and 4 cached tokens of the prompt, 10 of the answer, at the list price.
         assert turn.usage.cost_usd == pytest.approx((26 * 0.15 + 4 * 0.075 + 10 * 0.6) / 1e6)
-        assert str(turn.model).endswith("gpt-4o-mini")
+        assert str(turn.model).endswith(model)
     assert [turn.response for turn in other.turns] == [ANSWERS["where is"].format("York")]
     (turn,) = opening.turns
     assert (turn.response, turn.tool_invocations) == (ANSWERS["you open"], ())

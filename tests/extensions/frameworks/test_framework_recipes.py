@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,17 @@ from tests.targets.shop_model import shop_answer
 from tests.workers.installing import uv
 
 PAGE = Path(__file__).parents[3] / "docs" / "frameworks.md"
-RECIPES = ("llama_index_agent.py", "adk_agent.py", "strands_agent.py", "semantic_kernel_agent.py")
+RECIPES = {
+    "llama_index_agent.py": "LlamaIndex",
+    "adk_agent.py": "Agent Development Kit",
+    "strands_agent.py": "Strands Agents",
+    "semantic_kernel_agent.py": "Semantic Kernel",
+    "agent_framework_agent.py": "Agent Framework",
+    "autogen_agent.py": "AutoGen",
+}
+"""The name of each recipe's framework in the table."""
+MODELS = {"autogen_agent.py": "gpt-4o-mini-2024-07-18"}
+"""The model that a recipe's spans name, if it is not the one of the agent."""
 CONTENT = {
     "adk_agent.py": {
         "OTEL_SEMCONV_STABILITY_OPT_IN": "gen_ai_latest_experimental",
@@ -52,4 +63,13 @@ def test_a_recipe(project: Project, recipe: str) -> None:
         assert first.usage is not None
         assert (first.usage.prompt_tokens, first.usage.completion_tokens, first.model) == (30, 10, "openai/gpt-4o-mini")
     else:
-        check_record(project.out / "results.json")
+        check_record(project.out / "results.json", MODELS.get(recipe, "gpt-4o-mini"))
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_the_table_has_the_lines_of_a_recipe(recipe: str) -> None:
+    (block,) = [block for block in blocks(PAGE) if block.mark == recipe]
+    _, answer = re.split(r"^(?:async )?def answer", block.text, flags=re.MULTILINE)
+    rows = [line.split(" | ") for line in PAGE.read_text(encoding="utf-8").splitlines()]
+    (lines,) = [row[2] for row in rows if row[0] == f"| {RECIPES[recipe]}"]
+    assert int(lines) == sum(1 for line in answer.splitlines() if line.strip())
