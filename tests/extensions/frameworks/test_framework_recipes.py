@@ -23,6 +23,7 @@ RECIPES = {
     "semantic_kernel_agent.py": "Semantic Kernel",
     "agent_framework_agent.py": "Agent Framework",
     "autogen_agent.py": "AutoGen",
+    "haystack_agent.py": "Haystack",
 }
 """The name of each recipe's framework in the table."""
 MODELS = {"autogen_agent.py": "gpt-4o-mini-2024-07-18"}
@@ -34,6 +35,7 @@ CONTENT = {
         # No list of prices is fetched.
         "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     },
+    "haystack_agent.py": {"HAYSTACK_TELEMETRY_ENABLED": "False"},
     "semantic_kernel_agent.py": {"SEMANTICKERNEL_EXPERIMENTAL_GENAI_ENABLE_OTEL_DIAGNOSTICS_SENSITIVE": "true"},
 }
 """The variables that the page asks for."""
