@@ -1,5 +1,7 @@
 """Checks that only the listed modules open files, archives, sockets and programs; `make lint` runs it.
 
+It also refuses patterns that are compiled when a module is imported, which each start of the program would pay for.
+
 `banned-api` in `pyproject.toml` lists the names that ruff refuses (TID251). This script adds what ruff does not see:
 the builtin `open`, and methods of paths and event loops. Both have one list of exceptions: the lines with `TID251` in
 `per-file-ignores`. Each must have a reason after `#`, and must be needed.
@@ -32,6 +34,7 @@ _METHODS = {
     "subprocess_exec": "start programs with `workers/processes.py`",
     "subprocess_shell": "start programs with `workers/processes.py`",
 }
+_PATTERN = "compile a pattern at its first use with `text/lazy_patterns.py`"
 _MODE = re.compile(r"[rwxabt+]{1,4}")
 _EXCEPTION = re.compile(rf'^"([^"]+)" = \["{CODE}"\][ \t]*(?:#[ \t]*(\S.*))?$', re.MULTILINE)
 
@@ -70,6 +73,20 @@ def unlisted_uses(source: str, file: str) -> Iterator[Use]:
                 yield Use(file, node.lineno, f"`.open(…)` of a path: {_READ}, {_WRITE}")
             case ast.Attribute(attr=name) if name in _METHODS:
                 yield Use(file, node.lineno, f"`.{name}`: {_METHODS[name]}")
+    for node in _run_at_import(tree):
+        match node:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="re" | "regex"), attr="compile")):
+                yield Use(file, node.lineno, f"`re.compile` at import: {_PATTERN}")
+            case ast.Attribute(value=ast.Call(func=ast.Name(id="lazy_pattern")), attr=name):
+                yield Use(file, node.lineno, f"`lazy_pattern(…).{name}` at import: {_PATTERN}")
+
+
+def _run_at_import(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the nodes of a module outside of functions."""
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            yield child
+            yield from _run_at_import(child)
 
 
 def _opens_path(call: ast.Call) -> bool:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 from holodeck_action.record.evaluation import Evaluation
+from holodeck_action.text.lazy_patterns import lazy_pattern
 
-_TURN = re.compile(r"\bturn (\d{1,4})\b", re.IGNORECASE)
+_TURN = lazy_pattern(r"\bturn (\d{1,4})\b", re.IGNORECASE)
 _OTHER_COUNTS = ("deepeval",)
 """Kinds of metrics whose judges are not told how turns are numbered."""
 

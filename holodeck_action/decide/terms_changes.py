@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from holodeck_action.suite.errors import SourceMark, quoted
 from holodeck_action.suite.model.policy import Reaction
+from holodeck_action.text.lazy_patterns import lazy_pattern
 
 Way = Literal["laxer", "changed", "unknown", "noted"]
 """The direction of a change: `changed` if it is unclear, `unknown` if the base does not have the term, `noted` if no
@@ -20,7 +21,7 @@ _ORDER: tuple[Topic, ...] = get_args(Topic)
 _ALWAYS_NAMED: tuple[Topic, ...] = ("removed cases", "gates", "quarantine", "grading code", "evidence")
 _WITHOUT_DIRECTION: tuple[Topic, ...] = ("grading code", "evidence")
 """Subjects whose changes have their own reaction."""
-_PLAIN = re.compile(r"\w[\w./-]{0,59}", re.ASCII)
+_PLAIN = lazy_pattern(r"\w[\w./-]{0,59}", re.ASCII)
 _CASES_NAMED = 3
 MAX_CASES_NAMED = 20
 """Maximum number of cases that a long message names."""

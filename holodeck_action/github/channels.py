@@ -15,6 +15,7 @@ from msgspec import Struct
 from holodeck_action.github.rest.api import Api
 from holodeck_action.github.rest.objects import ApiError, Comment, Issue, Ownership
 from holodeck_action.text.code_spans import cell
+from holodeck_action.text.lazy_patterns import lazy_pattern
 from holodeck_action.text.plain import one_line
 
 POLL_PAUSES_S = (1.0, 4.0)
@@ -27,8 +28,8 @@ NO_PULL = "; there is no such pull request, or the token may not see it"
 
 _REASON_LIMIT = 1000
 # Addresses come from GitHub's answers: one that could end a Markdown link is not linked.
-_ADDRESS = re.compile(r"https?://[\w.:/?=&#%~+-]{1,500}", re.ASCII)
-_LINE_END = re.compile("\r\n?|\n")
+_ADDRESS = lazy_pattern(r"https?://[\w.:/?=&#%~+-]{1,500}", re.ASCII)
+_LINE_END = lazy_pattern("\r\n?|\n")
 
 T = TypeVar("T")
 Item = TypeVar("Item", Comment, Issue)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
@@ -14,6 +13,7 @@ from msgspec.structs import replace
 from holodeck_action.decide.exit_codes import TOLERABLE, ExitCode
 from holodeck_action.github.channels import POLL_PAUSES_S, Access, Failed, Outcome, Published, Skipped, error_clause
 from holodeck_action.github.rest.objects import ApiError, CheckRun, CheckState
+from holodeck_action.text.lazy_patterns import lazy_pattern
 
 Conclusion = Literal["success", "failure", "neutral", "cancelled"]
 
@@ -27,7 +27,7 @@ TITLE_LIMIT = 255
 _MOST_TRIES = 3
 _RUNNING_TITLE = "The evaluation is running"
 _RUNNING_SUMMARY = "The result will appear here."
-_USER_TOKEN = re.compile(r"gh[pou]_|github_pat_|[0-9a-f]{40}\Z")
+_USER_TOKEN = lazy_pattern(r"gh[pou]_|github_pat_|[0-9a-f]{40}\Z")
 """Matches tokens of users: classic, OAuth, user-to-server, fine-grained, and classic tokens from before 2021."""
 
 

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from holodeck_action.github.rest.objects import Pull
 from holodeck_action.github.rest.payload import EventError, Payload, is_hash, is_number, is_repository, read_event
+from holodeck_action.text.lazy_patterns import lazy_pattern
 from holodeck_action.text.plain import one_line
 from holodeck_action.workers.permission import FORKS, Origin, is_other_repository, origin_of
 
@@ -27,8 +28,8 @@ _DEPENDABOT_READ_ONLY = frozenset(
 )
 """Events for which the token is read-only if Dependabot triggered them."""
 
-_QUEUE = re.compile(r"refs/heads/gh-readonly-queue/.+/pr-([0-9]{1,18})-[0-9a-f]{40,64}", re.DOTALL)
-_NUMBER = re.compile(r"[0-9]{1,18}", re.ASCII)
+_QUEUE = lazy_pattern(r"refs/heads/gh-readonly-queue/.+/pr-([0-9]{1,18})-[0-9a-f]{40,64}", re.DOTALL)
+_NUMBER = lazy_pattern(r"[0-9]{1,18}", re.ASCII)
 
 
 class LookupByNumber(Struct, frozen=True):

@@ -30,8 +30,9 @@ from holodeck_action.github.sticky_comment import marker
 from holodeck_action.reports.comment.size_limit import COMMENT
 from holodeck_action.reports.report_views import Report
 from holodeck_action.text.code_spans import fence, inline_code
+from holodeck_action.text.lazy_patterns import lazy_pattern
 
-_KEY = re.compile(r"[0-9a-f]{16}")
+_KEY = lazy_pattern(r"[0-9a-f]{16}")
 _PASSES_TEXT = "✅ passes now"
 _ROOM_FOR_END = 500
 """Bytes reserved for the paragraphs after the list of failures."""
@@ -138,7 +139,7 @@ MOST_INLINE = 20
 _MOST_CHECKED = 1000
 """Maximum number of comments whose authorship is checked. Anyone can write the marker; this action's comments are among
 the newest."""
-_HUNK = re.compile(r"@@ -([0-9]{1,9})(?:,([0-9]{1,9}))? \+([0-9]{1,9})(?:,([0-9]{1,9}))? @@(?: .*)?", re.DOTALL)
+_HUNK = lazy_pattern(r"@@ -([0-9]{1,9})(?:,([0-9]{1,9}))? \+([0-9]{1,9})(?:,([0-9]{1,9}))? @@(?: .*)?", re.DOTALL)
 _UNCONFIRMED = "whether the review was {} is unknown, so it was not sent again; the next run brings it up to date"
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,6 +15,7 @@ from holodeck_action.llm.codecs.codec import Codec
 from holodeck_action.llm.codecs.schema_walk import SchemaError
 from holodeck_action.llm.messages import AnswerSchema, Message, Reply, Request, ToolCall, ToolDefinition
 from holodeck_action.llm.providers import ModelConfigError, ModelPlan
+from holodeck_action.text.lazy_patterns import lazy_pattern
 
 NAME = "answer"
 """Name of the answer's schema, for providers that require one."""
@@ -32,7 +32,7 @@ _STRICT_KEYWORDS = frozenset(
 _STRICT_FORMATS = frozenset(
     ("date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"),
 )
-_LOCAL_REFERENCE = re.compile(r"#(?:/\$defs/[^/]+)?")
+_LOCAL_REFERENCE = lazy_pattern(r"#(?:/\$defs/[^/]+)?")
 _LOOK_AROUND = ("(?=", "(?!", "(?<=", "(?<!")
 _HOLDERS = ("properties", "$defs", "definitions", "patternProperties", "dependentSchemas")
 _LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -22,6 +21,7 @@ from holodeck_action.llm.outcomes import error_payload
 from holodeck_action.llm.providers import ModelConfigError, ModelPlan, resolve_model
 from holodeck_action.suite.model.agent import AgentConfig
 from holodeck_action.suite.model.providers import LLMProvider
+from holodeck_action.text.lazy_patterns import lazy_pattern
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _DEFAULT_MODEL = "text-embedding-3-small"
 _DEFAULT_OLLAMA_MODEL = "nomic-embed-text:latest"
-_ONE_LENGTH = re.compile(r"(?:^|/)text-embedding-ada-002")
+_ONE_LENGTH = lazy_pattern(r"(?:^|/)text-embedding-ada-002")
 """Matches the model that does not support `dimensions`; its vectors have 1,536 numbers."""
 _ADA_LENGTH = 1536
 

@@ -9,6 +9,7 @@ from typing import Any
 from holodeck_action.llm.calls import WireError
 from holodeck_action.llm.providers import ModelPlan
 from holodeck_action.text.foreign import Foreign, Redact
+from holodeck_action.text.lazy_patterns import lazy_pattern
 from holodeck_action.text.redaction import Redactor
 
 _DETAIL = 300
@@ -20,7 +21,7 @@ _FILTERED = frozenset(("content_filter", "content_policy_violation", "invalid_pr
 _FILTERED_WORDS = "content filtering policy"
 """Words by which a blocked prompt is recognised at Anthropic, which sends no code for it."""
 
-_TOO_LONG = re.compile(r"context[ _]?(?:length|window|size)")
+_TOO_LONG = lazy_pattern(r"context[ _]?(?:length|window|size)")
 """Words by which a too long conversation is recognised at Ollama, llama.cpp, LiteLLM and other servers, which
 send no code for it, or their own.
 """
@@ -148,7 +149,7 @@ _NAMED: Mapping[object, str] = {
 }
 _TOO_LONG_TYPE = "exceed_context_size_error"
 """The type by which llama.cpp tells a too long conversation; its code is the HTTP status."""
-_OVERLOADED = re.compile("overloaded|over capacity", re.IGNORECASE)
+_OVERLOADED = lazy_pattern("overloaded|over capacity", re.IGNORECASE)
 
 
 def _code_of_status(status: int) -> str | None:

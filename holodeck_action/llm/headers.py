@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Set
 
 from holodeck_action.record.agent_errors import TargetError
+from holodeck_action.text.lazy_patterns import lazy_pattern
 from holodeck_action.text.plain import excerpt
 
-_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_VALUE = re.compile(r"[\t\x20-\x7e]*")
+_NAME = lazy_pattern(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_VALUE = lazy_pattern(r"[\t\x20-\x7e]*")
 
 
 def check_header(name: str, value: str, *, reserved: Set[str], prefix: str = "") -> None:

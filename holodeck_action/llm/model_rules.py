@@ -14,6 +14,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
+from holodeck_action.text.lazy_patterns import lazy_pattern
+
 Maker = Literal["openai", "anthropic", "google"]
 Version = tuple[int, int]
 
@@ -106,25 +108,25 @@ _GEMINI = (
 )
 
 _FAMILIES: tuple[tuple[Maker, re.Pattern[str], tuple[Rule, ...]], ...] = (
-    ("openai", re.compile(r"(?:chat)?gpt-(?!35\b)(?P<major>\d+)(?:\.(?P<minor>\d+))?(?P<rest>.*)"), _GPT),
-    ("openai", re.compile(r"gpt-(?P<major>3)(?P<minor>5)(?P<rest>-.*|$)"), _GPT),
-    ("openai", re.compile(r"o(?P<major>\d+)(?P<rest>-.*|$)"), _O_SERIES),
+    ("openai", lazy_pattern(r"(?:chat)?gpt-(?!35\b)(?P<major>\d+)(?:\.(?P<minor>\d+))?(?P<rest>.*)"), _GPT),
+    ("openai", lazy_pattern(r"gpt-(?P<major>3)(?P<minor>5)(?P<rest>-.*|$)"), _GPT),
+    ("openai", lazy_pattern(r"o(?P<major>\d+)(?P<rest>-.*|$)"), _O_SERIES),
     (
         "anthropic",
-        re.compile(r"claude-(?P<rest>[a-z]+)-(?P<major>\d{1,2})(?:[-.](?P<minor>\d{1,2}))?(?!\d)"),
+        lazy_pattern(r"claude-(?P<rest>[a-z]+)-(?P<major>\d{1,2})(?:[-.](?P<minor>\d{1,2}))?(?!\d)"),
         _CLAUDE,
     ),
     (
         "anthropic",
-        re.compile(r"claude-v?(?P<major>\d{1,2})(?:[-.](?P<minor>\d{1,2}))?(?!\d)(?:-(?P<rest>[a-z]+))?"),
+        lazy_pattern(r"claude-v?(?P<major>\d{1,2})(?:[-.](?P<minor>\d{1,2}))?(?!\d)(?:-(?P<rest>[a-z]+))?"),
         _CLAUDE,
     ),
-    ("google", re.compile(r"gemini-(?:[a-z]+-)*(?P<major>\d+)(?:\.(?P<minor>\d+))?(?P<rest>.*)"), _GEMINI),
-    ("google", re.compile(r"gemini(?P<rest>-(?:pro|flash|flash-lite)-latest)$"), _GEMINI),
+    ("google", lazy_pattern(r"gemini-(?:[a-z]+-)*(?P<major>\d+)(?:\.(?P<minor>\d+))?(?P<rest>.*)"), _GEMINI),
+    ("google", lazy_pattern(r"gemini(?P<rest>-(?:pro|flash|flash-lite)-latest)$"), _GEMINI),
 )
 _NEWEST = 1_000
 """The version of a name such as `gemini-flash-latest`, which has none."""
-_CLOUD = re.compile(r"^(?:[a-z-]+\.)?(?:openai|anthropic|google)\.")
+_CLOUD = lazy_pattern(r"^(?:[a-z-]+\.)?(?:openai|anthropic|google)\.")
 """Matches what Amazon writes before a model's name, such as `us.anthropic.`."""
 
 

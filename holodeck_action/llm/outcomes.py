@@ -11,6 +11,7 @@ from typing import Any
 
 from holodeck_action.llm.calls import Answer, WireError
 from holodeck_action.text.json_values import parse_json
+from holodeck_action.text.lazy_patterns import lazy_pattern
 
 TOO_MANY_REQUESTS = frozenset({429, 529})
 """Statuses that mean too many requests; Anthropic's 529 is `overloaded_error`."""
@@ -33,7 +34,7 @@ _EVENT_KEYS = frozenset({"choices", "done", "error", "message", "type"})
 """Keys by which the events of a stream are recognised; each event of every provider's API has at least one of them."""
 RESPONSES_ENDS = frozenset({"response.completed", "response.incomplete", "response.failed"})
 """Types of the events that end a stream of OpenAI's Responses API; each has the complete answer."""
-_CHARSET = re.compile(r"charset=[\"']?([\w.:-]+)", re.IGNORECASE)
+_CHARSET = lazy_pattern(r"charset=[\"']?([\w.:-]+)", re.IGNORECASE)
 
 
 def parse(content_type: str, body: bytes) -> Any:

@@ -7,7 +7,6 @@ other provider is a function in `_RESOLVERS`, and a codec in `llm/codecs`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -20,6 +19,7 @@ from holodeck_action.llm.model_facts import known_model
 from holodeck_action.suite.hosts import is_loopback
 from holodeck_action.suite.model.backends import Effort
 from holodeck_action.suite.model.providers import ADDRESS_VARIABLES, COMPATIBLE, ApiName, LLMProvider, ProviderName
+from holodeck_action.text.lazy_patterns import lazy_pattern
 
 Credential = Literal["api_key", "bearer", "oauth"]
 
@@ -29,7 +29,7 @@ _OLLAMA = "http://localhost:11434/v1"
 _NO_KEY = "not-needed"
 """API key sent to servers that need no key, because the header must not be empty."""
 
-_DATED_VERSION = re.compile(r"\d{4}-\d{2}-\d{2}")
+_DATED_VERSION = lazy_pattern(r"\d{4}-\d{2}-\d{2}")
 _COMPLETION_TOKENS_SINCE = "2024-09"
 """First version of the Azure OpenAI API that supports `max_completion_tokens`."""
 
@@ -50,7 +50,7 @@ ANTHROPIC_API_KEY."""
 _OTHER_CLOUDS = ("bedrock", "vertex", "foundry")
 
 
-_REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_REFERENCE = lazy_pattern(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 """Matches a reference `${NAME}` that remains in an `api_key`, because the environment variable is not set."""
 
 _REPLAYED = "replayed"

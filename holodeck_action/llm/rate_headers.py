@@ -15,11 +15,12 @@ from datetime import datetime
 from holodeck_action.llm.calls import Answer
 from holodeck_action.llm.limits.pace import MAX_RATE, MIN_RATE
 from holodeck_action.llm.outcomes import header
+from holodeck_action.text.lazy_patterns import lazy_pattern
 
-_COUNT = re.compile(r"[0-9]{1,9}", re.ASCII)
+_COUNT = lazy_pattern(r"[0-9]{1,9}", re.ASCII)
 _NUMBER = r"([0-9]{1,9}(?:\.[0-9]{1,9})?)"
-_SECONDS = re.compile(_NUMBER, re.ASCII)
-_DURATION = re.compile(rf"(?:{_NUMBER}h)?(?:{_NUMBER}m)?(?:{_NUMBER}s)?(?:{_NUMBER}ms)?", re.ASCII)
+_SECONDS = lazy_pattern(_NUMBER, re.ASCII)
+_DURATION = lazy_pattern(rf"(?:{_NUMBER}h)?(?:{_NUMBER}m)?(?:{_NUMBER}s)?(?:{_NUMBER}ms)?", re.ASCII)
 _UNITS_S = (3_600.0, 60.0, 1.0, 0.001)
 
 

@@ -18,6 +18,7 @@ from holodeck_action.llm.model_facts import EFFORTS
 from holodeck_action.llm.outcomes import error_payload
 from holodeck_action.llm.reasoning import closest_effort
 from holodeck_action.llm.request_bodies import encode_body
+from holodeck_action.text.lazy_patterns import lazy_pattern
 
 _REFUSALS = (400, 422)
 _CODES = ("unsupported_parameter", "unsupported_value")
@@ -26,10 +27,10 @@ _OPTIONAL = ("temperature", "top_p", "presence_penalty", "frequency_penalty", "s
 """Fields of a body without which the request means the same."""
 _LIMITS = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
 """Names of the token limit in chat completions, and the other name of each."""
-NAMES_RESPONSES = re.compile(r"\bv1/responses\b|\bresponses api\b", re.IGNORECASE)
+NAMES_RESPONSES = lazy_pattern(r"\bv1/responses\b|\bresponses api\b", re.IGNORECASE)
 """Matches the words with which a service that refuses a chat completion names the Responses API."""
-_INSTEAD = re.compile(r"use ['\"`]?(max_completion_tokens|max_tokens)['\"`]? instead", re.IGNORECASE)
-_NAMED = re.compile(
+_INSTEAD = lazy_pattern(r"use ['\"`]?(max_completion_tokens|max_tokens)['\"`]? instead", re.IGNORECASE)
+_NAMED = lazy_pattern(
     r"unsupported (?:parameter|value): ['\"`]([\w.]+)"
     r"|unrecognized request argument supplied: ([\w.]+)"
     r"|does not support parameters: \[['\"]([\w.]+)"
@@ -37,7 +38,7 @@ _NAMED = re.compile(
     re.IGNORECASE,
 )
 """Matches the sentences with which OpenAI, LiteLLM and Anthropic refuse a setting."""
-_SUPPORTED = re.compile(r"supported values are:?(.*)", re.IGNORECASE | re.DOTALL)
+_SUPPORTED = lazy_pattern(r"supported values are:?(.*)", re.IGNORECASE | re.DOTALL)
 
 
 class Change(NamedTuple):

@@ -32,6 +32,7 @@ from holodeck_action.suite.model.cases import check_json
 from holodeck_action.suite.model.metric_base import Role
 from holodeck_action.text.foreign import Foreign, ForeignError
 from holodeck_action.text.json_values import DuplicateKeyError, parse_json
+from holodeck_action.text.lazy_patterns import lazy_pattern
 
 if TYPE_CHECKING:
     from jsonpath import JSONPath
@@ -41,7 +42,7 @@ MOST_CHARACTERS = 4_000_000
 _MOST_MATCHES = 10_000
 _MOST_PROBLEMS = 5
 _CONDITIONS = ("equals", "regex", "min", "max", "exists")
-_FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})[^\n`]*\n(.*?)^ {0,3}\1[`~]*[ \t]*$", re.MULTILINE | re.DOTALL)
+_FENCE = lazy_pattern(r"^ {0,3}(`{3,}|~{3,})[^\n`]*\n(.*?)^ {0,3}\1[`~]*[ \t]*$", re.MULTILINE | re.DOTALL)
 """Matches a fenced code block (CommonMark 0.31, section 4.5) that is closed."""
 
 

@@ -18,12 +18,13 @@ from holodeck_action.metrics.params import EvalParam, ParamSpec
 from holodeck_action.metrics.result import EvaluationResult, format_count
 from holodeck_action.suite.model.base import Integer, UnitInterval, with_values
 from holodeck_action.suite.model.metric_base import Role
+from holodeck_action.text.lazy_patterns import lazy_pattern
 
 _UNITS = ("words", "characters", "sentences")
 _BOUNDS = tuple(f"{end}_{unit}" for unit in _UNITS for end in ("min", "max"))
 
 # The look-behind matches a run of marks only from its beginning, so that the time is linear on any text.
-_SENTENCE_END = re.compile(
+_SENTENCE_END = lazy_pattern(
     r"""(?<![.!?…])[.!?…]++["'”’»)\]]*+(?=\s|\Z)  # marks, closing quotes and brackets, then white space
       | [。！？]                                   # no white space follows these
       | \n\s*\n                                    # a blank line

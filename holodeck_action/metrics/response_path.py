@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 from itertools import islice
 from typing import Any
@@ -11,9 +10,10 @@ from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.result import excerpt, format_count
 from holodeck_action.suite.model.patterns import RESPONSE_PATH
 from holodeck_action.text.json_values import JsonSyntaxError, parse_json
+from holodeck_action.text.lazy_patterns import lazy_pattern
 
-_PATH = re.compile(RESPONSE_PATH)
-_STEP = re.compile(r"([A-Za-z_][\w-]*)|\[([0-9]+)\]")
+_PATH = lazy_pattern(RESPONSE_PATH)
+_STEP = lazy_pattern(r"([A-Za-z_][\w-]*)|\[([0-9]+)\]")
 _SHOWN_KEYS = 10
 _SHOWN_KEY = 40
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -16,6 +15,7 @@ from holodeck_action.record.serialization import JSON_ERRORS, decode_problem, fr
 from holodeck_action.record.stored_cases import RecordError
 from holodeck_action.text.foreign import Foreign
 from holodeck_action.text.json_values import ConstantError, parse_json
+from holodeck_action.text.lazy_patterns import lazy_pattern
 
 _CLASSES_OF_CONVERSATIONS = frozenset(
     {
@@ -35,7 +35,7 @@ _CLASSES_OF_CONVERSATIONS = frozenset(
 )
 """DeepEval's classes of conversations in records up to version 2, which do not name the scope of these metrics."""
 
-_START = re.compile(rb'\{\r?\n "schema_version": %d,' % SCHEMA_VERSION)
+_START = lazy_pattern(rb'\{\r?\n "schema_version": %d,' % SCHEMA_VERSION)
 
 
 def parse_current(content: bytes) -> Record | None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
-DIGEST = re.compile(rb',\n "digest": "([0-9a-f]{64})"\n}\s*\Z')
-RECORD_DIGEST = re.compile(rb',\n "record_digest": "([0-9a-f]{64})"\Z')
+from holodeck_action.text.lazy_patterns import lazy_pattern
+
+DIGEST = lazy_pattern(rb',\n "digest": "([0-9a-f]{64})"\n}\s*\Z')
+RECORD_DIGEST = lazy_pattern(rb',\n "record_digest": "([0-9a-f]{64})"\Z')
 END = b"\n}\n"
 
 

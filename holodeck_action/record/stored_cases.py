@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import weakref
 from abc import abstractmethod
 from array import array
@@ -20,6 +19,7 @@ from holodeck_action.record.sequences import LazySequence
 from holodeck_action.record.serialization import JSON_ERRORS, decode_problem, from_json, to_json
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.json_values import parse_json
+from holodeck_action.text.lazy_patterns import lazy_pattern
 
 INDEXED_FROM = 16 * 1024 * 1024
 """Size in bytes from which a file is not read as a whole."""
@@ -30,9 +30,9 @@ LEAST_WEIGHT, MOST_WEIGHT = 1e-9, 1e9
 _START = b'{\n "schema_version": %d,\n' % SCHEMA_VERSION
 _CASES = b' "cases": [\n'
 _LAST_CASE = b" ]"
-_ID = re.compile(rb'\{"id":("(?:[^"\\]|\\.)*"),')
-_RECORD_DIGEST = re.compile(rb' "record_digest": "([0-9a-f]{64})"')
-_DIGEST = re.compile(rb' "digest": "([0-9a-f]{64})"\n')
+_ID = lazy_pattern(rb'\{"id":("(?:[^"\\]|\\.)*"),')
+_RECORD_DIGEST = lazy_pattern(rb' "record_digest": "([0-9a-f]{64})"')
+_DIGEST = lazy_pattern(rb' "digest": "([0-9a-f]{64})"\n')
 
 
 class RecordError(ConfigurationError):

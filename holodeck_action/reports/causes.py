@@ -16,6 +16,7 @@ from holodeck_action.decide.number_texts import decisive_numbers
 from holodeck_action.decide.verdict import MetricVerdict, TurnVerdict, explaining_trial
 from holodeck_action.reports.report_views import CaseView, CaseViews, ConversationView, Report, TurnView
 from holodeck_action.reports.shared_traits import Trait, split_by_trait, trait_shares, trait_text, traits_of
+from holodeck_action.text.lazy_patterns import lazy_pattern
 
 Standing = Literal["worse", "failing", "before"]
 """Status of a failing case: it passed on the base, was not compared, or already failed on the base."""
@@ -27,10 +28,10 @@ MAX_UNGROUPED = 3
 _MAX_REASON = 2000
 """Maximum number of characters of a reason to compare."""
 
-_QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'|`[^`]*`|“[^”]*”")
-_NUMBER = re.compile(r"(?<![\w.])-?\d[\d,.]*\d|\b\d\b")
-_HEXADECIMAL = re.compile(r"\b(?=[0-9a-f]*\d)[0-9a-f]{8,}\b|\b[0-9a-f]{8}(?:-[0-9a-f]{4,12}){4}\b", re.IGNORECASE)
-_STATUS = re.compile(r"[1-5]\d\d")
+_QUOTED = lazy_pattern(r"\"[^\"]*\"|'[^']*'|`[^`]*`|“[^”]*”")
+_NUMBER = lazy_pattern(r"(?<![\w.])-?\d[\d,.]*\d|\b\d\b")
+_HEXADECIMAL = lazy_pattern(r"\b(?=[0-9a-f]*\d)[0-9a-f]{8,}\b|\b[0-9a-f]{8}(?:-[0-9a-f]{4,12}){4}\b", re.IGNORECASE)
+_STATUS = lazy_pattern(r"[1-5]\d\d")
 
 
 class Cause(Struct, frozen=True):

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
 from holodeck_action.decide.statistics import weighted_mean
 from holodeck_action.reports.report_views import MetricView
 from holodeck_action.reports.untrusted import Fields, value_of
+from holodeck_action.text.lazy_patterns import lazy_pattern
 
 MOST_METRICS = 40
 """Maximum number of metrics with their own row in a comment, a summary and the console. Page and record have all."""
 MIN_JOINED = 6
 """Minimum number of checks of one type that share a row."""
-_CHECK = re.compile(r"(\w+) [\"/]")
+_CHECK = lazy_pattern(r"(\w+) [\"/]")
 """Start of the default name of a check: its type, and the quoted value."""
 
 

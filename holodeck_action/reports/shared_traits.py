@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple, Protocol, TypeVar
 
 from holodeck_action.reports.report_views import CaseView
+from holodeck_action.text.lazy_patterns import lazy_pattern
 from holodeck_action.text.plain import one_line
 
 Kind = Literal["answer", "tag", "file", "word"]
@@ -21,7 +21,7 @@ _MIN_RATIO = 2.0
 _MAX_PASSING = 500
 """Maximum number of passing cases to look at."""
 _MAX_TEXT = 300
-_WORD = re.compile(r"[^\W\d_]{4,40}")
+_WORD = lazy_pattern(r"[^\W\d_]{4,40}")
 _MAX_WORDS = 20
 
 

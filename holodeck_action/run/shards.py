@@ -15,9 +15,10 @@ from msgspec import Struct
 from holodeck_action.record.facts import Known
 from holodeck_action.record.record import Record, Shard
 from holodeck_action.suite.values import Case
+from holodeck_action.text.lazy_patterns import lazy_pattern
 
-_WRITTEN = re.compile(r"([1-9][0-9]{0,5})/([1-9][0-9]{0,5})")
-_COUNTED = re.compile(r"auto/([1-9][0-9]{0,5})")
+_WRITTEN = lazy_pattern(r"([1-9][0-9]{0,5})/([1-9][0-9]{0,5})")
+_COUNTED = lazy_pattern(r"auto/([1-9][0-9]{0,5})")
 
 
 class ShardError(Exception):

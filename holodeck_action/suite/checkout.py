@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from holodeck_action.text.foreign import Foreign, RefusedFileError, read_file, read_rest, regular_file
+from holodeck_action.text.lazy_patterns import lazy_pattern
 
 MOST_YAML = 256_000_000
 """Maximum size of a suite's YAML file, in bytes."""
@@ -36,7 +37,7 @@ _SHARED_MEMORY = "/dev/shm"  # noqa: S108 - nothing is written
 _FOLDER_FLAGS = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
 _FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _LIST_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_WILD = re.compile(r"[*?\[]")
+_WILD = lazy_pattern(r"[*?\[]")
 
 
 class Checkout(Struct, frozen=True):
@@ -286,8 +287,8 @@ def _open_below(root: Path, path_parts: tuple[str, ...], flags: int) -> int:
         os.close(above)
 
 
-_HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-_SCP = re.compile(r"[\w.-]+@[\w.-]+:")
+_HASH = lazy_pattern(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_SCP = lazy_pattern(r"[\w.-]+@[\w.-]+:")
 """Start of an address that is not a URL, such as `git@github.com:owner/name.git`."""
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
@@ -25,6 +24,7 @@ from holodeck_action.suite.model.providers import ADDRESS_VARIABLES, KEY_VARIABL
 from holodeck_action.suite.values import Case, MetricSpec, Turn
 from holodeck_action.suite.yaml.document import Document
 from holodeck_action.suite.yaml.document import Path as Where
+from holodeck_action.text.lazy_patterns import lazy_pattern
 
 Z = 1.959964
 """97.5 % quantile of the normal distribution, for 95 % intervals."""
@@ -214,7 +214,7 @@ def duplicate_tools(agent: AgentConfig, document: Document) -> list[Problem]:
 
 
 _ADDRESSES = ("endpoint", "url")
-_UNSET = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
+_UNSET = lazy_pattern(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
 
 
 def unencrypted_addresses(block: BaseModel, document: Document, environ: Mapping[str, str]) -> list[Problem]:

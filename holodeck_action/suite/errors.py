@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from holodeck_action.text.lazy_patterns import lazy_pattern
 from holodeck_action.text.redaction import Redactor
 
 
@@ -61,7 +62,7 @@ def _letters(column: int) -> str:
 
 _LONGEST_QUOTE = 60
 _SHORTEST_SECRET = 4
-_QUOTATION = re.compile(r'"(?:[^"\\]|\\.)*"')
+_QUOTATION = lazy_pattern(r'"(?:[^"\\]|\\.)*"')
 
 
 class Problem(Struct, frozen=True):

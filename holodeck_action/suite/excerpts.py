@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -14,6 +13,7 @@ from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.configuration_errors import Excerpt, LocatedProblem
 from holodeck_action.suite.yaml.reading import LISTED_SECRETS, SECRET_KEY
 from holodeck_action.text.credentials import credentials_in
+from holodeck_action.text.lazy_patterns import lazy_pattern
 from holodeck_action.text.redaction import MASK, Redactor
 
 LIMIT = 50
@@ -24,15 +24,15 @@ _MOST_CHARACTERS = 500
 _LINES_ABOVE = 500
 """Maximum number of lines above the shown line that are searched for the key of a multi-line value."""
 
-_YAML_BREAK = re.compile(r"\r\n|[\n\r\x85\u2028\u2029]")
-_TABLE_BREAK = re.compile(r"\r\n|[\n\r]")
+_YAML_BREAK = lazy_pattern(r"\r\n|[\n\r\x85\u2028\u2029]")
+_TABLE_BREAK = lazy_pattern(r"\r\n|[\n\r]")
 _TABLES = (".csv", ".tsv", ".jsonl", ".ndjson")
 # Without a quotation mark, a key begins where a word does: trying each letter of a long word takes quadratic time.
-_KEY = re.compile(r"""(?:(?P<quote>["'])|(?<![\w.-]))(?P<key>[\w.-]++)(?(quote)(?P=quote))\s*+:(?=\s|$|["'\[{])\s*""")
-_QUOTED = re.compile(r""""(?:[^"\\]|\\.)*"|'(?:[^']|'')*'""")
-_LIST = re.compile(rf"""(["']?){LISTED_SECRETS}\1\s*:""")
+_KEY = lazy_pattern(r"""(?:(?P<quote>["'])|(?<![\w.-]))(?P<key>[\w.-]++)(?(quote)(?P=quote))\s*+:(?=\s|$|["'\[{])\s*""")
+_QUOTED = lazy_pattern(r""""(?:[^"\\]|\\.)*"|'(?:[^']|'')*'""")
+_LIST = lazy_pattern(rf"""(["']?){LISTED_SECRETS}\1\s*:""")
 _ITEM_ENDS = " \t-[],\"'"
-_FIRST_KEY = re.compile(r"""[\s-]*+(?P<quote>["']?)(?P<key>[\w.-]++)(?P=quote)\s*:(?=\s|$)\s*(?P<value>.*)""")
+_FIRST_KEY = lazy_pattern(r"""[\s-]*+(?P<quote>["']?)(?P<key>[\w.-]++)(?P=quote)\s*:(?=\s|$)\s*(?P<value>.*)""")
 
 
 class QuotableFiles(Struct, frozen=True):

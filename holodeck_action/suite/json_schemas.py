@@ -16,6 +16,7 @@ from msgspec import Struct
 from holodeck_action.suite.errors import field_path
 from holodeck_action.suite.model.patterns import pattern_problem
 from holodeck_action.text.json_values import kind_of, unknown_key_clause
+from holodeck_action.text.lazy_patterns import lazy_pattern
 from holodeck_action.text.plain import excerpt
 
 if TYPE_CHECKING:
@@ -155,15 +156,15 @@ def _parses(parse: Callable[[str], Any], text: str) -> bool:
     return True
 
 
-_RFC_3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,6})?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
-_DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
-_TIME = re.compile(r"([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d+)?([Zz]|[+-]([01]\d|2[0-3]):[0-5]\d)", re.ASCII)
-_EMAIL = re.compile(r"[^@\s]+@[^@\s.]+(\.[^@\s.]+)*")
+_RFC_3339 = lazy_pattern(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,6})?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
+_DATE = lazy_pattern(r"\d{4}-\d\d-\d\d", re.ASCII)
+_TIME = lazy_pattern(r"([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d+)?([Zz]|[+-]([01]\d|2[0-3]):[0-5]\d)", re.ASCII)
+_EMAIL = lazy_pattern(r"[^@\s]+@[^@\s.]+(\.[^@\s.]+)*")
 _LABEL = r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
-_HOST = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(\.{_LABEL})*")
-_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
-_NOT_IN_URI = re.compile(r"[^\x21-\x7e]|[<>\"{}|\\^`]|%(?![0-9A-Fa-f]{2})")
+_HOST = lazy_pattern(rf"(?=.{{1,253}}\Z){_LABEL}(\.{_LABEL})*")
+_UUID = lazy_pattern(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+_SCHEME = lazy_pattern(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_NOT_IN_URI = lazy_pattern(r"[^\x21-\x7e]|[<>\"{}|\\^`]|%(?![0-9A-Fa-f]{2})")
 _FORMATS: Mapping[str, Callable[[str], bool]] = {
     "date-time": _is_date_time,
     "date": lambda text: bool(_DATE.fullmatch(text)) and _parses(date.fromisoformat, text),

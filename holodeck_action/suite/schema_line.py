@@ -7,10 +7,11 @@ from codecs import BOM_UTF8
 from typing import Literal
 
 from holodeck_action import __version__
+from holodeck_action.text.lazy_patterns import lazy_pattern
 
 SCHEMAS = f"https://raw.githubusercontent.com/holodeck-action/holodeck-action/v{__version__}/schemas"
 """The folder `schemas` of the repository, at the release of this version."""
-_LINE = re.compile(rb"^[ \t]*#[ \t]*yaml-language-server[ \t]*:.*\$schema[ \t]*=", re.MULTILINE)
+_LINE = lazy_pattern(rb"^[ \t]*#[ \t]*yaml-language-server[ \t]*:.*\$schema[ \t]*=", re.MULTILINE)
 
 
 def schema_line(document: Literal["agent", "policy"]) -> str:

@@ -16,6 +16,7 @@ from holodeck_action.record.agent_errors import TargetError
 from holodeck_action.suite.checkout import MOST_TRANSCRIPT, MOST_YAML, Checkout
 from holodeck_action.text.foreign import Foreign, RefusedFileError
 from holodeck_action.text.json_values import parse_json
+from holodeck_action.text.lazy_patterns import lazy_pattern
 from holodeck_action.text.plain import excerpt
 
 TURN_KEYS = ("case", "turn", "trial")
@@ -27,7 +28,7 @@ _HEAD = 65_536
 _MAX_DEPTH = 200
 """Maximum nesting of a YAML transcript; the YAML parser itself has no limit."""
 
-_TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|["{}\[\],:]|[^\s"{}\[\],:]+', re.DOTALL)
+_TOKEN = lazy_pattern(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|["{}\[\],:]|[^\s"{}\[\],:]+', re.DOTALL)
 
 
 class Row(Struct, frozen=True):

@@ -7,15 +7,14 @@ as nothing but text and code.
 
 from __future__ import annotations
 
-import re
-
+from holodeck_action.text.lazy_patterns import lazy_pattern
 from holodeck_action.text.plain import lines_of, one_line
 
 EMPTY = "(empty)"
 
-_BACKTICKS = re.compile("`+")
+_BACKTICKS = lazy_pattern("`+")
 # A backslash before the pipe would be read as escaping our backslash by some parsers: a space keeps them apart.
-_PIPE_AFTER_BACKSLASH = re.compile(r"\\(?=\|)")
+_PIPE_AFTER_BACKSLASH = lazy_pattern(r"\\(?=\|)")
 
 
 def inline_code(text: str, limit: int = 300) -> str:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from urllib.parse import unquote, urlsplit
 
+from holodeck_action.text.lazy_patterns import lazy_pattern
 from holodeck_action.text.randomness import is_random
 
 SHORTEST_PART = 8
@@ -13,9 +14,9 @@ SHORTEST_PART = 8
 SHORTEST_TOKEN = 20
 """Minimum number of characters of a part of a URL that counts as a token."""
 
-_USERINFO = re.compile(r"[a-z][a-z0-9+.-]{1,30}://([^\s/?#\"'<>]{1,2000})@", re.IGNORECASE)
-_URL = re.compile(r"[a-z][a-z0-9+.-]{1,30}://[^\s\"'<>]+", re.IGNORECASE)
-_SETTING = re.compile(
+_USERINFO = lazy_pattern(r"[a-z][a-z0-9+.-]{1,30}://([^\s/?#\"'<>]{1,2000})@", re.IGNORECASE)
+_URL = lazy_pattern(r"[a-z][a-z0-9+.-]{1,30}://[^\s\"'<>]+", re.IGNORECASE)
+_SETTING = lazy_pattern(
     r"(?:password|passwd|pwd|accountkey|sharedaccesskey|secret|token|signature|sig)=([^;&\s\"']+)", re.I
 )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from holodeck_action.text.lazy_patterns import lazy_pattern
 
 # White space and invisible characters, which spreadsheets skip in front of a formula or drop around a text.
 _BLANK = (
@@ -12,7 +12,7 @@ _BLANK = (
 # = + - @ (OWASP, CSV Injection) and their full-width, small, superscript and subscript forms, and the minus sign.
 _FORMULA = "=+\\-@＝＋－＠﹦﹢﹣﹫⁼⁺⁻₌₊₋−"
 # The viewer writes labels with the same pattern (viewer/src/labels.ts).
-GUARDED = re.compile(f"^'*[{_FORMULA}{_BLANK}]|[{_BLANK}]\\Z")
+GUARDED = lazy_pattern(f"^'*[{_FORMULA}{_BLANK}]|[{_BLANK}]\\Z")
 """Matches texts that get an apostrophe. Texts that begin with apostrophes get another one, so that `unguard_cell` can
 undo the change."""
 

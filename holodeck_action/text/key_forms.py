@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from holodeck_action.text.credentials import SHORTEST_TOKEN
 from holodeck_action.text.key_prefixes import KEY_PREFIXES
+from holodeck_action.text.lazy_patterns import lazy_pattern
 from holodeck_action.text.named_values import SCHEMES, is_placeholder, named_spans
 from holodeck_action.text.randomness import is_random
 
@@ -42,27 +43,27 @@ class KeyForm(Struct, frozen=True):
 
 
 _SIGNS = tuple(dict.fromkeys(sign for each in KEY_PREFIXES for sign in each.signs))
-_PREFIXED = re.compile(f"(?<![A-Za-z0-9\\\\])(?:{'|'.join(f'{each.pattern}{each.rest}' for each in KEY_PREFIXES)})")
+_PREFIXED = lazy_pattern(f"(?<![A-Za-z0-9\\\\])(?:{'|'.join(f'{each.pattern}{each.rest}' for each in KEY_PREFIXES)})")
 _GAP = r"(?:\s|\\[nr]|[\"'+,])*+"
-_PEM = re.compile(
+_PEM = lazy_pattern(
     r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
     rf"{_GAP}(?P<body>(?:[^-]|-(?!----))*+(?=-----END )|(?:[A-Za-z0-9+/=]{{16,}}+{_GAP})+)"
 )
-_JWT = re.compile(r"(?<![\w\\-])eyJ[\w-]{8,}+\.[\w-]{8,}+(?:\.[\w-]*+){1,3}")
-_SCHEME = re.compile(
+_JWT = lazy_pattern(r"(?<![\w\\-])eyJ[\w-]{8,}+\.[\w-]{8,}+(?:\.[\w-]*+){1,3}")
+_SCHEME = lazy_pattern(
     rf"(?<![A-Za-z0-9\\-])(?:{'|'.join(SCHEMES)})[ \t]{{1,4}}([A-Za-z0-9._~+/-]{{8,2000}}+={{0,2}})", re.IGNORECASE
 )
 _SCHEMES = tuple(scheme.lower() + " " for scheme in SCHEMES)
 # A path has one slash of an address.
-_USERINFO = re.compile(r":/{1,2}+([^\s/?#\"'<>\\@]{1,2000}+(?:@[^\s/?#\"'<>\\@]{1,2000}+)?)(?=@)")
-_RUN = re.compile(r"(?<![A-Za-z0-9+/_=\\-])[A-Za-z0-9+/_-]{32,201}+={0,2}(?![A-Za-z0-9+/_=-])")
+_USERINFO = lazy_pattern(r":/{1,2}+([^\s/?#\"'<>\\@]{1,2000}+(?:@[^\s/?#\"'<>\\@]{1,2000}+)?)(?=@)")
+_RUN = lazy_pattern(r"(?<![A-Za-z0-9+/_=\\-])[A-Za-z0-9+/_-]{32,201}+={0,2}(?![A-Za-z0-9+/_=-])")
 _LONGEST_RANDOM = 200
 """A longer run of letters and digits is data, such as a picture in base64."""
 _LEAST_CHANGES, _LEAST_DIGITS = 0.4, 2
 """Minimum share of neighbours that are of different kinds (capitals, small letters, digits), and minimum digits."""
-_WORD_FIRST = re.compile(r"[a-z]{2,12}[-_]|sha[0-9]{1,3}-|.*/.*/.*/")
-_DATA_ABOVE = re.compile(r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{24,300}$|-----$")
-_LINE_OF_DATA = re.compile(r"[^\S\n]*\n[^\S\n]*[A-Za-z0-9+/]{24,}")
+_WORD_FIRST = lazy_pattern(r"[a-z]{2,12}[-_]|sha[0-9]{1,3}-|.*/.*/.*/")
+_DATA_ABOVE = lazy_pattern(r"(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{24,300}$|-----$")
+_LINE_OF_DATA = lazy_pattern(r"[^\S\n]*\n[^\S\n]*[A-Za-z0-9+/]{24,}")
 
 
 def find_keys(text: str) -> Spans:

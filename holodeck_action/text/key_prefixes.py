@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
-
 from msgspec import Struct
+
+from holodeck_action.text.lazy_patterns import lazy_pattern
 
 
 class KeyPrefix(Struct, frozen=True):
@@ -88,7 +88,7 @@ KEY_PREFIXES = (
 
 _LEAST_SHARED = 5
 """Minimum letters and digits of a prefix that makes a part of a key unfit to identify it."""
-_PREFIX = re.compile("|".join(f"(?:{each.pattern})" for each in KEY_PREFIXES))
+_PREFIX = lazy_pattern("|".join(f"(?:{each.pattern})" for each in KEY_PREFIXES))
 
 
 def prefix_of(value: str) -> str:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
+from holodeck_action.text.lazy_patterns import lazy_pattern
 from holodeck_action.text.randomness import is_random
 from holodeck_action.text.secrets import SECRET_SIGNS, is_harmless, is_secret_name, names_credential
 
@@ -13,28 +14,28 @@ _SHORTEST, _SHORTEST_NUMBER, _SHORTEST_RANDOM = 4, 6, 8
 _LONGEST = 2_000
 _LONGEST_RANDOM = 400
 """Maximum characters of a value that must be random to be a key."""
-_SEPARATOR = re.compile(r"(?:=>|:=|[:=])(?![=:/>])[ \t]{0,8}")
+_SEPARATOR = lazy_pattern(r"(?:=>|:=|[:=])(?![=:/>])[ \t]{0,8}")
 _BEFORE = 100
 """Number of characters before a separator in which its name is looked for."""
-_NAME_BACKWARDS = re.compile(r"""[ \t]{0,3}["'`*\\]{0,4}([\w.-]{1,61}(?:[ \t][A-Za-z]{2,20}(?![\w.-]))?)(\{\$)?""")
-_OPTION = re.compile(r"(?<![\w-])--(?P<name>[A-Za-z][\w-]{0,60})(?P<sign>=|[ \t]{1,3}(?=[^\s-]))")
+_NAME_BACKWARDS = lazy_pattern(r"""[ \t]{0,3}["'`*\\]{0,4}([\w.-]{1,61}(?:[ \t][A-Za-z]{2,20}(?![\w.-]))?)(\{\$)?""")
+_OPTION = lazy_pattern(r"(?<![\w-])--(?P<name>[A-Za-z][\w-]{0,60})(?P<sign>=|[ \t]{1,3}(?=[^\s-]))")
 SCHEMES = ("Bearer", "Basic", "Token", "ApiKey", "Api-Key", "Bot", "Digest", "Negotiate", "SharedAccessSignature")
 """Words before the credentials of a header."""
-_SCHEME = re.compile(rf"(?:{'|'.join(SCHEMES)})[ \t]{{1,4}}(?=\S)", re.IGNORECASE)
-_QUOTED = re.compile(
+_SCHEME = lazy_pattern(rf"(?:{'|'.join(SCHEMES)})[ \t]{{1,4}}(?=\S)", re.IGNORECASE)
+_QUOTED = lazy_pattern(
     rf'\\{{0,3}}(?:"(?P<double>(?:[^"\\\n]|\\[^"\n]){{1,{_LONGEST}}})|\'(?P<single>[^\'\n]{{1,{_LONGEST}}}))'
 )
-_PLAIN = re.compile(r"[^\s\"'`\\;&<>|]++")
+_PLAIN = lazy_pattern(r"[^\s\"'`\\;&<>|]++")
 _TAIL, _LONGEST_TAIL = ".,:!?)]}*", 8
 """Characters after a plain value that end a sentence or close a bracket, and the most of them."""
-_REFERENCE = re.compile(
+_REFERENCE = lazy_pattern(
     r"[$%<{\[(*].*|.*[(\[{<…].*|.*\.\.\..*|[A-Z]*_[A-Z_]+|[A-Za-z_]+(?:[._:]{1,2}[A-Za-z_]+)+|(.)\1+|(?:your|my|some|not|no|dummy|example)\b.*",
     re.DOTALL,
 )
 """Values that name, hide or describe a key: `${VAR}`, `<your key>`, `***`, `VARIABLE`, `config.api_key`, `xxxx`."""
-_PATH = re.compile(r"[~.\w]{0,20}/[\w./-]*")
+_PATH = lazy_pattern(r"[~.\w]{0,20}/[\w./-]*")
 _CONSTANTS = frozenset(("true", "false", "none", "null", "string", "required", "optional"))
-_DIGEST = re.compile(
+_DIGEST = lazy_pattern(
     r"(?:sha[0-9]{1,3}[-:])?(?:[0-9A-Fa-f]{32,128}|[0-9a-f]{7,40})|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-.*"
 )
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 import re
 from typing import NamedTuple, Optional
 
-_OPTION = re.compile(r"--([^\s=]+)(?:[\s=](.*))?", re.DOTALL)
+from holodeck_action.text.lazy_patterns import lazy_pattern
+
+_OPTION = lazy_pattern(r"--([^\s=]+)(?:[\s=](.*))?", re.DOTALL)
 
 
 class OptionLine(NamedTuple):

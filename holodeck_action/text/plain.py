@@ -5,28 +5,30 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from holodeck_action.text.lazy_patterns import lazy_pattern
+
 # Control, format (bidirectional, zero-width, tags), surrogate, private-use, default-ignorable and non-characters: they
 # are invisible or change how text reads. The ranges are explicit, so that all Python versions remove the same
 # characters.
-_HIDDEN = re.compile(
+_HIDDEN = lazy_pattern(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160"
     "\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ud800-\uf8ff\ufdd0-\ufdef\ufe00-\ufe0d"
     "\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff]+"
 )
 # The same above U+FFFF. One pattern for both ranges is five times slower.
-_ASTRAL = re.compile("[\U00010000-\U0010ffff]")
-_HIDDEN_ASTRAL = re.compile(
+_ASTRAL = lazy_pattern("[\U00010000-\U0010ffff]")
+_HIDDEN_ASTRAL = lazy_pattern(
     "[\U000110bd\U000110cd\U00013430-\U0001345f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U0010ffff"
     + "".join(f"{chr(0x10000 * plane + 0xFFFE)}{chr(0x10000 * plane + 0xFFFF)}" for plane in range(1, 14))
     + "]+"
 )
-_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]+")
-_BREAKS = re.compile("\r\n|[\r\n\x0b\x0c\x85\u2028\u2029]")
-_LONG = re.compile(r"([^\n]{80,110}) (?=[^\n])")
+_UNPRINTABLE = lazy_pattern(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]+")
+_BREAKS = lazy_pattern("\r\n|[\r\n\x0b\x0c\x85\u2028\u2029]")
+_LONG = lazy_pattern(r"([^\n]{80,110}) (?=[^\n])")
 _CHANGED = ("  ", "::", "##[")
 """Substrings that `one_line` changes in printable ASCII."""
 # The runner may skip characters that are not letters before the start of a line.
-_COMMAND = re.compile(r"^([^\w\n:]*):(?=:)", re.MULTILINE)
+_COMMAND = lazy_pattern(r"^([^\w\n:]*):(?=:)", re.MULTILINE)
 
 
 def one_line(text: str, limit: int = 300) -> str:
@@ -119,7 +121,7 @@ def cut_start(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"{MARK}{text[-limit:]}"
 
 
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+_LONE_SURROGATE = lazy_pattern("[\ud800-\udfff]")
 
 
 def replace_surrogates(text: str) -> str:

@@ -19,6 +19,7 @@ from typing import Literal
 from msgspec import Struct
 
 from holodeck_action.text.code_spans import EMPTY, inline_code
+from holodeck_action.text.lazy_patterns import lazy_pattern
 from holodeck_action.text.plain import one_line, short_line
 
 _MOST_WORDS = 200
@@ -31,17 +32,17 @@ _WORDS_BEFORE = 6
 """Words shown before the first difference of a long text."""
 
 _HARMLESS = frozenset("!\"%&'()*+,-./:;=?[]^_{}~")
-_ACTIVE = re.compile(
+_ACTIVE = lazy_pattern(
     r"://|//|\bwww\.|:[\w+-]+:|:[\w+-]*[^\W\d][\w+-]*$|\bgh-\d|^/|\w\.[^\W\d_]{2}|^::|"
     r"(?<![^\W_])[0-9a-f]{7,64}(?![^\W_])",
     re.IGNORECASE,
 )
-_ESCAPED = re.compile(r"([&*_\[\]~])")
+_ESCAPED = lazy_pattern(r"([&*_\[\]~])")
 # At the start of a line these would begin a list, a heading's underline or a quote.
-_STARTS = re.compile(r"^(?=[-+=]|[0-9]+[.)](?: |$))([0-9]*)(?=[-+=.)])")
-_TOKEN = re.compile(r"`[^`\s](?:[^`]*[^`\s])?`(?=[^\w`]*(?: |$))[^\w\s`]*|\S+")
-_CODE = re.compile(r"`([^`]+)`([^`]*)")
-_EDGES = re.compile(r"^\W+|\W+$")
+_STARTS = lazy_pattern(r"^(?=[-+=]|[0-9]+[.)](?: |$))([0-9]*)(?=[-+=.)])")
+_TOKEN = lazy_pattern(r"`[^`\s](?:[^`]*[^`\s])?`(?=[^\w`]*(?: |$))[^\w\s`]*|\S+")
+_CODE = lazy_pattern(r"`([^`]+)`([^`]*)")
+_EDGES = lazy_pattern(r"^\W+|\W+$")
 
 
 def prose(text: str, limit: int = 300) -> str:

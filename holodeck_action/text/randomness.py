@@ -9,10 +9,10 @@ of words, prefixes or fixed letters are not used.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from holodeck_action.text.key_prefixes import prefix_of
+from holodeck_action.text.lazy_patterns import lazy_pattern
 from holodeck_action.text.views import bare
 from holodeck_action.text.words import words_in
 
@@ -26,9 +26,9 @@ _WORDS_SHARE = 0.25
 _LONG, _CASE_SHARE = 16, 0.25
 """For random values without digits: minimum number of letters, and minimum proportion of both upper-case and lower-case
 letters."""
-_HEXADECIMAL = re.compile("[0-9a-f]+")
-_RUN = re.compile("[A-Za-z]+")
-_CASE = re.compile("[A-Za-z][a-z]*|[A-Z]*")
+_HEXADECIMAL = lazy_pattern("[0-9a-f]+")
+_RUN = lazy_pattern("[A-Za-z]+")
+_CASE = lazy_pattern("[A-Za-z][a-z]*|[A-Z]*")
 _FORMATS = (
     # DER in base64: RSA in PKCS 1 and PKCS 8, elliptic curves, Ed25519.
     "mii[a-z0-9]{1,3}ibaakca[qg][a-z0-9]a?",
@@ -42,7 +42,7 @@ _FORMATS = (
     *("0123456789(?:abcdef[a-z]*)?", "abcdefgh[a-z]*[0-9]*"),
 )
 """The common part of all keys of a format, as its letters and digits."""
-_SHARED = re.compile("|".join(_FORMATS))
+_SHARED = lazy_pattern("|".join(_FORMATS))
 
 
 def is_random(value: str) -> bool:

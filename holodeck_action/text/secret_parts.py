@@ -15,6 +15,7 @@ from typing import Any
 from holodeck_action.text.credentials import SHORTEST_PART, credentials_in, url_credentials, user_credentials
 from holodeck_action.text.json_values import parse_json
 from holodeck_action.text.key_prefixes import prefix_of
+from holodeck_action.text.lazy_patterns import lazy_pattern
 from holodeck_action.text.randomness import is_random
 from holodeck_action.text.secrets import is_harmless, is_secret_name
 
@@ -23,15 +24,15 @@ SHORTEST = 4
 _DEPTH = 4
 """Maximum depth of splitting: a URL in a connection string in JSON needs three levels."""
 
-_SCHEME = re.compile(
+_SCHEME = lazy_pattern(
     r"(?:Bearer|Basic|Token|ApiKey|Api-Key|Bot|Digest|Negotiate|SharedAccessSignature)\s+", re.IGNORECASE
 )
-_PEM = re.compile(r"-----BEGIN ([A-Z0-9 ]{1,40})-----(.*?)(?:-----END |\Z)", re.DOTALL)
+_PEM = lazy_pattern(r"-----BEGIN ([A-Z0-9 ]{1,40})-----(.*?)(?:-----END |\Z)", re.DOTALL)
 _PUBLIC = ("PUBLIC KEY", "CERTIFICATE", "CERTIFICATE REQUEST", "X509 CRL", "DH PARAMETERS", "EC PARAMETERS")
-_JWT = re.compile(r"(eyJ[\w-]{8,})\.([\w-]{8,})\.([\w-]{8,})")
-_HEADER = re.compile(r"[A-Za-z][A-Za-z-]{1,40}:[ \t]+(\S.{7,})")
-_PAIR = re.compile(r"\s*(?:export\s+)?([A-Za-z_][\w .-]{0,40})=(.*)", re.DOTALL)
-_SECRET_ENDING = re.compile(r"(?i)^[a-z_ .-]{0,30}(?:key|token|secret|password|passwd|pwd|sig|signature|pass|auth)$")
+_JWT = lazy_pattern(r"(eyJ[\w-]{8,})\.([\w-]{8,})\.([\w-]{8,})")
+_HEADER = lazy_pattern(r"[A-Za-z][A-Za-z-]{1,40}:[ \t]+(\S.{7,})")
+_PAIR = lazy_pattern(r"\s*(?:export\s+)?([A-Za-z_][\w .-]{0,40})=(.*)", re.DOTALL)
+_SECRET_ENDING = lazy_pattern(r"(?i)^[a-z_ .-]{0,30}(?:key|token|secret|password|passwd|pwd|sig|signature|pass|auth)$")
 """Endings of names by which a single `name=value` pair is recognised. Without such an ending, the equals sign may be
 part of a random text."""
 _SEPARATORS = (";", "\n", "&", ",", None)

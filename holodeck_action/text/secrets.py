@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from urllib.parse import unquote
 
 from holodeck_action.text.credentials import SHORTEST_PART, credentials_in, url_credentials
+from holodeck_action.text.lazy_patterns import lazy_pattern
 from holodeck_action.text.words import words_in
 
 # Words of a name: capitals, a capital with small letters, or digits, whatever separates them.
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_WORD = lazy_pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
 
 def _word_set(text: str) -> frozenset[str]:
@@ -59,12 +59,12 @@ _NEUTRAL_WORDS = {
 }
 """Words before a secret word that give it another meaning."""
 
-_NUMBER = re.compile(r"[+-]?[0-9][0-9_,]*(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_NUMBER = lazy_pattern(r"[+-]?[0-9][0-9_,]*(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _TRUTH = frozenset(("true", "false", "yes", "no", "on", "off", "none", "null", "enabled", "disabled"))
 _PORT = "(?::[0-9]{1,5})?"
-_HOST = re.compile(rf"(?:[a-z0-9-]{{1,63}}\.){{1,8}}[a-z]{{2,24}}\.?{_PORT}|localhost{_PORT}")
-_ADDRESS = re.compile(rf"[0-9]{{1,3}}(?:\.[0-9]{{1,3}}){{3}}{_PORT}|\[?[0-9a-f:]*::[0-9a-f:.]*\]?{_PORT}")
-_LETTERS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
+_HOST = lazy_pattern(rf"(?:[a-z0-9-]{{1,63}}\.){{1,8}}[a-z]{{2,24}}\.?{_PORT}|localhost{_PORT}")
+_ADDRESS = lazy_pattern(rf"[0-9]{{1,3}}(?:\.[0-9]{{1,3}}){{3}}{_PORT}|\[?[0-9a-f:]*::[0-9a-f:.]*\]?{_PORT}")
+_LETTERS = lazy_pattern(r"[A-Z]?[a-z]+|[A-Z]+")
 _WORD_SHARE = 0.6
 """A value counts as one word if its longest word contains at least this proportion of the value's letters."""
 

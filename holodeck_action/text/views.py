@@ -15,11 +15,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
+from holodeck_action.text.lazy_patterns import lazy_pattern
+
 MOST_ESCAPES = 3
 """Maximum number of nested escapings that are decoded, such as JSON inside JSON, or a URL that was quoted twice."""
 
 # Each alternative matches in only one way and is bounded, so that matching takes linear time.
-_ESCAPE = re.compile(
+_ESCAPE = lazy_pattern(
     r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|u\{(?=[0-9a-fA-F])0*+[0-9a-fA-F]{0,6}\}"
     r"|U[0-9a-fA-F]{8}|x[0-9a-fA-F]{2}|[0-3][0-7]{2}|[abefnrtv]|[!-/:-@\[-`{-~])"
     r"|%(?:[0-7][0-9a-fA-F]|[cCdD][0-9a-fA-F]%[89abAB][0-9a-fA-F]|[eE][0-9a-fA-F](?:%[89abAB][0-9a-fA-F]){2}"
@@ -29,12 +31,12 @@ _ESCAPE = re.compile(
 _SHORT = {"a": "\a", "b": "\b", "e": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 # ECMA-48: control sequences, operating system commands, other escapes; ^[ and U+241B are printable forms of the escape
 # character.
-_TERMINAL = re.compile(
+_TERMINAL = lazy_pattern(
     r"(?:(?:\x1b|\u241b|\^\[)\[|\x9b)[0-?]{0,32}[ -/]{0,4}[@-~]|\x1b\][^\x07\x1b\x9c]{0,1000}(?:\x07|\x1b\\|\x9c)"
     r"|\x1b[ -/]{0,4}[0-Z\\^-~]"
 )
-_COLOUR = re.compile(r"\[[0-9][0-9;:]{0,36}m")
-_TAG = re.compile(r"</?[A-Za-z][A-Za-z0-9]{0,20}(?:\s[^<>]{0,500})?/?>|<!--[^<>]{0,500}-->")
+_COLOUR = lazy_pattern(r"\[[0-9][0-9;:]{0,36}m")
+_TAG = lazy_pattern(r"</?[A-Za-z][A-Za-z0-9]{0,20}(?:\s[^<>]{0,500})?/?>|<!--[^<>]{0,500}-->")
 _INVISIBLE = frozenset(("Cc", "Cf", "Cn", "Co", "Cs", "Me", "Mn"))
 # Letters and signs that are blank; U+FFFD replaces a lone surrogate.
 _BLANK = frozenset("\u115f\u1160\u17b4\u17b5\u3164\uffa0\ufffc\ufffd\u2800")
@@ -65,9 +67,9 @@ class Decoder(Struct, frozen=True):
             yield at, len(text), text[at:]
 
 
-_NUMBER_START = re.compile(r"(&\#[xX]?)0+")
+_NUMBER_START = lazy_pattern(r"(&\#[xX]?)0+")
 # CSS Syntax 3: up to six hexadecimal digits, and one white space that ends them; one digit is no letter.
-_CSS = re.compile(r"\\([0-9a-fA-F]{2,6})[ \t\n\f]?")
+_CSS = lazy_pattern(r"\\([0-9a-fA-F]{2,6})[ \t\n\f]?")
 
 
 def _unescape(match: re.Match[str]) -> str:

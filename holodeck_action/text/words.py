@@ -6,15 +6,15 @@ a few more, sorted; `scripts/build_word_list.py` builds it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 from holodeck_action.text.foreign import read_file
+from holodeck_action.text.lazy_patterns import lazy_pattern
 
 _SHORTEST = 6
-_RUN = re.compile(rf"[a-z]{{{_SHORTEST},}}")
+_RUN = lazy_pattern(rf"[a-z]{{{_SHORTEST},}}")
 
 
 def words_in(text: str) -> Iterator[tuple[int, int]]:

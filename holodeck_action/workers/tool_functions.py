@@ -10,13 +10,13 @@ import dataclasses
 import enum
 import inspect
 import json
-import re
 import sys
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from holodeck_action.text.lazy_patterns import lazy_pattern
 from holodeck_action.workers.json_values import PlainConverter
 
 _SIMPLE: dict[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
@@ -155,9 +155,9 @@ def _typed_dict_schema(kind: Any, depth: int) -> dict[str, Any]:
     }
 
 
-_SECTION = re.compile(r"^(?:Args|Arguments|Parameters):\s*$")
-_GOOGLE_ENTRY = re.compile(r"^\*{0,2}(\w+)(?:\s*\([^)]*\))?:\s*(.*)$")
-_FIELD = re.compile(r"^:param (?:[^:]*\s)?(\w+):\s*(.*)$")
+_SECTION = lazy_pattern(r"^(?:Args|Arguments|Parameters):\s*$")
+_GOOGLE_ENTRY = lazy_pattern(r"^\*{0,2}(\w+)(?:\s*\([^)]*\))?:\s*(.*)$")
+_FIELD = lazy_pattern(r"^:param (?:[^:]*\s)?(\w+):\s*(.*)$")
 
 
 def _parameter_notes(docstring: str) -> dict[str, str]:

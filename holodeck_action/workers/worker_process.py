@@ -15,6 +15,7 @@ from typing import Any
 from msgspec import Struct
 
 from holodeck_action.text.foreign import Foreign, Redact
+from holodeck_action.text.lazy_patterns import lazy_pattern
 from holodeck_action.text.plain import cut
 from holodeck_action.workers.code_errors import MAX_EXCEPTION_CHARS, MAX_SENT_CHARS, UserCodeError, UserFolders
 from holodeck_action.workers.frames import (
@@ -369,7 +370,7 @@ def _read_failure(reference: str, error: Any, output: str, spans: Any, redact: R
 
 
 _FATAL = "Fatal Python error: "
-_FATAL_FRAME = re.compile(r'^  File "(.+)", line (\d+) in (\S+)$', re.MULTILINE)
+_FATAL_FRAME = lazy_pattern(r'^  File "(.+)", line (\d+) in (\S+)$', re.MULTILINE)
 
 
 def _split_fatal_dump(output: str, user_folders: UserFolders) -> tuple[str, tuple[str, ...]]:

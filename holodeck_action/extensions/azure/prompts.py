@@ -14,14 +14,15 @@ from typing import Any
 from msgspec import Struct
 
 from holodeck_action.metrics.errors import EvaluationError
+from holodeck_action.text.lazy_patterns import lazy_pattern
 
 INPUTS = ("query", "response", "ground_truth", "context")
 
 # Private-use characters, which no prompt contains.
 _MARK = "\ue000{}\ue001"
-_MARKED = re.compile("\ue000(\\w+)\ue001")
-_PLACEHOLDER = re.compile(r"\{\{\s*(\w+)\s*\}\}")
-_CLOSING = re.compile(rf"</(?={'|'.join(INPUTS)}\b)")
+_MARKED = lazy_pattern("\ue000(\\w+)\ue001")
+_PLACEHOLDER = lazy_pattern(r"\{\{\s*(\w+)\s*\}\}")
+_CLOSING = lazy_pattern(rf"</(?={'|'.join(INPUTS)}\b)")
 _NEUTRALIZED = "<\u200b/"
 """Replaces `</` before an input's name, so that the text of an input cannot contain its own closing tag."""
 

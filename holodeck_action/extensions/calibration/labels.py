@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import math
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.csv_cells import unguard_cell
 from holodeck_action.text.foreign import read_file
 from holodeck_action.text.json_values import parse_json
+from holodeck_action.text.lazy_patterns import lazy_pattern
 from holodeck_action.text.plain import cut
 
 _PASS = frozenset(("pass", "passed", "yes", "true", "1"))
@@ -27,8 +27,8 @@ _LIST_COLUMNS = ("context", "retrieval_context")
 _PAIR_LABELS = {"win": 1.0, "tie": 0.5, "loss": 0.0}
 _NOT_OF_PAIRS = ("case", "turn", "trial", "context", "retrieval_context")
 """Columns that must be empty in a label that compares two answers."""
-_LABEL_COLUMN = re.compile(r"label(_[2-9])?")
-_REMARK_COLUMN = re.compile(r"(?:annotator|comment)((?:_[2-9])?)")
+_LABEL_COLUMN = lazy_pattern(r"label(_[2-9])?")
+_REMARK_COLUMN = lazy_pattern(r"(?:annotator|comment)((?:_[2-9])?)")
 _NO_LABEL = "no row with a label; write a line of column names and one line for each answer"
 _MOST_PROBLEMS = 20
 _LONGEST_FIELD = 16_000_000

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.judging.copied import Question, list_strings
 from holodeck_action.metrics.judging.verdicts import VerdictError, request_text, request_verdict, verdict_object
 from holodeck_action.suite.json_schemas import JsonSchema
+from holodeck_action.text.lazy_patterns import lazy_pattern
 from holodeck_action.text.plain import cut, cut_start, make_storable
 from holodeck_action.workers.code_errors import UserCodeError
 
@@ -28,8 +28,8 @@ _MOST_BYTES = 4_000_000
 """Maximum bytes of a question of the class, and of its result."""
 _LONGEST_PROBLEM = 200
 _REPORT = "report an empty list if there are none"
-_VERSION = re.compile(r"[\w.+!-]{1,40}")
-_NAME = re.compile(r"[^a-zA-Z0-9_-]")
+_VERSION = lazy_pattern(r"[\w.+!-]{1,40}")
+_NAME = lazy_pattern(r"[^a-zA-Z0-9_-]")
 """Matches what the names of schemas must not contain."""
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-import re
 import shutil
 from collections.abc import Iterator, Mapping
 from importlib import metadata
@@ -11,9 +10,10 @@ from importlib import metadata
 from holodeck_action import __version__
 from holodeck_action.extensions.doctor.report import Finding
 from holodeck_action.seam import registry
+from holodeck_action.text.lazy_patterns import lazy_pattern
 
 _ABOUT, _PACKAGE, _PROGRAMS = "Installation", "holodeck-action", ("git", "uv", "node")
-_REQUIREMENT = re.compile(r"([A-Za-z0-9._-]++)[^;]*+;.*extra == ['\"]([A-Za-z0-9._-]+)['\"]")
+_REQUIREMENT = lazy_pattern(r"([A-Za-z0-9._-]++)[^;]*+;.*extra == ['\"]([A-Za-z0-9._-]+)['\"]")
 """Matches a package that an extra requires (core metadata, Requires-Dist)."""
 
 

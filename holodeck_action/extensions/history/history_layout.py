@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping
 from datetime import datetime
 
 from holodeck_action.record.workflow_job import NO_JOB, WorkflowJob
+from holodeck_action.text.lazy_patterns import lazy_pattern
 
 HISTORY_FILE = "history.jsonl"
 RECORDS_FOLDER = "records"
@@ -25,7 +25,7 @@ LATEST_KEPT = 30
 MOST_KEPT = 100
 """Maximum number of commits, of any age, whose results are kept."""
 _READABLE_LENGTH = 60
-_INVALID_CHARACTERS = re.compile(r"[^A-Za-z0-9._]+")
+_INVALID_CHARACTERS = lazy_pattern(r"[^A-Za-z0-9._]+")
 
 
 def suite_key(folder: str | None, file: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,6 +13,7 @@ from msgspec import Struct
 
 from holodeck_action.extensions.importers.grader_file import MODULE
 from holodeck_action.extensions.importers.import_report import Row
+from holodeck_action.text.lazy_patterns import lazy_pattern
 from holodeck_action.text.plain import one_line
 
 SUITE, POLICY, TRANSCRIPT, AGENT = "agent.yaml", "holodeck-action.yaml", "imported_answers.jsonl", "imported_agent.py"
@@ -21,7 +21,7 @@ SUITE, POLICY, TRANSCRIPT, AGENT = "agent.yaml", "holodeck-action.yaml", "import
 _START, _END = "\ufdd0" + "".join(str(byte) for byte in os.urandom(6)) + "_", "\ufdd1"
 """Markers before and after the name of a variable. They are random in each process, so no imported text contains
 them."""
-_VARIABLE = re.compile(f"{_START}([A-Za-z_][A-Za-z0-9_]*){_END}")
+_VARIABLE = lazy_pattern(f"{_START}([A-Za-z_][A-Za-z0-9_]*){_END}")
 
 
 def variable(name: str) -> str:
@@ -188,13 +188,13 @@ class _Dumper(yaml.SafeDumper):
         return True
 
 
-_DIRECTIONS = re.compile("[\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f]")
+_DIRECTIONS = lazy_pattern("[\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f]")
 """Matches invisible characters that change how a line looks; YAML allows them, but a reader would be misled."""
-_ESCAPED = re.compile(
+_ESCAPED = lazy_pattern(
     r"[^\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]|" + _DIRECTIONS.pattern
 )
 """Matches characters that must be escaped in a quoted string: tabs, breaks, unprintable and invisible characters."""
-_NO_BLOCK = re.compile(r" \n| $|^\s")
+_NO_BLOCK = lazy_pattern(r" \n| $|^\s")
 
 
 def _text_node(dumper: yaml.SafeDumper, text: str) -> yaml.Node:

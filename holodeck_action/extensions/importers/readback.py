@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -26,10 +25,11 @@ from holodeck_action.suite.values import Suite
 from holodeck_action.suite.yaml.reading import read_yaml
 from holodeck_action.text.foreign import Foreign
 from holodeck_action.text.json_values import parse_json
+from holodeck_action.text.lazy_patterns import lazy_pattern
 
 _LISTED = 5
 """Maximum number of differences to list."""
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_VARIABLE = lazy_pattern(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 def readback_problems(suite: ConvertedSuite, output_files: Mapping[str, str]) -> list[str]:

@@ -7,9 +7,9 @@ text, the count is close to a model's count, and it is the same for every model.
 
 from __future__ import annotations
 
-import re
+from holodeck_action.text.lazy_patterns import lazy_pattern
 
-_TOKEN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]|[^\W\u3040-\ud7af\uf900-\ufaff]{1,8}|\S")
+_TOKEN = lazy_pattern(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]|[^\W\u3040-\ud7af\uf900-\ufaff]{1,8}|\S")
 
 
 def token_spans(text: str) -> list[tuple[int, int]]:

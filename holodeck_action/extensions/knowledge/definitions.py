@@ -8,17 +8,18 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from holodeck_action.extensions.knowledge.structure import Document, Section
+from holodeck_action.text.lazy_patterns import lazy_pattern
 
 _VERB = r"(?:means|shall mean|has the meaning|have the meaning|refers to|is defined as|includes)\b"
-_MARKED = re.compile(
+_MARKED = lazy_pattern(
     r"(?:\"([^\"\n]{1,80})\"|“([^”\n]{1,80})”|‘([^’\n]{1,80})’|\*\*([^*\n]{1,80})\*\*)"
     rf"[ \t]*,?[ \t]*(?={_VERB})"
 )
-_PLAIN = re.compile(rf"^[ \t]*((?:[\w'’\-]+[ \t]+){{1,5}}?)(?={_VERB})", re.MULTILINE)
-_DEFINING = re.compile(
+_PLAIN = lazy_pattern(rf"^[ \t]*((?:[\w'’\-]+[ \t]+){{1,5}}?)(?={_VERB})", re.MULTILINE)
+_DEFINING = lazy_pattern(
     r"\b(?:definitions?|defined terms|interpretation|glossary|dictionary|meanings?)\b", re.IGNORECASE
 )
-_END = re.compile(r"[.;](?=\s|$)|\n\s*\n|\n[ \t]*[\"“*]")
+_END = lazy_pattern(r"[.;](?=\s|$)|\n\s*\n|\n[ \t]*[\"“*]")
 _MAX_DEFINITION = 400
 """Most characters of a definition in a note; the rest is cut off."""
 
@@ -37,14 +38,14 @@ _KINDS = {
 }
 _DIGITS = r"\d+[A-Z]{0,3}(?:[.\-–]\d+[A-Z]{0,2})*"
 _ITEMS = r"(?:\([A-Z0-9]{1,5}\))"
-_REFERENCE = re.compile(
+_REFERENCE = lazy_pattern(
     r"(?:(?<!['’])\b(?P<name>sections?|sec|clauses?|ss?|paragraphs?|para|subsections?|subparagraph|articles?|art|parts?|"
     r"chapters?|divisions?|schedules?|appendix|appendices|annex|annexes|exhibits?|titles?)\.?[ \t]+"
     rf"|(?P<mark>§§?)[ \t]*)(?P<first>(?:{_DIGITS}|[IVXLCDM]+\b|[A-Z]\b)?{_ITEMS}*)"
     rf"(?P<more>(?:(?:,[ \t]*|[ \t]+(?:and|or|to)[ \t]+){_DIGITS}{_ITEMS}*)*)",
     re.IGNORECASE,
 )
-_MORE = re.compile(rf"{_DIGITS}{_ITEMS}*", re.IGNORECASE)
+_MORE = lazy_pattern(rf"{_DIGITS}{_ITEMS}*", re.IGNORECASE)
 
 
 class Definition(Struct, frozen=True):

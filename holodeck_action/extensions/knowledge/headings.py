@@ -13,6 +13,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from holodeck_action.text.lazy_patterns import lazy_pattern
+
 Domain = Literal["none", "us_legislative", "au_legislative", "academic", "technical", "legal_contract"]
 
 _LONGEST = 20
@@ -23,14 +25,14 @@ _MAX_DEPTH = 9
 
 _NUMBER = r"\d+[A-Z]{0,3}(?:[.\-–]\d+[A-Za-z]{0,2})*"
 _ANY_NUMBER = rf"(?:{_NUMBER}|[IVXLCDM]+|[A-Z])"
-_AFTER_NAME = re.compile(rf"[ \t]+({_ANY_NUMBER})(?![A-Za-z0-9])")
-_AFTER = re.compile(r"[ \t]*(?:[—–:.|]|-(?=\s))?[ \t]*")
-_CAPITAL = re.compile(r"[\"'“‘(\[*_]*[A-Z0-9À-Þ]")
-_NUMBERED = re.compile(rf"({_NUMBER})(\.?)(?:[ \t]+(.*))?$")
-_ROMAN_NUMBERED = re.compile(r"([IVX]+|[A-Z])\.[ \t]+(.*)$")
-_LAW_SECTION = re.compile(rf"(§§?|Sec\.|SEC\.|Section|SECTION)[ \t]*({_NUMBER})((?:\([A-Za-z0-9]{{1,5}}\))*)(.*)$")
-_ITEM = re.compile(r"((?:\([A-Za-z0-9]{1,5}\)){1,6})(?:[ \t]+(.*))?$")
-_DESIGNATOR = re.compile(r"\(([A-Za-z0-9]{1,5})\)")
+_AFTER_NAME = lazy_pattern(rf"[ \t]+({_ANY_NUMBER})(?![A-Za-z0-9])")
+_AFTER = lazy_pattern(r"[ \t]*(?:[—–:.|]|-(?=\s))?[ \t]*")
+_CAPITAL = lazy_pattern(r"[\"'“‘(\[*_]*[A-Z0-9À-Þ]")
+_NUMBERED = lazy_pattern(rf"({_NUMBER})(\.?)(?:[ \t]+(.*))?$")
+_ROMAN_NUMBERED = lazy_pattern(r"([IVX]+|[A-Z])\.[ \t]+(.*)$")
+_LAW_SECTION = lazy_pattern(rf"(§§?|Sec\.|SEC\.|Section|SECTION)[ \t]*({_NUMBER})((?:\([A-Za-z0-9]{{1,5}}\))*)(.*)$")
+_ITEM = lazy_pattern(r"((?:\([A-Za-z0-9]{1,5}\)){1,6})(?:[ \t]+(.*))?$")
+_DESIGNATOR = lazy_pattern(r"\(([A-Za-z0-9]{1,5})\)")
 _ROMANS = ("", "I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX", "X", "XI", "XII", "XIII", "XIV", "XV", "XVI")
 _PAPER_HEADINGS = frozenset(
     (

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from holodeck_action.extensions.knowledge.structure import Chunk
 from holodeck_action.suite.model.tools import HierarchicalDocumentTool
+from holodeck_action.text.lazy_patterns import lazy_pattern
 
 if TYPE_CHECKING:
     import numpy as np
@@ -67,14 +68,14 @@ def fuse(rankings: Sequence[Ranking], k: int) -> dict[int, float]:
     return dict(found)
 
 
-_TERM = re.compile(r"\d+(?:[.\-–]\d+)+|\w+")
-_QUOTED = re.compile(r"[\"“]([^\"“”]+)[\"”]")
-_NAMED_NUMBER = re.compile(
+_TERM = lazy_pattern(r"\d+(?:[.\-–]\d+)+|\w+")
+_QUOTED = lazy_pattern(r"[\"“]([^\"“”]+)[\"”]")
+_NAMED_NUMBER = lazy_pattern(
     r"(?:§§?|\b(?:sections?|sec\.?|clauses?|articles?|art\.?|paragraphs?|para\.?|subsections?|s))[ \t]*"
     r"(\d[\w.\-–]*\w|\d|[IVXLCDM]+\b)((?:\(\w{1,5}\))*)",
     re.IGNORECASE,
 )
-_BARE_NUMBER = re.compile(r"(?<![\w.$€£])(\d+[A-Z]{0,3}(?:\.\d+)+)((?:\(\w{1,5}\))*)(?![\w%])")
+_BARE_NUMBER = lazy_pattern(r"(?<![\w.$€£])(\d+[A-Z]{0,3}(?:\.\d+)+)((?:\(\w{1,5}\))*)(?![\w%])")
 
 K1 = 1.5
 B = 0.75

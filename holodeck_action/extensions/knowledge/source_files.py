@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -19,6 +18,7 @@ from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.errors import quoted
 from holodeck_action.targets.documents.kinds import document_kind
 from holodeck_action.text.foreign import ForeignError, RefusedFileError
+from holodeck_action.text.lazy_patterns import lazy_pattern
 
 _HEADING_MARKS = {f"h{level}": f"{'#' * level} " for level in range(1, 7)}
 _BLOCK_TAGS = frozenset(
@@ -41,8 +41,8 @@ _BLOCK_TAGS = frozenset(
     }
 )
 _TAGS_WITHOUT_TEXT = frozenset(("script", "style", "template", "noscript"))
-_BLANKS = re.compile(r"[ \t\r\f\v\n]+")
-_GAPS = re.compile(r"(?<!\s)[^\S\n]*+\n[^\S\n]*+\n\s*+")
+_BLANKS = lazy_pattern(r"[ \t\r\f\v\n]+")
+_GAPS = lazy_pattern(r"(?<!\s)[^\S\n]*+\n[^\S\n]*+\n\s*+")
 
 
 class _HtmlTextParser(HTMLParser):

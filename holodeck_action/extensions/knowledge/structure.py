@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import Literal
@@ -12,11 +11,12 @@ from msgspec.structs import replace
 
 from holodeck_action.extensions.knowledge.chunking import chunk_spans, count_tokens, token_spans
 from holodeck_action.extensions.knowledge.headings import Domain, Heading, LineContext, kind_and_number, read_headings
+from holodeck_action.text.lazy_patterns import lazy_pattern
 
-_ATX = re.compile(r" {0,3}(#{1,6})[ \t]+(\S.*)$")
-_UNDERLINE = re.compile(r" {0,3}(=+|-{2,})[ \t]*$")
-_FENCE = re.compile(r" {0,3}(```+|~~~+)")
-_EMPHASIS = re.compile(r"^(\*\*|__)(?=\S)(.*\S)\1$")
+_ATX = lazy_pattern(r" {0,3}(#{1,6})[ \t]+(\S.*)$")
+_UNDERLINE = lazy_pattern(r" {0,3}(=+|-{2,})[ \t]*$")
+_FENCE = lazy_pattern(r" {0,3}(```+|~~~+)")
+_EMPHASIS = lazy_pattern(r"^(\*\*|__)(?=\S)(.*\S)\1$")
 _TITLE_TOKENS = 20
 """Most tokens of a heading in a path; the section's text contains a longer heading in full."""
 
@@ -193,7 +193,7 @@ def _cut_title(title: str) -> str:
     return title if len(spans) <= _TITLE_TOKENS else f"{title[: spans[_TITLE_TOKENS - 2][1]]} …"
 
 
-_ANCHOR = re.compile(r"\W+")
+_ANCHOR = lazy_pattern(r"\W+")
 _MAX_ANCHOR = 60
 _CITED = frozenset(("section", "item", "article"))
 """Kinds of sections whose number alone identifies them: `4.2` is a section, not Part 4.2."""

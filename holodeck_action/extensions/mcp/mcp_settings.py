@@ -5,7 +5,6 @@ from __future__ import annotations
 import codecs
 import json
 import os
-import re
 import shutil
 import string
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,6 +19,7 @@ from holodeck_action.seam.extras import way_to_get_program
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.model.tools import MCPTool, ToolModel
 from holodeck_action.text.foreign import ForeignError
+from holodeck_action.text.lazy_patterns import lazy_pattern
 from holodeck_action.text.plain import excerpt
 from holodeck_action.text.secrets import environment_secrets
 from holodeck_action.workers.environment import job_environment
@@ -33,7 +33,7 @@ _INSTALL = {
 }
 _STDIO_FIELDS = ("command", "args", "env", "env_file", "encoding")
 _HTTP_FIELDS = ("url", "headers", "timeout", "sse_read_timeout", "terminate_on_close")
-_VARIABLE = re.compile(r"[^=\0]+")
+_VARIABLE = lazy_pattern(r"[^=\0]+")
 _RESERVED_HEADERS = frozenset({"connection", "content-length", "content-type", "host", "transfer-encoding"})
 _SECRET_HEADERS = frozenset({"authorization", "cookie", "proxy-authorization"})
 

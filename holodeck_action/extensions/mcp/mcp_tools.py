@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -30,6 +29,7 @@ from holodeck_action.targets.own_model.toolbox import (
 )
 from holodeck_action.text.foreign import Foreign, Redact
 from holodeck_action.text.json_values import parse_json
+from holodeck_action.text.lazy_patterns import lazy_pattern
 from holodeck_action.text.plain import cut, excerpt, line_or_length, make_storable, replace_surrogates
 from holodeck_action.text.redaction import Redactor
 from holodeck_action.workers.code_errors import CallError
@@ -205,7 +205,7 @@ def _tool_definition(server: McpServer, tool: ListedTool, name: str) -> ToolDefi
 
 _LONGEST_NAME = 64
 """Most characters of a tool's name that all providers accept."""
-_FOREIGN = re.compile(r"[^a-zA-Z0-9_-]")
+_FOREIGN = lazy_pattern(r"[^a-zA-Z0-9_-]")
 _DIGEST = 8
 _MODEL_ERROR_LIMIT = 2000
 """Most characters of an error for the model."""

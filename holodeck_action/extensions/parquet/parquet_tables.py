@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import re
 import shutil
 import tempfile
 import types
@@ -22,12 +21,13 @@ from holodeck_action.record.evaluation import Evaluation
 from holodeck_action.record.record import CaseRecord, Record, TrialRecord, TurnRecord
 from holodeck_action.record.serialization import from_json, to_json
 from holodeck_action.record.stored_cases import case_lines
+from holodeck_action.text.lazy_patterns import lazy_pattern
 
 if TYPE_CHECKING:
     import pyarrow
 
 TABLES = ("cases", "trials", "turns", "evaluations")
-_FILE = re.compile(rf"({'|'.join(TABLES)})-[0-9]{{5}}\.parquet")
+_FILE = lazy_pattern(rf"({'|'.join(TABLES)})-[0-9]{{5}}\.parquet")
 _GROUP_CASES, _GROUP_BYTES = 1000, 2 * 1024 * 1024
 """Maximum number of cases, and of bytes, in a row group."""
 _PART_CASES, _PART_BYTES = 10_000, 64 * 1024 * 1024

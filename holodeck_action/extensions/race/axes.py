@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
@@ -15,6 +14,7 @@ from holodeck_action.run.loading import LoadedSuite, with_lines
 from holodeck_action.suite.configuration_errors import ConfigurationError, locate_problem
 from holodeck_action.suite.model.optimizer import NumericAxis, Optimizer
 from holodeck_action.suite.yaml.document import Document, MarkedList, Path
+from holodeck_action.text.lazy_patterns import lazy_pattern
 from holodeck_action.text.plain import one_line
 
 MOST_TRIALS = 10
@@ -22,7 +22,7 @@ MOST_TRIALS = 10
 _MOST_VALUES = 31
 """Maximum number of new values of an axis, so that they fit into a race with the present value."""
 _BLOCK = ("evaluations", "optimizer")
-_SELECTED_TOOL = re.compile(r"tools\[name=([^\]]+)\]\.")
+_SELECTED_TOOL = lazy_pattern(r"tools\[name=([^\]]+)\]\.")
 _TEXTUAL = (
     "is a textual axis, which is not optimized; choose numeric axes with --axis PATH, or compare texts with "
     "holodeck-action race --vary instructions=FILE"

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from holodeck_action.text.lazy_patterns import lazy_pattern
+
 LONGEST_QUOTE = 5
 """Maximum number of consecutive words that a message may copy from goal or persona."""
 _AGENT_NAMES = ("agent", "assistant", "ai", "bot", "chatbot", "system")
-_WORD = re.compile(r"\w+")
+_WORD = lazy_pattern(r"\w+")
 
 
 def message_problem(

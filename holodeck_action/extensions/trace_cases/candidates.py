@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -11,11 +10,12 @@ from msgspec import Struct, field
 
 from holodeck_action.extensions.trace_cases.conditions import REASONS, AttributeBelow, AttributeValue
 from holodeck_action.extensions.traces.conversations import TraceConversation
+from holodeck_action.text.lazy_patterns import lazy_pattern
 
 MOST_CHARACTERS = 100_000
 """Maximum characters of a conversation's inputs."""
 _KEPT_TEXT = 2_000
-_NOT_WORD = re.compile(r"[\W_]+")
+_NOT_WORD = lazy_pattern(r"[\W_]+")
 
 
 class Candidate(Struct, frozen=True):

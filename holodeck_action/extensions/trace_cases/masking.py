@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 
+from holodeck_action.text.lazy_patterns import lazy_pattern
 from holodeck_action.text.plain import replace_surrogates
 from holodeck_action.text.redaction import MASK, Redactor
 from holodeck_action.text.views import ESCAPES, OriginalPositions, layers, plain, unchanged
@@ -31,23 +32,25 @@ _ALIKE = _SPACES | dict.fromkeys(map(ord, "\u2010\u2011\u2012\u2013\u2212"), "-"
 """White space and hyphens of typography, and those that the patterns know."""
 
 # Each begins where no character before it could be part of the match, and is bounded, so that the search is linear.
-_EMAIL = re.compile(r"(?<![\w.%+'-])[\w.%+'-]{1,64}@(?:[\w-]{1,63}\.){1,8}[^\W\d_]{2,63}")
-_IBAN = re.compile(
+_EMAIL = lazy_pattern(r"(?<![\w.%+'-])[\w.%+'-]{1,64}@(?:[\w-]{1,63}\.){1,8}[^\W\d_]{2,63}")
+_IBAN = lazy_pattern(
     r"(?<![A-Za-z0-9])[A-Za-z]{2}[0-9]{2}"
     r"(?:[A-Za-z0-9]{11,30}|(?:[ -][A-Z0-9]{4}){2,7}(?:[ -][A-Z0-9]{1,3})?)(?![A-Za-z0-9])"
 )
-_CARD = re.compile(r"(?<![0-9])(?:[0-9]{13,19}|[0-9]{3,6}(?:[ -][0-9]{3,6}){2,9})(?![0-9])")
-_CARD_START = re.compile(r"3[0-9]|[456]|2[2-7]")
+_CARD = lazy_pattern(r"(?<![0-9])(?:[0-9]{13,19}|[0-9]{3,6}(?:[ -][0-9]{3,6}){2,9})(?![0-9])")
+_CARD_START = lazy_pattern(r"3[0-9]|[456]|2[2-7]")
 """First digits of payment cards (ISO/IEC 7812)."""
-_IPV4 = re.compile(r"(?<![\w.])(?:[0-9]{1,3}\.){3}[0-9]{1,3}(?!\.?\w)")
-_IPV6 = re.compile(r"(?<![\w:.])(?:[0-9A-Fa-f]{0,4}:){2,7}(?:(?:[0-9]{1,3}\.){3}[0-9]{1,3}|[0-9A-Fa-f]{0,4})(?![\w:])")
-_PHONE = re.compile(
+_IPV4 = lazy_pattern(r"(?<![\w.])(?:[0-9]{1,3}\.){3}[0-9]{1,3}(?!\.?\w)")
+_IPV6 = lazy_pattern(
+    r"(?<![\w:.])(?:[0-9A-Fa-f]{0,4}:){2,7}(?:(?:[0-9]{1,3}\.){3}[0-9]{1,3}|[0-9A-Fa-f]{0,4})(?![\w:])"
+)
+_PHONE = lazy_pattern(
     r"(?<![\w+.,/-])(?:\+[0-9]|\(\+?[0-9]|0[0-9])[0-9 ()./-]{5,24}[0-9](?!\w)"
     r"|(?<![\w+.,/-])[0-9]{3}[ .-][0-9]{3}[ .-][0-9]{4}(?![\w-])"
 )
 _PHONE_DIGITS = range(8, 16)
 """Numbers of digits of a phone number; 15 is the maximum of ITU-T E.164."""
-_WORD = re.compile(r"\w+")
+_WORD = lazy_pattern(r"\w+")
 _GAP = 3
 """Maximum characters between the words of a name."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import zlib
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
@@ -16,6 +15,7 @@ from holodeck_action.llm.wire import Wire, WireSettings
 from holodeck_action.run.loading import LoadedSuite
 from holodeck_action.run.model_calls import make_budget
 from holodeck_action.suite.configuration_errors import ConfigurationError
+from holodeck_action.text.lazy_patterns import lazy_pattern
 from holodeck_action.text.redaction import Redactor
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _SIZE = 2048
 _MOST_WORDS = 2000
-_WORD = re.compile(r"\w+")
+_WORD = lazy_pattern(r"\w+")
 
 
 def text_vectors(texts: Iterable[str]) -> NDArray[np.float32]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 import tempfile
 import weakref
 from array import array
@@ -30,6 +29,7 @@ from holodeck_action.extensions.traces.turns import (
 from holodeck_action.record.agent_errors import TargetError
 from holodeck_action.suite.checkout import MOST_TRANSCRIPT, Checkout
 from holodeck_action.text.foreign import RefusedFileError
+from holodeck_action.text.lazy_patterns import lazy_pattern
 
 MOST_SPANS = 5_000_000
 """Maximum number of spans in all files."""
@@ -44,8 +44,8 @@ MOST_TURNS = 1_000
 _NOTICES = 10
 _ROOTS = 100
 """Maximum number of roots that are read of a trace beyond its limits."""
-_ID = re.compile(r"[^\W_][\w.:/-]{0,79}")
-_TRACE_ID = re.compile(r"[0-9a-f]{32}")
+_ID = lazy_pattern(r"[^\W_][\w.:/-]{0,79}")
+_TRACE_ID = lazy_pattern(r"[0-9a-f]{32}")
 _SKIPPED = frozenset((".md", ".gz", ".zip", ".png", ".html"))
 
 

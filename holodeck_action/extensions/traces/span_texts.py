@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from holodeck_action.extensions.frameworks.spans.conventions import HIDDEN, is_embedding, parse_text, work_kind
 from holodeck_action.extensions.frameworks.spans.span import Span
+from holodeck_action.text.lazy_patterns import lazy_pattern
 from holodeck_action.text.plain import replace_surrogates
 
 Role = Literal["user", "assistant"]
@@ -28,11 +29,11 @@ _MESSAGES: dict[Role, tuple[str, ...]] = {
     "assistant": ("gen_ai.output.messages",),
 }
 _FLAT: dict[Role, re.Pattern[str]] = {
-    "user": re.compile(
+    "user": lazy_pattern(
         r"(llm\.input_messages\.(\d+)\.message|gen_ai\.prompt\.(\d+))\."
         r"(role|content|contents\.(\d+)\.message_content\.text)"
     ),
-    "assistant": re.compile(
+    "assistant": lazy_pattern(
         r"(llm\.output_messages\.(\d+)\.message|gen_ai\.completion\.(\d+))\."
         r"(role|content|contents\.(\d+)\.message_content\.text)"
     ),

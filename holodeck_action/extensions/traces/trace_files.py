@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, BinaryIO
@@ -14,8 +13,9 @@ from holodeck_action.extensions.frameworks.spans.otlp import JSON, MOST_BODY, PR
 from holodeck_action.extensions.frameworks.spans.span import LONGEST_ID, Span
 from holodeck_action.extensions.traces.exported_spans import Score, exported_spans
 from holodeck_action.text.foreign import Foreign, ForeignError
+from holodeck_action.text.lazy_patterns import lazy_pattern
 
-_TRACE_ID = re.compile(rb'"trace_?[iI]d"\s*:\s*"([^"\\]{1,200})"')
+_TRACE_ID = lazy_pattern(rb'"trace_?[iI]d"\s*:\s*"([^"\\]{1,200})"')
 _LONGEST_NAME = 240
 MOST_UNREAD = 200_000
 """Maximum number of traces with spans that could not be read."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
 import stat
 import struct
 import zipfile
@@ -13,6 +12,7 @@ from pathlib import PurePosixPath
 
 from holodeck_action.record.folder import PREVIOUS_FOLDER
 from holodeck_action.record.result_files import BASE_FOLDER, RESULTS_FILE
+from holodeck_action.text.lazy_patterns import lazy_pattern
 
 MOST_PACKED = 64 * 1024 * 1024
 """Maximum bytes of an archive."""
@@ -31,7 +31,7 @@ _END_RECORD = struct.Struct("<4s4H2LH")
 _END_SIGNATURE, _ZIP64_SIGNATURE = b"PK\x05\x06", b"PK\x06\x07"
 _ZIP64_LOCATOR_BYTES = 20
 _LONGEST_COMMENT = 65_535
-_DRIVE = re.compile(r"[A-Za-z]:")
+_DRIVE = lazy_pattern(r"[A-Za-z]:")
 
 
 class ZipError(Exception):

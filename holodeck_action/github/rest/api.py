@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -24,6 +23,7 @@ from holodeck_action.github.rest.objects import (
 )
 from holodeck_action.github.rest.stored_objects import Artifact, Commit, TreeEntry, WorkflowRun
 from holodeck_action.seam.extras import way_to_get
+from holodeck_action.text.lazy_patterns import lazy_pattern
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -43,8 +43,8 @@ _T = TypeVar("_T")
 _MERGE_BASE, _REFERENCE, _TREE = (
     partial(stored_objects.nested_hash, name=name) for name in ("merge_base_commit", "object", "tree")
 )
-_REPOSITORY = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*/[A-Za-z0-9_.-]+")
-_TOKEN = re.compile(r"[!-~]+")
+_REPOSITORY = lazy_pattern(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*/[A-Za-z0-9_.-]+")
+_TOKEN = lazy_pattern(r"[!-~]+")
 
 
 def connect(

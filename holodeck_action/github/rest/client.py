@@ -7,7 +7,6 @@ This module imports PyGithub and httpx2: import it only where GitHub is called.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, BinaryIO, Generic, TypeVar, cast
@@ -41,6 +40,7 @@ from holodeck_action.github.rest.retry import (
     retry_after,
 )
 from holodeck_action.suite.hosts import is_loopback
+from holodeck_action.text.lazy_patterns import lazy_pattern
 from holodeck_action.text.plain import one_line
 from holodeck_action.text.redaction import Redactor
 
@@ -57,7 +57,7 @@ WRITE_INTERVAL_S = 1.0
 
 _MOST_REDIRECTS = 3
 _MESSAGE_LIMIT = 300
-_NEXT_LINK = re.compile(r"""rel=["']?next\b""")
+_NEXT_LINK = lazy_pattern(r"""rel=["']?next\b""")
 
 
 class _Request(Struct, frozen=True):

@@ -5,17 +5,18 @@ Strings in these objects are untrusted.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
 from msgspec import Struct, field
 
+from holodeck_action.text.lazy_patterns import lazy_pattern
+
 ErrorKind = Literal["denied", "not_found", "invalid", "rate_limited", "unavailable"]
 
 _T = TypeVar("_T")
-_SHA = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
-_PAGE = re.compile(r"https?://[A-Za-z0-9./:?#@!$&*+,;=%_~\[\]-]+")
+_SHA = lazy_pattern(r"[0-9a-f]{40}([0-9a-f]{24})?")
+_PAGE = lazy_pattern(r"https?://[A-Za-z0-9./:?#@!$&*+,;=%_~\[\]-]+")
 _SUFFIX = "[bot]"
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from holodeck_action.text.foreign import ForeignError, RefusedFileError, read_file
+from holodeck_action.text.lazy_patterns import lazy_pattern
 from holodeck_action.text.plain import one_line
 
 PAYLOAD_LIMIT = 25 * 1024 * 1024
@@ -16,9 +17,9 @@ PAYLOAD_LIMIT = 25 * 1024 * 1024
 
 _LARGEST_NUMBER = 2**63 - 1
 _LONGEST_BRANCH = 1024
-_HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-_REPOSITORY = re.compile(r"[A-Za-z0-9._-]{1,100}/(?!\.{1,2}$)[A-Za-z0-9._-]{1,100}", re.ASCII)
-_LOGIN = re.compile(r"[A-Za-z0-9._-]{1,100}", re.ASCII)
+_HASH = lazy_pattern(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_REPOSITORY = lazy_pattern(r"[A-Za-z0-9._-]{1,100}/(?!\.{1,2}$)[A-Za-z0-9._-]{1,100}", re.ASCII)
+_LOGIN = lazy_pattern(r"[A-Za-z0-9._-]{1,100}", re.ASCII)
 
 
 class EventError(Exception):

@@ -16,11 +16,12 @@ This module imports PyGithub: import it only where GitHub is called.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 
 from github.Requester import Requester
+
+from holodeck_action.text.lazy_patterns import lazy_pattern
 
 MOST_REPEATS = 4
 """Maximum number of repeats of one request."""
@@ -31,8 +32,8 @@ TOTAL_WAIT_S = 180.0
 SECONDARY_WAIT_S = 60.0
 """First wait in seconds if GitHub gives no time; later waits double (GitHub, rate limits for the REST API)."""
 
-_GIT_OBJECTS = re.compile(r"/git/(blobs|trees|commits)$")
-_CHECK_RUN_PATH = re.compile(r"/check-runs/[0-9]+$")
+_GIT_OBJECTS = lazy_pattern(r"/git/(blobs|trees|commits)$")
+_CHECK_RUN_PATH = lazy_pattern(r"/check-runs/[0-9]+$")
 _NO_PERMISSION = "resource not accessible"
 
 

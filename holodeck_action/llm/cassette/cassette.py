@@ -28,6 +28,7 @@ from holodeck_action.llm.calls import Answer, Call, Link, WireError
 from holodeck_action.llm.cassette.recorded_calls import RecordedCalls, shorten_text
 from holodeck_action.llm.outcomes import is_refusal, is_storable
 from holodeck_action.suite.hosts import is_loopback
+from holodeck_action.text.lazy_patterns import lazy_pattern
 from holodeck_action.text.redaction import Redactor
 
 MOST_ENTRIES = 2_000
@@ -144,8 +145,8 @@ _IGNORED_FIELDS = frozenset(
 )
 """Fields of a request body that cannot change the answer; keys ignore them."""
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-_GENERATED_ID = re.compile(r"pyd_ai_[0-9a-zA-Z_-]+")
-_NORMALIZED_URL = re.compile(
+_GENERATED_ID = lazy_pattern(r"pyd_ai_[0-9a-zA-Z_-]+")
+_NORMALIZED_URL = lazy_pattern(
     r"https?://(?!.*xn--)[\w.-]+(?::\d+)?(?:/(?!\.)[\w.~%-]*)+(?:\?[\w.~%=&-]*)?", re.ASCII | re.IGNORECASE
 )
 """Matches URLs without characters that a URL parser would normalise."""

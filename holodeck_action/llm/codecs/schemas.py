@@ -17,6 +17,7 @@ from holodeck_action.llm.codecs.schema_walk import (
     split_definitions,
 )
 from holodeck_action.llm.model_facts import Schemas
+from holodeck_action.text.lazy_patterns import lazy_pattern
 
 
 def convert_schema(
@@ -76,8 +77,8 @@ _LENGTHS = ("minLength", "maxLength")
 FORMATS = frozenset(("date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"))
 """String formats that strict mode supports."""
 _TYPED = frozenset(("type", "$ref", "anyOf", "oneOf", "allOf", "enum", "const"))
-_TO_DEFINITION = re.compile(r"#/(?:\$defs|definitions)/[^/]+")
-_LOOK_AROUND = re.compile(r"(?:[^\\]|\\.)*?\(\?(?:<?[=!])", re.DOTALL)
+_TO_DEFINITION = lazy_pattern(r"#/(?:\$defs|definitions)/[^/]+")
+_LOOK_AROUND = lazy_pattern(r"(?:[^\\]|\\.)*?\(\?(?:<?[=!])", re.DOTALL)
 _DEEPEST = 10
 _MOST_PROPERTIES = 5000
 

@@ -16,14 +16,15 @@ from holodeck_action.metrics.computed import MetricEvaluator, ScoringMetric
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.judging.model_judged import ModelJudgedEvaluator
 from holodeck_action.suite.model.metric_base import JudgedMetric, Metric, QuestionMetric
+from holodeck_action.text.lazy_patterns import lazy_pattern
 
 if TYPE_CHECKING:
     from holodeck_action.llm.judge import JudgeAnswer, JudgeModel
     from holodeck_action.metrics.judging.judge_model import JudgeModelConfig
 
 _SHORTEST_FENCE = 8
-_RUN = re.compile("~+")
-_FENCED = re.compile(rf"^(~{{{_SHORTEST_FENCE},}})\n(.*?)\n\1$", re.MULTILINE | re.DOTALL)
+_RUN = lazy_pattern("~+")
+_FENCED = lazy_pattern(rf"^(~{{{_SHORTEST_FENCE},}})\n(.*?)\n\1$", re.MULTILINE | re.DOTALL)
 """Matches a text between fences as `fence_texts` writes them."""
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from holodeck_action.text.lazy_patterns import lazy_pattern
 from holodeck_action.text.plain import cut
 
 _SHORTEST = 6
@@ -45,17 +46,17 @@ _COMMON = frozenset(
 """Words that show no relation between two texts."""
 _LONGEST_QUOTE = 80
 
-_WORD = re.compile(r"\w+(?:['’]\w+)*")
-_ESCAPED = re.compile(r"\\(?:[nrtbf]|u00[0-9a-f]{2})")
-_QUOTED = re.compile(r'"((?:[^"\\\n]|\\.)+)"')
-_SENTENCE = re.compile(r"[^.!?\n\"]+(?:[.!?](?!\s)[^.!?\n\"]*)*")
-_ADDRESSED = re.compile(r"\b(?:you|your|please|json|generate|return|explanation|concise)\b", re.IGNORECASE)
+_WORD = lazy_pattern(r"\w+(?:['’]\w+)*")
+_ESCAPED = lazy_pattern(r"\\(?:[nrtbf]|u00[0-9a-f]{2})")
+_QUOTED = lazy_pattern(r'"((?:[^"\\\n]|\\.)+)"')
+_SENTENCE = lazy_pattern(r"[^.!?\n\"]+(?:[.!?](?!\s)[^.!?\n\"]*)*")
+_ADDRESSED = lazy_pattern(r"\b(?:you|your|please|json|generate|return|explanation|concise)\b", re.IGNORECASE)
 """Matches in a sentence that instructs the judge; other sentences describe good and bad answers, and judges quote them.
 """
-_DEFINITION = re.compile(r"^[^\w\n]*+definition:.*$", re.IGNORECASE | re.MULTILINE)
+_DEFINITION = lazy_pattern(r"^[^\w\n]*+definition:.*$", re.IGNORECASE | re.MULTILINE)
 """Matches the definition of a level in a library's prompt, which judges quote as they quote a suite's rubric."""
-_PLACEHOLDER = re.compile(r"<[^<>/\n][^<>\n]{0,80}>")
-_ONLY_PLACEHOLDER = re.compile(r"\s*(?:<[^<>]+>|\.{3}|…)\s*")
+_PLACEHOLDER = lazy_pattern(r"<[^<>/\n][^<>\n]{0,80}>")
+_ONLY_PLACEHOLDER = lazy_pattern(r"\s*(?:<[^<>]+>|\.{3}|…)\s*")
 _STATEMENTS = frozenset(("citation", "claim", "claims", "opinions", "statement", "statements", "truths"))
 """Fields for which a judge takes statements from the judged text."""
 _LATIN_END = "\u0250"

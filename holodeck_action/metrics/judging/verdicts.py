@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cache
 from typing import Any, TypeVar
@@ -14,18 +13,19 @@ from holodeck_action.llm.judge import JudgeAnswer
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.judging.copied import Question
 from holodeck_action.text.json_values import DuplicateKeyError, parse_json
+from holodeck_action.text.lazy_patterns import lazy_pattern
 from holodeck_action.text.plain import cut
 
 T = TypeVar("T", bound=BaseModel)
 R = TypeVar("R")
 
-_TRAILING_COMMA = re.compile(r",\s*([\]}])")
-_WORD = re.compile(r"[a-z]+")
-_LEADING = re.compile(r"\W*([a-z]+)\W*(?:$|[.,:;!(—–-])")
+_TRAILING_COMMA = lazy_pattern(r",\s*([\]}])")
+_WORD = lazy_pattern(r"[a-z]+")
+_LEADING = lazy_pattern(r"\W*([a-z]+)\W*(?:$|[.,:;!(—–-])")
 """Matches a word that is alone or followed by an explanation: `Yes.`, `**no**`, `no, because …`."""
 _OPTIONS = frozenset(("yes", "no", "borderline", "idk"))
 """The options of verdicts. Older prompts of DeepEval offered `idk`; its schemas refuse it."""
-_NUMBER = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?")
+_NUMBER = lazy_pattern(r"[+-]?[0-9]+(?:\.[0-9]+)?")
 TIMES_ASKED = 2
 """Maximum number of requests to a judge for one verdict."""
 _LONGEST = 200

@@ -7,13 +7,13 @@ of rouge-score's `RougeScorer`. Token F1 follows SQuAD.
 from __future__ import annotations
 
 import math
-import re
 import string
 from collections import Counter
 from collections.abc import Hashable, Iterable
 
 from holodeck_action.metrics.text.porter import stems
 from holodeck_action.metrics.text.tokens import tokens_13a
+from holodeck_action.text.lazy_patterns import lazy_pattern
 
 
 def _ngrams(tokens: list[str], n: int) -> Iterable[Hashable]:
@@ -75,7 +75,7 @@ def bleu(response: str, reference: str) -> float:
 
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLES = frozenset(("a", "an", "the"))
-_ARTICLE = re.compile(r"\b(?:a|an|the)\b")
+_ARTICLE = lazy_pattern(r"\b(?:a|an|the)\b")
 
 
 def normalised_tokens(text: str) -> list[str]:
@@ -100,7 +100,7 @@ def token_f1(response: str, reference: str) -> float:
     return f_measure(overlap(ours, theirs), len(ours), len(theirs))
 
 
-_WORDS = re.compile("[a-z0-9]+").findall
+_WORDS = lazy_pattern("[a-z0-9]+")
 _BLOCK_BITS = 1 << 13
 
 
@@ -108,7 +108,7 @@ def rouge_tokens(text: str, *, use_stemmer: bool) -> list[str]:
     """Return the runs of ASCII letters and digits in the lower-case text; if `use_stemmer` is set, runs of more than 3
     characters are stemmed.
     """
-    words: list[str] = _WORDS(text.lower())
+    words: list[str] = _WORDS.findall(text.lower())
     if use_stemmer:
         words = [stems[word] if len(word) > 3 else word for word in words]
     return words

@@ -14,23 +14,24 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from holodeck_action.metrics.text.porter import WordCache
+from holodeck_action.text.lazy_patterns import lazy_pattern
 
-_SYMBOL_13A = re.compile(r"([!-&(-+:-@\[-`{-~/])")
-_POINT_AFTER_NON_DIGIT = re.compile(r"([^0-9])([.,])")
-_POINT_BEFORE_NON_DIGIT = re.compile(r"([.,])([^0-9])")
-_DASH_AFTER_DIGIT = re.compile(r"([0-9])(-)")
+_SYMBOL_13A = lazy_pattern(r"([!-&(-+:-@\[-`{-~/])")
+_POINT_AFTER_NON_DIGIT = lazy_pattern(r"([^0-9])([.,])")
+_POINT_BEFORE_NON_DIGIT = lazy_pattern(r"([.,])([^0-9])")
+_DASH_AFTER_DIGIT = lazy_pattern(r"([0-9])(-)")
 
 
 # For the pieces without two adjacent points or commas. It begins with a set, for which the engine searches fast.
-_SEPARATE_13A = re.compile(r"([!-&(-/:-@\[-`{-~](?:(?<=[^-.,])|(?<=[.,])(?:(?<![0-9].)|(?![0-9]))|(?<=[0-9]-)))").split
-_POINTS = re.compile("[.,][.,]").search
+_SEPARATE_13A = lazy_pattern(r"([!-&(-/:-@\[-`{-~](?:(?<=[^-.,])|(?<=[.,])(?:(?<![0-9].)|(?![0-9]))|(?<=[0-9]-)))")
+_POINTS = lazy_pattern("[.,][.,]")
 
 
 def _split_13a(piece: str) -> tuple[str, ...]:
     if piece.isalnum():
         return (piece,)
-    if not _POINTS(piece):
-        return tuple(filter(None, _SEPARATE_13A(piece)))
+    if not _POINTS.search(piece):
+        return tuple(filter(None, _SEPARATE_13A.split(piece)))
     spaced = _SYMBOL_13A.sub(r" \1 ", f" {piece} ")
     spaced = _POINT_AFTER_NON_DIGIT.sub(r"\1 \2 ", spaced)
     spaced = _POINT_BEFORE_NON_DIGIT.sub(r" \1 \2", spaced)
@@ -98,18 +99,22 @@ def _opening_rules(ascii_only: bool) -> tuple[_Rule, ...]:
     )
 
 
-_CLOSING_RULES = (
-    _rule("» ” ’", "([»”’])", r" \1 "),
-    _rule("''", "''", " '' "),
-    _rule('"', '"', " '' "),
-    # Only the rules with an apostrophe depend on the kind of white space.
-    _rule("'", f"{_SPACE}+", " "),
-    _rule("'", "([^' ])('[sS]|'[mM]|'[dD]|') ", r"\1 \2 "),
-    _rule("'", "([^' ])('ll|'LL|'re|'RE|'ve|'VE|n't|N'T) ", r"\1 \2 "),
-)
+@cache
+def _closing_rules() -> tuple[_Rule, ...]:
+    """Return the second half of the rules."""
+    return (
+        _rule("» ” ’", "([»”’])", r" \1 "),
+        _rule("''", "''", " '' "),
+        _rule('"', '"', " '' "),
+        # Only the rules with an apostrophe depend on the kind of white space.
+        _rule("'", f"{_SPACE}+", " "),
+        _rule("'", "([^' ])('[sS]|'[mM]|'[dD]|') ", r"\1 \2 "),
+        _rule("'", "([^' ])('ll|'LL|'re|'RE|'ve|'VE|n't|N'T) ", r"\1 \2 "),
+    )
+
 
 _CONTRACTIONS = tuple(
-    (joined, re.compile(f"(?i){pattern}").sub)
+    (joined, lazy_pattern(f"(?i){pattern}"))
     for joined, pattern in (
         ("cannot", r"\b(can)(not)\b"),
         ("d'ye", r"\b(d)('ye)\b"),
@@ -137,26 +142,26 @@ def _apply(rules: tuple[_Rule, ...], text: str) -> str:
 def _split_text(text: str) -> list[str]:
     """Return the tokens of a whole text, by applying NLTK's sequence of substitutions."""
     plain = text.isascii()
-    text = _apply(_CLOSING_RULES, f" {_apply(_opening_rules(plain), text)} ")
+    text = _apply(_closing_rules(), f" {_apply(_opening_rules(plain), text)} ")
     lower = text.lower()
-    for joined, substitute in _CONTRACTIONS:
+    for joined, contraction in _CONTRACTIONS:
         # In other texts further letters fold to these (a dotted I, a long s), so the pattern is always applied.
         if joined in lower or not plain:
-            text = substitute(r" \1 \2 ", text)
+            text = contraction.sub(r" \1 \2 ", text)
     return text.split()
 
 
 # Pieces in which two rules meet: quotes, adjacent colons or commas, contractions.
-_MEETING_RULES = re.compile("""'|"|::|:,|,:|,,|cannot|gimme|gonna|gotta|lemme|wanna""").search
-_SEPARATE_TREEBANK = re.compile(
+_MEETING_RULES = lazy_pattern("""'|"|::|:,|,:|,,|cannot|gimme|gonna|gotta|lemme|wanna""")
+_SEPARATE_TREEBANK = lazy_pattern(
     r"([!#-&(-*,\-.:;<>?@\[\]`{}](?:(?<=[^-.,:`])|(?<=[,:])(?![0-9])|(?<=`)`?|(?<=\.)\.+|(?<=-)-))"
-).split
+)
 
 
 def _split_piece(piece: str) -> tuple[str, ...]:
     """Return the tokens of a piece that follows a space and does not end the text."""
-    if piece.isascii() and not _MEETING_RULES(piece.lower()):
-        return tuple(filter(None, _SEPARATE_TREEBANK(piece)))
+    if piece.isascii() and not _MEETING_RULES.search(piece.lower()):
+        return tuple(filter(None, _SEPARATE_TREEBANK.split(piece)))
     # A word is appended, so that the rules for the end of a text do not apply.
     return tuple(_split_text(f" {piece} x")[:-1])
 
@@ -164,7 +169,7 @@ def _split_piece(piece: str) -> tuple[str, ...]:
 _treebank_pieces = WordCache(_split_piece)
 
 # A quote next to white space other than a space; separators that the engines treat differently.
-_NEEDS_WHOLE = re.compile("""[^\\S ](?:"|'')|'[^\\S ]|[\x1c-\x1f]""")
+_NEEDS_WHOLE = lazy_pattern("""[^\\S ](?:"|'')|'[^\\S ]|[\x1c-\x1f]""")
 
 
 def _end_length(pieces: list[str]) -> int:

@@ -9,7 +9,6 @@ import base64
 import hashlib
 import json
 import math
-import re
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -25,6 +24,7 @@ from holodeck_action.record.evaluation import Polarity
 from holodeck_action.record.serialization import from_json, to_json
 from holodeck_action.reports.report_views import MetricView, Report
 from holodeck_action.text.foreign import Foreign
+from holodeck_action.text.lazy_patterns import lazy_pattern
 
 STATE_LIMIT = 6000
 """Maximum number of characters of the hidden line; a comment has up to 65,000."""
@@ -41,8 +41,8 @@ _MAX_JSON = 64 * 1024
 """Maximum size of the state as JSON, in bytes."""
 _HASH = 8
 _SAME_DIGITS = 4
-_COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
-_RUN = re.compile(r"[0-9]{1,20}/[0-9]{1,10}")
+_COMMIT = lazy_pattern(r"[0-9a-f]{40}([0-9a-f]{24})?")
+_RUN = lazy_pattern(r"[0-9]{1,20}/[0-9]{1,10}")
 
 # Python's `$` alone would allow a line feed at the end.
 _Hash = Annotated[str, Meta(pattern=r"^[0-9a-f]{8}$(?!\n)")]

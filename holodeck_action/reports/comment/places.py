@@ -5,7 +5,6 @@ Links only lead to the caller's repository and run. Paths in links are checked a
 
 from __future__ import annotations
 
-import re
 from urllib.parse import quote
 
 from msgspec import Struct
@@ -13,8 +12,9 @@ from msgspec import Struct
 from holodeck_action.reports.phrases import repository_path
 from holodeck_action.suite.errors import SourceMark
 from holodeck_action.text.code_spans import inline_code
+from holodeck_action.text.lazy_patterns import lazy_pattern
 
-_COMMIT = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
+_COMMIT = lazy_pattern(r"[0-9a-f]{40}([0-9a-f]{24})?")
 
 
 def line_url(repository: str, commit: str, path: str, line: int) -> str:

@@ -24,14 +24,15 @@ from holodeck_action.reports.templating import mark_of, place, shipped_template
 from holodeck_action.reports.terms import PULL_REQUEST
 from holodeck_action.reports.untrusted import Fields, text_of, wrap
 from holodeck_action.text.code_spans import inline_code
+from holodeck_action.text.lazy_patterns import lazy_pattern
 from holodeck_action.text.prose import prose
 
 _NO_VERDICT_REASONS: dict[int, str] = {
     ExitCode.CONFIGURATION: "the configuration is invalid, and nothing was evaluated",
     ExitCode.STOPPED: "the run was stopped",
 }
-_BLANK = re.compile(r"\n{3,}")
-_PROBLEM = re.compile(r"([^\s:]+(?::[0-9]+){1,2}): (.+)", re.DOTALL)
+_BLANK = lazy_pattern(r"\n{3,}")
+_PROBLEM = lazy_pattern(r"([^\s:]+(?::[0-9]+){1,2}): (.+)", re.DOTALL)
 _PROBLEMS_SHOWN = 50
 _PASSED_SHOWN = 100
 _NAMED = 5

@@ -8,6 +8,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from holodeck_action.text.lazy_patterns import lazy_pattern
+
 Detail = Literal["full", "counts", "reasons", "tables"]
 
 DETAILS: tuple[Detail, ...] = ("full", "counts", "reasons", "tables")
@@ -43,13 +45,13 @@ IN_THE_RECORD = "the whole record is in results.json"
 
 _SHORTEST_ROW = 20
 """Minimum number of characters of a row with a title and a position."""
-_LINE = re.compile(r"(?<![^\n])[^\n]*\n")
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
-_CODE_SPAN = re.compile(r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)")
-_HTML_BLOCK = re.compile(
+_LINE = lazy_pattern(r"(?<![^\n])[^\n]*\n")
+_FENCE = lazy_pattern(r" {0,3}(`{3,}|~{3,})(.*)")
+_CODE_SPAN = lazy_pattern(r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)")
+_HTML_BLOCK = lazy_pattern(
     r" {0,3}</?(details|summary|div|table|tr|td|th|tbody|thead|ul|ol|li|p|h[1-6])\b", re.IGNORECASE
 )
-_DETAILS = re.compile(r"<(/?)details\b", re.IGNORECASE)
+_DETAILS = lazy_pattern(r"<(/?)details\b", re.IGNORECASE)
 
 
 def fit(render: Callable[[Detail], Iterable[str]], limit: SizeLimit, footer: str, listed_count: int = 0) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 import textwrap
 from typing import TYPE_CHECKING, TextIO
 
+from holodeck_action.text.lazy_patterns import lazy_pattern
 from holodeck_action.text.terminal import Terminal
 
 if TYPE_CHECKING:
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 _LOG_WIDTH = 160
 """Width of a log with colours, in columns."""
 _EXTRA_INDENT = 2
-_LABEL = re.compile(r"\s+(?:\w+:\s{2,}|expected: )")
+_LABEL = lazy_pattern(r"\s+(?:\w+:\s{2,}|expected: )")
 """Matches the label before a value; wrapped lines are indented to the value. `expected` is the longest label."""
-_KIND = re.compile("(?:error|note): ")
+_KIND = lazy_pattern("(?:error|note): ")
 
 
 def wrap_line(line: str, width: int) -> str:

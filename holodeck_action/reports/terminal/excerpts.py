@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from holodeck_action.reports.terminal.drawing import wrap_line
 from holodeck_action.suite.configuration_errors import Excerpt, LocatedProblem
+from holodeck_action.text.lazy_patterns import lazy_pattern
 from holodeck_action.text.plain import mark_hidden, one_line
 from holodeck_action.text.terminal import Terminal
 
 _LOG_WIDTH = 120
 _LONGEST_SENTENCE = 2000
-_SPAN = re.compile(r""""(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[\w.$*/@+-]+|.""")
+_SPAN = lazy_pattern(r""""(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[\w.$*/@+-]+|.""")
 """Matches the text at a position: a quotation, a word or a single character."""
 _BOLD_RED, _DIM, _RED, _END = "\x1b[1;31m", "\x1b[2m", "\x1b[31m", "\x1b[0m"
 

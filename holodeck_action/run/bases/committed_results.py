@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, get_args
@@ -28,8 +27,9 @@ from holodeck_action.suite.model.base_sources import parse_source
 from holodeck_action.suite.model.policy import Reaction
 from holodeck_action.suite.yaml.reading import read_yaml
 from holodeck_action.text.foreign import ForeignError
+from holodeck_action.text.lazy_patterns import lazy_pattern
 
-_POINTER = re.compile(r"version https://git-lfs\.github\.com/spec/v1\n(?:.*\n)*?oid sha256:([0-9a-f]{64})\n")
+_POINTER = lazy_pattern(r"version https://git-lfs\.github\.com/spec/v1\n(?:.*\n)*?oid sha256:([0-9a-f]{64})\n")
 _LONGEST_POINTER = 1024
 
 

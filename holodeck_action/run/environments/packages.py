@@ -21,6 +21,7 @@ from msgspec import Struct
 from holodeck_action.record.disk import UNSYNCED_DISK, open_lock, write_atomically
 from holodeck_action.suite.checkout import MOST_FILE, MOST_TEXT, Checkout
 from holodeck_action.text.foreign import ForeignError, read_file
+from holodeck_action.text.lazy_patterns import lazy_pattern
 from holodeck_action.workers.environment import job_environment
 from holodeck_action.workers.permission import CodeAllowed
 from holodeck_action.workers.processes import KillableProcess
@@ -134,9 +135,9 @@ def _find_uv_lock(folder: Path, checkout: Checkout) -> Path | None:
     return None
 
 
-_INCLUDED = re.compile(r"(?:-r|--requirement|-c|--constraint)[\s=]*(\S.*)")
-_LINKS = re.compile(r"(?:-f|--find-links)[\s=]*(\S.*)")
-_LOCAL = re.compile(r"(?:-e|--editable)[\s=]+(\S.*)|.*@\s*file://(/\S*).*|([^\s;\[@]*[/\\.][^\s;\[]*).*")
+_INCLUDED = lazy_pattern(r"(?:-r|--requirement|-c|--constraint)[\s=]*(\S.*)")
+_LINKS = lazy_pattern(r"(?:-f|--find-links)[\s=]*(\S.*)")
+_LOCAL = lazy_pattern(r"(?:-e|--editable)[\s=]+(\S.*)|.*@\s*file://(/\S*).*|([^\s;\[@]*[/\\.][^\s;\[]*).*")
 
 
 def _read_texts(

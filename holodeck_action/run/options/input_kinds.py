@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 from holodeck_action.seam.manifest import Option
 from holodeck_action.seam.registry import resolve
 from holodeck_action.suite.model.base_sources import SOURCE_PATTERN
+from holodeck_action.text.lazy_patterns import lazy_pattern
 from holodeck_action.text.option_lines import split_option_lines
 
-_WHOLE = re.compile(r"[0-9]{1,18}")
-_DECIMAL = re.compile(r"([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_WHOLE = lazy_pattern(r"[0-9]{1,18}")
+_DECIMAL = lazy_pattern(r"([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
 class NumberRange(NamedTuple):

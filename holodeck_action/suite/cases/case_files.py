@@ -32,6 +32,7 @@ from holodeck_action.suite.model.targets import ConversationsTarget
 from holodeck_action.suite.yaml.document import Document, MarkedList, MarkedMap
 from holodeck_action.suite.yaml.reading import read_yaml
 from holodeck_action.text.foreign import RefusedFileError
+from holodeck_action.text.lazy_patterns import lazy_pattern
 
 if TYPE_CHECKING:
     from holodeck_action.suite.model.environments import Environment
@@ -41,13 +42,13 @@ MOST_FILES = 1000
 MOST_CASES = 1_000_000
 """Maximum number of cases in the tables of a suite."""
 _PYTHON = "python:"
-_REFERENCE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
+_REFERENCE = lazy_pattern(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 _TEXT = (*_DELIMITERS, ".jsonl", ".ndjson", ".json", ".yaml", ".yml")
-_SHEET = re.compile(r"([^#]*(\.\w+))#(.+)", re.DOTALL)
+_SHEET = lazy_pattern(r"([^#]*(\.\w+))#(.+)", re.DOTALL)
 _SPREADSHEETS = (".xls", ".xlsm", ".xlsb", ".ods", ".numbers")
 """Suffixes of spreadsheet files that cannot be read."""
-_WILD = re.compile(r"[*?]|\[.+\]")
+_WILD = lazy_pattern(r"[*?]|\[.+\]")
 
 
 def _is_binary(data: bytes) -> bool:

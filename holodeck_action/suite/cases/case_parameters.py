@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -11,8 +10,9 @@ from holodeck_action.suite.errors import Problem, field_path, quoted
 from holodeck_action.suite.identity import slug
 from holodeck_action.suite.model.policy import CaseOverlay, Policy
 from holodeck_action.suite.yaml.document import MarkedList, MarkedMap
+from holodeck_action.text.lazy_patterns import lazy_pattern
 
-_PLACEHOLDER = re.compile(r"\$\{\{\s*([A-Za-z_]\w*)\s*\}\}")
+_PLACEHOLDER = lazy_pattern(r"\$\{\{\s*([A-Za-z_]\w*)\s*\}\}")
 
 
 def expand_cases(sources: Sources, policy: Policy) -> Policy:

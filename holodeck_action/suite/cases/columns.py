@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from array import array
 from collections.abc import Mapping
 from typing import Any
@@ -17,6 +16,7 @@ from holodeck_action.suite.model.cases import TableCase
 from holodeck_action.suite.yaml.document import PACKED, MarkedList, MarkedMap
 from holodeck_action.suite.yaml.reading import CHECKS_OF_TEXT
 from holodeck_action.text.json_values import parse_json
+from holodeck_action.text.lazy_patterns import lazy_pattern
 
 FieldPath = tuple[str, ...]
 """A field of a case: its name, followed by the keys inside it."""
@@ -30,7 +30,7 @@ _NAMES: frozenset[FieldPath] = frozenset([("tags",), ("expected_tools",), ("expe
 """Fields whose values can be names that are separated by commas."""
 _OPENS_JSON = ("[", "{")
 
-_FIELD = re.compile(r"test_cases\[\d+\]\.([\w.]+)")
+_FIELD = lazy_pattern(r"test_cases\[\d+\]\.([\w.]+)")
 _UNKNOWN: FieldPath = ()
 
 

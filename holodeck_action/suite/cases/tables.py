@@ -13,15 +13,16 @@ from holodeck_action.suite.errors import Problem, SourceMark, quoted
 from holodeck_action.suite.yaml.document import PACKED, MarkedMap
 from holodeck_action.text.foreign import Foreign, ForeignError
 from holodeck_action.text.json_values import DuplicateKeyError, kind_of, parse_json
+from holodeck_action.text.lazy_patterns import lazy_pattern
 
 _REST = r"(\r\n|\n|\r|\Z|{0})"
 _CELLS = {
-    delimiter: re.compile(
+    delimiter: lazy_pattern(
         rf'(?:"((?:[^"]++|"")*+)"|([^"{delimiter}\r\n][^{delimiter}\r\n]*|)){_REST.format(delimiter)}'
     )
     for delimiter in (",", "\t")
 }
-_BREAK = re.compile(r"\r\n|\n|\r")
+_BREAK = lazy_pattern(r"\r\n|\n|\r")
 MOST_PROBLEMS = 1_000
 """Number of problems after which the rows of a table are not read further."""
 

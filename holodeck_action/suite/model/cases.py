@@ -1,6 +1,5 @@
 """Test cases as they are written in agent.yaml or in a case file."""
 
-import re
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, WithJsonSchema, model_validator
@@ -20,6 +19,7 @@ from holodeck_action.suite.model.base import (
 from holodeck_action.suite.model.metric_types import CaseMetric, CheckMetric
 from holodeck_action.suite.model.patterns import pattern_problem
 from holodeck_action.suite.model.simulation import Simulation, refuse_simulation
+from holodeck_action.text.lazy_patterns import lazy_pattern
 
 if TYPE_CHECKING:
     SimulatedUser = Simulation
@@ -100,7 +100,7 @@ def _check_id(value: str) -> str:
 
 LONGEST_ID = 80
 """Maximum characters of a case's id in a table."""
-_ID = re.compile(rf"[^\W_][\w.:/-]{{0,{LONGEST_ID - 1}}}")
+_ID = lazy_pattern(rf"[^\W_][\w.:/-]{{0,{LONGEST_ID - 1}}}")
 
 Weight = Annotated[Number, Field(ge=0.001, le=1000.0)]
 """The weight of a case. The largest weight is a million times the smallest, so that no failure is lost in rounding."""

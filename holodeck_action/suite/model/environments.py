@@ -8,10 +8,11 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from holodeck_action.suite.model.base import FormatModel, NonBlank, with_values
+from holodeck_action.text.lazy_patterns import lazy_pattern
 
 _PACKAGE = r"^[A-Za-z0-9][^\r\n]*$"
 """Start of a package requirement; options of the installer begin differently."""
-_INTERPRETER = re.compile(r".*/python[0-9.]*")
+_INTERPRETER = lazy_pattern(r".*/python[0-9.]*")
 FORMS = "a requirements .txt, a pyproject.toml or uv.lock, the path of a Python, or packages"
 _KEYS = ("requirements", "project", "packages", "interpreter")
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from holodeck_action.text.lazy_patterns import lazy_pattern
+
 _SEGMENT = r"[A-Za-z_][\w-]*(?:\[[0-9]{1,9}\])*"
 RESPONSE_PATH = rf"^{_SEGMENT}(?:\.{_SEGMENT})*$"
 """Grammar of `response_path`."""
@@ -11,8 +13,8 @@ RESPONSE_PATH = rf"^{_SEGMENT}(?:\.{_SEGMENT})*$"
 MOST_PARTS = 50_000
 """Maximum number of parts of a pattern after its repetitions are expanded; compiling them takes about a second."""
 
-_TOKEN = re.compile(r"\(\?#[^)]*\)|\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\{(\d+)(?:,\d*)?\}|[()*+?]|.", re.DOTALL)
-_PLAIN_TOKEN = re.compile(r"\\.|\{(\d+)(?:,\d*)?\}|[()*+?]|.", re.DOTALL)
+_TOKEN = lazy_pattern(r"\(\?#[^)]*\)|\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\{(\d+)(?:,\d*)?\}|[()*+?]|.", re.DOTALL)
+_PLAIN_TOKEN = lazy_pattern(r"\\.|\{(\d+)(?:,\d*)?\}|[()*+?]|.", re.DOTALL)
 """Like `_TOKEN`, but without brackets and comments, so that nothing can hide inside them."""
 
 

@@ -1,6 +1,5 @@
 """The target, which answers the cases: `target` of the policy file, and `--target`."""
 
-import re
 from collections.abc import Callable
 from typing import Annotated, Any, BinaryIO, ClassVar, Literal
 from urllib.parse import urlsplit
@@ -12,6 +11,7 @@ from pydantic_core.core_schema import no_info_plain_validator_function
 from holodeck_action.seam import registry
 from holodeck_action.suite.model.base import FormatModel, LazySection, NonBlank, SecretText
 from holodeck_action.suite.model.cases import FreeMapping
+from holodeck_action.text.lazy_patterns import lazy_pattern
 
 _WORD = r"[^\W\d]\w*"
 _FRAMEWORKS = [framework.name for framework in registry.frameworks().values() if framework.adapter]
@@ -21,7 +21,7 @@ _TEXT_FORMS = (
     rf"^(recorded|command):\s*\S|^({_ONE_IMPORTED_KIND}):\s*{_WORD}(\.{_WORD})*:{_WORD}\s*$"
     r"|^http:\s*https?://[^\s/?#]|^https?://[^\s/?#]"
 )
-_FRAMEWORK_AGENT = re.compile(rf"[a-z][\w-]*:{_WORD}(\.{_WORD})*:{_WORD}")
+_FRAMEWORK_AGENT = lazy_pattern(rf"[a-z][\w-]*:{_WORD}(\.{_WORD})*:{_WORD}")
 """Matches an agent of a framework, whether or not the framework is known."""
 OWN_MODEL = "model"
 """The value of `--target` for the suite's own model, which is the target if the policy file names none."""

@@ -43,19 +43,20 @@ from holodeck_action.suite.yaml.scalars import (
 from holodeck_action.suite.yaml.variables import substitute
 from holodeck_action.suite.yaml.yaml_errors import defect_of
 from holodeck_action.text.foreign import Foreign
+from holodeck_action.text.lazy_patterns import lazy_pattern
 
 MAX_DEPTH = 100
 MAX_ALIASED = 1_000_000
 
-_BREAK = re.compile(r"\r\n|[\n\r\x85\u2028\u2029]")
-_UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_BREAK = lazy_pattern(r"\r\n|[\n\r\x85\u2028\u2029]")
+_UNPRINTABLE = lazy_pattern("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _SCALAR_TAGS = frozenset(f"tag:yaml.org,2002:{kind}" for kind in ("str", "int", "float", "bool", "null"))
 _UNTAGGED = (None, "!")
 _COLLECTION_TAGS = frozenset((*_UNTAGGED, "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"))
 _NO_KEY = "a mapping or list cannot be a key (allowed: text): put a value that begins with { or [ in quotes"
 _NO_CHARACTER = "found invalid Unicode character escape code"
 
-SECRET_KEY = re.compile(
+SECRET_KEY = lazy_pattern(
     r"(?:^|[_-])(?:key|token|secret|password|passwd|credentials?|authorization|cookie|connection_string)$", re.I
 )
 

@@ -13,6 +13,8 @@ from typing import Any
 from msgspec import Struct
 from yaml.resolver import Resolver
 
+from holodeck_action.text.lazy_patterns import lazy_pattern
+
 _TABLE: dict[str, list[tuple[str, Any]]] = Resolver.yaml_implicit_resolvers
 _PREFIX = "tag:yaml.org,2002:"
 _TRUE = frozenset(("yes", "true", "on"))
@@ -38,8 +40,8 @@ def resolve(text: str) -> Any:
     return text
 
 
-_CORE_NUMBER = re.compile(r"[-+]?(?:[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+)")
-_CORE_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+_CORE_NUMBER = lazy_pattern(r"[-+]?(?:[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+)")
+_CORE_FLOAT = lazy_pattern(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 _CORE_WORDS: dict[str, Any] = {
     **dict.fromkeys(NULLS, None),
     **dict.fromkeys(("true", "True", "TRUE"), True),
@@ -122,17 +124,17 @@ def _sexagesimal(numbers: list[Any]) -> Any:
     return value
 
 
-_ESCAPE = re.compile(r"\\(?:u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})|.)", re.S)
+_ESCAPE = lazy_pattern(r"\\(?:u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})|.)", re.S)
 _MARKS = range(0x10FF00, 0x10FF40)
 """Private-use characters that no text contains. They stand for an escaped surrogate pair, keep its width, and encode
 the index of its original spelling.
 """
 _MARK = f"[{chr(_MARKS[0])}-{chr(_MARKS[-1])}]"
-_ANY_MARK = re.compile(_MARK)
-_WRITTEN_MARK = re.compile(rf"{_MARK}|\\U0010[fF][fF][0-3]")
-_RUN_OF_MARKS = re.compile(f"{_MARK}+")
-_JOINED = re.compile(rf"\\U[0-9a-f]{{8}}({_MARK})({_MARK})")
-_LONE = re.compile(r"[dD][89a-fA-F][0-9a-fA-F]{2}")
+_ANY_MARK = lazy_pattern(_MARK)
+_WRITTEN_MARK = lazy_pattern(rf"{_MARK}|\\U0010[fF][fF][0-3]")
+_RUN_OF_MARKS = lazy_pattern(f"{_MARK}+")
+_JOINED = lazy_pattern(rf"\\U[0-9a-f]{{8}}({_MARK})({_MARK})")
+_LONE = lazy_pattern(r"[dD][89a-fA-F][0-9a-fA-F]{2}")
 
 
 class JoinedSurrogates(Struct, frozen=True):

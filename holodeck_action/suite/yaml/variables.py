@@ -11,10 +11,11 @@ from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.errors import Problem, SourceMark, SuiteError
 from holodeck_action.text.foreign import ForeignError
 from holodeck_action.text.given_paths import GivenPath
+from holodeck_action.text.lazy_patterns import lazy_pattern
 
-_REFERENCE = re.compile(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
-_ASSIGNMENT = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)")
-_QUOTED = re.compile(r"""(?:"((?:[^"\\]|\\.)*)"|'([^']*)')\s*(?:\#.*)?""")
+_REFERENCE = lazy_pattern(r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+_ASSIGNMENT = lazy_pattern(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)")
+_QUOTED = lazy_pattern(r"""(?:"((?:[^"\\]|\\.)*)"|'([^']*)')\s*(?:\#.*)?""")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 
 

@@ -8,10 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec import Struct
 from yaml.error import Mark, MarkedYAMLError
 
+from holodeck_action.text.lazy_patterns import lazy_pattern
+
 _LONGEST_KEY = 1024
-_KEY_BEFORE = re.compile(r"\s*(?:- +)*(?:\"[^\"]*\"|'[^']*'|[^\s:'\"][^:]*):\s+\S")
+_KEY_BEFORE = lazy_pattern(r"\s*(?:- +)*(?:\"[^\"]*\"|'[^']*'|[^\s:'\"][^:]*):\s+\S")
 """A key and the beginning of its value, at the start of a line."""
-_DASHED_WORD = re.compile(r"\s*-[^\s-]")
+_DASHED_WORD = lazy_pattern(r"\s*-[^\s-]")
 _HEX_DIGITS = {"x": 2, "u": 4, "U": 8}
 
 

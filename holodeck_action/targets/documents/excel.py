@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import io
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -12,9 +11,10 @@ import openpyxl
 from openpyxl.utils import range_boundaries
 
 from holodeck_action.targets.documents.kinds import UnreadableError, check_office, has_part, open_document
+from holodeck_action.text.lazy_patterns import lazy_pattern
 from holodeck_action.text.plain import cut
 
-_CELLS = re.compile(r"[A-Z]{1,3}[0-9]{1,7}(:[A-Z]{1,3}[0-9]{1,7})?|[A-Z]{1,3}:[A-Z]{1,3}|[0-9]{1,7}:[0-9]{1,7}")
+_CELLS = lazy_pattern(r"[A-Z]{1,3}[0-9]{1,7}(:[A-Z]{1,3}[0-9]{1,7})?|[A-Z]{1,3}:[A-Z]{1,3}|[0-9]{1,7}:[0-9]{1,7}")
 _MOST_NAMED = 20
 """Maximum number of sheets named in a message."""
 

@@ -34,13 +34,14 @@ from holodeck_action.targets.protocol import Agent, PartialTurn, Reply, Session
 from holodeck_action.targets.reply import reply_from_mapping
 from holodeck_action.text.foreign import Foreign, ForeignError, Redact
 from holodeck_action.text.json_values import parse_json
+from holodeck_action.text.lazy_patterns import lazy_pattern
 from holodeck_action.text.plain import cut
 
 _MOST_PROBLEMS = 5
 _MAX_ANSWER_SHOWN = 2000
 """Maximum characters of an invalid answer in the record."""
 
-_FENCED = re.compile(r"\s*```(?:json)?[ \t]*\n(.*?)\n?[ \t]*```\s*", re.DOTALL | re.IGNORECASE)
+_FENCED = lazy_pattern(r"\s*```(?:json)?[ \t]*\n(.*?)\n?[ \t]*```\s*", re.DOTALL | re.IGNORECASE)
 
 
 class AnswerFormat:

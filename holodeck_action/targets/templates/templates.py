@@ -6,13 +6,13 @@ Compiling a template evaluates nothing, so it is safe in any process. Rendering 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from holodeck_action.record.agent_errors import AgentError, TargetError
 from holodeck_action.text.json_values import unknown_key_clause
+from holodeck_action.text.lazy_patterns import lazy_pattern
 from holodeck_action.text.plain import excerpt
 from holodeck_action.workers.code_errors import MAX_SENT_CHARS
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 VARIABLES = ("turn", "case", "session", "history")
 
-_WHITE_SPACE_CONTROL = re.compile(r"^[-+]|[-+]$")
+_WHITE_SPACE_CONTROL = lazy_pattern(r"^[-+]|[-+]$")
 """The characters for white-space control in `{{- expression -}}`."""
 
 _Evaluate = Callable[..., Any]
@@ -154,12 +154,12 @@ def _as_request_text(value: Any) -> Any:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, bool | list | dict) else value
 
 
-_DOLLAR_VARIABLE = re.compile(r"\{\{(-?\s*)\$([A-Za-z_][A-Za-z0-9_]*)(\s*-?)\}\}")
+_DOLLAR_VARIABLE = lazy_pattern(r"\{\{(-?\s*)\$([A-Za-z_][A-Za-z0-9_]*)(\s*-?)\}\}")
 _FILTERS = (
     *("capitalize", "default", "first", "int", "join", "last", "length", "list", "lower", "replace", "reverse"),
     *("round", "sort", "title", "tojson", "trim", "upper", "wordcount"),
 )
-_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+_ADDRESS = lazy_pattern(r" at 0x[0-9a-fA-F]+")
 """Matches memory addresses in error messages, which differ between runs."""
 
 

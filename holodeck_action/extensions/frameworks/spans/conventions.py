@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import ast
 import json
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from holodeck_action.extensions.frameworks.spans.span import Span
 from holodeck_action.record.facts import LARGEST, within_bounds
 from holodeck_action.text.json_values import parse_json
+from holodeck_action.text.lazy_patterns import lazy_pattern
 
 Work = Literal["model", "tool", "retrieval", "reranking", "other"]
 
@@ -80,7 +80,7 @@ _PROVIDERS = {
 """The provider's name for price look-ups, by the provider's name in spans."""
 HIDDEN = "__REDACTED__"
 """The text with which OpenInference replaces hidden values."""
-_DOCUMENT = re.compile(r"(?:retrieval\.documents|reranker\.output_documents)\.(\d+)\.document\.(id|content|score)")
+_DOCUMENT = lazy_pattern(r"(?:retrieval\.documents|reranker\.output_documents)\.(\d+)\.document\.(id|content|score)")
 
 
 def work_kind(span: Span) -> Work:

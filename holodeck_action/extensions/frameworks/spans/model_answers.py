@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from holodeck_action.extensions.frameworks.spans.conventions import HIDDEN, model_of, parse_text
 from holodeck_action.extensions.frameworks.spans.span import Span
+from holodeck_action.text.lazy_patterns import lazy_pattern
 
 AnswerKind = Literal["text", "tools", "unreadable", "missing"]
 """Text only, a request for tools, an unreadable answer, or no answer because the call failed."""
@@ -22,19 +23,19 @@ _ANSWER_PREFIXES = (
     "llm.finish_reason",
     "gen_ai.completion.",
 )
-_REQUESTED_CALL = re.compile(
+_REQUESTED_CALL = lazy_pattern(
     r"llm\.output_messages\.(\d+)\.message\.tool_calls\.(\d+)\.tool_call\.(?:function\.)?(id|name|arguments)"
     r"|gen_ai\.completion\.(\d+)\.tool_calls\.(\d+)\.(id|name|arguments)"
 )
-_RESULT_ID = re.compile(r"(llm\.input_messages\.\d+\.message|gen_ai\.prompt\.\d+)\.tool_call_id")
-_FLAT_ANSWER = re.compile(r"(?:llm\.output_messages|gen_ai\.completion)\.\d+\.(?:message\.)?(.*)")
-_TOOL_CALL_WORD = re.compile(r"tool_?calls?|tool_?use|function_?call", re.IGNORECASE)
+_RESULT_ID = lazy_pattern(r"(llm\.input_messages\.\d+\.message|gen_ai\.prompt\.\d+)\.tool_call_id")
+_FLAT_ANSWER = lazy_pattern(r"(?:llm\.output_messages|gen_ai\.completion)\.\d+\.(?:message\.)?(.*)")
+_TOOL_CALL_WORD = lazy_pattern(r"tool_?calls?|tool_?use|function_?call", re.IGNORECASE)
 _ENDINGS = frozenset((
     "stop", "end_turn", "stop_sequence", "eos", "eos_token", "complete", "end", "length", "max_tokens", "token_limit",
     "content_filter", "content_filtered", "guardrail_intervened", "safety", "recitation", "refusal",
 ))  # fmt: skip
 """Finish reasons that are not about tools, without the ambiguous reason `completed`."""
-_BEFORE_ENDING = re.compile(r"^(?:finish_?reason[._])", re.IGNORECASE)
+_BEFORE_ENDING = lazy_pattern(r"^(?:finish_?reason[._])", re.IGNORECASE)
 
 
 def has_answer(span: Span) -> bool:

@@ -12,6 +12,7 @@ from holodeck_action.extensions.importers.deepeval.syntax import argument_of, ca
 from holodeck_action.extensions.importers.grader_file import Check, Counterpart
 from holodeck_action.extensions.importers.import_report import Outcome
 from holodeck_action.extensions.importers.source import UnfitError
+from holodeck_action.text.lazy_patterns import lazy_pattern
 
 _RAG = {
     "AnswerRelevancyMetric": "answer_relevancy",
@@ -38,7 +39,7 @@ HINTS: Mapping[str, str] = {
 }
 _INVERTED = frozenset(("BiasMetric", "MisuseMetric", "ToxicityMetric"))
 """Metrics for which low scores were good before DeepEval 4.3."""
-_METRIC_NAMES = re.compile("[A-Z][A-Za-z]*Metric|ConversationalGEval")
+_METRIC_NAMES = lazy_pattern("[A-Z][A-Za-z]*Metric|ConversationalGEval")
 
 
 class MetricCounterpart(Counterpart, frozen=True):

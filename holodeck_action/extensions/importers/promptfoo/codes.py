@@ -12,9 +12,10 @@ from msgspec import Struct
 
 from holodeck_action.extensions.importers.promptfoo.templates import Templates
 from holodeck_action.extensions.importers.source import Source, UnfitError
+from holodeck_action.text.lazy_patterns import lazy_pattern
 from holodeck_action.text.plain import one_line
 
-_FOREIGN = re.compile(r"""context\s*(?:\??\.\s*|\[\s*["']|\.get\(\s*["'])(?!vars\b|config\b|prompt\b)(\w+)""")
+_FOREIGN = lazy_pattern(r"""context\s*(?:\??\.\s*|\[\s*["']|\.get\(\s*["'])(?!vars\b|config\b|prompt\b)(\w+)""")
 """Matches keys of `context` that graders do not get."""
 _NODE_NOTE = "runs in Node.js"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -12,6 +11,7 @@ from holodeck_action.extensions.importers.promptfoo.providers import model_of
 from holodeck_action.extensions.importers.promptfoo.templates import script_text
 from holodeck_action.extensions.importers.promptfoo.tests import Test, WrittenAssertion
 from holodeck_action.extensions.importers.source import UnfitError
+from holodeck_action.text.lazy_patterns import lazy_pattern
 
 _PROMPT_NOTE = "prompts its judge in another way: check its verdicts with calibrate"
 _RAG = {
@@ -35,7 +35,7 @@ _CRITERIA = {
     ),
 }
 _COSINE = ("similar", "similar:cosine")
-_EMBEDDING = re.compile(r"openai:embeddings?:(.+)")
+_EMBEDDING = lazy_pattern(r"openai:embeddings?:(.+)")
 _WINDOW = 5
 """Default number of turns in promptfoo's sliding window over a conversation."""
 _DEFAULT_EMBEDDING = "text-embedding-3-large"

@@ -25,6 +25,7 @@ import warnings
 from collections.abc import Sequence
 
 from holodeck_action.extensions.importers.source import UnfitError
+from holodeck_action.text.lazy_patterns import lazy_pattern
 
 SPACES = "\t\n\x0b\x0c\r \xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000\ufeff"
 """The characters that JavaScript regards as white space."""
@@ -38,7 +39,7 @@ _SYNTAX = frozenset("^$\\.*+?()[]{}|/")
 """Characters that may be escaped in a pattern with the flag `u`."""
 _UNQUOTED = frozenset(" !\"#%&',-/:;<=>@_`~")
 """Punctuation that needs no escape outside of a set."""
-_QUANTIFIER = re.compile(r"(?:[*+?]|\{[0-9]+(?:,[0-9]*)?\})\??")
+_QUANTIFIER = lazy_pattern(r"(?:[*+?]|\{[0-9]+(?:,[0-9]*)?\})\??")
 _LOOKAROUNDS = ("(?=", "(?!", "(?<=", "(?<!")
 
 

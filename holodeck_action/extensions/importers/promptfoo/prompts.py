@@ -24,12 +24,13 @@ from holodeck_action.extensions.importers.source import (
 )
 from holodeck_action.suite.yaml.document import MarkedList
 from holodeck_action.text.json_values import parse_json
+from holodeck_action.text.lazy_patterns import lazy_pattern
 
 HISTORY = "_conversation"
 """The variable with the earlier cases of a conversation."""
 _EARLIER = {"prompt": "earlier question", "input": "earlier question", "output": "earlier answer"}
 _SYSTEM = ("system", "developer")
-_FILE_NAME = re.compile(r"\S+\.(?:txt|md|j2|json|jsonl|ya?ml|csv|py|[cm]?[jt]s)")
+_FILE_NAME = lazy_pattern(r"\S+\.(?:txt|md|j2|json|jsonl|ya?ml|csv|py|[cm]?[jt]s)")
 
 
 class Prompt(Struct, frozen=True):

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from holodeck_action.extensions.importers.promptfoo.patterns import SPACES
 from holodeck_action.extensions.importers.source import UnfitError
+from holodeck_action.text.lazy_patterns import lazy_pattern
 
 _LISTS = frozenset(("contains-all", "contains-any", "icontains-all", "icontains-any"))
 _SCORED = frozenset(
@@ -20,9 +21,9 @@ _SCORED = frozenset(
 ) | frozenset(("levenshtein", "perplexity-score", "perplexity", "rouge-n", "similar", "starts-with"))
 
 # Possessive quantifiers: matching takes linear time.
-_BETWEEN = re.compile(f"[{SPACES},]*+")
-_QUOTED = re.compile(rf'"((?:\\["\\]|""|[^"])*+)"[{SPACES}]*+(?:,|\Z)')
-_BACKSLASH_LAST = re.compile(rf'"([^"]*+)"[{SPACES}]*+(?:,|\Z)')
+_BETWEEN = lazy_pattern(f"[{SPACES},]*+")
+_QUOTED = lazy_pattern(rf'"((?:\\["\\]|""|[^"])*+)"[{SPACES}]*+(?:,|\Z)')
+_BACKSLASH_LAST = lazy_pattern(rf'"([^"]*+)"[{SPACES}]*+(?:,|\Z)')
 """Matches a quoted text whose last character is a backslash that escapes nothing: `"C:\\"`."""
 
 
