@@ -9,7 +9,7 @@ UV := UV_PROJECT_ENVIRONMENT=$(VENV) UV_PYTHON_DOWNLOADS=never $(TOOLS)/bin/uv s
 # The tests start hundreds of Pythons, each of which would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo tour test test-full test-rest lint core core-all audit workflows-test bench image-test frameworks-test real-test release-test viewer browser-test docs conformance fields models statistics scale requirements licences setup clean
+.PHONY: demo tour test test-full test-rest lint core core-all audit workflows-test bench image-test frameworks-test real-test release-test viewer browser-test docs conformance fields models prices statistics scale requirements licences setup clean
 
 demo: $(VENV)/.installed
 	@echo "Evaluating examples/support: an agent with tools, its model calls replayed. No key, no network."
@@ -145,6 +145,10 @@ conformance: setup
 # Compares the requests for all priced models with those of the pydantic-ai in uv.lock.
 models: setup
 	$(BIN)/pytest tests/llm/codecs/test_capabilities.py -m "" -q
+
+# Renews the list prices, from the genai-prices that uv.lock names.
+prices: setup
+	$(BIN)/python -m scripts.build_prices
 
 # Renews the tables of docs/statistics.md from simulations; takes minutes.
 statistics: setup

@@ -87,6 +87,7 @@ _PARTS = """\
 | `templates/viewer.js`: {viewer} | as named | at the top of the file |
 | `wordnet30.txt.gz`, `words.txt`: from WordNet 3.0 | WordNet-3.0 | `metrics/data/LICENSE.WordNet` |
 | `llm/model_rules.py`: features of models, from the profiles of pydantic-ai | MIT | below |
+| `llm/data/prices.json`: prices of models, from genai-prices | MIT | below |
 
 ## In the image besides
 
@@ -103,7 +104,8 @@ _TEXTS = """\
 
 The files of {names} have no licence text. Those under Apache-2.0 have
 that of the [licence of this project](LICENSE). Under MIT are markitdown, Copyright (c) Microsoft Corporation; uv,
-Copyright (c) 2025 Astral Software Inc.; and pydantic-ai, Copyright (c) Pydantic Services Inc. 2024 to present:
+Copyright (c) 2025 Astral Software Inc.; pydantic-ai, Copyright (c) Pydantic Services Inc. 2024 to present; and
+genai-prices, Copyright (c) Pydantic Services Inc. 2025 to present:
 
 > Permission is hereby granted, free of charge, to any person obtaining a copy of this software and associated
 > documentation files (the "Software"), to deal in the Software without restriction, including without limitation the

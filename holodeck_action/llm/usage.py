@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from decimal import Decimal
-from functools import lru_cache
 from typing import Any
 
 from holodeck_action.llm.calls import Account, Answer, Call, CallRecord, Tokens
+from holodeck_action.llm.prices import price_usd
 from holodeck_action.record.facts import within_bounds
 from holodeck_action.suite.model.providers import COMPATIBLE
 
@@ -144,7 +143,14 @@ def cost_usd(
     seller = _PRICED_AS[provider]
     # Vertex AI prefixes the model's name with the name of its maker.
     name = model.removeprefix(f"{seller}/")
-    return _compute_price(seller, name, prompt_tokens, completion_tokens, cache_read_tokens, cache_write_tokens)
+    return price_usd(
+        seller,
+        name,
+        prompt=prompt_tokens,
+        completion=completion_tokens,
+        read=cache_read_tokens,
+        written=cache_write_tokens,
+    )
 
 
 def list_price(account: Account, model: str, tokens: Tokens) -> float | None:
@@ -170,62 +176,11 @@ def price_of_named(model: str, tokens: Tokens) -> float | None:
     if tokens.prompt is None or tokens.completion is None:
         return None
     known = _PRICED_AS.get(provider, provider) if slash else None
-    return _compute_price(known, name if slash else model, tokens.prompt, tokens.completion, tokens.cached or 0, 0)
-
-
-_PER = 1_000_000
-_RATES = ("input_mtok", "output_mtok", "cache_read_mtok", "cache_write_mtok")
-"""Fields of prices per token. A price with other fields depends on other values too, such as the time of day."""
-
-
-def _compute_price(
-    provider: str | None, model: str, prompt: int, completion: int, cache_read: int, cache_write: int
-) -> float | None:
-    """Return the list price in US dollars; if `provider` is None, it is derived from the model's name."""
-    known = _find_price(provider, model)
-    if known is None:
-        return None
-    seller, listed = known
-    rates = _rates(provider, model)
-    try:
-        if rates is None:
-            from genai_prices import Usage
-
-            usage = Usage(
-                input_tokens=prompt,
-                output_tokens=completion,
-                cache_read_tokens=cache_read,
-                cache_write_tokens=cache_write,
-            )
-            return float(listed.calc_price(usage, seller).total_price)
-        given, answered, read, written = rates
-        # Cached tokens cost as much as other tokens unless they have their own price.
-        plain = prompt - (0 if read is None else cache_read) - (0 if written is None else cache_write)
-        if given is not None and plain < 0:
-            return None
-        counted = ((given, plain), (answered, completion), (read, cache_read), (written, cache_write))
-        return float(sum((rate * count / _PER for rate, count in counted if rate is not None), Decimal(0)))
-    except (LookupError, ValueError):
-        # The token counts contradict each other.
-        return None
-
-
-@lru_cache(maxsize=1024)
-def _find_price(provider: str | None, model: str) -> tuple[Any, Any] | None:
-    """Return the price list's entries for a provider and model; None if they are not listed."""
-    from genai_prices.data_snapshot import get_snapshot
-
-    try:
-        return get_snapshot().find_provider_model(model, None, provider, None)
-    except LookupError:
-        return None
-
-
-@lru_cache(maxsize=1024)
-def _rates(provider: str | None, model: str) -> tuple[Decimal | None, ...] | None:
-    """Return US dollars per million tokens for each field in `_RATES`; None if the price has other fields."""
-    known = _find_price(provider, model)
-    prices = {} if known is None or isinstance(known[1].prices, list) else vars(known[1].prices)
-    found = {name: price for name, price in prices.items() if price is not None}
-    plain = all(name in _RATES and isinstance(price, Decimal) for name, price in found.items())
-    return tuple(found.get(name) for name in _RATES) if found and plain else None
+    return price_usd(
+        known,
+        name if slash else model,
+        prompt=tokens.prompt,
+        completion=tokens.completion,
+        read=tokens.cached or 0,
+        written=0,
+    )
