@@ -2,12 +2,15 @@
 
 The composite action runs as the runner runs it, as processes, against a GitHub on loopback. Cold: uv has no cache, so
 all packages come from the package index. Warm: uv has the packages in its cache, but there is no environment. Kept: the
-environment exists. The floor, in the same run, is uv alone that installs the base.
+environment exists. The floor, in the same run, is uv alone that installs the base. CPU is that of all processes; MB are
+the environments that the job made.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -19,6 +22,8 @@ from pathlib import Path
 
 import click
 
+from bench.judges import JUDGED, judge_server, judged_suite, plain_truths
+from bench.live import KEY
 from bench.suites import write_suite
 from tests.action.composite import run
 from tests.github.events import HEAD, MERGE, event_environ
@@ -28,6 +33,7 @@ from tests.workers.installing import uv
 
 _ROOT = Path(__file__).parents[1]
 _BASE = ("--extra", "github")
+CASES = 20
 
 
 @click.command()
@@ -38,35 +44,48 @@ def main(everything: bool) -> None:
         folder = Path(root)
         click.echo(f"{'installation':<28}  {'MB':>5}  {'cold s':>7}  {'warm s':>7}")
         floor = _print_installation(folder, "uv: base and github", *_BASE)
-        workspace = folder / "workspace"
-        write_suite(workspace, 20)
-        (workspace / ".git").mkdir()
-        (workspace / ".git" / "HEAD").write_text(f"{MERGE}\n")
         repository = hub.add_repository(REPOSITORY)
         repository.add_pull(7, head_sha=HEAD, head_repository=REPOSITORY, branch="topic", merge_sha=MERGE, files=[])
         hub.add_token(TOKEN, Token(login=BOT, kind="installation", permissions=dict(WRITES)))
-        click.echo("a job with a text suite of 20 cases, from checkout to comment:")
-        removed: dict[str, tuple[str, ...]] = {
-            "cold": ("home", "uv"),
-            "warm": ("home",),
-            "kept": (),
-        }
-        for number, (name, gone) in enumerate(removed.items()):
-            for each in gone:
-                shutil.rmtree(folder / each, ignore_errors=True)
-            seconds = _seconds(partial(_run_job, folder, workspace, hub, number))
-            of = floor[0] if name == "cold" else floor[1]
-            click.echo(f"  {name}  {seconds:>6.1f} s  {seconds / of:.2f} × installing the base alone")
+        with judge_server("plain", CASES) as server:
+            suites = {"text": write_suite(folder / "text", CASES), "judged": folder / "judged"}
+            suites["judged"].mkdir()
+            judged = judged_suite(server, plain_truths(CASES), JUDGED[:1])
+            (suites["judged"] / "agent.yaml").write_text(json.dumps(judged))
+            for kind, workspace in suites.items():
+                _measure_jobs(folder, kind, workspace, hub, floor)
         if not repository.comments(7):
-            raise SystemExit("the job wrote no comment")
+            raise SystemExit("the jobs wrote no comment")
         _print_pip(folder, "pip: holodeck-action", ".")
         if everything:
             _print_installation(folder, "uv: all extras", "--all-extras", "--no-install-package", "rouge-score")
             _print_pip(folder, "pip: with all extras", ".[agents,azure,cluster,files,github,judges,otel,parquet]")
 
 
-def _run_job(folder: Path, workspace: Path, hub: FakeGitHub, number: int) -> None:
-    files = folder / f"files-{number}"
+def _measure_jobs(folder: Path, kind: str, workspace: Path, hub: FakeGitHub, floor: tuple[float, float]) -> None:
+    """Print seconds, CPU and the size of the environments of a suite's jobs: cold, warm and kept."""
+    (workspace / ".git").mkdir()
+    (workspace / ".git" / "HEAD").write_text(f"{MERGE}\n")
+    click.echo(f"a job with a {kind} suite of {CASES} cases, from checkout to comment:")
+    removed: dict[str, tuple[str, ...]] = {"cold": ("home", "uv"), "warm": ("home",), "kept": ()}
+    for name, gone in removed.items():
+        for each in gone:
+            shutil.rmtree(folder / each, ignore_errors=True)
+        before = _children_cpu()
+        seconds = _seconds(partial(_run_job, folder, workspace, hub, f"{kind}-{name}"))
+        cpu, size = _children_cpu() - before, _megabytes(folder / "home")
+        of = floor[0] if name == "cold" else floor[1]
+        times = f"{seconds:>6.1f} s  {seconds / of:.2f} × installing the base alone"
+        click.echo(f"  {name}  {times}  {cpu:>5.1f} s CPU  {size:>4.0f} MB")
+
+
+def _children_cpu() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _run_job(folder: Path, workspace: Path, hub: FakeGitHub, name: str) -> None:
+    files = folder / f"files-{name}"
     files.mkdir()
     environ = {
         **os.environ,  # proxies and certificates of this machine
@@ -78,6 +97,7 @@ def _run_job(folder: Path, workspace: Path, hub: FakeGitHub, number: int) -> Non
         "GITHUB_API_URL": hub.url,
         "GITHUB_RUN_ID": "4242",
         "CI": "true",
+        "OPENAI_API_KEY": KEY,
     }
     ended = run(workspace, {}, environ, TOKEN, timeout_s=600)
     if ended.code not in (0, 1):

@@ -1,7 +1,8 @@
 """Runs the step of a workflow on the runner itself: installs the program's environment with uv, and executes it.
 
 The script runs isolated, in a folder of the runner, on Python 3.9 or newer. It starts, imports and installs nothing of
-the checkout: it checks the event first, and drops entries of PATH and variables that lead into the workspace.
+the checkout: it checks the event first, and drops entries of PATH and variables that lead into the workspace. Of suites
+it reads words alone, to choose among the program's own extras.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
+from holodeck_action.run.environments.extra_needs import describe_needs, expected_extras  # noqa: E402
 from holodeck_action.text.option_lines import split_option_lines  # noqa: E402 - needs the folder
 from holodeck_action.workers.environment import WITHHELD_VARIABLES, hide_variables, job_environment  # noqa: E402
 from holodeck_action.workers.permission import CodeAllowed, CodeRefusedError, origin_of  # noqa: E402
@@ -31,7 +33,7 @@ OF_THE_JOB = "HOLODECK_ACTION_PYTHON"
 INSTALLER = "HOLODECK_ACTION_INSTALLER"
 INSTALLED = "HOLODECK_ACTION_EXTRAS"
 BASE = ("github",)
-"""The extras that every step needs: it publishes. The program asks for others when it has read the suites."""
+"""The extras that every step needs: it publishes."""
 _FOREIGN = (
     "UV_PROJECT",
     "UV_PROJECT_ENVIRONMENT",
@@ -66,15 +68,41 @@ def main() -> None:
     environ = {name: value for name, value in os.environ.items() if name != INPUTS}
     _check_event(inputs, environ)
     workspace = Path(environ["GITHUB_WORKSPACE"])
-    uv, python = _install(environ, BASE)
+    uv, python, extras = _install_expected(environ, inputs)
     environ.setdefault(OF_THE_JOB, _python_of_the_job(environ["PATH"], workspace))
     # Packages of suites are installed with the same uv.
     environ["PATH"] = os.pathsep.join((environ["PATH"], str(Path(uv).parent)))
     environ.update({f"INPUT_{name.replace(' ', '_').upper()}": value for name, value in inputs.items()})
-    environ.update({INSTALLER: f"{sys.executable}\n{Path(__file__).resolve()}", INSTALLED: ",".join(BASE)})
+    environ.update({INSTALLER: f"{sys.executable}\n{Path(__file__).resolve()}", INSTALLED: ",".join(extras)})
     sys.stdout.flush()
     # -I ignores the job's PYTHON… variables, which are for the code of suites.
     os.execve(python, [python, "-Iu", str(ROOT / "entrypoint.py")], environ)  # noqa: S606 - no shell is needed
+
+
+def _install_expected(environ: Mapping[str, str], inputs: Mapping[str, str]) -> tuple[str, str, Sequence[str]]:
+    """Install the program with the extras that the suites seem to need; return the paths of uv and Python, and those.
+
+    The program asks for what is missing when it has read the suites. Extras that cannot be installed are left to it,
+    since it can report them on the pull request.
+    """
+    if _evaluates(inputs):
+        suites = [line.strip() for line in inputs.get("suite", "").splitlines() if line.strip()]
+        expected = expected_extras(environ["GITHUB_WORKSPACE"], suites)
+        extras = sorted({*BASE, *(need.extra for need in expected)})
+        if expected:
+            print(f"note: {describe_needs(expected)}", flush=True)
+        try:
+            return (*_install(environ, extras), extras)
+        except subprocess.CalledProcessError:
+            if not expected:
+                raise
+    return (*_install(environ, BASE), BASE)
+
+
+def _evaluates(inputs: Mapping[str, str]) -> bool:
+    """Return whether the step evaluates suites of the checkout."""
+    others = (inputs.get("publish", ""), inputs.get("merge", ""))
+    return inputs.get("command", "").strip() != "compare" and not any(map(str.strip, others))
 
 
 def _install(environ: Mapping[str, str], extras: Sequence[str]) -> tuple[str, str]:
@@ -95,9 +123,7 @@ def _check_event(inputs: Mapping[str, str], environ: Mapping[str, str]) -> None:
 
     If only GitHub can tell, the program asks it before reading anything of the checkout.
     """
-    compares = inputs.get("command", "").strip() == "compare"
-    if compares or inputs.get("publish", "").strip() or inputs.get("merge", "").strip():
-        # Nothing of the checkout is evaluated.
+    if not _evaluates(inputs):
         return
     flags = {line.option for line in split_option_lines(inputs.get("args", "")) if line.is_flag}
     origin = origin_of(environ.get("GITHUB_EVENT_NAME", "").strip(), _payload(environ))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TextIO
 
-from holodeck_action.run.environments.extras import NeededExtra, describe_needs
+from holodeck_action.run.environments.extra_needs import NeededExtra, describe_needs
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.credentials import credentials_in
 from holodeck_action.text.plain import cut_start, one_line

@@ -9,7 +9,8 @@ from holodeck_action.decide.certainty import gates_by_end
 from holodeck_action.decide.exit_codes import ExitCode
 from holodeck_action.decide.number_texts import count_phrase
 from holodeck_action.run.caller import Caller
-from holodeck_action.run.environments.extras import describe_needs, needed_extras
+from holodeck_action.run.environments.extra_needs import describe_needs
+from holodeck_action.run.environments.extras import needed_extras
 from holodeck_action.run.loading import display_path, load_suites
 from holodeck_action.run.options.request import permissions_from
 from holodeck_action.run.preflight import check_targets

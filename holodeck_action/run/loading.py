@@ -46,7 +46,7 @@ from holodeck_action.workers.watching import Watch
 
 if TYPE_CHECKING:
     from holodeck_action.record.judge_card import JudgeCard
-    from holodeck_action.run.environments.extras import NeededExtra
+    from holodeck_action.run.environments.extra_needs import NeededExtra
     from holodeck_action.suite.cases.case_files import Conversations
 
 

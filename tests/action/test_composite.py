@@ -211,11 +211,19 @@ def test_only_what_the_suite_needs_is_installed(project: Project, workspace: Pro
     workspace.suite([case], [{"type": "standard", "metric": "equality"}, geval])
     ended = run(workspace.folder, {"args": "--dry-run"}, job | {"OPENAI_API_KEY": "k"}, TOKEN)
     assert ended.code == 0, ended.log
-    assert ended.log.count("note: needs the extra: judges (metric Polite)\n") == 1
-    (_, (again, extras), (other, more)) = syncs(project)
-    assert (again, extras, more) == (base, ["github"], ["github", "judges"])
-    assert other != base
+    assert ended.log.count("note: needs the extra: judges (metric geval)\n") == 1
+    (_, (judged, extras)) = syncs(project)
+    assert extras == ["github", "judges"]
+    assert judged != base
     assert "planned" in ended.log or "calls" in ended.log
+
+    # Only who parses the suite finds the metric.
+    suite = workspace.folder / "agent.yaml"
+    suite.write_text(suite.read_text().replace('"geval"', '"g\\u0065val"'))
+    ended = run(workspace.folder, {"args": "--dry-run"}, job | {"OPENAI_API_KEY": "k"}, TOKEN)
+    assert ended.code == 0, ended.log
+    assert ended.log.count("note: needs the extra: judges (metric Polite)\n") == 1
+    assert syncs(project)[2:] == [(base, ["github"]), (judged, ["github", "judges"])]
 
     failed = run(workspace.folder, {"args": "--dry-run"}, job | {"OPENAI_API_KEY": "k", "FAIL_EXTRAS": "1"}, TOKEN)
     assert (failed.code, failed.outputs["verdict"]) == (2, "invalid")

@@ -13,7 +13,8 @@ from holodeck_action.extensions.doctor.installation import missing_packages
 from holodeck_action.extensions.doctor.reachability import try_address
 from holodeck_action.extensions.doctor.report import Finding
 from holodeck_action.llm.providers import KeylessEnvironment, ModelConfigError, resolve_model
-from holodeck_action.run.environments.extras import describe_needs, needed_extras
+from holodeck_action.run.environments.extra_needs import describe_needs
+from holodeck_action.run.environments.extras import needed_extras
 from holodeck_action.run.environments.setup import needs_python
 from holodeck_action.run.loading import LoadedSuite, SuiteContext, display_path, load_suites, with_python
 from holodeck_action.run.options.settings import Flags

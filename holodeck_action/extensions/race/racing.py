@@ -35,7 +35,8 @@ from holodeck_action.reports.page.run_columns import MOST_RUNS, RunColumn
 from holodeck_action.reports.page.viewer import PAGE_FILE, PageView, render_page
 from holodeck_action.reports.page.viewer_index import ViewedSuite
 from holodeck_action.run.caller import Caller
-from holodeck_action.run.environments.extras import NeededExtra, needed_extras
+from holodeck_action.run.environments.extra_needs import NeededExtra
+from holodeck_action.run.environments.extras import needed_extras
 from holodeck_action.run.loading import load_one_suite
 from holodeck_action.run.model_calls import make_budget
 from holodeck_action.run.open_suites import OpenSuite, close_all, open_siblings

@@ -12,7 +12,7 @@ from holodeck_action.extensions.race.leaderboard import markdown_text
 from holodeck_action.extensions.race.racing import LEADERBOARD_FILE, run_command
 from holodeck_action.reports.page.viewer import PAGE_FILE
 from holodeck_action.run.caller import Caller
-from holodeck_action.run.environments.extras import NeededExtra
+from holodeck_action.run.environments.extra_needs import NeededExtra
 from holodeck_action.run.step_report import StepReport
 from holodeck_action.suite.configuration_errors import ConfigurationError
 

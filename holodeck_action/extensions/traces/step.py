@@ -9,7 +9,7 @@ import click
 from holodeck_action.extensions.traces.command import drift
 from holodeck_action.extensions.traces.drift_report import report_drift
 from holodeck_action.run.caller import Caller
-from holodeck_action.run.environments.extras import NeededExtra
+from holodeck_action.run.environments.extra_needs import NeededExtra
 from holodeck_action.run.step_report import StepReport
 from holodeck_action.suite.configuration_errors import ConfigurationError
 

@@ -22,7 +22,7 @@ from holodeck_action.workers.pool import WorkerPool
 from holodeck_action.workers.watching import Watch
 
 if TYPE_CHECKING:
-    from holodeck_action.run.environments.extras import NeededExtra
+    from holodeck_action.run.environments.extra_needs import NeededExtra
     from holodeck_action.suite.model.environments import Environment
 
 SECONDS = 60.0
@@ -70,7 +70,7 @@ class CaseRows:
         # Most files of cases are read without an extension.
         from importlib.util import find_spec
 
-        from holodeck_action.run.environments.extras import NeededExtra
+        from holodeck_action.run.environments.extra_needs import NeededExtra
         from holodeck_action.seam.extras import way_to_get
         from holodeck_action.workers.limited_workers import limited_worker_pool
 

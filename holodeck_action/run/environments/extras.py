@@ -1,27 +1,17 @@
-"""The extras of holodeck-action that a suite needs; an extra is a group of optional packages."""
+"""The extras of holodeck-action that a loaded suite needs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import PurePath
-from typing import NamedTuple
 
+from holodeck_action.run.environments.extra_needs import NeededExtra
 from holodeck_action.run.options.settings import Flags
 from holodeck_action.run.stages import stages_of
 from holodeck_action.seam import registry
 from holodeck_action.suite.applicability import judged_metrics, library_metrics
 from holodeck_action.suite.model.targets import OWN_MODEL, AnyTarget, ModelTarget
 from holodeck_action.suite.values import Suite
-
-_MAX_REASONS = 3
-"""Maximum number of reasons for an extra in a sentence."""
-
-
-class NeededExtra(NamedTuple):
-    """An extra that a suite needs, and the reason, such as `metric geval`."""
-
-    extra: str
-    reason: str
 
 
 def needed_extras(suite: Suite, environ: Mapping[str, str], flags: Flags | None = None) -> tuple[NeededExtra, ...]:
@@ -47,19 +37,6 @@ def needed_extras(suite: Suite, environ: Mapping[str, str], flags: Flags | None 
 def agent_extras(suite: Suite, target: AnyTarget) -> tuple[NeededExtra, ...]:
     """Return the extras that a suite's target needs to answer, without those of metrics and tables."""
     return tuple(dict.fromkeys(_tool_needs(suite))) if isinstance(target, ModelTarget) else ()
-
-
-def describe_needs(needed_extras: Iterable[NeededExtra]) -> str:
-    """Return a clause with extras and reasons: `needs the extras: agents (tool shop), judges (metrics geval, rag)`."""
-    by_extra: dict[str, dict[str, None]] = {}
-    for need in needed_extras:
-        by_extra.setdefault(need.extra, {})[need.reason] = None
-    texts = []
-    for extra, reasons in sorted(by_extra.items()):
-        shown = [*reasons][:_MAX_REASONS]
-        more = f" and {len(reasons) - len(shown)} more" if len(reasons) > len(shown) else ""
-        texts.append(f"{extra} ({', '.join(shown)}{more})")
-    return f"needs the extra{'s' if len(texts) > 1 else ''}: {', '.join(texts)}"
 
 
 def _table_needs(suite: Suite) -> Iterator[NeededExtra]:
