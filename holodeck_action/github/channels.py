@@ -12,8 +12,8 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from holodeck_action.github.rest.api import Api
-from holodeck_action.github.rest.objects import ApiError, Comment, Issue, Ownership
+from holodeck_action.github.rest.api import Api, Ownership, Text, reading
+from holodeck_action.github.rest.objects import ApiError
 from holodeck_action.text.code_spans import cell
 from holodeck_action.text.lazy_patterns import lazy_pattern
 from holodeck_action.text.plain import one_line
@@ -32,7 +32,7 @@ _ADDRESS = lazy_pattern(r"https?://[\w.:/?=&#%~+-]{1,500}", re.ASCII)
 _LINE_END = lazy_pattern("\r\n?|\n")
 
 T = TypeVar("T")
-Item = TypeVar("Item", Comment, Issue)
+Item = TypeVar("Item", bound=Text)
 
 
 class Published(Struct, frozen=True):
@@ -122,7 +122,7 @@ class Access(Struct, frozen=True):
         try:
             known = self.api.ownership([item.node_id for item in comments])
         except ApiError as error:
-            bots = [item for item in comments if item.author_type == "Bot"]
+            bots = [item for item in comments if _is_by_bot(item)]
             if not self.app and len(bots) < len(comments):
                 reason = f"{error_clause(error)}; so it is unknown whether {clause} ours"
                 raise Stopped(Failed(f"{reason}: use the job's own token, whose comments come from a bot")) from error
@@ -131,12 +131,12 @@ class Access(Struct, frozen=True):
 
     def edit(
         self,
-        write: Callable[[], Comment],
-        list_comments: Callable[[], Iterable[Comment]],
-        comment: Comment,
+        write: Callable[[], None],
+        list_comments: Callable[[], Iterable[Item]],
+        comment: Item,
         body: str,
         unknown_message: str,
-    ) -> Comment:
+    ) -> Item:
         """Replace the body of a comment or review. If GitHub does not confirm the write, read the item before a retry.
 
         Args:
@@ -150,11 +150,12 @@ class Access(Struct, frozen=True):
             ApiError: the body was not written, or the item was changed by another writer.
             Stopped: it is unknown whether the body was written.
         """
-        tries = 0
+        before, tries = comment.body, 0
         while True:
             tries += 1
             try:
-                return write()
+                write()
+                return comment
             except ApiError as error:
                 if not error.accepted:
                     raise
@@ -165,30 +166,30 @@ class Access(Struct, frozen=True):
                 )
                 if found is not None and same_body(found.body, body):
                     return found
-                if found is None or not same_body(found.body, comment.body) or tries == TRIES:
+                if found is None or not same_body(found.body, before) or tries == TRIES:
                     raise
 
-    def poll(self, read: Callable[[], T], is_done: Callable[[T], bool]) -> T:
-        """Call `read` after each pause of `POLL_PAUSES_S` until `is_done` accepts its result; return the last result.
+    def poll(self, look: Callable[[], T], is_done: Callable[[T], bool]) -> T:
+        """Call `look` after each pause of `POLL_PAUSES_S` until `is_done` accepts its result; return the last result.
 
         Raises:
             ApiError: GitHub gave no answer.
         """
         for seconds in POLL_PAUSES_S:
             self.pause(seconds)
-            seen = read()
+            seen = look()
             if is_done(seen):
                 break
         return seen
 
-    def poll_or_stop(self, read: Callable[[], T], is_done: Callable[[T], bool], unknown_message: str) -> T:
+    def poll_or_stop(self, look: Callable[[], T], is_done: Callable[[T], bool], unknown_message: str) -> T:
         """Call `poll`, and stop the channel if GitHub gives no answer.
 
         Raises:
             Stopped: the result is unknown; `unknown_message` is a clause of the reason.
         """
         try:
-            return self.poll(read, is_done)
+            return self.poll(look, is_done)
         except ApiError as error:
             raise Stopped(Failed(f"{error_clause(error)}; {unknown_message}"), is_unknown=True) from error
 
@@ -251,19 +252,25 @@ def _line(channel: Channel) -> str:
     return f"{note}{channel.name} {word}: {one_line(outcome.reason, _REASON_LIMIT)}"
 
 
-def same_body(stored: str, text: str) -> bool:
+def same_body(stored: str | None, text: str | None) -> bool:
     """Return whether two bodies are equal, except for line ends and trailing white space, which GitHub may change."""
-    return _LINE_END.sub("\n", stored).rstrip() == _LINE_END.sub("\n", text).rstrip()
+    return _LINE_END.sub("\n", stored or "").rstrip() == _LINE_END.sub("\n", text or "").rstrip()
 
 
-def first_line(body: str) -> str:
-    """Return the first line of a body."""
-    return _LINE_END.split(body, maxsplit=1)[0].rstrip()
+def first_line(body: str | None) -> str:
+    """Return the first line of a body, which is None if GitHub has no text."""
+    return _LINE_END.split(body or "", maxsplit=1)[0].rstrip()
 
 
 def newest_clause(count: int, noun: str) -> str:
     """Return the clause that several texts have the same marker, with a noun in the plural; empty for a single text."""
     return f"; {count} {noun} have this marker, and this is the newest" if count > 1 else ""
+
+
+@reading
+def _is_by_bot(item: Text) -> bool:
+    # Whoever deletes an account leaves comments that have no author.
+    return bool(item.user) and item.user.type == "Bot"
 
 
 def second_line(body: str) -> str:

@@ -6,14 +6,18 @@ import operator
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from msgspec.structs import replace
+from msgspec import Struct
 
 from holodeck_action.decide.exit_codes import TOLERABLE, ExitCode
 from holodeck_action.github.channels import POLL_PAUSES_S, Access, Failed, Outcome, Published, Skipped, error_clause
-from holodeck_action.github.rest.objects import ApiError, CheckRun, CheckState
+from holodeck_action.github.rest.api import every, page_url, reading
+from holodeck_action.github.rest.objects import ApiError
 from holodeck_action.text.lazy_patterns import lazy_pattern
+
+if TYPE_CHECKING:
+    from github.CheckRun import CheckRun
 
 Conclusion = Literal["success", "failure", "neutral", "cancelled"]
 
@@ -26,6 +30,7 @@ TITLE_LIMIT = 255
 
 _MOST_TRIES = 3
 _RUNNING_TITLE = "The evaluation is running"
+_ADDING_TITLE = "The annotations are being added"
 _RUNNING_SUMMARY = "The result will appear here."
 _USER_TOKEN = lazy_pattern(r"gh[pou]_|github_pat_|[0-9a-f]{40}\Z")
 """Matches tokens of users: classic, OAuth, user-to-server, fine-grained, and classic tokens from before 2021."""
@@ -75,12 +80,15 @@ def start_check(
     Returns:
         The check run for `conclude`; if it was not created, the outcome of the channel.
     """
-    state = CheckState("in_progress", title=_RUNNING_TITLE, summary=_RUNNING_SUMMARY, details_url=details_url)
     short = _one_line(name, NAME_LIMIT)
+    output: dict[str, Any] = {"title": _RUNNING_TITLE, "summary": _RUNNING_SUMMARY}
+    linked: dict[str, Any] = {} if details_url is None else {"details_url": details_url}
     reason = ""
     for _ in range(_MOST_TRIES - 1):
         try:
-            return github.api.create_check(sha, short, external_id, state)
+            return github.api.repository.create_check_run(
+                short, sha, external_id=external_id, status="in_progress", output=output, **linked
+            )
         except ApiError as error:
             if not error.accepted:
                 return github.refusal_outcome("the check run could not be created", "checks: write", error)
@@ -106,22 +114,21 @@ def find_started(github: Access, sha: str, name: str, external_id: str) -> Check
     return made if made is not None else Skipped(f"{stopped}, and GitHub shows no check run", requested=True)
 
 
-def end_state(conclusion: Conclusion, title: str, summary: str, now: datetime) -> CheckState:
-    """Return the state of a concluded check run.
+class EndState(Struct, frozen=True):
+    """The end of a check run: its summary is Markdown within `reports.comment.size_limit.CHECK`, the time in UTC."""
 
-    The title is cut to `TITLE_LIMIT`. The summary must be within `reports.comment.size_limit.CHECK`. `now` must have a
-    time zone.
-    """
-    return CheckState(
-        status="completed",
-        conclusion=conclusion,
-        title=_one_line(title, TITLE_LIMIT),
-        summary=summary,
-        completed_at=now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-    )
+    conclusion: Conclusion
+    title: str
+    summary: str
+    completed_at: datetime
 
 
-def conclude(github: Access, run: CheckRun, end_state: CheckState, annotations: Sequence[Mapping[str, Any]]) -> Outcome:
+def end_state(conclusion: Conclusion, title: str, summary: str, now: datetime) -> EndState:
+    """Return the state of a concluded check run; the title is cut to `TITLE_LIMIT`. `now` must have a time zone."""
+    return EndState(conclusion, _one_line(title, TITLE_LIMIT), summary, now.astimezone(UTC))
+
+
+def conclude(github: Access, run: CheckRun, end_state: EndState, annotations: Sequence[Mapping[str, Any]]) -> Outcome:
     """Conclude a check run with its `end_state` and annotations.
 
     The check run is concluded even if annotations cannot be added, since a check run in progress would block the merge
@@ -134,20 +141,20 @@ def conclude(github: Access, run: CheckRun, end_state: CheckState, annotations: 
     if broken is None:
         return _published_outcome(end_state, added, run)
     try:
-        _write_end(github, run, end_state)
+        _end(github, run, end_state)
     except ApiError as error:
-        left = f"the check run {run.url} may not be concluded and may stay in progress"
+        left = f"the check run {page_url(run)} may not be concluded and may stay in progress"
         return github.refusal_outcome(left, "checks: write", error)
     if added == len(annotations):
         return _published_outcome(end_state, added, run)
     # A request without an answer may have added more: only certain annotations are claimed.
     return Failed(
-        f"the check run {run.url} is concluded ({end_state.conclusion}), but only {added} of its {len(annotations)} "
-        f"annotations are certain to be there: {error_clause(broken)}"
+        f"the check run {page_url(run)} is concluded ({end_state.conclusion}), but only {added} of its "
+        f"{len(annotations)} annotations are certain to be there: {error_clause(broken)}"
     )
 
 
-def prepend_summary(github: Access, run: CheckRun, end_state: CheckState, first_outcome: Outcome) -> Outcome:
+def prepend_summary(github: Access, run: CheckRun, end_state: EndState, first_outcome: Outcome) -> Outcome:
     """Replace the summary of a concluded check run by one that begins with a notice of an outdated comment.
 
     The notice comes late because the comment is written after the check run is concluded.
@@ -160,19 +167,19 @@ def prepend_summary(github: Access, run: CheckRun, end_state: CheckState, first_
         `first_outcome`, or `Failed` if `first_outcome` is `Published` and the summary could not be replaced.
     """
     try:
-        _write_end(github, run, end_state)
+        _end(github, run, end_state)
     except ApiError as error:
         if not isinstance(first_outcome, Published):
             return first_outcome
         return Failed(
-            f"the check run {run.url} is concluded ({end_state.conclusion}), but its summary does not start with the "
-            f"notice about the outdated comment: {error_clause(error)}"
+            f"the check run {page_url(run)} is concluded ({end_state.conclusion}), but its summary does not start "
+            f"with the notice about the outdated comment: {error_clause(error)}"
         )
     return first_outcome
 
 
 def _annotate(
-    github: Access, run: CheckRun, end_state: CheckState, annotations: Sequence[Mapping[str, Any]]
+    github: Access, run: CheckRun, end_state: EndState, annotations: Sequence[Mapping[str, Any]]
 ) -> tuple[int, ApiError | None]:
     """Add annotations in batches, the last one with the end state.
 
@@ -186,18 +193,20 @@ def _annotate(
     while True:
         batch = annotations[added : added + BATCH]
         last = added + len(batch) >= len(annotations)
-        more = CheckState(
-            status="in_progress", title="The annotations are being added", summary=_RUNNING_SUMMARY, annotations=batch
-        )
         try:
-            github.api.update_check(run.id, replace(end_state, annotations=batch) if last else more)
+            if last:
+                _write_end(github, run, end_state, batch)
+            else:
+                output = {"title": _ADDING_TITLE, "summary": _RUNNING_SUMMARY, "annotations": [*batch]}
+                _stored(github, run).edit(status="in_progress", output=output)
         except ApiError as error:
             tries += 1
             if not error.accepted:
                 return added, error
             try:
                 count = github.poll(
-                    lambda: github.api.check(run.id).annotations - run.annotations, partial(operator.lt, added)
+                    lambda: _annotation_count(_stored(github, run)) - _annotation_count(run),
+                    partial(operator.lt, added),
                 )
             except ApiError:
                 return added, error
@@ -213,11 +222,32 @@ def _annotate(
                 return added, None
 
 
-def _write_end(github: Access, run: CheckRun, end_state: CheckState) -> None:
+def _write_end(
+    github: Access, run: CheckRun, end_state: EndState, annotations: Sequence[Mapping[str, Any]] = ()
+) -> None:
+    _stored(github, run).edit(
+        status="completed",
+        conclusion=end_state.conclusion,
+        completed_at=end_state.completed_at,
+        output={"title": end_state.title, "summary": end_state.summary, "annotations": [*annotations]},
+    )
+
+
+def _stored(github: Access, run: CheckRun) -> CheckRun:
+    """Return the check run as GitHub has it when a field of it is read; `run` stays as it was at the start."""
+    return github.api.repository.get_check_run(run.id)
+
+
+@reading
+def _annotation_count(run: CheckRun) -> int:
+    return run.output.annotations_count + 0
+
+
+def _end(github: Access, run: CheckRun, end_state: EndState) -> None:
     """Write the end state without annotations; this request can safely be repeated."""
     for seconds in (POLL_PAUSES_S[0], None):
         try:
-            github.api.update_check(run.id, end_state)
+            _write_end(github, run, end_state)
             return
         except ApiError as error:
             if seconds is None or not error.accepted:
@@ -226,13 +256,15 @@ def _write_end(github: Access, run: CheckRun, end_state: CheckState) -> None:
 
 
 def _find_created(github: Access, sha: str, name: str, external_id: str) -> CheckRun | None:
-    return github.poll(
-        lambda: next((run for run in github.api.checks(sha, name) if run.external_id == external_id), None), bool
-    )
+    def look() -> CheckRun | None:
+        runs = github.api.repository.get_commit(sha).get_check_runs(check_name=name, filter="all")
+        return next((run for run in every(runs, "id", "external_id") if run.external_id == external_id), None)
+
+    return github.poll(look, bool)
 
 
-def _published_outcome(end_state: CheckState, count: int, run: CheckRun) -> Outcome:
-    return Published(f"{end_state.conclusion}, {count} annotation{'' if count == 1 else 's'}", run.url)
+def _published_outcome(end_state: EndState, count: int, run: CheckRun) -> Outcome:
+    return Published(f"{end_state.conclusion}, {count} annotation{'' if count == 1 else 's'}", page_url(run))
 
 
 def _one_line(text: str, limit: int) -> str:

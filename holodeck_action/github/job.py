@@ -14,10 +14,10 @@ from holodeck_action.suite.checkout import origin, repository_root
 from holodeck_action.workers.permission import LOCAL_ORIGIN, CodeAllowed
 
 if TYPE_CHECKING:
+    from holodeck_action.github.bases.branches import TreeEntry
     from holodeck_action.github.bases.merge_base import BaseBranch, NoCommit, WantedCommit
     from holodeck_action.github.bases.stored_results import Ancestry
     from holodeck_action.github.rest.api import Api
-    from holodeck_action.github.rest.stored_objects import TreeEntry
     from holodeck_action.reports.page.viewer_index import PageLinks
 
 PUBLIC_API_URL = "https://api.github.com"
@@ -166,15 +166,15 @@ class Job:
         return self._wanted[evaluated, root]
 
     def branch_entries(self, api: Api, name: str) -> Sequence[TreeEntry] | None:
-        """Return the entries of a branch's tree, as read at the first call; see `entries_of`.
+        """Return the entries of a branch's tree, as read at the first call; see `branches.branch_entries`.
 
         Raises:
             ApiError: GitHub gave no answer.
         """
-        from holodeck_action.github.bases.branches import entries_of
+        from holodeck_action.github.bases.branches import branch_entries
 
         if (api, name) not in self._branches:
-            self._branches[api, name] = entries_of(api, name)
+            self._branches[api, name] = branch_entries(api, name)
         return self._branches[api, name]
 
     def ancestry(self, api: Api, commit: WantedCommit) -> Ancestry:

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from holodeck_action.github.event import Destination, LookupByCommit, LookupByHead, LookupByNumber, NoLookup, is_fork
-from holodeck_action.github.rest.api import Api
+from holodeck_action.github.rest.api import Api, every, reading
 from holodeck_action.github.rest.objects import ApiError, Pull
+from holodeck_action.github.rest.payload import is_hash, is_number
 from holodeck_action.workers.permission import CodeAllowed
+
+if TYPE_CHECKING:
+    from github.PullRequest import PullRequest
 
 
 class FoundPulls(Struct, frozen=True):
@@ -43,12 +48,28 @@ def find_pulls(destination: Destination, api: Api) -> FoundPulls:
         return FoundPulls(destination.pull.head_sha, (destination.pull,), "")
     match destination.lookup:
         case LookupByNumber(number):
-            pull = api.pull(number)
+            pull = read_pull(api.repository.get_pull(number))
             return _pulls_at_head((pull,), destination.sha or pull.head_sha)
         case LookupByCommit(sha):
-            return _pulls_at_head(_open_pulls(api.pulls_of_commit(sha), destination.repository), sha)
+            return _pulls_at_head(_open_pulls(api.repository.get_commit(sha).get_pulls(), destination.repository), sha)
         case LookupByHead(owner, branch, sha):
-            return _pulls_at_head(_open_pulls(api.pulls_of_head(owner, branch), destination.repository), sha)
+            listed = api.repository.get_pulls(state="open", head=f"{owner}:{branch}")
+            return _pulls_at_head(_open_pulls(listed, destination.repository), sha)
+
+
+@reading
+def read_pull(pull: PullRequest) -> Pull:
+    """Return the pull request that PyGithub has read, or reads now.
+
+    Raises:
+        ApiError: GitHub gave no answer, or not the documented one.
+    """
+    head, merged = pull.head, pull.merge_commit_sha
+    if not is_number(pull.number) or not is_hash(head.sha) or not (merged is None or is_hash(merged)):
+        raise ValueError
+    # A deleted fork has no repository.
+    repository = None if head.repo is None else head.repo.full_name
+    return Pull(pull.number, pull.state, head.sha, repository, pull.base.repo.full_name, merged)
 
 
 def evaluation_permission(
@@ -126,10 +147,13 @@ def check_evaluated(destination: Destination, pulls: FoundPulls, commit: str | N
     return f"{evaluated}, but {expected}, so nothing is published for it: {remedy}"
 
 
-def _open_pulls(pulls: Iterable[Pull], repository: str) -> tuple[Pull, ...]:
+def _open_pulls(pulls: Iterable[PullRequest], repository: str) -> tuple[Pull, ...]:
     """Return the open pull requests to a repository, sorted by number; GitHub also lists those to forks."""
     here = repository.casefold()
-    known = {pull.number: pull for pull in pulls if pull.state == "open" and pull.base_repository.casefold() == here}
+    read_pulls = map(read_pull, every(pulls, "number"))
+    known = {
+        pull.number: pull for pull in read_pulls if pull.state == "open" and pull.base_repository.casefold() == here
+    }
     return tuple(known[number] for number in sorted(known))
 
 

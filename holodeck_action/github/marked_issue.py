@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -25,12 +26,16 @@ from holodeck_action.github.channels import (
 )
 from holodeck_action.github.check_run import token_can_check
 from holodeck_action.github.job import Job
-from holodeck_action.github.rest.objects import ApiError, Issue
+from holodeck_action.github.rest.api import every, page_url
+from holodeck_action.github.rest.objects import ApiError
 from holodeck_action.github.sticky_comment import marker
 from holodeck_action.reports.comment.size_limit import COMMENT, cut
 from holodeck_action.text.plain import one_line
 from holodeck_action.text.redaction import Redactor
 from holodeck_action.text.secrets import environment_secrets
+
+if TYPE_CHECKING:
+    from github.Issue import Issue
 
 _TITLE_LIMIT = 200
 """Maximum number of characters of a title; GitHub accepts 256."""
@@ -95,7 +100,7 @@ class _MarkedIssue(Struct, frozen=True):
             return self.github.refusal_outcome("the issues could not be read", "issues: read", error, note)
         except Stopped as stopped:
             return stopped.outcome
-        open_issues = [issue for issue in ours if issue.open]
+        open_issues = [issue for issue in ours if issue.state == "open"]
         try:
             return self._update(ours, open_issues) if self.wrong else self._close(open_issues)
         except ApiError as error:
@@ -109,18 +114,21 @@ class _MarkedIssue(Struct, frozen=True):
             newest = open_issues[0]
             more = newest_clause(len(open_issues), "open issues")
             if same_body(newest.body, body):
-                return Published(f"unchanged{more}", newest.url)
-            return Published(f"updated{more}", self.github.api.update_issue(newest.number, body).url)
+                return Published(f"unchanged{more}", page_url(newest))
+            newest.edit(body=body)
+            return Published(f"updated{more}", page_url(newest))
         if ours and second_line(ours[0].body) == _CLOSED:
-            return Published("opened again", self.github.api.update_issue(ours[0].number, body, "open").url)
+            ours[0].edit(body=body, state="open", state_reason="reopened")
+            return Published("opened again", page_url(ours[0]))
         return self._create(body)
 
     def _close(self, open_issues: Sequence[Issue]) -> Outcome:
         if not open_issues:
             return Skipped("nothing is wrong, and no issue of an earlier run is open", requested=False)
         body = self._body(f"{_CLOSED}\n")
-        written = [self.github.api.update_issue(issue.number, body, "closed") for issue in open_issues]
-        return Published("closed", written[0].url)
+        for issue in open_issues:
+            issue.edit(body=body, state="closed", state_reason="completed")
+        return Published("closed", page_url(open_issues[0]))
 
     def _body(self, state: str = "") -> str:
         text = f"{self.first_line}\n{state}\n{self.text}"
@@ -130,17 +138,19 @@ class _MarkedIssue(Struct, frozen=True):
     def _create(self, body: str) -> Outcome:
         for _ in range(TRIES):
             try:
-                return Published("opened", self.github.api.create_issue(self.title, body).url)
+                return Published("opened", page_url(self.github.api.repository.create_issue(self.title, body)))
             except ApiError as unclear:
                 if not unclear.accepted:
                     raise
                 error = unclear
             # The issue may exist already, and a second one would be worse than none.
             found = self.github.poll_or_stop(
-                lambda: [issue for issue in self._own_issues() if issue.open], bool, _UNKNOWN.format("opened")
+                lambda: [issue for issue in self._own_issues() if issue.state == "open"],
+                bool,
+                _UNKNOWN.format("opened"),
             )
             if found:
-                return Published("opened", found[0].url)
+                return Published("opened", page_url(found[0]))
         return Failed(f"{error_clause(error)}; {_UNKNOWN.format('opened')}")
 
     def _own_issues(self) -> Sequence[Issue]:
@@ -149,11 +159,15 @@ class _MarkedIssue(Struct, frozen=True):
         GitHub lists the issues of one author only if the author is known; if not, it lists all.
         """
         try:
-            author = self.github.api.viewer()
+            author: dict[str, Any] = {"creator": self.github.api.viewer()}
         except ApiError:
-            author = None
-        listed = self.github.api.issues(author)
-        marked = [issue for issue in listed if not issue.is_pull and first_line(issue.body) == self.first_line]
+            author = {}
+        issues = self.github.api.repository.get_issues(state="all", **author)
+        listed = every(issues, "number", "node_id", "body", "state", "user")
+        # GitHub lists pull requests, too.
+        marked = [
+            issue for issue in listed if "/pull/" not in page_url(issue) and first_line(issue.body) == self.first_line
+        ]
         marked.sort(key=lambda issue: issue.number, reverse=True)
         owned = self.github.own_items(marked, "an issue with our marker is")
         return [issue for issue, _ in owned]

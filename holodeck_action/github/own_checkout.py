@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from holodeck_action.github.bases.branches import default_branch, merge_base
 from holodeck_action.github.bases.local_git import run_git
 from holodeck_action.github.rest.api import Api
 from holodeck_action.github.rest.objects import ApiError
@@ -70,7 +71,10 @@ def _is_own(api: Api, commit: str) -> bool:
         ApiError: GitHub gave no answer.
     """
     try:
-        return bool(api.branches_at(commit)) or api.merge_base(api.default_branch(), commit) == commit
+        repository = api.repository
+        return bool(repository.get_commit(commit).get_branches_where_head()) or (
+            merge_base(api, default_branch(api), commit) == commit
+        )
     except ApiError as error:
         if error.kind in ("not_found", "invalid"):
             return False

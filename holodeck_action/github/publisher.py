@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,9 +19,9 @@ from holodeck_action.github.case_annotations import annotate
 from holodeck_action.github.channel_options import ChannelOptions
 from holodeck_action.github.channels import Access, Channel, Failed, Outcome, Published, Skipped
 from holodeck_action.github.event import Destination, event_destination
-from holodeck_action.github.lookup import FoundPulls, check_evaluated, evaluation_permission, find_pulls
+from holodeck_action.github.lookup import FoundPulls, check_evaluated, evaluation_permission, find_pulls, read_pull
 from holodeck_action.github.rest.api import Api, connect
-from holodeck_action.github.rest.objects import ApiError, CheckRun, Pull
+from holodeck_action.github.rest.objects import ApiError, Pull
 from holodeck_action.github.rest.payload import EventError, read_event
 from holodeck_action.github.review import publish_review
 from holodeck_action.github.stale_comments import stale_notice, unpublished_notice
@@ -34,6 +34,9 @@ from holodeck_action.reports.comment.pull_request import render_comment, render_
 from holodeck_action.reports.custom import CustomTemplate
 from holodeck_action.reports.report_views import Report
 from holodeck_action.workers.permission import CodeAllowed
+
+if TYPE_CHECKING:
+    from github.CheckRun import CheckRun
 
 T = TypeVar("T")
 
@@ -233,7 +236,7 @@ class Publisher:
     ) -> Outcome:
         """Conclude the check run. If it is already concluded, `first_outcome` is the outcome of that, and only the
         summary is replaced, by one that begins with `notice`."""
-        if not isinstance(started, CheckRun):
+        if isinstance(started, Outcome):
             return started
         shown = marks[:MOST_ANNOTATIONS]
 
@@ -347,7 +350,7 @@ class Publisher:
         """Return `Skipped` if the pull request has a newer commit, so that a slow run does not replace a newer report;
         else None."""
         try:
-            head = github.api.pull(pull.number).head_sha
+            head = read_pull(github.api.repository.get_pull(pull.number)).head_sha
         except ApiError:
             # A token that cannot read may still write.
             return None

@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -16,6 +17,7 @@ from holodeck_action.github.channels import (
     TRIES,
     Access,
     Failed,
+    Item,
     Outcome,
     Published,
     Skipped,
@@ -25,13 +27,21 @@ from holodeck_action.github.channels import (
     same_body,
     second_line,
 )
-from holodeck_action.github.rest.objects import ApiError, Comment, InlineComment
+from holodeck_action.github.rest.api import Text, every, page_url
+from holodeck_action.github.rest.objects import ApiError
 from holodeck_action.github.sticky_comment import marker
 from holodeck_action.reports.comment.size_limit import COMMENT
 from holodeck_action.reports.report_views import Report
 from holodeck_action.text.code_spans import fence, inline_code
 from holodeck_action.text.lazy_patterns import lazy_pattern
 
+if TYPE_CHECKING:
+    from github.Commit import Commit
+    from github.PullRequest import PullRequest
+    from github.PullRequestComment import PullRequestComment
+    from github.PullRequestReview import PullRequestReview
+
+_FIELDS = "node_id", "body", "html_url", "user"
 _KEY = lazy_pattern(r"[0-9a-f]{16}")
 _PASSES_TEXT = "✅ passes now"
 _ROOM_FOR_END = 500
@@ -177,7 +187,7 @@ class _Plan(Struct, frozen=True):
     new: tuple[Annotation, ...]
     rest: tuple[Annotation, ...]
     elsewhere: int
-    edits: tuple[tuple[Comment, str, bool], ...]
+    edits: tuple[tuple[PullRequestComment, str, bool], ...]
 
 
 class _ReviewChannel(Struct, frozen=True):
@@ -205,28 +215,35 @@ class _ReviewChannel(Struct, frozen=True):
         if plan.new:
             url = self._create_review(plan.new, body)
         elif newest is not None:
-            url = newest.url
+            url = page_url(newest)
             if not same_body(newest.body, body):
                 url = self._update_review(newest, body)
                 details.append((0, "review updated"))
         else:
-            url = max((comment for comments in ours.values() for comment in comments), key=_age).url
+            url = page_url(max((comment for comments in ours.values() for comment in comments), key=_age))
         return Published(_join_details(details), url)
 
     def _plan(
-        self, existing_comments: Mapping[str, Sequence[Comment]], failing: Sequence[Annotation], passing: frozenset[str]
+        self,
+        existing_comments: Mapping[str, Sequence[PullRequestComment]],
+        failing: Sequence[Annotation],
+        passing: frozenset[str],
     ) -> _Plan:
         lines: Mapping[str, frozenset[int]] = {}
         if any(annotation.key not in existing_comments for annotation in failing):
             files = {annotation.path for annotation in failing}
-            changed = (file for file in self.github.api.files(self.number) if file.path in files and file.patch)
-            lines = {file.path: commentable_lines(file.patch or "") for file in changed}
+            listed = (
+                file
+                for file in every(self._pull.get_files(), "filename", "patch")
+                if file.filename in files and file.patch
+            )
+            lines = {file.filename: commentable_lines(file.patch) for file in listed}
         shown = tuple(annotation for annotation in failing if annotation.key in existing_comments)
         others = [annotation for annotation in failing if annotation.key not in existing_comments]
         in_diff = [item for item in others if item.line in lines.get(item.path, frozenset())]
         room = max(0, MOST_INLINE - len(shown))
         wanted = {annotation.key: failing_text(self.markers, annotation) for annotation in shown}
-        edits: list[tuple[Comment, str, bool]] = []
+        edits: list[tuple[PullRequestComment, str, bool]] = []
         for key, comments in existing_comments.items():
             for comment in comments:
                 if key in wanted and not same_body(comment.body, wanted[key]):
@@ -235,14 +252,14 @@ class _ReviewChannel(Struct, frozen=True):
                     edits.append((comment, passing_text(self.markers, key, self.sha), True))
         return _Plan(shown, tuple(in_diff[:room]), tuple(in_diff[room:]), len(others) - len(in_diff), tuple(edits))
 
-    def _edit_comments(self, edits: Sequence[tuple[Comment, str, bool]]) -> tuple[int, int]:
+    def _edit_comments(self, edits: Sequence[tuple[PullRequestComment, str, bool]]) -> tuple[int, int]:
         """Edit inline comments; return the number of edits that report a failure, and of edits that report a pass."""
         done = [0, 0]
         for comment, body, passes in edits:
             try:
                 self.github.edit(
-                    partial(self.github.api.update_review_comment, comment.id, body),
-                    lambda: self.github.api.review_comments(self.number),
+                    partial(comment.edit, body),
+                    self._list_comments,
                     comment,
                     body,
                     _UNCONFIRMED.format("updated"),
@@ -260,52 +277,70 @@ class _ReviewChannel(Struct, frozen=True):
 
     def _create_review(self, annotations: Sequence[Annotation], body: str) -> str:
         """Create the review, at most once, and return its URL."""
-        comments = [InlineComment(item.path, item.line, failing_text(self.markers, item)) for item in annotations]
+        comments: list[Any] = [
+            {"path": item.path, "line": item.line, "side": "RIGHT", "body": failing_text(self.markers, item)}
+            for item in annotations
+        ]
         keys = {annotation.key for annotation in annotations}
         error: ApiError | None = None
         for _ in range(TRIES):
             try:
-                return self.github.api.create_review(self.number, self.sha, body, comments).url
+                return page_url(self._pull.create_review(self._commit, body, "COMMENT", comments))
             except ApiError as unclear:
                 if not unclear.accepted:
                     raise Stopped(self._refusal("the review could not be created", "write", unclear)) from unclear
                 error = unclear
             found = self.github.poll_or_stop(lambda: self._newest_about(keys), bool, _UNCONFIRMED.format("made"))
             if found is not None:
-                return found.url
+                return page_url(found)
         assert error is not None
         raise Stopped(Failed(f"{error_clause(error)}; {_UNCONFIRMED.format('made')}"))
 
-    def _newest_about(self, keys: set[str]) -> Comment | None:
+    def _newest_about(self, keys: set[str]) -> PullRequestComment | None:
         """Return the newest of our inline comments about any of the keys; None if there is no such comment."""
         ours = self._inline_comments()
         return max((comment for key in keys & ours.keys() for comment in ours[key]), key=_age, default=None)
 
-    def _update_review(self, review: Comment, body: str) -> str:
+    def _update_review(self, review: PullRequestReview, body: str) -> str:
         try:
-            return self.github.edit(
-                lambda: self.github.api.update_review(self.number, review.id, body),
-                lambda: self.github.api.reviews(self.number),
-                review,
-                body,
-                _UNCONFIRMED.format("updated"),
-            ).url
+            return page_url(
+                self.github.edit(
+                    lambda: review.edit(body), self._list_reviews, review, body, _UNCONFIRMED.format("updated")
+                )
+            )
         except ApiError as error:
             raise Stopped(self._refusal("the review could not be updated", "write", error)) from error
 
-    def _inline_comments(self) -> Mapping[str, Sequence[Comment]]:
+    @property
+    def _pull(self) -> PullRequest:
+        return self.github.api.repository.get_pull(self.number)
+
+    @property
+    def _commit(self) -> Commit:
+        from github.Commit import Commit
+
+        # PyGithub would request the commit to learn its hash.
+        return Commit(self.github.api.repository.requester, attributes={"sha": self.sha})
+
+    def _list_comments(self) -> Sequence[PullRequestComment]:
+        return every(self._pull.get_review_comments(), "id", *_FIELDS)
+
+    def _list_reviews(self) -> Sequence[PullRequestReview]:
+        return every(self._pull.get_reviews(), "id", *_FIELDS)
+
+    def _inline_comments(self) -> Mapping[str, Sequence[PullRequestComment]]:
         """Return our inline comments by annotation key."""
-        marked = [item for item in self.github.api.review_comments(self.number) if self.markers.key_of(item.body)]
-        found: dict[str, list[Comment]] = defaultdict(list)
+        marked = [item for item in self._list_comments() if self.markers.key_of(item.body)]
+        found: dict[str, list[PullRequestComment]] = defaultdict(list)
         for comment in self._own_comments(marked):
             found[self.markers.key_of(comment.body) or ""].append(comment)
         return dict(found)
 
-    def _newest_review(self) -> Comment | None:
-        marked = [item for item in self.github.api.reviews(self.number) if self.markers.is_review(item.body)]
+    def _newest_review(self) -> PullRequestReview | None:
+        marked = [item for item in self._list_reviews() if self.markers.is_review(item.body)]
         return max(self._own_comments(marked), key=_age, default=None)
 
-    def _own_comments(self, marked_comments: Iterable[Comment]) -> list[Comment]:
+    def _own_comments(self, marked_comments: Iterable[Item]) -> list[Item]:
         newest = sorted(marked_comments, key=_age, reverse=True)[:_MOST_CHECKED]
         return [item for item, _ in self.github.own_items(newest, "inline comments with our marker are")]
 
@@ -335,7 +370,7 @@ def _join_details(counts: Iterable[tuple[int, str]]) -> str:
     return ", ".join(said) or "unchanged"
 
 
-def _age(comment: Comment) -> int:
+def _age(comment: Text) -> int:
     return comment.id
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import quote
 
 from msgspec import Struct
@@ -23,7 +23,12 @@ from holodeck_action.github.channels import (
     newest_clause,
     same_body,
 )
-from holodeck_action.github.rest.objects import ApiError, Comment
+from holodeck_action.github.rest.api import every, page_url
+from holodeck_action.github.rest.objects import ApiError
+
+if TYPE_CHECKING:
+    from github.Issue import Issue
+    from github.IssueComment import IssueComment
 
 Mode = Literal["always", "changes", "failures", "off"]
 
@@ -152,7 +157,7 @@ class _Sticky(Struct, frozen=True):
             raise ValueError("the comment does not start with its marker: it would never be found again")
         return text
 
-    def _replace(self, comment: Comment, text: str) -> Outcome | None:
+    def _replace(self, comment: IssueComment, text: str) -> Outcome | None:
         """Update a comment; return None if it was deleted.
 
         Raises:
@@ -160,16 +165,16 @@ class _Sticky(Struct, frozen=True):
                 comment might be a duplicate.
         """
         if same_body(comment.body, text):
-            return Published("unchanged", comment.url)
+            return Published("unchanged", page_url(comment))
         clash = self.wanted.clash(comment.body)
         if clash and self.wanted.worse(comment.body):
             return self._clash_outcome(comment)
         if not clash and self.wanted.mode == "changes" and not self.wanted.changed(comment.body):
-            return Published("unchanged", comment.url)
+            return Published("unchanged", page_url(comment))
         try:
             written = self.github.edit(
-                lambda: self.github.api.update_comment(comment.id, text),
-                lambda: self.github.api.comments(self.number),
+                lambda: comment.edit(text),
+                self._list_comments,
                 comment,
                 text,
                 _UNCONFIRMED.format("written"),
@@ -178,12 +183,12 @@ class _Sticky(Struct, frozen=True):
             if error.kind == "not_found" and not self._is_listed(comment):
                 return None
             raise Stopped(self._write_failure_outcome(error)) from error
-        return self._clash_outcome(written) if clash else Published("updated", written.url)
+        return self._clash_outcome(written) if clash else Published("updated", page_url(written))
 
-    def _is_listed(self, comment: Comment) -> bool:
+    def _is_listed(self, comment: IssueComment) -> bool:
         """Return whether GitHub still lists a comment that it reported as deleted; True if GitHub does not answer."""
         try:
-            return any(listed.id == comment.id for listed in self.github.api.comments(self.number))
+            return any(listed.id == comment.id for listed in self._list_comments())
         except ApiError:
             return True
 
@@ -191,7 +196,7 @@ class _Sticky(Struct, frozen=True):
         error: ApiError | None = None
         for _ in range(TRIES):
             try:
-                return Published("created", self.github.api.create_comment(self.number, text).url)
+                return Published("created", page_url(self._issue.create_comment(text)))
             except ApiError as unclear:
                 if not unclear.accepted:
                     raise Stopped(self._write_failure_outcome(unclear)) from unclear
@@ -203,7 +208,7 @@ class _Sticky(Struct, frozen=True):
             )
             if found is not None:
                 if same_body(found.body, text):
-                    return Published("created", found.url)
+                    return Published("created", page_url(found))
                 # Another step with the same comment id has created it in the meantime.
                 outcome = self._replace(found, self._render(found.body))
                 if outcome is not None:
@@ -211,15 +216,22 @@ class _Sticky(Struct, frozen=True):
         assert error is not None
         return Failed(f"{error_clause(error)}; {_UNCONFIRMED.format('made')}")
 
-    def _find_comment(self, text: str) -> Comment | None:
+    def _find_comment(self, text: str) -> IssueComment | None:
         """Return our comment, preferably one with this text; None if there is no comment of ours."""
         ours = self._own_comments()
         return next((comment for comment in ours if same_body(comment.body, text)), ours[0] if ours else None)
 
-    def _own_comments(self) -> Sequence[Comment]:
+    @property
+    def _issue(self) -> Issue:
+        # For GitHub, a pull request is an issue, too.
+        return self.github.api.repository.get_issue(self.number)
+
+    def _list_comments(self) -> Sequence[IssueComment]:
+        return every(self._issue.get_comments(), "id", "node_id", "body", "html_url", "user")
+
+    def _own_comments(self) -> Sequence[IssueComment]:
         """Return our visible comments with the marker, the newest first."""
-        listed = self.github.api.comments(self.number)
-        marked = [comment for comment in listed if first_line(comment.body) == self.first_line]
+        marked = [comment for comment in self._list_comments() if first_line(comment.body) == self.first_line]
         marked.sort(key=lambda comment: comment.id, reverse=True)
         # Anyone can write the marker any number of times: the search ends at the newest ones of ours.
         for start in range(0, len(marked), _IDS_PER_QUERY):
@@ -229,9 +241,9 @@ class _Sticky(Struct, frozen=True):
                 return ours
         return ()
 
-    def _clash_outcome(self, comment: Comment) -> Outcome:
+    def _clash_outcome(self, comment: IssueComment) -> Outcome:
         return Failed(
-            f"two steps of this run write the same comment ({comment.url}), which shows the worse of their "
+            f"two steps of this run write the same comment ({page_url(comment)}), which shows the worse of their "
             f"verdicts: give each step its own `comment-id`{_CHECK_ADVICE if self.wanted.check else ''}"
         )
 

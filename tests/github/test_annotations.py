@@ -23,7 +23,6 @@ from holodeck_action.github.annotations import (
 )
 from holodeck_action.github.case_annotations import annotate, passing_keys
 from holodeck_action.github.rest.api import connect
-from holodeck_action.github.rest.objects import CheckState
 from holodeck_action.github.runner import MESSAGE_LIMIT as COMMAND_LIMIT
 from holodeck_action.github.runner import annotation_commands
 from holodeck_action.record.evaluation import ErrorInfo
@@ -33,6 +32,7 @@ from holodeck_action.reports.report_views import Report
 from holodeck_action.suite.errors import SourceMark
 from holodeck_action.suite.model.policy import QuarantineEntry
 from tests.action.runner import Command, read_log
+from tests.github import calls
 from tests.github.fake import FakeGitHub, Token
 from tests.github.reports import at, case_at, metric, placed, report_of
 from tests.record.records import case, turn
@@ -401,9 +401,8 @@ def test_more_failing_cases_than_get_details_stay_within_the_limits_of_a_check_r
     repository = hub.add_repository("octo/shop")
     repository.add_pull(7, head_sha=SHA)
     with connect("ghs_job", hub.url, "octo/shop", pause=lambda _: None) as api:
-        run = api.create_check(SHA, "holodeck", "1", CheckState("in_progress"))
-        batch = [as_check_annotation(mark) for mark in marks[:50]]
-        api.update_check(run.id, CheckState("in_progress", title="t", summary="s", annotations=batch))
+        run = calls.create_check(api, SHA, "holodeck", "1")
+        calls.annotate(api, run.id, [as_check_annotation(mark) for mark in marks[:50]])
     assert len(repository.check_runs(SHA)[0]["annotations"]) == 50
 
 

@@ -8,6 +8,7 @@ from math import ceil
 from typing import Any
 
 import pytest
+from github.CheckRun import CheckRun
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,7 +22,6 @@ from holodeck_action.github.check_run import (
     token_can_check,
 )
 from holodeck_action.github.rest.api import connect
-from holodeck_action.github.rest.objects import CheckRun
 from tests.github.fake import FakeGitHub, Fault, Token
 
 REPOSITORY = "octo/shop"
@@ -146,7 +146,7 @@ def test_annotations_come_in_batches_and_the_last_one_concludes(hub: FakeGitHub,
     (before,) = repo.check_runs(SHA)
     assert (before["status"], before["external_id"], before["details_url"]) == ("in_progress", "1/1/f00d", RUN_URL)
     outcome = _conclude(hub, run, count)
-    assert outcome == Published(f"failure, {count} annotation{'' if count == 1 else 's'}", run.url)
+    assert outcome == Published(f"failure, {count} annotation{'' if count == 1 else 's'}", run.html_url)
     (after,) = repo.check_runs(SHA)
     assert (after["status"], after["conclusion"]) == ("completed", "failure")
     assert after["completed_at"] == "2026-11-21T05:00:00Z"
@@ -336,7 +336,7 @@ def test_a_batch_that_is_refused_does_not_keep_the_check_in_progress(hub: FakeGi
     assert isinstance(outcome, Failed)
     assert "only 50 of its 120 annotations are certain" in outcome.reason
     assert "Invalid request: annotation 3" in outcome.reason
-    assert run.url in outcome.reason
+    assert run.html_url in outcome.reason
     (after,) = repo.check_runs(SHA)
     assert (after["status"], after["conclusion"]) == ("completed", "failure")
     assert _lines(after) == list(range(1, 51))
@@ -368,7 +368,7 @@ def test_an_end_that_takes_many_tries_is_published(hub: FakeGitHub, repo: Any, c
     for _ in range(4):
         hub.fail(TROUBLE["502"])
     outcome = _conclude(hub, run, count)
-    assert outcome == Published(f"failure, {count} annotations", run.url)
+    assert outcome == Published(f"failure, {count} annotations", run.html_url)
     (after,) = repo.check_runs(SHA)
     assert (after["status"], after["conclusion"]) == ("completed", "failure")
     assert _lines(after) == list(range(1, count + 1))
@@ -401,7 +401,7 @@ def test_a_check_that_cannot_be_concluded_is_named(hub: FakeGitHub, repo: Any, f
     outcome = _conclude(hub, run, 120)
     assert isinstance(outcome, Failed)
     assert "may not be concluded and may stay in progress" in outcome.reason
-    assert run.url in outcome.reason
+    assert run.html_url in outcome.reason
     assert len(_calls(hub, "PATCH")) <= most
 
 

@@ -27,7 +27,7 @@ def without(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name.partition(".")[0] == "github"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "github", None)
-    for name in ("client", "retry"):
+    for name in ("requester", "retry"):
         monkeypatch.delitem(sys.modules, f"holodeck_action.github.rest.{name}", raising=False)
 
 

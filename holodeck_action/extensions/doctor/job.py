@@ -10,6 +10,7 @@ from holodeck_action.extensions.doctor.reachability import try_address
 from holodeck_action.extensions.doctor.report import Finding
 from holodeck_action.github.event import Destination, NoLookup, event_destination
 from holodeck_action.github.job import PUBLIC_API_URL, Job
+from holodeck_action.github.rest.api import user_permissions
 from holodeck_action.github.rest.objects import ApiError
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.options.input_values import github_token
@@ -59,9 +60,9 @@ def _repository(caller: Caller, token: str) -> Finding:
     # Nothing is waited for: a person looks at the screen.
     with Job(caller.environ, token, lambda seconds: None, lambda: datetime.now(UTC)) as job:
         try:
-            granted = job.api(caller.cwd).user_permissions()
+            granted = user_permissions(job.api(caller.cwd))
         except ApiError as error:
             return Finding(_ABOUT, "repository", "note", error.with_remedy("contents: read"))
-    held = [name for name, given in granted.items() if given]
+    held = [name for name, given in granted.items() if given is True]
     more = f"; its user has the permissions {', '.join(held)}; the token may have fewer" if held else ""
     return Finding(_ABOUT, "repository", "ok", f"the token can read it{more}", {"user_permissions": held})

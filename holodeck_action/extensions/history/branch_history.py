@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from holodeck_action.extensions.history.data_branch import MOST_PACKED
 from holodeck_action.extensions.history.history_layout import HISTORY_FILE, RECORDS_FOLDER
@@ -21,12 +22,14 @@ from holodeck_action.extensions.history.history_lines import (
     parse_lines,
 )
 from holodeck_action.extensions.history.history_store import HistoryEntry, HistoryError, pack
-from holodeck_action.github.bases.branches import head_of
+from holodeck_action.github.bases import branches
 from holodeck_action.github.bases.stored_results import short_text
 from holodeck_action.github.job import Job
 from holodeck_action.github.rest.api import Api
 from holodeck_action.github.rest.objects import ApiError
-from holodeck_action.github.rest.stored_objects import TreeEntry
+
+if TYPE_CHECKING:
+    from github.GitRef import GitRef
 
 MOST_ATTEMPTS = 20
 """Maximum number of attempts to add runs while other writers add runs, too."""
@@ -66,12 +69,12 @@ class BranchHistory:
 
     def _append(self, api: Api, entries: Sequence[HistoryEntry]) -> None:
         packed = {
-            entry.line.record_path: api.create_blob(b"".join(pack(entry.results)))
+            entry.line.record_path: branches.create_blob(api, b"".join(pack(entry.results)))
             for entry in entries
             if entry.results is not None
         }
         lines = [entry.line for entry in entries]
-        head = head_of(api, self._name)
+        head = branches.head_of(api, self._name)
         for attempt in range(1, MOST_ATTEMPTS + 1):
             try:
                 self._commit_lines(api, head, packed, lines)
@@ -83,21 +86,21 @@ class BranchHistory:
                 return
             # A random pause keeps writers from colliding again; each collision costs requests, which are limited.
             self._job.pause(random.uniform(0.0, min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0**attempt)))
-            before, head = head, head_of(api, self._name)
+            before, head = head, branches.head_of(api, self._name)
             # `invalid` means that the branch moved, or that a rule forbids the change; then the branch has not moved.
-            if head == before and not refused.accepted:
+            if branches.head_hash(head) == branches.head_hash(before) and not refused.accepted:
                 raise refused
         raise self._history_error(
             f"it changed {MOST_ATTEMPTS} times while the run was being added; run fewer jobs at once"
         )
 
     def _commit_lines(
-        self, api: Api, head: str | None, packed: Mapping[str, str], added_lines: Sequence[HistoryLine]
+        self, api: Api, head: GitRef | None, packed: Mapping[str, str], added_lines: Sequence[HistoryLine]
     ) -> None:
         """Commit new lines and results on top of `head`; create the branch if `head` is None.
 
         Args:
-            head: id of the branch's latest commit.
+            head: reference of the branch, with its latest commit.
             packed: ids of the blobs with compressed results, by path.
             added_lines: lines to add; lines that the history already has are not added again.
 
@@ -105,8 +108,8 @@ class BranchHistory:
             ApiError: a request failed; its kind is `invalid` if `head` is no longer the branch's latest commit.
             HistoryError: the branch is not a history, or its history is too large.
         """
-        tree = None if head is None else api.tree_of(head)
-        entries = () if tree is None else api.tree(tree)
+        tree = None if head is None else branches.tree_of(api, head.object.sha)
+        entries = () if tree is None else branches.entries_of(tree)
         content = self._content(api, entries)
         known = parse_lines(content, HISTORY_FILE).lines
         # An earlier attempt may have succeeded although its answer was lost.
@@ -116,15 +119,11 @@ class BranchHistory:
         changes = {**dict.fromkeys(_outdated_paths(entries, (*known, *added))), **packed}
         # A truncated last line stays a separate line.
         before = content if not content or content.endswith(b"\n") else content + b"\n"
-        changes[HISTORY_FILE] = api.create_blob(b"".join((before, *map(dump_line, added))))
+        changes[HISTORY_FILE] = branches.create_blob(api, b"".join((before, *map(dump_line, added))))
         message = f"Results of {', '.join(sorted({line.results_folder[:12] for line in added}))}"
-        commit = api.create_commit(api.create_tree(tree, changes), () if head is None else (head,), message)
-        if head is None:
-            api.create_branch(self._name, commit)
-        else:
-            api.advance_branch(self._name, commit)
+        branches.commit_files(api, self._name, head, tree, changes, message)
 
-    def _content(self, api: Api, entries: Sequence[TreeEntry]) -> bytes:
+    def _content(self, api: Api, entries: Sequence[branches.TreeEntry]) -> bytes:
         """Return the content of a branch's history file; empty if the branch has no files.
 
         Raises:
@@ -137,13 +136,13 @@ class BranchHistory:
             raise self._history_error(
                 f"it has other files and no {HISTORY_FILE}; name a branch that holds only results"
             )
-        return b"" if found is None else api.blob(found.sha)
+        return b"" if found is None else branches.blob(api, found.sha)
 
     def _history_error(self, sentence: str) -> HistoryError:
         return HistoryError(f"the branch {self._name}: {short_text(sentence)}")
 
 
-def _outdated_paths(entries: Sequence[TreeEntry], lines: Sequence[HistoryLine]) -> Iterator[str]:
+def _outdated_paths(entries: Sequence[branches.TreeEntry], lines: Sequence[HistoryLine]) -> Iterator[str]:
     """Yield the paths of the results that the history no longer keeps; see `outdated_folders`."""
     places = outdated_folders(lines)
     for entry in entries:

@@ -20,6 +20,7 @@ from holodeck_action.extensions.history.history_layout import (
     suite_key,
 )
 from holodeck_action.extensions.history.history_store import HistoryError, unpack
+from holodeck_action.github.bases.branches import TreeEntry, blob
 from holodeck_action.github.bases.stored_results import (
     Ancestry,
     Candidate,
@@ -33,7 +34,6 @@ from holodeck_action.github.bases.stored_results import (
     to_stored_results,
 )
 from holodeck_action.github.rest.api import Api
-from holodeck_action.github.rest.stored_objects import TreeEntry
 from holodeck_action.record.result_files import BaseResults
 from holodeck_action.record.stored_cases import RecordError
 
@@ -99,7 +99,7 @@ class BranchResults:
     def _read(self, entry: TreeEntry, commit: str, suite: WantedSuite) -> BaseResults | None:
         if entry.size > MOST_PACKED:
             raise RecordError(f"{entry.path}: is larger than {MOST_PACKED:,} bytes")
-        return check_results(unpack(self._api.blob(entry.sha), entry.path), entry.path, suite, commit)
+        return check_results(unpack(blob(self._api, entry.sha), entry.path), entry.path, suite, commit)
 
 
 def _suite_entries(entries: Sequence[TreeEntry], commit: str, suite: WantedSuite) -> Iterator[TreeEntry]:

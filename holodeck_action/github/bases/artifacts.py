@@ -11,6 +11,9 @@ import io
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from holodeck_action.github.bases.stored_results import (
     Ancestry,
@@ -25,11 +28,16 @@ from holodeck_action.github.bases.stored_results import (
     to_stored_results,
 )
 from holodeck_action.github.bases.zip_files import MOST_PACKED, ZipError, results_files
-from holodeck_action.github.rest.api import PER_PAGE, Api
+from holodeck_action.github.rest.api import PER_PAGE, Api, reading
 from holodeck_action.github.rest.objects import ApiError
-from holodeck_action.github.rest.stored_objects import Artifact, WorkflowRun
+from holodeck_action.github.rest.payload import is_hash, is_number
 from holodeck_action.record.result_files import BaseResults
 from holodeck_action.record.stored_cases import RecordError
+from holodeck_action.record.workflow_job import workflow_path
+
+if TYPE_CHECKING:
+    from github.Artifact import Artifact
+    from github.WorkflowRun import WorkflowRun
 
 DEFAULT_NAME = "holodeck-results"
 MOST_PAGES = 5
@@ -40,6 +48,55 @@ MOST_RUNS = 100
 _EVENTS = ("push", "schedule", "workflow_dispatch")
 
 
+class _Artifact(Struct, frozen=True):
+    """An artifact: `size` are the bytes of its archive, `digest` is `sha256:` and its hash, or None.
+
+    `run_id`, `sha` and `branch` are those of its workflow run; `own` is whether the run's commit is from this
+    repository, not from a fork, whose branch may have any name.
+    """
+
+    id: int
+    name: str
+    size: int
+    expired: bool
+    digest: str | None
+    run_id: int
+    sha: str
+    branch: str | None
+    own: bool
+
+
+@reading
+def _read_artifact(artifact: Artifact) -> _Artifact | None:
+    """Return an artifact; None if it lacks the id or the commit of its workflow run."""
+    # PyGithub would request the run to learn a field that it lacks.
+    run = artifact.raw_data.get("workflow_run") or {}
+    number, sha, home = run.get("id"), run.get("head_sha"), run.get("repository_id")
+    if number is None or not is_number(number) or sha is None:
+        return None
+    if not is_hash(sha) or not isinstance(artifact.name, str):
+        raise ValueError
+    own = is_number(home) and run.get("head_repository_id") == home
+    return _Artifact(
+        id=artifact.id,
+        name=artifact.name,
+        size=artifact.size_in_bytes + 0,
+        expired=artifact.expired,
+        digest=artifact.digest,
+        run_id=number,
+        sha=sha,
+        branch=run.get("head_branch"),
+        own=own,
+    )
+
+
+@reading
+def _read_run(run: WorkflowRun) -> WorkflowRun:
+    if not isinstance(run.event, str) or not isinstance(run.path or run.status or "", str):
+        raise TypeError
+    return run
+
+
 class ArtifactResults:
     """Finds results in the artifacts with a given name; the last download is reused for further suites.
 
@@ -48,7 +105,7 @@ class ArtifactResults:
 
     def __init__(self, api: Api, name: str, now: Callable[[], datetime]) -> None:
         self._api, self._name, self._now = api, name or DEFAULT_NAME, now
-        self._lists: dict[str | None, tuple[Artifact, ...]] = {}
+        self._lists: dict[str | None, tuple[_Artifact, ...]] = {}
         self._truncated: dict[str | None, bool] = {}
         self._runs: dict[int, WorkflowRun] = {}
         self._archive: tuple[int, bytes] | None = None
@@ -87,7 +144,7 @@ class ArtifactResults:
 
     def _search_artifacts(
         self,
-        candidates: Sequence[Artifact],
+        candidates: Sequence[_Artifact],
         suite: WantedSuite,
         search: Search,
         problems: list[str],
@@ -120,14 +177,14 @@ class ArtifactResults:
             downloads += 1
             found = self._results_in(artifact, suite, problems)
             if found is not None:
-                fit = suite.fit(found.results.record, self._runs[artifact.run_id].workflow)
+                fit = suite.fit(found.results.record, workflow_path(self._runs[artifact.run_id].path or ""))
                 search.add(Candidate(found, artifact.sha, fit))
         unread_notes += (f"{count} skipped, of {reason}" for reason, count in refused.items())
 
-    def _may_look_up(self, artifact: Artifact) -> bool:
+    def _may_look_up(self, artifact: _Artifact) -> bool:
         return not artifact.own or artifact.run_id in self._runs or len(self._runs) < MOST_RUNS
 
-    def _refusal(self, artifact: Artifact) -> str:
+    def _refusal(self, artifact: _Artifact) -> str:
         """Describe the run of an artifact that must not be used, such as `a run of a fork`; empty if it may be used.
 
         The run must have completed, and must have been started by an event that requires write access.
@@ -137,13 +194,13 @@ class ArtifactResults:
             return "a run of a fork"
         run_id = artifact.run_id
         if run_id not in self._runs:
-            self._runs[run_id] = self._api.workflow_run(run_id)
+            self._runs[run_id] = _read_run(self._api.repository.get_workflow_run(run_id))
         run = self._runs[run_id]
         if run.event not in _EVENTS:
             return f"a run by `{short_text(run.event)}`, which anyone may start"
         return "" if run.status == "completed" else "a run that has not ended"
 
-    def _candidates(self, list_name: str | None, ancestry: Ancestry) -> list[Artifact]:
+    def _candidates(self, list_name: str | None, ancestry: Ancestry) -> list[_Artifact]:
         """Return the base branch's artifacts named `NAME`, or `NAME-…` if `list_name` is None: the nearest commit
         first, then newest first."""
         if list_name not in self._lists:
@@ -153,20 +210,21 @@ class ArtifactResults:
         ]
         return sorted(found, key=lambda artifact: (ancestry.distances[artifact.sha], -artifact.id))
 
-    def _list_artifacts(self, name: str | None) -> Iterator[Artifact]:
+    def _list_artifacts(self, name: str | None) -> Iterator[_Artifact]:
         self._truncated[name] = False
-        for page in range(1, MOST_PAGES + 1):
-            artifacts = self._api.artifacts(name, page)
-            yield from (artifact for artifact in artifacts if artifact is not None)
+        listed = self._api.repository.get_artifacts(**({} if name is None else {"name": name}))
+        for page in range(MOST_PAGES):
+            artifacts = reading(listed.get_page)(page)
+            yield from filter(None, map(_read_artifact, artifacts))
             if len(artifacts) < PER_PAGE:
                 return
         self._truncated[name] = True
 
-    def _matches(self, artifact: Artifact, ancestry: Ancestry, *, exact_commit: bool) -> bool:
+    def _matches(self, artifact: _Artifact, ancestry: Ancestry, *, exact_commit: bool) -> bool:
         named = artifact.name == self._name if exact_commit else artifact.name.startswith(f"{self._name}-")
         return named and artifact.branch == ancestry.wanted.branch and artifact.sha in ancestry.distances
 
-    def _results_in(self, artifact: Artifact, suite: WantedSuite, problems: list[str]) -> BaseResults | None:
+    def _results_in(self, artifact: _Artifact, suite: WantedSuite, problems: list[str]) -> BaseResults | None:
         """Return the results of a suite in an artifact; None if it has no usable results."""
         found: list[BaseResults] = []
         try:
@@ -181,7 +239,7 @@ class ArtifactResults:
             return None
         return found[0] if found else None
 
-    def _download(self, artifact: Artifact) -> bytes:
+    def _download(self, artifact: _Artifact) -> bytes:
         """Return the archive of an artifact. The last archive is cached, as it may contain the results of several
         suites."""
         if self._archive is not None and self._archive[0] == artifact.id:

@@ -6,10 +6,10 @@ import posixpath
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from holodeck_action.github.bases.branches import TreeEntry, blob, entries_of, tree_of
 from holodeck_action.github.bases.local_git import run_git
 from holodeck_action.github.job import Job
 from holodeck_action.github.rest.objects import ApiError
-from holodeck_action.github.rest.stored_objects import TreeEntry
 from holodeck_action.text.foreign import Foreign
 
 FOLDER, LINK, SUBMODULE = "040000", "120000", "160000"
@@ -78,7 +78,7 @@ class CommitFiles:
         if content is not None:
             return Foreign.of_text(content)
         try:
-            downloaded = self._job.api(self._root).blob(entry.sha)
+            downloaded = blob(self._job.api(self._root), entry.sha)
         except ApiError as error:
             raise self._unreadable(error) from error
         return Foreign(downloaded) if len(downloaded) <= max_bytes else None
@@ -91,8 +91,8 @@ class CommitFiles:
         if listed is not None:
             return {entry.path: entry for entry in map(_parse_entry, filter(None, listed.split("\0")))}
         try:
-            api = self._job.api(self._root)
-            self._downloaded = {entry.path: entry for entry in api.tree(api.tree_of(self._commit))}
+            tree = tree_of(self._job.api(self._root), self._commit)
+            self._downloaded = {entry.path: entry for entry in entries_of(tree)}
         except ApiError as error:
             raise self._unreadable(error) from error
         return self._downloaded

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from holodeck_action.github.bases.branches import TreeEntry, blob, entries_of, tree_of
 from holodeck_action.github.rest.api import Api
-from holodeck_action.github.rest.stored_objects import TreeEntry
 from holodeck_action.record.disk import UNSYNCED_DISK, write_new
 
 _FOLDER, _SUBMODULE = "040000", "160000"
@@ -59,15 +59,15 @@ def fetch_objects(api: Api, commit: str, known_hashes: Set[str], store: Path, li
         ObjectsError: the objects are too many or too large, or do not match their hashes.
         OSError: an object cannot be written.
     """
-    tree = api.tree_of(commit)
-    entries = api.tree(tree)
+    found = tree_of(api, commit)
+    tree, entries = found.sha, entries_of(found)
     lacking = _missing_files(entries, commit, known_hashes, limits)
     for name, content in _tree_objects(entries, tree, commit):
         if name not in known_hashes:
             _write_object(store, name, "tree", content)
     size = 0
     for name in lacking:
-        content = api.blob(name)
+        content = blob(api, name)
         size += len(content)
         if size > limits.size:
             raise ObjectsError(_too_large(commit, limits.size))

@@ -8,8 +8,9 @@ from typing import Any
 
 from msgspec import Struct
 
+from holodeck_action.github.bases.branches import default_branch, merge_base
 from holodeck_action.github.bases.local_git import run_git
-from holodeck_action.github.rest.api import PER_PAGE, Api
+from holodeck_action.github.rest.api import PER_PAGE, Api, reading
 from holodeck_action.github.rest.objects import ApiError
 from holodeck_action.github.rest.payload import EventError, Payload, is_hash, read_event
 from holodeck_action.text.plain import one_line
@@ -97,8 +98,8 @@ def wanted_commit(
     problem = ""
     if api is not None:
         try:
-            branch = base.name or api.default_branch()
-            return WantedCommit(api.merge_base(branch, evaluated), branch)
+            branch = base.name or default_branch(api)
+            return WantedCommit(merge_base(api, branch, evaluated), branch)
         except ApiError as error:
             problem = _explain_error(error)
     found = _local_merge_base(evaluated, base.name, folder, environ)
@@ -112,6 +113,7 @@ def wanted_commit(
     )
 
 
+@reading
 def first_parents(api: Api, start: str) -> tuple[str, ...]:
     """Return a commit followed by its first-parent ancestors, at most `MOST_ANCESTORS` of them, nearest first.
 
@@ -120,9 +122,10 @@ def first_parents(api: Api, start: str) -> tuple[str, ...]:
     """
     parents: dict[str, tuple[str, ...]] = {}
     line = [start]
-    for page in range(1, _MOST_PAGES + 1):
-        commits = api.commits(start, page)
-        parents |= {commit.sha: commit.parents for commit in commits}
+    listed = api.repository.get_commits(sha=start)
+    for page in range(_MOST_PAGES):
+        commits = listed.get_page(page)
+        parents |= {commit.sha: tuple(parent.sha for parent in commit.parents) for commit in commits}
         while len(line) <= MOST_ANCESTORS and (before := parents.get(line[-1], ())):
             line.append(before[0])
         if len(line) > MOST_ANCESTORS or line[-1] in parents or len(commits) < PER_PAGE:

@@ -14,6 +14,7 @@ import httpx2
 from msgspec import Struct
 
 from holodeck_action.github.rest.objects import ErrorKind, ShapeError
+from holodeck_action.github.rest.payload import is_hash, is_number
 from holodeck_action.text.foreign import Foreign
 from holodeck_action.text.json_values import parse_json
 
@@ -79,6 +80,45 @@ def parse_body(text: str) -> Any:
         return parse_json(text)
     except ValueError:
         raise ShapeError("it is not JSON") from None
+
+
+def check_shape(data: Any, method: str, *, is_query: bool) -> None:
+    """Check that JSON is an object of GitHub, a list of such, or the answer to a GraphQL query.
+
+    PyGithub takes any JSON and fails, or asks again, when a missing field is read. Each object that the program uses
+    has an `id`, a `sha` or a `filename`, itself or in an object inside it.
+
+    Raises:
+        ShapeError: it is something else.
+    """
+    if is_query:
+        if not isinstance(data, dict) or not (isinstance(data.get("data"), dict) or data.get("errors")):
+            raise ShapeError("it has no `data`")
+        return
+    if method != "GET" and not isinstance(data, dict):
+        raise ShapeError("it is not an object")
+    lists = [value for value in data.values() if isinstance(value, list)] if _is_wrapped(data) else [data]
+    for listed in lists:
+        for item in listed if isinstance(listed, list) else [listed]:
+            if not _is_identified(item):
+                raise ShapeError("it has neither `id` nor `sha`")
+
+
+def _is_wrapped(data: Any) -> bool:
+    return isinstance(data, dict) and "id" not in data and "total_count" in data
+
+
+def _is_identified(item: Any) -> bool:
+    if not isinstance(item, dict):
+        raise ShapeError("it is not an object")
+    number, sha = item.get("id"), item.get("sha")
+    if number is not None and not is_number(number):
+        raise ShapeError("`id` is not a number of at least 1")
+    if sha is not None and not is_hash(sha):
+        raise ShapeError("`sha` is not a hash")
+    if number is not None or sha is not None or isinstance(item.get("filename"), str):
+        return True
+    return any(_is_identified(value) for value in item.values() if isinstance(value, dict))
 
 
 def error_message(response: httpx2.Response, monotonic: Callable[[], float]) -> str:

@@ -34,7 +34,7 @@ class Reply(Struct, frozen=True):
 
     def getheaders(self) -> list[tuple[str, str]]:
         """Return only the `link` header, since PyGithub fails on rate-limit headers that are not numbers."""
-        return [("link", self.link)]
+        return [("link", self.link)] if self.link else []
 
     def read(self) -> str:
         """Return the body."""

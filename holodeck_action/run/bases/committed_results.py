@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any, get_args
 
 from holodeck_action.decide.compared_terms import strictest_reaction
+from holodeck_action.github.bases.branches import TreeEntry
 from holodeck_action.github.bases.commit_files import FOLDER, LINK, SUBMODULE, CommitFiles, CommitFilesError
 from holodeck_action.github.bases.commit_objects import object_name
 from holodeck_action.github.bases.merge_base import NoCommit
 from holodeck_action.github.job import Job
-from holodeck_action.github.rest.stored_objects import TreeEntry
 from holodeck_action.record.record import ReplacedResults
 from holodeck_action.record.result_files import RESULTS_FILE, BaseResults
 from holodeck_action.run.preflight import PreparedSuite
