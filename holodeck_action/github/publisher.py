@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -25,7 +25,7 @@ from holodeck_action.github.rest.objects import ApiError, Pull
 from holodeck_action.github.rest.payload import EventError, read_event
 from holodeck_action.github.review import publish_review
 from holodeck_action.github.stale_comments import stale_notice, unpublished_notice
-from holodeck_action.github.sticky_comment import CommentRequest, CommentResult, EarlierComment, marker, publish_comment
+from holodeck_action.github.sticky_comment import CommentRequest, EarlierComment, marker, publish_comment
 from holodeck_action.github.terms_annotations import annotate_terms
 from holodeck_action.reports.comment.changes import State, is_same_result, is_same_run, is_worse, state_of
 from holodeck_action.reports.comment.check_summary import AnnotatedLine, render_check
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from github.CheckRun import CheckRun
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 class Findings(Struct, frozen=True):
@@ -166,9 +167,33 @@ class Publisher:
             self._check = self._call_guarded(self._start_check)
 
     def finish(self, findings: Findings) -> Publication:
-        """Publish the findings, and close the connection."""
+        """Publish the findings, and close the connection: the check run, comments, reviews.
+
+        The check run is concluded before the comments are written, so that it never stays in progress. If a comment of
+        an earlier run is outdated and could not be replaced, the check run's summary is replaced once more.
+        """
         try:
-            return self._publish_all(findings)
+            wrong = findings.annotations + annotate(findings.reports)
+            marks = (*annotate_terms(findings.reports), *wrong)
+            begun = self._started_check()
+            check = self._conclude(begun, findings, marks)
+            earlier: dict[int, EarlierComment | None] = {}
+            comments = self._each_pull("comment", partial(self._write_comment, findings, earlier))
+            notice = stale_notice(self._destination, self._place_with_commit(), comments, earlier)
+            if notice:
+                check = self._conclude(begun, findings, marks, notice, first_outcome=check)
+            written = tuple(Channel("comment", outcome) for _, outcome in comments)
+            if self._options.kind != "report":
+                # A command of an extension has no other channel.
+                return Publication(written, findings.annotations, notice)
+            reviews = self._each_pull("review", partial(self._write_review, findings, wrong))
+            channels = (
+                Channel("check", check),
+                *written,
+                *(Channel("review", outcome) for _, outcome in reviews),
+                *(Channel("annotations", Skipped(text, requested=False)) for text in _unannotated_reasons(findings)),
+            )
+            return Publication(channels, findings.annotations if isinstance(check, Published) else marks, notice)
         finally:
             self.close()
 
@@ -176,28 +201,6 @@ class Publisher:
         """Close the connection without publishing."""
         if self._connection.access is not None:
             self._connection.access.api.close()
-
-    def _publish_all(self, findings: Findings) -> Publication:
-        wrong = findings.annotations + annotate(findings.reports)
-        marks = (*annotate_terms(findings.reports), *wrong)
-        begun = self._started_check()
-        check = self._conclude(begun, findings, marks)
-        comments, first = self._write_comments(findings)
-        if first:
-            check = self._conclude(begun, findings, marks, first, first_outcome=check)
-        written = [Channel("comment", outcome) for outcome in comments]
-        if self._options.kind != "report":
-            # A command of an extension has no other channel.
-            return Publication(tuple(written), findings.annotations, first)
-        channels = [Channel("check", check), *written]
-        for _, outcome in self._each_pull(
-            "review", lambda github, pull: self._write_review(github, pull, findings, wrong)
-        ):
-            channels.append(Channel("review", outcome))
-        channels += [
-            Channel("annotations", Skipped(reason, requested=False)) for reason in _unannotated_reasons(findings)
-        ]
-        return Publication(tuple(channels), findings.annotations if isinstance(check, Published) else marks, first)
 
     def _start_check(self, github: Access) -> CheckRun | Outcome:
         foreign = self._mismatch_reason(github)
@@ -265,21 +268,10 @@ class Publisher:
 
         return self._call_guarded(write)
 
-    def _write_comments(self, findings: Findings) -> tuple[tuple[Outcome, ...], str]:
-        """Write the comments. Return their outcomes, and a notice of comments that are outdated, as Markdown."""
-        earlier: dict[int, EarlierComment | None] = {}
-
-        def write(github: Access, pull: Pull) -> Outcome:
-            written = self._write_comment(github, pull, findings)
-            earlier[pull.number] = written.earlier
-            return written.outcome
-
-        ended = self._each_pull("comment", write)
-        return tuple(outcome for _, outcome in ended), stale_notice(
-            self._destination, self._place_with_commit(), ended, earlier
-        )
-
-    def _write_comment(self, github: Access, pull: Pull, findings: Findings) -> CommentResult:
+    def _write_comment(
+        self, findings: Findings, earlier: dict[int, EarlierComment | None], github: Access, pull: Pull
+    ) -> Outcome:
+        """Write the comment of a pull request, and add the comment of an earlier run to `earlier`, by number."""
         first_line = marker(self._options.comment_id, self._options.kind)
         reasons = findings.problems or ((findings.reason,) if findings.reason else ())
         now = state_of(findings.reports, findings.exit_code, pull.head_sha, self._run, reasons)
@@ -309,9 +301,11 @@ class Publisher:
             worse=lambda body: is_worse(State.read(body), now),
             check=self._options.check,
         )
-        return publish_comment(github, pull.number, first_line, wanted)
+        written = publish_comment(github, pull.number, first_line, wanted)
+        earlier[pull.number] = written.earlier
+        return written.outcome
 
-    def _write_review(self, github: Access, pull: Pull, findings: Findings, marks: Sequence[Annotation]) -> Outcome:
+    def _write_review(self, findings: Findings, marks: Sequence[Annotation], github: Access, pull: Pull) -> Outcome:
         return publish_review(github, pull.number, pull.head_sha, self._options.comment_id, findings.reports, marks)
 
     def _each_pull(
@@ -332,10 +326,13 @@ class Publisher:
         found = self._call_guarded(find_pulls_to_write)
         if not isinstance(found, FoundPulls):
             return ((None, found),)
-        return tuple((pull.number, self._for_pull(pull, publish)) for pull in found.pulls)
-
-    def _for_pull(self, pull: Pull, publish: Callable[[Access, Pull], Outcome]) -> Outcome:
-        return self._call_guarded(lambda github: self._skip_if_outdated(github, pull) or publish(github, pull))
+        outcomes: list[tuple[int | None, Outcome]] = []
+        for pull in found.pulls:
+            outcome = self._call_guarded(self._skip_if_outdated, pull)
+            if outcome is None:
+                outcome = self._call_guarded(publish, pull)
+            outcomes.append((pull.number, outcome))
+        return tuple(outcomes)
 
     def _mismatch_reason(self, github: Access) -> str | None:
         """Return the reason if the run evaluated another commit than the one for which results are published; None if
@@ -371,14 +368,14 @@ class Publisher:
             self._found = find_pulls(self._destination, github.api)
         return self._found
 
-    def _call_guarded(self, call: Callable[[Access], T]) -> T | Outcome:
+    def _call_guarded(self, call: Callable[Concatenate[Access, P], T], *about: P.args, **more: P.kwargs) -> T | Outcome:
         """Return the result of a call, or an outcome that describes its error, so that the error neither stops the run
         nor hides the verdict."""
         github = self._connection.access
         if github is None:
             return Skipped(self._connection.unavailable, requested=True)
         try:
-            return call(github)
+            return call(github, *about, **more)
         except ApiError as error:
             return github.refusal_outcome("the pull requests cannot be looked up", "pull-requests: read", error)
         except Exception as error:  # noqa: BLE001 - as above

@@ -116,7 +116,31 @@ def publish_comment(github: Access, pull_number: int, first_line: str, request: 
     """
     if request.mode == "off":
         return CommentResult(Skipped("the comment is switched off", requested=False))
-    return _Sticky(github, pull_number, first_line, request).publish()
+    sticky = _Sticky(github, pull_number, first_line, request)
+    try:
+        ours = sticky.own_comments()
+    except ApiError as error:
+        return CommentResult(sticky.read_failure_outcome(error), UNREAD_COMMENT)
+    except Stopped as stopped:
+        return CommentResult(stopped.outcome, UNREAD_COMMENT)
+    text = None
+    for index, comment in enumerate(ours):
+        text = sticky.render(comment.body)
+        try:
+            outcome = sticky.replace(comment, text)
+        except Stopped as stopped:
+            return CommentResult(stopped.outcome, EarlierComment(comment.body, certain=not stopped.unclear))
+        if outcome is not None:
+            # A failure that did not stop is a clash with another step of this run.
+            return CommentResult(_mention_others(outcome, len(ours) - index))
+    if text is None:
+        if request.mode == "failures" and not request.failed:
+            return CommentResult(Skipped("nothing failed, and the comment is for failures only", requested=False))
+        text = sticky.render(None)
+    try:
+        return CommentResult(sticky.create(text))
+    except Stopped as stopped:
+        return CommentResult(stopped.outcome)
 
 
 class _Sticky(Struct, frozen=True):
@@ -125,39 +149,13 @@ class _Sticky(Struct, frozen=True):
     first_line: str
     wanted: CommentRequest
 
-    def publish(self) -> CommentResult:
-        try:
-            ours = self._own_comments()
-        except ApiError as error:
-            return CommentResult(self._read_failure_outcome(error), UNREAD_COMMENT)
-        except Stopped as stopped:
-            return CommentResult(stopped.outcome, UNREAD_COMMENT)
-        text = None
-        for index, comment in enumerate(ours):
-            text = self._render(comment.body)
-            try:
-                outcome = self._replace(comment, text)
-            except Stopped as stopped:
-                return CommentResult(stopped.outcome, EarlierComment(comment.body, certain=not stopped.unclear))
-            if outcome is not None:
-                # A failure that did not stop is a clash with another step of this run.
-                return CommentResult(_mention_others(outcome, len(ours) - index))
-        if text is None:
-            if self.wanted.mode == "failures" and not self.wanted.failed:
-                return CommentResult(Skipped("nothing failed, and the comment is for failures only", requested=False))
-            text = self._render(None)
-        try:
-            return CommentResult(self._create(text))
-        except Stopped as stopped:
-            return CommentResult(stopped.outcome)
-
-    def _render(self, earlier_state: str | None) -> str:
+    def render(self, earlier_state: str | None) -> str:
         text = self.wanted.render(earlier_state)
         if first_line(text) != self.first_line:
             raise ValueError("the comment does not start with its marker: it would never be found again")
         return text
 
-    def _replace(self, comment: IssueComment, text: str) -> Outcome | None:
+    def replace(self, comment: IssueComment, text: str) -> Outcome | None:
         """Update a comment; return None if it was deleted.
 
         Raises:
@@ -192,7 +190,7 @@ class _Sticky(Struct, frozen=True):
         except ApiError:
             return True
 
-    def _create(self, text: str) -> Outcome:
+    def create(self, text: str) -> Outcome:
         error: ApiError | None = None
         for _ in range(TRIES):
             try:
@@ -210,7 +208,7 @@ class _Sticky(Struct, frozen=True):
                 if same_body(found.body, text):
                     return Published("created", page_url(found))
                 # Another step with the same comment id has created it in the meantime.
-                outcome = self._replace(found, self._render(found.body))
+                outcome = self.replace(found, self.render(found.body))
                 if outcome is not None:
                     return outcome
         assert error is not None
@@ -218,7 +216,7 @@ class _Sticky(Struct, frozen=True):
 
     def _find_comment(self, text: str) -> IssueComment | None:
         """Return our comment, preferably one with this text; None if there is no comment of ours."""
-        ours = self._own_comments()
+        ours = self.own_comments()
         return next((comment for comment in ours if same_body(comment.body, text)), ours[0] if ours else None)
 
     @property
@@ -229,7 +227,7 @@ class _Sticky(Struct, frozen=True):
     def _list_comments(self) -> Sequence[IssueComment]:
         return every(self._issue.get_comments(), "id", "node_id", "body", "html_url", "user")
 
-    def _own_comments(self) -> Sequence[IssueComment]:
+    def own_comments(self) -> Sequence[IssueComment]:
         """Return our visible comments with the marker, the newest first."""
         marked = [comment for comment in self._list_comments() if first_line(comment.body) == self.first_line]
         marked.sort(key=lambda comment: comment.id, reverse=True)
@@ -247,7 +245,7 @@ class _Sticky(Struct, frozen=True):
             f"verdicts: give each step its own `comment-id`{_CHECK_ADVICE if self.wanted.check else ''}"
         )
 
-    def _read_failure_outcome(self, error: ApiError) -> Outcome:
+    def read_failure_outcome(self, error: ApiError) -> Outcome:
         also = " (`pull-requests: write` to write the comment)"
         what = "the comments could not be read"
         return self.github.refusal_outcome(what, "pull-requests: read", error, also, missing_permission=NO_PULL)

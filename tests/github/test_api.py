@@ -372,7 +372,9 @@ def test_redirects_are_followed_within_the_api() -> None:
 
 
 def test_redirects_in_a_circle() -> None:
-    read, written, count = raising(lambda number, text: [answer("", f"Location: /{number % 2}", status=301)])
+    read, written, count = raising(
+        lambda number, text: [answer("", f"Location: /repositories/{number % 2}", status=301)]
+    )
     assert (read.kind, written.kind, count) == ("unavailable", "unavailable", 8)
 
 

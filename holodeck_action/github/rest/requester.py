@@ -93,15 +93,24 @@ class _FailedError(Exception):
 
 
 class _Attempts(Struct):
-    """Counts of a request's repeats, timeouts, and refusals because of a rate limit."""
+    """Counts of a request's repeats, timeouts, refusals because of a rate limit, and redirects."""
 
     repeats: int = 0
     timeouts: int = 0
     limited: int = 0
+    redirects: int = 0
 
     @property
     def backoff(self) -> float:
         return 2.0**self.repeats
+
+
+class _LeftError(ApiError):
+    """A response redirects to a URL outside of the API; `address` is empty if it is missing or invalid."""
+
+    def __init__(self, error: ApiError, address: str) -> None:
+        super().__init__(str(error), error.kind, error.status, accepted=error.accepted)
+        self.address = address
 
 
 class BoundedRequester(Requester):
@@ -190,69 +199,50 @@ class BoundedRequester(Requester):
         Raises:
             ApiError: the request failed.
         """
-        path = urlsplit(url).path
-        request = _Request(verb, path, url, parameters or {}, _replace_surrogates(input))
-        for _ in range(1 + _MOST_REDIRECTS):
+        request = _Request(verb, urlsplit(url).path, url, parameters or {}, _replace_surrogates(input))
+        attempts = _Attempts()
+        while True:
             try:
-                return self._send_with_retries(request)
+                return self._attempt(request, attempts)
             except RedirectedError as redirected:
                 # A repository that was renamed. The parameters are part of the new address.
-                request = replace(request, address=self._redirect_url(request, redirected), parameters={})
-        raise self._unusable_error(request, None, f"more than {_MOST_REDIRECTS} redirects")
+                request = replace(request, address=self._redirect_url(request, redirected, attempts), parameters={})
+                attempts = _Attempts(redirects=attempts.redirects + 1)
+            except _FailedError as failed:
+                self._wait(failed, attempts)
 
     def file_address(self, path: str) -> str:
-        """Return the URL outside of the API to which `path` redirects. Redirects within the API, as for a renamed
-        repository, are followed.
+        """Return the URL outside of the API to which `path` redirects.
 
         Raises:
             ApiError: the request failed, or does not redirect to the URL of a file.
         """
-        request = _Request("GET", path, path, {}, None)
-        for _ in range(1 + _MOST_REDIRECTS):
-            try:
-                status, _, _ = self._send_with_retries(request)
-            except RedirectedError as redirected:
-                address = _absolute_url(self.base_url, redirected)
-                if self._is_api(address, "repo"):
-                    request = replace(request, address=address)
-                    continue
-                parts = urlsplit(address)
-                # Encrypted, unless the API is not either.
-                if parts.hostname and parts.scheme in ("https", self._origin[0]):
-                    return address
-                raise self._unusable_error(request, None, "it does not redirect to the URL of a file") from None
-            raise self._unusable_error(request, status, "it is not a redirect to a file")
-        raise self._unusable_error(request, None, f"more than {_MOST_REDIRECTS} redirects")
+        problem = "it is not a redirect to a file"
+        try:
+            self.requestJson("GET", path)
+        except _LeftError as left:
+            parts = urlsplit(left.address)
+            # Encrypted, unless the API is not either.
+            if parts.hostname and parts.scheme in ("https", self.scheme):
+                return left.address
+            problem = "it does not redirect to the URL of a file"
+        raise self._unusable_error(_Request("GET", path, path, {}, None), None, problem)
 
     def masked_line(self, text: str) -> str:
         """Return a text from GitHub as one short line without the token."""
         return one_line(self._redactor.text(text), _MESSAGE_LIMIT)
 
-    def _is_api(self, address: str, prefix: str = "") -> bool:
-        try:
-            parts = urlsplit(address)
-            same = (parts.scheme, parts.hostname, parts.port) == self._origin
-        except ValueError:
-            return False
-        return same and parts.path.startswith(self._root + prefix)
-
-    def _send_with_retries(self, request: _Request) -> tuple[int, dict[str, Any], str]:
-        """Send a request until there is a response, or until it must not be repeated."""
-        attempts = _Attempts()
-        while True:
-            try:
-                return self._attempt(request, attempts)
-            except _FailedError as failed:
-                if failed.wait is None or attempts.repeats == MOST_REPEATS:
-                    raise failed.error from None
-                if failed.wait > self._waits_left:
-                    left = "none" if self._waits_left < 1 else f"only {self._waits_left:.0f}"
-                    total = f"of the {TOTAL_WAIT_S:.0f} seconds that calls to GitHub may wait, {left} are left"
-                    raise failed.error.with_suffix(f"; {total}") from None
-                wait = failed.wait
-            self._waits_left -= wait
-            attempts.repeats += 1
-            self._pause(wait)
+    def _wait(self, failed: _FailedError, attempts: _Attempts) -> None:
+        """Wait before a request is repeated. Raises: `ApiError` if it must not be repeated."""
+        if failed.wait is None or attempts.repeats == MOST_REPEATS:
+            raise failed.error from None
+        if failed.wait > self._waits_left:
+            left = "none" if self._waits_left < 1 else f"only {self._waits_left:.0f}"
+            total = f"of the {TOTAL_WAIT_S:.0f} seconds that calls to GitHub may wait, {left} are left"
+            raise failed.error.with_suffix(f"; {total}") from None
+        self._waits_left -= failed.wait
+        attempts.repeats += 1
+        self._pause(failed.wait)
 
     def _attempt(self, request: _Request, attempts: _Attempts) -> tuple[int, dict[str, Any], str]:
         if request.method != "GET" and (early := self._next_write - self._monotonic()) > 0:
@@ -335,11 +325,21 @@ class BoundedRequester(Requester):
         sentence = f"GitHub's answer to {self._label(request)} cannot be used: {problem}"
         return ApiError(sentence, "unavailable", status, accepted=not request.reads)
 
-    def _redirect_url(self, request: _Request, redirected: RedirectedError) -> str:
-        location = _absolute_url(self.base_url, redirected)
-        if not self._is_api(location):
-            raise self._unusable_error(request, redirected.status, "it redirects to a URL outside of the API")
-        return location
+    def _redirect_url(self, request: _Request, redirected: RedirectedError, attempts: _Attempts) -> str:
+        """Return the URL within the API to which a response redirects."""
+        location = redirected.headers.get("location")
+        try:
+            address = urljoin(self.base_url, location) if location else ""
+            parts = urlsplit(address)
+            origin = parts.scheme, parts.hostname, parts.port
+        except ValueError:
+            address, origin = "", ("", None, None)
+        if origin != self._origin or not parts.path.startswith(f"{self._root}repo"):
+            problem = "it redirects to a URL outside of the API"
+            raise _LeftError(self._unusable_error(request, redirected.status, problem), address)
+        if attempts.redirects == _MOST_REDIRECTS:
+            raise self._unusable_error(request, None, f"more than {_MOST_REDIRECTS} redirects")
+        return address
 
     def _retry_clause(self, wait_s: float) -> str:
         if wait_s > 24 * 3600:
@@ -358,15 +358,6 @@ def _below_api(url: str) -> str | None:
     if found is None:
         return None
     return f"{found[0]}?{parts.query}" if parts.query else found[0]
-
-
-def _absolute_url(base: str, redirected: RedirectedError) -> str:
-    """Return the absolute URL of a redirect; an empty string if it is missing or invalid."""
-    location = redirected.headers.get("location")
-    try:
-        return urljoin(base, location) if location else ""
-    except ValueError:
-        return ""
 
 
 def _replace_surrogates(value: Any) -> Any:
