@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from datetime import UTC, datetime, timedelta
@@ -253,6 +254,21 @@ def test_errors_and_filtered_answers_are_never_stored(tmp_path: Path) -> None:
             assert stored(tmp_path) == []
 
     run(work)
+
+
+def test_a_refusal_of_the_responses_api_is_not_cached(tmp_path: Path) -> None:
+    body = {"model": "gpt-4.1", "store": False, "input": [{"role": "user", "content": "Hi"}]}
+
+    async def ask_twice(models: FakeModels) -> int:
+        async with opened(WireSettings(cache=tmp_path)) as wire:
+            for _ in range(2):
+                await post(wire, account(models.openai_url), body, path="/responses")
+        return len(models.requests)
+
+    for answer, requests in ((Answer(refusal="No."), 2), (Answer("At", finish="content_filter"), 2), (Answer(), 1)):
+        with FakeModels() as models:
+            models.script([answer] * 2)
+            assert asyncio.run(ask_twice(models)) == requests
 
 
 def test_a_refusal_is_recorded_but_not_cached(tmp_path: Path) -> None:

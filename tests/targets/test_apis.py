@@ -149,6 +149,30 @@ def test_a_replay_takes_the_api_of_the_recording(
     assert error.code == "cassette_miss"
 
 
+@walk(
+    ("written", "environ", "endpoint"),
+    [
+        (None, {}, "api.openai.com/v1/responses"),
+        ("chat", {}, "api.openai.com/v1/chat/completions"),
+        (None, {"OPENAI_BASE_URL": "https://gate.example/v1"}, "gate.example/v1/chat/completions"),
+        ("responses", {"OPENAI_BASE_URL": "https://gate.example/v1"}, "gate.example/v1/responses"),
+    ],
+)
+def test_a_run_at_another_address_asks_its_api(
+    project: Project, models: FakeModels, written: str | None, environ: dict[str, str], endpoint: str
+) -> None:
+    if not (project.folder / "tape").exists():
+        shop(project, models, openai(models, name="gpt-4.1"), openai={"api": "chat"})
+        assert project.run("run", "--record", "tape", **KEYS).code == 0
+    model = {"provider": "openai", "name": "gpt-4.1"}
+    shop(project, models, model, openai=None if written is None else {"api": written})
+    _, record = project.evaluate("--replay", "tape", **environ)
+    error = record.cases[0].trials[0].turns[0].error
+    assert error is not None
+    # A miss shows the first 30 characters of a difference.
+    assert f"→ '{endpoint[:30]}'" in error.message
+
+
 def test_an_api_that_the_address_lacks_leaves_the_refusal(project: Project, models: FakeModels) -> None:
     shop(project, models, openai(models, name="gpt-5.6"))
     about_responses = lambda request: request.path == RESPONSES  # noqa: E731
