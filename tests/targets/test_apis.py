@@ -128,7 +128,8 @@ def test_a_refusal_changes_no_api_that_the_suite_sets(project: Project, models: 
     assert "; `openai: {api: chat}` keeps the model from the Responses API" in error.message
 
 
-@walk(("first", "then"), [("chat", "responses"), ("responses", "chat"), ("chat", None), ("responses", None)])
+@pytest.mark.full
+@walk(("first", "then"), [("chat", "responses"), ("responses", None)])
 def test_a_replay_takes_the_api_of_the_recording(
     project: Project, models: FakeModels, first: str, then: str | None
 ) -> None:
@@ -149,6 +150,7 @@ def test_a_replay_takes_the_api_of_the_recording(
     assert error.code == "cassette_miss"
 
 
+@pytest.mark.full
 @walk(
     ("written", "environ", "endpoint"),
     [
@@ -185,6 +187,7 @@ def test_an_api_that_the_address_lacks_leaves_the_refusal(project: Project, mode
     assert "was called through the Responses API" not in finished.stderr
 
 
+@pytest.mark.full
 def test_a_model_without_encrypted_thoughts_is_replayed_without_them(project: Project, models: FakeModels) -> None:
     # The name is that of a model that thinks, but this service has another model behind it.
     shop(project, models, openai(models, name="gpt-5.1"), openai={"api": "responses"})
@@ -195,6 +198,7 @@ def test_a_model_without_encrypted_thoughts_is_replayed_without_them(project: Pr
     assert ["include" in request.body for request in models.requests] == [True, False, False]
 
 
+@pytest.mark.full
 @pytest.mark.needs("deepeval")
 def test_a_judge_that_is_refused_is_called_elsewhere(project: Project, models: FakeModels) -> None:
     tone = {"type": "geval", "name": "Tone", "criteria": "polite", "evaluation_steps": ["Read it."]}
@@ -276,6 +280,7 @@ BROKEN: dict[str, tuple[str, bytes]] = {
 }
 
 
+@pytest.mark.full
 @walk("broken", BROKEN)
 def test_a_broken_response_is_tried_again(project: Project, models: FakeModels, broken: str) -> None:
     kind, body = BROKEN[broken]
