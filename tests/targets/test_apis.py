@@ -324,3 +324,11 @@ def test_why_an_answer_ends(project: Project, models: FakeModels, finish: Any) -
         assert turn.error.code == "content_filter"
         return
     assert (turn.response, turn.finish_reason) == (refused or "At", finish)
+
+
+def test_a_limit_below_the_smallest_is_raised_with_a_notice(project: Project, models: FakeModels) -> None:
+    asking(project, models, model=openai(models, max_tokens=5), openai={"api": "responses"})
+    finished, _ = project.evaluate(**KEYS)
+    assert finished.code == 0, finished.stdout + finished.stderr
+    assert models.requests[0].body["max_output_tokens"] == 16
+    assert "max_tokens 5 is sent to gpt-4o as 16, the smallest value it accepts" in finished.stdout + finished.stderr
