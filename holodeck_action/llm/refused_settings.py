@@ -23,7 +23,7 @@ from holodeck_action.text.lazy_patterns import lazy_pattern
 _REFUSALS = (400, 422)
 _CODES = ("unsupported_parameter", "unsupported_value")
 _EFFORT_FIELDS = ("reasoning_effort", "reasoning.effort", "output_config.effort")
-_OPTIONAL = ("temperature", "top_p", "presence_penalty", "frequency_penalty", "seed", *_EFFORT_FIELDS)
+_OPTIONAL = ("temperature", "top_p", "presence_penalty", "frequency_penalty", *_EFFORT_FIELDS)
 """Fields of a body without which the request means the same."""
 _LIMITS = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
 """Names of the token limit in chat completions, and the other name of each."""

@@ -193,10 +193,10 @@ def test_dollars(value: float, text: str) -> None:
 # -- estimates
 
 
-def _call(document: Any, kind: Kind = "agent") -> Call:
+def _call(document: Any, kind: Kind = "agent", provider: str = "openai") -> Call:
     url, content = "https://models.example/v1", json.dumps(document).encode()
     request = HttpRequest(f"{url}/chat/completions", {}, content, document)
-    return Call(Account("openai", url, "k"), request, CallContext(kind, 0, None, Meter()))
+    return Call(Account(provider, url, "k"), request, CallContext(kind, 0, None, Meter()))
 
 
 def sent(document: dict[str, Any]) -> int:
@@ -221,6 +221,12 @@ def _prompt(document: Any) -> int:
 )
 def test_the_answer_counts_for_the_most_it_may_have(more: dict[str, Any], most: int) -> None:
     assert estimate(_call(chat("Hello", **more))) == Tokens(_prompt(chat("Hello", **more)), most)
+
+
+@walk(("limit", "most"), [(127_999, 127_999), (128_000, COMPLETION_GUESS)])
+def test_the_limit_of_the_model_itself_is_none(limit: int, most: int) -> None:
+    document = {**chat("Hello", max_tokens=limit), "model": "claude-opus-5"}
+    assert estimate(_call(document, provider="anthropic")).completion == most
 
 
 def test_an_embedding_has_no_answer_to_pay() -> None:

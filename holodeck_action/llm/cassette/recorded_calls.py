@@ -227,10 +227,11 @@ def _parse_entry(data: bytes) -> RecordedCall:
     at = datetime.fromisoformat(document["recorded_at"])
     if at.tzinfo is None:
         raise ValueError
-    changes = tuple(map(str, response.get("changes", ())))
-    return RecordedCall(
-        dict(request), Answer(status, headers, body, payload, latency, cached=True, changes=changes), at
-    )
+    changes = response.get("changes", [])
+    if not isinstance(changes, list) or not all(isinstance(change, str) for change in changes):
+        raise ValueError
+    answer = Answer(status, headers, body, payload, latency, cached=True, changes=tuple(changes))
+    return RecordedCall(dict(request), answer, at)
 
 
 def _unreadable_error(place: str, reason: str) -> WireError:
