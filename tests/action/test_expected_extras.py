@@ -32,6 +32,7 @@ def test_an_example_needs_what_is_expected(suite: Path) -> None:
         assert extras(ROOT / "examples", str(suite)) == set(re.findall(r"(\w+) \(", needed[1]) if needed else ())
 
 
+@pytest.mark.needs("deepeval", "mcp")
 def test_each_declared_word_names_its_extra(project: Project) -> None:
     """Whatever an extension declares, in JSON and YAML, in the suite or beside it."""
     named = {
