@@ -71,7 +71,10 @@ class HelpfulCommand(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options to the help, in groups if there are many."""
-        records = [(parameter.name or "", parameter.get_help_record(ctx)) for parameter in self.get_params(ctx)]
+        options = [each for each in self.get_params(ctx) if isinstance(each, click.Option)]
+        # Since click 8.5 the help option has another name.
+        names = ["help" if "--help" in option.opts else option.name or "" for option in options]
+        records = [(name, option.get_help_record(ctx)) for name, option in zip(names, options, strict=True)]
         shown = [(name, record) for name, record in records if record is not None]
         if len(shown) <= _MAX_UNGROUPED:
             super().format_options(ctx, formatter)
@@ -79,9 +82,9 @@ class HelpfulCommand(click.Command):
         listed = shown
         if any(name == "help_all" for name, _ in shown) and not ctx.meta.get(_SHOWS_ALL):
             listed = [(name, record) for name, record in shown if name not in _NOT_EVERYDAY]
-        for title, names in group_names([name for name, _ in listed], OPTION_GROUPS):
+        for title, members in group_names([name for name, _ in listed], OPTION_GROUPS):
             with formatter.section(f"{title} options" if title == OTHERS else title):
-                formatter.write_dl([record for name, record in listed if name in names])
+                formatter.write_dl([record for name, record in listed if name in members])
         if rest := len(shown) - len(listed):
             formatter.write_paragraph()
             formatter.write(f"{rest} more options: {ctx.command_path} --help-all\n")
