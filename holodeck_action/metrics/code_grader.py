@@ -188,10 +188,12 @@ class CodeGraderEvaluator(BaseEvaluator):
         """Call the grader.
 
         Args:
-            **kwargs: the parameters of `PARAM_SPEC`, and the turn's `turn_index`, `test_case_name`, `turn_config` and
-                `turns`.
+            **kwargs: the parameters of `PARAM_SPEC`, and the turn's `turn_index`, `test_case_name`, `turn_config`,
+                `turns`, `reported` (the metadata of the answers of all turns) and `session`.
         """
         retrieval_context, calls = kwargs.get("retrieval_context"), kwargs.get("tool_invocations")
+        turns, session = kwargs.get("turns", ()), kwargs.get("session")
+        reported = kwargs.get("reported", (None,) * max(len(turns), 1))
         context = {
             "turn_input": kwargs.get("query", ""),
             "agent_response": kwargs["response"],
@@ -201,7 +203,12 @@ class CodeGraderEvaluator(BaseEvaluator):
             "turn_index": kwargs.get("turn_index", 0),
             "test_case_name": kwargs.get("test_case_name"),
             "turn_config": dict(kwargs.get("turn_config", {})),
-            "earlier_turns": [_turn_data(at, turn) for at, turn in enumerate(kwargs.get("turns", ())[:-1])],
+            "earlier_turns": [
+                {**_turn_data(at, turn), "metadata": given, "session": session}
+                for at, (turn, given) in enumerate(zip(turns[:-1], reported[:-1], strict=True))
+            ],
+            "metadata": reported[-1],
+            "session": session,
         }
         try:
             if self._code is None:

@@ -242,6 +242,7 @@ def _stored_answer(
         texts=stored.texts,
         chunks=stored.chunks,
         context=stored.context,
+        metadata=stored.metadata,
     )
 
 

@@ -286,6 +286,8 @@ class TrialRunner(Struct, frozen=True):
             chunks=conversation.chunks,
             context=texts,
             earlier=conversation.answers,
+            metadata=reply.metadata,
+            session=session.session_id,
         )
         conversation.answers += (replace(answer, earlier=()),)
         # A conversation with a simulated user is graded at its end.

@@ -54,6 +54,8 @@ class Answer(Struct, frozen=True):
         trial: index of the trial.
         earlier: the answers to the earlier turns, in order.
         calls_of_turn: the tool calls of this turn if `calls` has the tool calls of all turns; None otherwise.
+        metadata: further facts that the agent reported; None if it reported none.
+        session: id of the conversation that the agent received; None if it is unknown.
     """
 
     turn: Turn
@@ -68,6 +70,8 @@ class Answer(Struct, frozen=True):
     trial: int = 0
     earlier: tuple[Answer, ...] = ()
     calls_of_turn: Fact[tuple[ToolInvocation, ...]] | None = None
+    metadata: Mapping[str, Any] | None = None
+    session: str | None = None
 
     def exchanges(self) -> tuple[Exchange, ...]:
         """Return the conversation up to and including this turn."""
@@ -346,6 +350,8 @@ def _evaluator_inputs(metric: PlannedMetric, answer: Answer, shared_inputs: Mapp
         inputs = {name: value for name, value in inputs.items() if value is not None}
     if config.TAKES_CASE:
         inputs |= {"turn_index": turn.index, "test_case_name": answer.case_name, "turn_config": turn.turn_config}
+        reported = tuple(each.metadata for each in (*answer.earlier, answer))
+        inputs |= {"reported": reported, "session": answer.session}
     return inputs
 
 

@@ -119,6 +119,7 @@ class CallableSession(Session):
     def __init__(self, agent: CallableAgent, conversation: Conversation) -> None:
         self._agent = agent
         self._conversation = conversation
+        self.session_id = conversation.session
 
     async def prepare(self) -> None:
         """Warm up the callable."""

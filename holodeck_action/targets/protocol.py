@@ -81,9 +81,11 @@ class Session(Protocol):
 
     Attributes:
         timed: whether response times are measured; False for answers that were recorded earlier.
+        session_id: id of the conversation that the agent receives; None if it receives none.
     """
 
     timed: bool = True
+    session_id: str | None = None
 
     async def prepare(self) -> None:
         """Start what the next turn needs. By default there is nothing to start.

@@ -81,6 +81,7 @@ class PythonSession(Session):
         self._reference = reference
         self._pool = pool
         self._conversation = conversation
+        self.session_id = conversation.session
         self._max_bytes = max_bytes
         self._warm_up = warm_up
         self._lease: Lease | None = None

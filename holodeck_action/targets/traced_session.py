@@ -19,6 +19,7 @@ class TracedSession(Session):
     def __init__(self, conversation: Conversation, spans: ConversationSpans | None) -> None:
         """Create the session. If `spans` is None, no spans are read."""
         self._conversation = conversation
+        self.session_id = conversation.session
         self._spans = spans
 
     async def send(self, turn: Turn) -> Reply:

@@ -42,6 +42,9 @@ class GraderContext:
         turn_config: a copy of the turn's free-form settings.
         earlier_turns: the earlier turns of the conversation, in order, with input, answer, tool calls and retrieved
             texts.
+        metadata: further facts that the agent reported with the answer; None if it reported none.
+        session: id of the conversation that the agent received; None if it received none, or if a recorded answer is
+            graded again.
     """
 
     turn_input: str
@@ -53,6 +56,8 @@ class GraderContext:
     test_case_name: str | None = None
     turn_config: dict[str, Any] = field(default_factory=dict)
     earlier_turns: tuple[GraderContext, ...] = ()
+    metadata: dict[str, Any] | None = None
+    session: str | None = None
 
 
 @dataclass(frozen=True)
@@ -194,4 +199,6 @@ def _build_context(payload: Mapping[str, Any]) -> GraderContext:
         test_case_name=payload.get("test_case_name"),
         turn_config=payload.get("turn_config", {}),
         earlier_turns=tuple(map(_build_context, payload.get("earlier_turns", ()))),
+        metadata=payload.get("metadata"),
+        session=payload.get("session"),
     )

@@ -52,6 +52,7 @@ class Asking:
     """An agent that asks a model once for each turn, and its own session."""
 
     timed = True
+    session_id: str | None = field(default=None, init=False)
 
     wire: Wire
     base_url: str

@@ -27,6 +27,7 @@ class Echo:
     """An agent that repeats what it is asked, and its own session."""
 
     timed = True
+    session_id: str | None = None
 
     notices = ()
     unreported: Mapping[ReplyFact, str] = MappingProxyType({})

@@ -45,6 +45,8 @@ def test_the_context_has_every_documented_field(tmp_path: Path) -> None:
         "test_case_name": "counting",
         "turn_config": {"unit": "€", "seen": True},
         "earlier_turns": [],
+        "metadata": None,
+        "session": None,
     }
 
 

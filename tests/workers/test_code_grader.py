@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from holodeck_action.metrics.base import EvaluationError, EvaluationResult, RetryConfig
 from holodeck_action.metrics.code_grader import CodeGraderEvaluator, CodeMetric, Scale
 from holodeck_action.record.record import ToolInvocation
+from holodeck_action.record.result_files import read_record
 from holodeck_action.workers.environment import job_environment
 from holodeck_action.workers.pool import WorkerPool
 from tests.commands.project import Project
@@ -308,6 +309,46 @@ def test_a_single_turn_case_shows_its_tool_calls_and_its_name(tmp_path: Path) ->
         )
 
     assert run(tmp_path, work).passed is True
+
+
+@pytest.mark.full
+def test_a_grader_sees_the_metadata_of_replies_and_the_session(project: Project) -> None:
+    project.write(
+        "desk.py",
+        """
+def answer(messages, request):
+    if request["name"] == "plain":
+        return "Hi!"
+    return {"response": "Hi!", "metadata": {"said in": request["session"], "turn": request["turn"]}}
+""",
+    )
+    project.write(
+        "checks.py",
+        """
+def live(ctx):
+    seen = [(each.metadata["turn"], each.metadata["said in"]) for each in (*ctx.earlier_turns, ctx)]
+    return len(ctx.session) == 36 and seen == [(turn, ctx.session) for turn in range(ctx.turn_index + 1)]
+
+
+def stored(ctx):
+    return ctx.metadata["turn"] == ctx.turn_index
+
+
+def plain(ctx):
+    return ctx.metadata is None
+""",
+    )
+    live, stored, plain = ({"type": "code", "grader": f"checks:{name}"} for name in ("live", "stored", "plain"))
+    talk = {"name": "talk", "turns": [{"input": "I am Ann."}, {"input": "Who am I?"}], "evaluations": [live, stored]}
+    project.suite([talk, {"name": "plain", "input": "Hello.", "evaluations": [plain]}], [])
+    project.policy(target="python:desk:answer")
+    finished, _ = project.evaluate()
+    assert finished.code == 0, finished.stdout + finished.stderr
+    again = project.run("rejudge", "out/results.json", "-o", "again")
+    assert again.code == 3, again.stdout + again.stderr
+    turns = read_record(project.folder / "again" / "results.json").cases[0].trials[0].turns
+    # The session belongs to the run, but metadata are in the record.
+    assert [[each.score for each in turn.evaluations] for turn in turns] == [[None, True], [None, True]]
 
 
 @pytest.mark.full
