@@ -136,7 +136,7 @@ BLOCKS = (
         {
             "type": TYPE,
             "transport": choice("stdio", "sse", "websocket", "http", url="https://a"),
-            "command": choice("npx", "node", "uvx", "docker"),
+            "command": choice("npx", "node", "uvx", "docker", "python", "python3"),
             "args": Values(("[-y, 8]",), "x", "must be a list"),
             "env": Values(("{A: 1}",), "A=1", "must be a mapping"),
             "env_file": TEXT,

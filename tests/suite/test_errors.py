@@ -289,8 +289,8 @@ TOP_ERRORS = [
         "3:68: tools[0].url: must start with https, wss or ws (http only for localhost)",
     ),
     (
-        f"tools: [{TOOL}, command: python}}]",
-        '3:55: tools[0].command: "python" is not allowed (allowed: npx, node, uvx, docker)',
+        f"tools: [{TOOL}, command: ruby}}]",
+        '3:55: tools[0].command: "ruby" is not allowed (allowed: npx, node, uvx, docker, python, python3)',
     ),
     (
         "tools: [{type: vectorstore, name: v, description: d, source: s, vector_field: t}]",

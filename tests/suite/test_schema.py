@@ -365,7 +365,7 @@ def test_every_single_key_may_be_wrong_alike(name: str, value: Any) -> None:
         ("agent", ("model", "organization"), "o"),
         ("agent", ("model", "temperature"), 2.1),
         ("agent", ("tools", 1, "id_field"), None),
-        ("agent", ("tools", 3, "command"), "python"),
+        ("agent", ("tools", 3, "command"), "ruby"),
         ("agent", ("tools", 4, "url"), "http://example.org"),
         ("agent", ("claude", "subagents"), {}),
         ("policy", ("target",), "recordd:x"),

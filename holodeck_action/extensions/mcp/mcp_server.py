@@ -312,20 +312,16 @@ class _Connection:
         await self.wait(_CLOSING_S)
 
     async def _run(self) -> None:
-        from mcp.client.session import ClientSession
+        from mcp.client import Client
         from mcp_types import Implementation
 
+        info = Implementation(name="holodeck-action", version=__version__)
         try:
             async with asyncio.timeout(self._plan.entry.request_timeout) as limit:
-                async with (
-                    self._open_streams() as (incoming, outgoing),
-                    ClientSession(
-                        incoming, outgoing, client_info=Implementation(name="holodeck-action", version=__version__)
-                    ) as session,
-                ):
-                    await _negotiate_version(session)
+                # The client asks for the stateless protocol first, and shakes hands with servers that do not know it.
+                async with Client(self._open_streams(), client_info=info, mode="auto", cache=None) as client:
                     limit.reschedule(None)
-                    self._ready.set_result(session)
+                    self._ready.set_result(client.session)
                     await self._stop.wait()
         except asyncio.CancelledError:
             return
@@ -345,19 +341,6 @@ def silence_sdk_logs() -> None:
         if not logger.handlers:
             logger.addHandler(logging.NullHandler())
         logger.propagate = False
-
-
-async def _negotiate_version(session: ClientSession) -> None:
-    """Agree on a protocol version: by the handshake, which nearly all servers support, otherwise by discovery."""
-    from mcp.shared.exceptions import MCPError
-    from mcp_types import UNSUPPORTED_PROTOCOL_VERSION
-
-    try:
-        await session.initialize()
-    except MCPError as error:
-        if error.code != UNSUPPORTED_PROTOCOL_VERSION:
-            raise
-        await session.discover()
 
 
 def _server_message(error: MCPError, output: ServerOutput) -> str:

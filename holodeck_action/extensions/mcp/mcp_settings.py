@@ -30,6 +30,8 @@ _INSTALL = {
     "node": "install Node.js, in a workflow with actions/setup-node",
     "uvx": "install uv, in a workflow with astral-sh/setup-uv",
     "docker": "use a runner that has Docker",
+    "python": "install Python, in a workflow with actions/setup-python",
+    "python3": "install Python, in a workflow with actions/setup-python",
 }
 _STDIO_FIELDS = ("command", "args", "env", "env_file", "encoding")
 _HTTP_FIELDS = ("url", "headers", "timeout", "sse_read_timeout", "terminate_on_close")

@@ -203,7 +203,7 @@ class HierarchicalDocumentTool(ToolModel):
     context_concurrency: Annotated[Integer, Field(ge=1, le=50)] = 10
     """Contexts that are written at the same time."""
     context_model: LLMProvider | None = None
-    """The model that writes contexts; the suite's own when absent. Example: `{provider: openai, name: gpt-4o-mini}`."""
+    """The model that writes contexts; the suite's own when absent. Example: `{provider: openai, name: gpt-6-luna}`."""
     extract_definitions: Flag = True
     """Whether definitions of words that a hit uses are added to it."""
     extract_cross_references: Flag = True
@@ -211,7 +211,7 @@ class HierarchicalDocumentTool(ToolModel):
     enable_reranking: Flag = False
     """Whether a model scores the best hits again."""
     reranker_model: LLMProvider | None = None
-    """The model that reranks. Required with `enable_reranking`. Example: `{provider: openai, name: gpt-4o-mini}`."""
+    """The model that reranks. Required with `enable_reranking`. Example: `{provider: openai, name: gpt-6-luna}`."""
     embedding_model: MaybeText = None
     """The embedding model; all searching tools of a suite share it. Example: `text-embedding-3-large`."""
     database: Annotated[DatabaseField | None, EmptyAsNone()] = None
@@ -242,8 +242,8 @@ class MCPTool(ToolModel):
     """The kind of tool. May be omitted in `mcp_servers` only. Example: `mcp`."""
     transport: Literal["stdio", "sse", "websocket", "http"] = "stdio"
     """How the server is reached. `websocket` is refused. Example: `http`."""
-    command: Literal["npx", "node", "uvx", "docker"] | None = None
-    """The program of a server with transport `stdio`. Example: `npx`."""
+    command: Literal["npx", "node", "uvx", "docker", "python", "python3"] | None = None
+    """The program of a server with transport `stdio`. `python` runs a script of the repository. Example: `npx`."""
     args: list[WrittenText] | None = None
     """Arguments of the program. Those that start with `./` or `../` are paths from agent.yaml. Example: `["-y",
     "@shop/orders-mcp@2.1.0"]`."""
@@ -306,7 +306,7 @@ class PromptTool(ToolModel):
     parameters: Annotated[dict[str, Any], Field(min_length=1), AfterValidator(check_json)]
     """JSON schema per parameter. Example: `{text: {type: string}, words: {type: integer}}`."""
     model: LLMProvider | None = None
-    """The model that answers; the suite's own when absent. Example: `{provider: openai, name: gpt-4o-mini}`."""
+    """The model that answers; the suite's own when absent. Example: `{provider: openai, name: gpt-6-luna}`."""
 
     @model_validator(mode="after")
     def _check_source(self) -> PromptTool:

@@ -64,7 +64,9 @@ def test_a_tool_of_a_process_is_called_and_recorded(project: Project, models: Fa
 
 @pytest.mark.full
 @pytest.mark.proves("MCPTool: transport url headers")
-@pytest.mark.parametrize(("transport", "served_as"), [("http", "streamable-http"), ("sse", "sse")])
+@pytest.mark.parametrize(
+    ("transport", "served_as"), [("http", "streamable-http"), ("http", "sessions"), ("sse", "sse")]
+)
 def test_a_tool_of_an_address_is_called_and_recorded(
     project: Project, models: FakeModels, transport: str, served_as: str
 ) -> None:
@@ -74,7 +76,7 @@ def test_a_tool_of_an_address_is_called_and_recorded(
         # A proxy of the environment has no business with this machine.
         finished, record = evaluated(project, HTTP_PROXY="http://127.0.0.1:9", NO_PROXY="")
         assert finished.code == 0, finished.stdout + finished.stderr
-        assert ("DELETE /mcp" in shop.log) == (transport == "http")
+        assert ("DELETE /mcp" in shop.log) == (served_as == "sessions")
     (called,) = invocations(record)
     assert (called.name, called.result, called.error) == ("find_order", "A-17 is in Leeds", None)
     assert models.requests[1].results == ("A-17 is in Leeds",)

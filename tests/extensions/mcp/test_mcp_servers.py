@@ -63,6 +63,38 @@ def gone(folder: Path) -> bool:
 # -- what a process gets
 
 
+@pytest.mark.full
+@pytest.mark.parametrize("program", ["python", "python3"])
+def test_a_server_of_the_repository_is_run_by_python(tmp_path: Path, program: str) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / program).symlink_to(sys.executable)
+    (tmp_path / "server.py").write_text(Path(RUDE).read_text())
+
+    async def work(tools: dict[str, Tool]) -> object:
+        return (await call(tools, "act", colour="red")).value
+
+    entry = {**mcp("rude", "server.py"), "command": program}
+    assert using(servers(tmp_path, entry), work) == '{"tool": "act", "colour": "red"}'
+
+
+@pytest.mark.parametrize("refusal", ["-32601", "-32602"])
+def test_a_server_without_handshake_is_asked_as_the_stateless_protocol_wants(tmp_path: Path, refusal: str) -> None:
+    async def work(tools: dict[str, Tool]) -> str:
+        return str((await call(tools, "act", colour="red")).value)
+
+    assert using(servers(tmp_path, mcp("rude", RUDE, refusal)), work) == '{"tool": "act", "colour": "red"}'
+    assert (tmp_path / "methods").read_text().splitlines() == ["server/discover", "tools/list", "tools/call"]
+
+
+def test_a_server_that_knows_the_handshake_alone_is_discovered_first(tmp_path: Path) -> None:
+    async def work(tools: dict[str, Tool]) -> None:
+        assert set(tools) == {"act"}
+
+    using(servers(tmp_path, mcp("rude", RUDE)), work)
+    methods = (tmp_path / "methods").read_text().splitlines()
+    assert methods == ["server/discover", "initialize", "notifications/initialized", "tools/list"]
+
+
 @pytest.mark.proves("MCPTool: env env_file config")
 def test_a_process_gets_its_arguments_environment_and_place(tmp_path: Path) -> None:
     (tmp_path / "server.py").write_text(Path(RUDE).read_text())
@@ -482,7 +514,7 @@ def test_the_session_is_ended_unless_it_is_not_wanted(tmp_path: Path) -> None:
     async def work(tools: dict[str, Tool]) -> None:
         await call(tools, "find_order", order="A")
 
-    with served(tmp_path, "streamable-http") as shop:
+    with served(tmp_path, "sessions") as shop:
         for terminate, times in ((False, 0), (True, 1)):
             entry = mcp(
                 "shop", transport="http", url=shop.url, headers={"x-shop": "open"}, terminate_on_close=terminate

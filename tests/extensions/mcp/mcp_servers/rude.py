@@ -63,6 +63,30 @@ def result_of(params: dict[str, Any]) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": text}]}
 
 
+def answer_stateless(request: dict[str, Any], unknown: int) -> None:
+    """Answer as a server of the specification 2026-07-28 alone, which has no handshake and keeps no session.
+
+    Args:
+        unknown: the code with which it refuses a handshake.
+    """
+    method, params = request["method"], request.get("params") or {}
+    stated = params.get("_meta", {})
+    if method == "initialize":
+        send({"id": request["id"], "error": {"code": unknown, "message": "no handshake here"}})
+    elif stated.get("io.modelcontextprotocol/protocolVersion") != "2026-07-28" or (
+        "io.modelcontextprotocol/clientCapabilities" not in stated
+    ):
+        send({"id": request["id"], "error": {"code": -32602, "message": "each request must name its version"}})
+    elif method == "server/discover":
+        found = {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}}
+        send({"id": request["id"], "result": {"resultType": "complete", "ttlMs": 0, "cacheScope": "private", **found}})
+    elif method == "tools/list":
+        listed = {"tools": tools(), "ttlMs": 0, "cacheScope": "private"}
+        send({"id": request["id"], "result": {"resultType": "complete", **listed}})
+    elif method == "tools/call":
+        send({"id": request["id"], "result": {"resultType": "complete", **result_of(params)}})
+
+
 def main() -> None:
     if "latin" in MANNERS:
         sys.stdin.reconfigure(encoding="latin-1")  # type: ignore[union-attr]
@@ -79,7 +103,13 @@ def main() -> None:
     for line in sys.stdin:
         request = json.loads(line)
         method, number = request["method"], request.get("id")
-        if method == "initialize":
+        with Path("methods").open("a") as file:
+            file.write(f"{method}\n")
+        if stateless := [code for code in ("-32601", "-32602") if code in MANNERS]:
+            answer_stateless(request, int(stateless[0]))
+        elif method == "server/discover" and "silent" not in MANNERS:
+            send({"id": number, "error": {"code": -32601, "message": "Method not found"}})
+        elif method == "initialize":
             if "silent" in MANNERS:
                 print("Server listening", flush=True)
                 print("waiting for a database", file=sys.stderr, flush=True)

@@ -1,6 +1,7 @@
-"""A server of the Model Context Protocol, made with its SDK: `shop.py [stdio|streamable-http|sse [PORT_FILE]]`.
+"""A server of the Model Context Protocol, made with its SDK: `shop.py [KIND [PORT_FILE]]`.
 
-Over HTTP it takes a free port, which it writes into a file, and answers only who sends the header `x-shop: open`.
+A kind is `stdio`, `streamable-http`, `sessions` (the same without the stateless protocol) or `sse`. Over HTTP it takes
+a free port, which it writes into a file, and answers only who sends the header `x-shop: open`.
 """
 
 from __future__ import annotations
@@ -111,6 +112,10 @@ def serve(transport: str, port_file: Path) -> None:
         if scope["type"] == "http":
             with log.open("a") as file:
                 file.write(f"{scope['method']} {scope['path']}\n")
+            if transport == "sessions" and (b"mcp-protocol-version", b"2026-07-28") in scope["headers"]:
+                await send({"type": "http.response.start", "status": 400, "headers": []})
+                await send({"type": "http.response.body", "body": b"unknown version"})
+                return
             if (b"x-shop", b"open") not in scope["headers"]:
                 await send({"type": "http.response.start", "status": 401, "headers": []})
                 await send({"type": "http.response.body", "body": b"closed"})
@@ -127,7 +132,7 @@ def serve(transport: str, port_file: Path) -> None:
 
 if __name__ == "__main__":
     kind = sys.argv[1] if len(sys.argv) > 1 else "stdio"
-    if kind in ("sse", "streamable-http"):
+    if kind in ("sse", "streamable-http", "sessions"):
         serve(kind, Path(sys.argv[2]))
     else:
         server.run("stdio")

@@ -78,7 +78,7 @@ class Served:
 
 @contextmanager
 def served(folder: Path, transport: str) -> Iterator[Served]:
-    """The shop over `streamable-http` or `sse`, in a process of its own."""
+    """The shop over `streamable-http`, `sse`, or `sessions` of streamable HTTP, in a process of its own."""
     port_file = folder / f"{transport}.port"
     arguments = (SHOP, transport, str(port_file))
     with Forked(arguments, folder, os.environ, imported=("mcp.server.mcpserver", "uvicorn")) as process:
