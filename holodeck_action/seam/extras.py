@@ -3,14 +3,33 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 _NODE = ("node", "npm", "npx")
+_PACKAGED_BELOW: Mapping[str, tuple[int, int]] = {"azure": (3, 15), "files": (3, 15)}
+"""The first version of Python for which packages of an extra are missing on the package index."""
 
 
-def way_to_get(extra: str) -> str:
-    """Return a clause on how to get the packages of an extra, such as `run pip install 'holodeck-action[judges]'`."""
-    return f"run pip install 'holodeck-action[{extra}]'" if not _is_slim() else _complete_image()
+def way_to_get(extra: str, python: tuple[int, ...] = sys.version_info[:3]) -> str:
+    """Return a clause on how to get the packages of an extra, such as `run pip install 'holodeck-action[judges]'`.
+
+    Args:
+        extra: name of the extra.
+        python: the version of Python.
+    """
+    if _is_slim():
+        return _complete_image()
+    way = f"run pip install 'holodeck-action[{extra}]'"
+    if is_packaged(extra, python):
+        return way
+    major, minor = _PACKAGED_BELOW[extra]
+    return f"{way} with Python {major}.{minor - 1}, since some of its packages do not exist for newer versions"
+
+
+def is_packaged(extra: str, python: tuple[int, ...] = sys.version_info[:3]) -> bool:
+    """Return whether the packages of an extra exist for a version of Python."""
+    return extra not in _PACKAGED_BELOW or python[:2] < _PACKAGED_BELOW[extra]
 
 
 def way_to_get_program(name: str) -> str | None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import platform
 import shutil
+import sys
 from collections.abc import Iterator, Mapping
 from importlib import metadata
 
 from holodeck_action import __version__
 from holodeck_action.extensions.doctor.report import Finding
 from holodeck_action.seam import registry
+from holodeck_action.seam.extras import is_packaged
 from holodeck_action.text.lazy_patterns import lazy_pattern
 
 _ABOUT, _PACKAGE, _PROGRAMS = "Installation", "holodeck-action", ("git", "uv", "node")
@@ -33,8 +35,10 @@ def missing_packages() -> dict[str, list[str]] | None:
     return missing
 
 
-def examine_installation(environ: Mapping[str, str]) -> Iterator[Finding]:
-    """Yield the findings about the installation."""
+def examine_installation(
+    environ: Mapping[str, str], running: tuple[int, ...] = sys.version_info[:3]
+) -> Iterator[Finding]:
+    """Yield the findings about the installation; `running` is the version of Python."""
     python, system = f"{platform.python_implementation()} {platform.python_version()}", platform.platform()
     for subject, version in (("version", f"holodeck-action {__version__}"), ("python", python), ("platform", system)):
         yield Finding(_ABOUT, subject, "ok", version)
@@ -45,7 +49,10 @@ def examine_installation(environ: Mapping[str, str]) -> Iterator[Finding]:
         installed = [extra for extra, packages in missing.items() if not packages]
         lacking = {extra: packages for extra, packages in missing.items() if packages}
         absent = "".join(f"; without {extra} ({', '.join(packages)})" for extra, packages in lacking.items())
-        details = {"installed": installed, "missing": lacking}
+        unpackaged = [extra for extra in missing if not is_packaged(extra, running)]
+        details = {"installed": installed, "missing": lacking, "unpackaged": unpackaged}
+        if unpackaged:
+            absent += f"; for Python {running[0]}.{running[1]} there are no packages of {', '.join(unpackaged)}"
         yield Finding(_ABOUT, "extras", "ok", f"{', '.join(installed) or 'none'}{absent}", details)
     try:
         names = [extension.name for extension in registry.foreign_extensions()]

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 from holodeck_action import __version__
+from holodeck_action.extensions.doctor.installation import examine_installation
+from holodeck_action.seam.extras import way_to_get
 from tests.commands.project import Finished, Project
 from tests.extensions.tracing.test_traces import closed_port
 from tests.github.events import event_environ
@@ -105,11 +107,21 @@ def test_a_missing_extra_is_named_with_the_way_to_get_it(project: Project) -> No
     site = str(project.folder / "site")
     finished = project.run_process("doctor", "agent.yaml", "--json", PYTHONPATH=site, OPENAI_API_KEY=SECRET)
     details = facts(finished)["Installation"]["extras"][0]["details"]
-    assert details == {"installed": ["agents"], "missing": {"judges": ["nothing-like-it"]}}
+    assert details == {"installed": ["agents"], "missing": {"judges": ["nothing-like-it"]}, "unpackaged": []}
     assert texts(finished, "agent.yaml", "extras") == [
         ("problem", "needs the extra: judges (metric kind); run pip install 'holodeck-action[judges]'")
     ]
     assert finished.code == 2
+
+
+@pytest.mark.parametrize(("python", "lacking"), [((3, 14, 9), []), ((3, 15, 0), ["azure", "files"])])
+def test_extras_without_packages_for_this_python_are_named(python: tuple[int, ...], lacking: list[str]) -> None:
+    # No such Python need be installed here: the version is given.
+    [extras] = [each for each in examine_installation({}, python) if each.subject == "extras"]
+    assert extras.details is not None
+    assert extras.details["unpackaged"] == lacking
+    assert ("for Python 3.15 there are no packages of azure, files" in extras.text) is bool(lacking)
+    assert ("with Python 3.14, since" in way_to_get("azure", python)) is bool(lacking)
 
 
 @pytest.mark.proves("doctor: SUITES")
