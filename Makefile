@@ -9,7 +9,7 @@ UV := UV_PROJECT_ENVIRONMENT=$(VENV) UV_PYTHON_DOWNLOADS=never $(TOOLS)/bin/uv s
 # The tests start hundreds of Pythons, each of which would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo tour test test-full test-rest lint core core-all audit workflows-test bench image-test frameworks-test real-test release-test viewer browser-test docs conformance fields models prices statistics scale requirements licences setup clean
+.PHONY: demo tour test test-full test-rest lint core core-all audit workflows-test bench image-test frameworks-test real-test release-test viewer browser-test docs conformance fields models prices renew-models statistics scale requirements licences setup clean
 
 demo: $(VENV)/.installed
 	@echo "Evaluating examples/support: an agent with tools, its model calls replayed. No key, no network."
@@ -142,13 +142,19 @@ fields: setup
 conformance: setup
 	$(BIN)/python -m scripts.build_conformance
 
-# Compares the requests for all priced models with those of the pydantic-ai in uv.lock.
+# Compares what is known about all priced models with the packages in uv.lock, and looks up the models that documentation,
+# examples and `init` name.
 models: setup
-	$(BIN)/pytest tests/llm/codecs/test_capabilities.py -m "" -q
+	$(BIN)/pytest -m "" tests/llm/codecs tests/llm/test_prices.py tests/docs/test_named_models.py
 
 # Renews the list prices, from the genai-prices that uv.lock names.
 prices: setup
 	$(BIN)/python -m scripts.build_prices
+
+# Takes the newest price list and profiles into uv.lock, and renews what is made of them; a workflow does so every week.
+renew-models: $(TOOLS)/bin/uv
+	$(TOOLS)/bin/uv lock --quiet --upgrade-package genai-prices --upgrade-package pydantic-ai-slim
+	$(MAKE) prices requirements licences
 
 # Renews the tables of docs/statistics.md from simulations; takes minutes.
 statistics: setup
