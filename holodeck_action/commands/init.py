@@ -18,6 +18,7 @@ from holodeck_action.run.caller import Caller
 from holodeck_action.seam import registry
 from holodeck_action.suite.cases.sources import POLICY_NAMES
 from holodeck_action.suite.configuration_errors import ConfigurationError
+from holodeck_action.suite.model.named_models import MODEL_MARK, SMALL
 from holodeck_action.suite.schema_line import with_schema_line
 from holodeck_action.text.foreign import ForeignError, read_file
 from holodeck_action.text.given_paths import GivenPath
@@ -87,7 +88,8 @@ def start_suite(folder: GivenPath, framework: str | None, caller: Caller, *, ci:
 
 
 def _read_starter(name: str) -> bytes:
-    return read_file(Path(__file__).parents[1] / "starter" / name).text().encode()
+    text = read_file(Path(__file__).parents[1] / "starter" / name).text()
+    return text.replace(MODEL_MARK, SMALL).encode()
 
 
 def _framework_files(

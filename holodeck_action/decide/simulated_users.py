@@ -14,7 +14,7 @@ class UserSummary(Struct, frozen=True):
     """The conversations, calls and usage of one model that played users, over a whole run.
 
     Attributes:
-        model: the model, such as `openai/gpt-4o-mini`.
+        model: the model, such as `openai/gpt-6-luna`.
         temperature: the model's temperature; None if the provider's default applied.
         prompt_digest: SHA-256, in hex, of the model's prompt.
         conversations: number of conversations.

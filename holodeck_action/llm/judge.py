@@ -67,7 +67,7 @@ class JudgeModel:
 
     @property
     def label(self) -> str:
-        """The judge's name in records, such as `openai/gpt-4o`."""
+        """The judge's name in records, such as `openai/gpt-6.1-sol`."""
         return f"{self.plan.provider}/{self.plan.name}"
 
     @property

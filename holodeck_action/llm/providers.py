@@ -121,7 +121,7 @@ class ModelPlan(Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        """The model's name in messages, such as `OpenAI model gpt-4o`."""
+        """The model's name in messages, such as `OpenAI model gpt-6.1-sol`."""
         noun = "deployment" if self.provider == "azure_openai" else "model"
         return f"{_PROVIDER_WORDS[self.provider]} {noun} {self.name}"
 

@@ -12,7 +12,7 @@ class JudgeProbe(Struct, frozen=True, omit_defaults=True):
 
     Attributes:
         metric: name of the metric.
-        judge: the judge, such as `openai/gpt-4o`.
+        judge: the judge, such as `openai/gpt-6.1-sol`.
         identity: SHA-256, in hex, of the metric's version and settings, the judge's model, address and settings, and
             the two answers.
         passed: whether the judge gave the right answer the better score.

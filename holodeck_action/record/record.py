@@ -202,7 +202,7 @@ class SimulatedUser(Struct, frozen=True, omit_defaults=True):
     """A case's user, played by a model.
 
     Attributes:
-        model: the model, such as `openai/gpt-4o-mini`.
+        model: the model, such as `openai/gpt-6-luna`.
         temperature: the model's temperature; None if the provider's default applies.
         prompt_digest: SHA-256, in hex, of the prompt by which the model plays a user, without the case's texts.
         goal: what the user wants.

@@ -68,7 +68,7 @@ class ModelEstimate(Struct, frozen=True):
     """Estimated calls of one model: the suite's own, or a judge.
 
     Attributes:
-        label: name of the model, such as `openai/gpt-4o`.
+        label: name of the model, such as `openai/gpt-6.1-sol`.
         calls: number of calls; for the minimum, each case is decided as early as possible.
         prompt_tokens: number of prompt tokens; the minimum assumes empty answers, the maximum assumes answers of the
             suite's `max_tokens`. Retrieved texts are not included.
@@ -228,7 +228,7 @@ def _judge_models(suite: Suite, planned: JudgeCalls) -> tuple[list[LLMProvider],
 
 
 def label_of(model: LLMProvider) -> str:
-    """Return the name of a model, such as `openai/gpt-4o`."""
+    """Return the name of a model, such as `openai/gpt-6.1-sol`."""
     return f"{model.provider}/{model.name}"
 
 

@@ -53,7 +53,7 @@ class PlannedExam(Struct, frozen=True):
         spec: an entry of the metric.
         config: the metric, or a member of it that a judge grades.
         key: digest of the metric's settings, see `exam_key`.
-        judge: the judge, such as `openai/gpt-4o`.
+        judge: the judge, such as `openai/gpt-6.1-sol`.
         evaluator: the evaluator that calls this judge alone.
         exam: the two answers.
         calls: the models that one answer needs, and the number of calls of each.

@@ -39,7 +39,7 @@ def _request(conversation: dict[str, Any], name: str, night: str, number: int) -
     attributes: dict[str, str] = {
         "gen_ai.operation.name": "invoke_agent",
         "gen_ai.conversation.id": f"chat-{name}",
-        "gen_ai.response.model": "gpt-4o-mini",
+        "gen_ai.response.model": "gpt-6-luna",
         "gen_ai.input.messages": json.dumps([_message("user", asked)]),
         "gen_ai.output.messages": json.dumps([_message("assistant", answered)]),
     }

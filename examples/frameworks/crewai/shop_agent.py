@@ -4,7 +4,7 @@ import os
 
 os.environ.setdefault("CREWAI_DISABLE_TELEMETRY", "true")  # which CrewAI reads when it is imported
 
-from crewai import Agent, Crew, Task
+from crewai import LLM, Agent, Crew, Task
 from crewai.tools import tool
 
 ORDERS = {"A-17": {"place": "Leeds", "arrives": "tomorrow"}, "B-4": {"place": "York", "arrives": "on Monday"}}
@@ -18,7 +18,8 @@ def find_order(id: str) -> dict:
 
 ROLE = {"role": "clerk of a shop, which opens at nine", "backstory": "You are brief."}
 GOAL = "Answer the last question of the customer. Look orders up."
-clerk = Agent(**ROLE, goal=GOAL, llm="openai/gpt-4o-mini", tools=[find_order])
+MODEL = LLM("openai/gpt-6-luna", reasoning_effort="none")  # with which Chat Completions accepts tools
+clerk = Agent(**ROLE, goal=GOAL, llm=MODEL, tools=[find_order])
 task = Task(description="{conversation}", expected_output="One sentence.", agent=clerk)
 crew = Crew(agents=[clerk], tasks=[task])
 

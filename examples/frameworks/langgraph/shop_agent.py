@@ -16,7 +16,8 @@ def find_order(id: str) -> dict:
 
 
 INSTRUCTIONS = ("system", "You answer customers of a shop, which opens at nine. Look orders up.")
-model = ChatOpenAI(model="gpt-4o-mini").bind_tools([find_order])
+# Chat Completions accepts tools without reasoning only. Without these two settings LangChain calls the Responses API.
+model = ChatOpenAI(model="gpt-6-luna", use_responses_api=False, reasoning_effort="none").bind_tools([find_order])
 
 
 async def answer(state: MessagesState) -> dict:

@@ -1,6 +1,6 @@
 """An agent of the OpenAI Agents SDK that calls a tool."""
 
-from agents import Agent, function_tool, set_default_openai_api, set_tracing_disabled
+from agents import Agent, ModelSettings, function_tool, set_default_openai_api, set_tracing_disabled
 
 set_default_openai_api("chat_completions")
 set_tracing_disabled(True)  # else the SDK sends what is said to OpenAI's dashboard
@@ -16,7 +16,8 @@ def find_order(id: str) -> dict:
 
 agent = Agent(
     name="shop",
-    model="gpt-4o-mini",
+    model="gpt-6-luna",
+    model_settings=ModelSettings(reasoning={"effort": "none"}),  # with which Chat Completions accepts tools
     instructions="You answer customers of a shop, which opens at nine. Look orders up.",
     tools=[find_order],
 )

@@ -15,10 +15,11 @@ from holodeck_action.metrics.judging.panel import PanelEvaluator, build_panel
 from holodeck_action.metrics.params import require_choice
 from holodeck_action.suite.model.judging import Aggregation
 from holodeck_action.suite.model.metric_base import Metric
+from holodeck_action.suite.model.named_models import LARGE
 from holodeck_action.suite.model.providers import LLMProvider, ProviderEnum
 
 Model = DeepEvalModelConfig | LLMProvider | str
-"""A judge: a configuration, or a text such as `openai/gpt-4o`."""
+"""A judge: a configuration, or a text such as `openai/gpt-6.1-sol`."""
 Models = Model | Sequence[Model] | None
 
 TIMEOUT_S = 60.0
@@ -172,7 +173,7 @@ def _model_config(option: str, model: Any) -> DeepEvalModelConfig:
         if name and provider in {*ProviderEnum}:
             return DeepEvalModelConfig(provider=ProviderEnum(provider), model_name=name)
     raise ValueError(
-        f"{option} must be DeepEvalModelConfig, LLMProvider or a text such as openai/gpt-4o (providers: "
+        f"{option} must be DeepEvalModelConfig, LLMProvider or a text such as openai/{LARGE} (providers: "
         f"{', '.join(ProviderEnum)}), not {model!r:.80}"
     )
 

@@ -164,7 +164,7 @@ def _maker_notices(judges: Iterable[str], side_models: tuple[set[str], set[str]]
 
 
 def maker_of(model: str) -> str | None:
-    """Return the maker of a model by its name, such as `openai/gpt-4o` or `model:openai/gpt-4o`; None if unknown."""
+    """Return the maker of a model by its name, such as `model:openai/gpt-6.1-sol`; None if unknown."""
     words = re.split(r"[/:]", model.lower())
     named = (maker for maker, start in _MAKERS.items() if any(re.match(start, word) for word in words))
     return next(named, None)

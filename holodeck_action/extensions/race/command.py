@@ -47,7 +47,7 @@ def race(caller: Caller, /, **given: Any) -> int:
 
     \b
     Examples:
-      holodeck-action race --vary model=gpt-4o --vary model=gpt-4o-mini
+      holodeck-action race --vary model=gpt-6.1-sol --vary model=gpt-6-luna
       holodeck-action race agent.yaml --vary instructions=a.md --vary instructions=b.md --vary temperature=0 --dry-run
       holodeck-action race --variants variants.yaml --cheapest --max-cost-usd 5
     """

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ValidationError
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.model.agent import AgentConfig, Instructions
+from holodeck_action.suite.model.named_models import LARGE, SMALL
 from holodeck_action.suite.model.providers import LLMProvider, ProviderName
 from holodeck_action.suite.values import Suite
 from holodeck_action.suite.yaml.document import Document, MarkedMap
@@ -57,7 +58,7 @@ def parse_axes(options: Sequence[str]) -> list[Variant]:
         key, found, value = (part.strip() for part in entry.partition("="))
         shown = one_line(mask_keys(entry), _SHOWN)
         if not found or not key or not value:
-            raise ConfigurationError([f"--vary {shown}: must be KEY=VALUE, such as model=gpt-4o-mini"])
+            raise ConfigurationError([f"--vary {shown}: must be KEY=VALUE, such as model={SMALL}"])
         if value in axes.setdefault(key, []):
             raise ConfigurationError([f"--vary {shown}: is given twice; leave out one of them"])
         axes[key].append(value)
@@ -87,12 +88,12 @@ def _shape_problems(document: Document) -> Iterator[str]:
     root = document.root
     if not isinstance(root, MarkedMap) or not root:
         yield str(
-            document.problem((), "must be a mapping from names to settings, such as `cheap: {model: gpt-4o-mini}`")
+            document.problem((), f"must be a mapping from names to settings, such as `cheap: {{model: {SMALL}}}`")
         )
         return
     for name, settings in root.items():
         if not isinstance(settings, MarkedMap | None):
-            yield str(document.problem((name,), "must be a mapping of settings, such as {model: gpt-4o-mini}"))
+            yield str(document.problem((name,), f"must be a mapping of settings, such as {{model: {SMALL}}}"))
             continue
         for key, value in (settings or {}).items():
             if not isinstance(value, Value) or not isinstance(key, str):
@@ -109,7 +110,7 @@ def check_variants(variants: Sequence[Variant]) -> None:
         raise ConfigurationError(
             [
                 f"a race needs at least 2 variants, and there {'is 1' if variants else 'are none'}; repeat --vary, "
-                "such as --vary model=gpt-4o --vary model=gpt-4o-mini, or give --variants FILE"
+                f"such as --vary model={LARGE} --vary model={SMALL}, or give --variants FILE"
             ]
         )
     if len(variants) > MOST_VARIANTS:

@@ -18,6 +18,7 @@ from holodeck_action.extensions.importers.readback import readback_problems
 from holodeck_action.extensions.importers.unique_names import UniqueNames
 from holodeck_action.extensions.trace_cases.conditions import REASONS
 from holodeck_action.extensions.traces.conversations import TraceConversation, TraceTurn
+from holodeck_action.suite.model.named_models import SMALL
 from holodeck_action.text.plain import short_line
 
 _NAME = 60
@@ -25,7 +26,7 @@ _NAME = 60
 _MOST_TOOLS = 10
 _AROUND: Mapping[str, Any] = {
     "name": "cases",
-    "model": {"provider": "openai", "name": "gpt-4o"},
+    "model": {"provider": "openai", "name": SMALL},
     "instructions": {"inline": "Answer."},
 }
 """A minimal suite, used to check that the written cases can be loaded."""

@@ -77,7 +77,7 @@ class LibraryJudge(Protocol):
 
     @property
     def label(self) -> str:
-        """The judge's name, such as `openai/gpt-4o`."""
+        """The judge's name, such as `openai/gpt-6.1-sol`."""
         ...
 
     @property

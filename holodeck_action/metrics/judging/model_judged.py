@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
 
 from holodeck_action.metrics.base import BaseEvaluator, RetryConfig
 from holodeck_action.metrics.errors import EvaluationError
+from holodeck_action.suite.model.named_models import LARGE
 
 if TYPE_CHECKING:
     from holodeck_action.llm.judge import JudgeModel
@@ -84,7 +85,7 @@ class ModelJudgedEvaluator(BaseEvaluator):
         if self._model_config is None:
             raise EvaluationError(
                 f"{self.name} has no model: give it a model_config, such as "
-                "DeepEvalModelConfig(provider=ProviderEnum.OPENAI, model_name='gpt-4o')",
+                f"DeepEvalModelConfig(provider=ProviderEnum.OPENAI, model_name='{LARGE}')",
                 code="no_judge",
             )
         return self._model_config

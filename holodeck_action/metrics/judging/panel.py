@@ -331,7 +331,7 @@ def judge_span(judge: str, metric: str, *, fallback: bool) -> SpanScope:
     """Start the span of one judge of a panel; its model calls are child spans.
 
     Args:
-        judge: the judge's name, such as `openai/gpt-4o`.
+        judge: the judge's name, such as `openai/gpt-6.1-sol`.
         metric: the metric's name.
         fallback: whether the judge is a fallback.
     """

@@ -19,7 +19,7 @@ class JudgeVerdict(Struct, frozen=True):
     """The verdict of one judge of a panel.
 
     Attributes:
-        model: name of the model that was asked for the verdict, such as `openai/gpt-4o`.
+        model: name of the model that was asked for the verdict, such as `openai/gpt-6.1-sol`.
         score: score from 0 to 1; None if the verdict has no score, or there is no verdict.
         passed: whether the judge passes the answer; None if the verdict is only a score, or there is no verdict.
         reason: the judge's reason.

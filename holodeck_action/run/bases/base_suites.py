@@ -208,7 +208,7 @@ def _read_instructions(prompt: GivenPath, context: SuiteContext) -> str:
 
 
 def _describe_source(flags: Flags, target: AnyTarget) -> tuple[str, str]:
-    """Return the base's source, such as `against-model:gpt-4o`, and its name, such as `gpt-4o`; both without
+    """Return the base's source, such as `against-model:gpt-6.1-sol`, and its name, such as `gpt-6.1-sol`; both without
     secrets."""
     assert flags.compared_with is not None
     name, value = flags.compared_with

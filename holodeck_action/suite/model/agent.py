@@ -86,7 +86,7 @@ class ProjectConfig(FormatModel):
 
     providers: LazySection[dict[str, LLMProvider]] | None = None
     """Settings of models by name. They complete `model` and `evaluations.model`. Example: `{openai: {provider: openai,
-    name: gpt-4o}}`."""
+    name: gpt-6.1-sol}}`."""
     vectorstores: dict[str, VectorstoreConfig] | None = None
     """Databases by name. A notice says that they are not used. Example: `{docs: {provider: qdrant}}`."""
     execution: LazySection[ExecutionConfig] | None = None

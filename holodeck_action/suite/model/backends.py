@@ -100,7 +100,7 @@ class ClaudeConfig(FormatModel):
     max_budget_usd: Annotated[Number, Field(gt=0.0)] | None = None
     """List price in US dollars after which a conversation makes no further call. Example: `0.5`."""
     fallback_model: MaybeText = None
-    """Called when the model is overloaded, fails, exceeds its rate limit or is unknown. Example: `claude-haiku-4-5`."""
+    """Called when the model is overloaded, fails, exceeds its rate limit or is unknown. Example: `claude-haiku-5-5`."""
     setting_sources: list[Literal["user", "project", "local", "all"]] | None = None
     """Checked, not used. Example: `[project]`."""
     i_understand_this_is_unsafe: Flag = False
@@ -151,6 +151,6 @@ class OpenAIConfig(FormatModel):
     max_budget_usd: Annotated[Number, Field(gt=0.0)] | None = None
     """List price in US dollars after which a conversation makes no further call. Example: `0.5`."""
     fallback_model: MaybeText = None
-    """Called when the model is overloaded, fails, exceeds its rate limit or is unknown. Example: `gpt-4o-mini`."""
+    """Called when the model is overloaded, fails, exceeds its rate limit or is unknown. Example: `gpt-6-luna`."""
     disallowed_tools: list[NonBlank] | None = None
     """Tools that the model cannot use. `*` is a wildcard. Example: `[refund]`."""

@@ -21,7 +21,7 @@ class Escalation(FormatModel):
 
     to: LLMProvider
     """The judge that decides when the first one fails the answer, passes it within 0.1 of the threshold, or gives no
-    verdict. Example: `{provider: openai, name: gpt-4o}`."""
+    verdict. Example: `{provider: openai, name: gpt-6.1-sol}`."""
 
 
 class Judges(FormatModel):
@@ -29,7 +29,7 @@ class Judges(FormatModel):
 
     models: tuple[LLMProvider, ...] = ()
     """The judges. The same model may occur several times. Empty: one model grades, without a panel. Example:
-    `[{provider: openai, name: gpt-4o}]`."""
+    `[{provider: openai, name: gpt-6.1-sol}]`."""
     aggregation: Aggregation = "majority_vote"
     """How several verdicts become one. A tied vote fails."""
     min_successful_judges: _AtLeastOne = 1
@@ -37,9 +37,9 @@ class Judges(FormatModel):
     max_concurrent_judges: _AtLeastOne | None = None
     """Judges called at the same time for one answer; all when absent. Example: `2`."""
     fallback_models: tuple[LLMProvider, ...] = ()
-    """Called one after the other when a judge gives no verdict. Example: `[{provider: openai, name: gpt-4o-mini}]`."""
+    """Called one after the other when a judge gives no verdict. Example: `[{provider: openai, name: gpt-6-luna}]`."""
     escalate: Escalation | None = None
-    """A second judge for answers in doubt. Example: `{to: {provider: openai, name: gpt-4o}}`."""
+    """A second judge for answers in doubt. Example: `{to: {provider: openai, name: gpt-6.1-sol}}`."""
 
 
 class SuiteJudges(Judges):

@@ -413,7 +413,7 @@ class JudgedMetric(Metric):
 
     judges: Annotated[LazySection[Judges] | None, Role.JUDGES] = None
     """A panel of judges. Its settings replace those of the policy file, one by one. Example: `{models: [{provider:
-    openai, name: gpt-4o}]}`."""
+    openai, name: gpt-6.1-sol}]}`."""
     # Omitted if it is not set: digests of metrics stay those of earlier versions.
     probe: Annotated[LazySection[Probe] | None, Role.HANDLING, Field(exclude_if=_is_none)] = None
     """A right and a wrong answer, which each judge must tell apart before the first case; the metric's own pair when

@@ -82,7 +82,7 @@ class LLMProvider(FormatModel):
     provider: ProviderName
     """The provider. Example: `openai`."""
     name: NonBlank
-    """The model, or the deployment of Azure OpenAI. Example: `gpt-4o`."""
+    """The model, or the deployment of Azure OpenAI. Example: `gpt-6.1-sol`."""
     temperature: Annotated[Number, Field(ge=0.0, le=2.0)] | None = 0.3
     """Sampling temperature; a judge has 0 when absent. Example: `0.0`."""
     max_tokens: Annotated[Integer, Field(gt=0)] | None = 1000

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from holodeck_action.record.result_files import read_record
+from holodeck_action.suite.model.named_models import SMALL
 from tests.llm.models import KEY, FakeModels
 from tests.targets.shop_model import ANSWERS, ORDER
 
@@ -36,7 +37,7 @@ def without_index(environ: Mapping[str, str]) -> dict[str, str]:
     return {**environ, "UV_OFFLINE": "1", "UV_NO_CACHE": "1"}
 
 
-def check_record(path: Path, model: str = "gpt-4o-mini") -> None:
+def check_record(path: Path) -> None:
     """Check that a record tells answers, calls with results, tokens and cost, and that state lasts two turns."""
     order, other, opening = read_record(path).cases
     assert [turn.response for turn in order.turns] == [ANSWERS["where is"].format("Leeds"), ANSWERS["when does"]]
@@ -48,8 +49,8 @@ def check_record(path: Path, model: str = "gpt-4o-mini") -> None:
         assert turn.usage is not None
         assert (turn.usage.prompt_tokens, turn.usage.completion_tokens, turn.usage.cached_tokens) == (30, 10, 4)
         # 26 and 4 cached tokens of the prompt, 10 of the answer, at the list price.
-        assert turn.usage.cost_usd == pytest.approx((26 * 0.15 + 4 * 0.075 + 10 * 0.6) / 1e6)
-        assert str(turn.model).endswith(model)
+        assert turn.usage.cost_usd == pytest.approx((26 * 0.1 + 4 * 0.01 + 10 * 0.5) / 1e6)
+        assert str(turn.model).endswith(SMALL)
     assert [turn.response for turn in other.turns] == [ANSWERS["where is"].format("York")]
     (turn,) = opening.turns
     assert (turn.response, turn.tool_invocations) == (ANSWERS["you open"], ())

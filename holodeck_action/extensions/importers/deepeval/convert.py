@@ -45,10 +45,11 @@ from holodeck_action.extensions.importers.import_report import Outcome, Row
 from holodeck_action.extensions.importers.source import Place, Source, UnfitError
 from holodeck_action.extensions.importers.unique_names import UniqueNames
 from holodeck_action.suite.configuration_errors import ConfigurationError
+from holodeck_action.suite.model.named_models import SMALL
 from holodeck_action.text.plain import one_line
 
 _FIELDS = ("input", "actual_output", "expected_output", "retrieval_context", "tools_called", "expected_tools", "name")
-_DEFAULT_MODEL = {"provider": "openai", "name": "gpt-4o-mini"}
+_DEFAULT_MODEL = {"provider": "openai", "name": SMALL}
 
 
 class _Case(Struct):

@@ -15,14 +15,15 @@ from holodeck_action.extensions.importers.deepeval.syntax import argument_of
 from holodeck_action.extensions.importers.source import Place, Source, UnfitError, json_problem
 from holodeck_action.seam import registry
 from holodeck_action.suite.configuration_errors import ConfigurationError
+from holodeck_action.suite.model.named_models import LARGE
 from holodeck_action.text.foreign import Foreign, ForeignError
 
 KIND = "ConversationalGolden"
 _TEXTS = ("scenario", "user_description", "expected_outcome")
 _SEPARATORS = {"retrieval_context": "|", "context": "|"}
-_PLAYER = {"provider": "openai", "name": "gpt-4.1"}
-"""The model that plays simulated users in DeepEval by default."""
-PLAYER_COMMENT = "The model that plays the user is the default of DeepEval's ConversationSimulator."
+_PLAYER = {"provider": "openai", "name": LARGE}
+"""The model that plays simulated users. OpenAI removes the one of DeepEval's simulator."""
+PLAYER_COMMENT = f"{LARGE} plays the user. Name the model of your ConversationSimulator, if it has one."
 TURNS_NOTE = "a simulated user begins the conversation; put the user's messages into user_script"
 
 

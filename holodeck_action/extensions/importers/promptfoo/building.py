@@ -33,9 +33,10 @@ from holodeck_action.extensions.importers.promptfoo.templates import Templates
 from holodeck_action.extensions.importers.promptfoo.tests import Test
 from holodeck_action.extensions.importers.source import MOST_CASES, Source, plain
 from holodeck_action.suite.configuration_errors import ConfigurationError
+from holodeck_action.suite.model.named_models import SMALL
 from holodeck_action.text.plain import one_line
 
-_DEFAULT_MODEL = {"provider": "openai", "name": "gpt-4o-mini"}
+_DEFAULT_MODEL = {"provider": "openai", "name": SMALL}
 
 
 class SuiteBuilder:
