@@ -193,6 +193,7 @@ def test_links_out_of_the_tree_and_submodules_are_not_there(shop: Project) -> No
     found = baseline(shop).base
     assert found is not None
     assert found.notices == (
+        f"1 submodule(s) of commit {hostile[:12]}, such as 'module', are empty folders in the base",
         f"1 file(s) of commit {hostile[:12]} are in Git LFS, such as 'large.pdf': the base gets the pointers "
         "instead of the files",
     )

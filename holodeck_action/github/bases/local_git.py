@@ -19,6 +19,9 @@ _OPTIONS = (
     "-c",
     "core.hooksPath=/dev/null",
     "-c",
+    # It may name other parents than the commits.
+    "core.commitGraph=false",
+    "-c",
     "core.fsmonitor=false",
     "-c",
     "core.sshCommand=false",
@@ -26,6 +29,7 @@ _OPTIONS = (
     "protocol.allow=never",
 )
 _SETTINGS = {
+    "GIT_GRAFT_FILE": os.devnull,
     "GIT_NO_LAZY_FETCH": "1",
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_TERMINAL_PROMPT": "0",

@@ -24,6 +24,8 @@ from holodeck_action.record.disk import UNSYNCED_DISK, write_new
 from holodeck_action.text.foreign import PointerFileError, RefusedFileError, open_file
 
 _SHA256_DIGITS = 64
+_SUBMODULE = "160000 "
+"""Begin of an entry of `git ls-files --stage` that is a submodule."""
 _REMEDY = "give actions/checkout `fetch-depth: 0`, and no `filter`"
 
 
@@ -90,7 +92,7 @@ class CommitTrees:
                 tree = own.check_out(self._fetch(root, commit, own), "fetched")
             if tree is None:
                 raise TreeError(f"Git refuses to write the files of commit {commit[:12]}: {_REMEDY}")
-            return CommitTree(tree, tuple(_notices(tree, commit)))
+            return CommitTree(tree, (*own.submodule_notices(tree, commit), *_notices(tree, commit)))
         except OSError as error:
             raise TreeError(f"the files of commit {commit[:12]} cannot be written: {error.strerror}") from error
 
@@ -138,6 +140,16 @@ class _Repository:
         written = self._run_git(folder, "read-tree", tree) is not None
         written = written and self._run_git(folder, "checkout-index", "--all", "--quiet") is not None
         return folder if written else None
+
+    def submodule_notices(self, tree: Path, commit: str) -> Iterator[str]:
+        """Yield a notice if the commit whose files are in `tree` has submodules."""
+        entries = (self._run_git(tree, "ls-files", "--stage", "-z") or "").split("\0")
+        paths = [entry.partition("\t")[2] for entry in entries if entry.startswith(_SUBMODULE)]
+        if paths:
+            yield (
+                f"{len(paths)} submodule(s) of commit {commit[:12]}, such as {min(paths)!r}, are empty folders in the "
+                "base"
+            )
 
     def _run_git(self, folder: Path, *arguments: str) -> str | None:
         own = {
