@@ -218,6 +218,33 @@ def test_enterprise_server(api: Api, hub: FakeGitHub) -> None:
     assert [call.path for call in hub.requests] == ["/api/v3/repos/octo/shop/issues/7/comments", "/api/graphql"]
 
 
+def test_urls_of_an_enterprise_server_are_requested_from_it(hub: FakeGitHub, api: Api, repository: Repository) -> None:
+    """Comments, check runs and further pages are requested by URLs of answers."""
+    for number in range(100):
+        repository.add_comment(7, author="alice", body=f"{number}")
+    ours = calls.create_comment(api, 7, "first").id
+    before = len(hub.requests)
+    with connect(TOKEN, hub.enterprise_url, "octo/shop", pause=refuse) as there:
+        (comment,) = (item for item in calls.comments(there, 7) if item.id == ours)
+        comment.edit("changed")
+        calls.annotate(there, calls.create_check(there, SHA, "holodeck", "1").id, [])
+        assert there.repository.default_branch == "main"
+    assert len(hub.requests) == before + 6
+    assert all(call.path.startswith("/api/v3/repos/octo/shop") for call in hub.requests[before:])
+    assert calls.comments(api, 7)[-1].body == "changed"
+
+
+def test_a_server_whose_answers_have_another_name_is_asked_by_ours() -> None:
+    """As behind a proxy; and an answer cannot send the token elsewhere."""
+    comment = COMMENT | {"url": "https://github.example/api/v3/repos/octo/shop/issues/comments/1"}
+    with (
+        serving(lambda number, text: [answer(comment if number else [comment])]) as (url, requests),
+        connect(TOKEN, f"{url}/api/v3", "octo/shop", pause=refuse) as api,
+    ):
+        calls.comments(api, 7)[0].edit("changed")
+    assert requests[1].startswith("PATCH /api/v3/repos/octo/shop/issues/comments/1 ")
+
+
 @pytest.mark.parametrize(
     ("status", "kind"),
     [
