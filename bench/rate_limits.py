@@ -1,9 +1,10 @@
 """Simulates accounts and controllers of requests on a clock: `python -m bench.rate_limits [--write]`.
 
-100 calls go to an account that answers after a latency, refuses a share of the requests at random, and has no limit, takes 20
-requests a second, or takes 8 at once. Retries, slots of sessions and the limit are the program's own; only network and clock
-are not. `--store-old FILE` notes the figures of the controller that this commit has; `rate_limits_old.json` has those of the
-controller before the present one. `--write` renews the tables of docs/performance.md.
+100 calls go to an account that answers after a latency, refuses a share of the requests at random, and has no limit,
+takes 20 requests a second, or takes 8 at once. Retries, slots of sessions and the limit are the program's own; only
+network and clock are not. `--store-old FILE` notes the figures of the controller that this commit has;
+`rate_limits_old.json` has those of the controller before the present one. `--write` renews the tables of
+docs/performance.md.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from bench.pages import DOCS, markdown_table, replace_table
 from holodeck_action.llm.calls import Account, Answer, Call, CallContext, HttpRequest, Link, Meter
 from holodeck_action.llm.limits.limits import AccountLimit
 from holodeck_action.llm.limits.pauses import use_slot
+from holodeck_action.llm.limits.window import Window
 from holodeck_action.llm.retries import Retries
 from holodeck_action.run.schedule import Slots
 
@@ -151,16 +153,18 @@ def no_controller(service: Link, situation: Situation, most: int, now: Callable[
 
 
 def fixed_rate(service: Link, situation: Situation, most: int, now: Callable[[], datetime]) -> Link:
-    """Send as much as the account takes, which nobody can know: as many at once, or a second, in the order of the calls."""
+    """Send as much as the account takes, which nobody can know: as many at once, or a second, in the order of the
+    calls.
+    """
     gate = asyncio.Semaphore(min(most, MOST) if situation.limit == LIMITS[2] else most)
-    sent: deque[float] = deque(maxlen=RATE)
+    planned: deque[float] = deque(maxlen=RATE)
 
     async def send(call: Call) -> Answer:
-        loop = asyncio.get_running_loop()
         async with gate:
-            while situation.limit == LIMITS[1] and len(sent) == RATE and loop.time() - sent[0] <= 1:
-                await asyncio.sleep(sent[0] + 1 - loop.time() + 1e-6)
-            sent.append(loop.time())
+            if situation.limit == LIMITS[1]:
+                now = asyncio.get_running_loop().time()
+                planned.append(max(now, planned[0] + 1 + 1e-6) if len(planned) == RATE else now)
+                await asyncio.sleep(planned[-1] - now)
             return await service(call)
 
     return send
@@ -171,11 +175,10 @@ def own_controller(service: Link, situation: Situation, most: int, now: Callable
     return AccountLimit(
         service,
         "openai (x)",
-        most,
+        Window(most, 300.0, start=None if situation.at_once else UNSET),
         monotonic=asyncio.get_running_loop().time,
         pause=asyncio.sleep,
         now=now,
-        longest_wait_s=300.0,
     )
 
 
@@ -267,7 +270,7 @@ def main(store_old: Path | None, only: str, asks: str, write: bool) -> None:
     for each in chosen:
         row = {name: figures[name][each.name] for name in names}
         times = [row["new"][place] / min(row[name][place] for name in names) for place in (0, 1)]
-        limited = each.limit != LIMITS[0]
+        limited = each.limit == LIMITS[1]
         bad = max(times) > BOUND or (limited and row["new"][2] > MOST_REQUESTS)
         over += bad
         rows.append(

@@ -1,8 +1,8 @@
 """Simulates a large run event by event: machines, cases, calls, limits, refusals, losses, coordinator and merge.
 
-The program's own `Window`, `CircuitBreaker` and `refusal_wait` decide which calls are sent and how long a refused call
-waits. The simulation covers latencies of models, limits of the account, failing calls, CPU time (one core for the main
-process, one for the judges'), lost and replaced machines, and the coordinator. All times are in seconds.
+The program's own `Window` and `refusal_wait` decide which calls are sent and how long a refused call waits. The
+simulation covers latencies of models, limits of the account, failing calls, CPU time (one core for the main process,
+one for the judges'), lost and replaced machines, and the coordinator. All times are in seconds.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Any
 
 from bench.scale_model import Costs, Plan, coordinator_seconds, main_seconds, merge_seconds, start_seconds
 from bench.scale_stations import Account, Core
-from holodeck_action.llm.limits.circuit_breaker import CircuitBreaker, backoff_s
-from holodeck_action.llm.limits.limits import Window
+from holodeck_action.llm.limits.evidence import Sent
+from holodeck_action.llm.limits.window import Window, backoff_s
 from holodeck_action.llm.retries import refusal_wait
 
 REFUSED_S = 0.02
@@ -156,11 +156,11 @@ class Limit:
     def __init__(self, simulation: Simulation, most: int) -> None:
         """Start with an empty window of at most `most` calls."""
         self._simulation = simulation
-        self.window = Window(most)
-        self._breaker = CircuitBreaker(PATIENT_S)
+        self.window = Window(most, PATIENT_S)
         self._queue: list[tuple[int, int, _Call]] = []
-        self._taken = self._positions = 0
+        self._positions = 0
         self._opening = False
+        self._waking = math.inf
 
     def ask(self, call: _Call) -> None:
         """Queue a call and send it when it is its turn; retries go before new calls."""
@@ -171,14 +171,18 @@ class Limit:
         self._send_waiting()
 
     def _send_waiting(self) -> None:
-        breaker = self._breaker
-        while self._queue and self._taken < self.window.size and (not breaker.is_open or breaker.trials):
+        now = self._simulation.now
+        while self._queue and (wait := self.window.seconds_to_wait(now)) <= 0:
             _, _, call = heapq.heappop(self._queue)
-            if not call.case.machine.runs(call.case):
-                continue
-            breaker.trials -= bool(breaker.trials)
-            self._taken += 1
-            self._send(call)
+            if call.case.machine.runs(call.case):
+                self._send(call)
+        if self._queue and now + wait < self._waking:
+            self._waking = now + wait
+            self._simulation.schedule(self._waking, self._wake)
+
+    def _wake(self) -> None:
+        self._waking = math.inf
+        self._send_waiting()
 
     def _send(self, call: _Call) -> None:
         simulation = self._simulation
@@ -186,51 +190,46 @@ class Limit:
         simulation.last = simulation.now
         if simulation.first is None:
             simulation.first = simulation.now
-        busy, started = self._taken, simulation.now
+        sent, started = self.window.note_sent(simulation.now), simulation.now
         if simulation.account.admits(started):
             simulation.account.under_way += 1
             failing = simulation.plan.provider.faults and simulation.random.random() < simulation.plan.provider.faults
-            simulation.schedule(
-                started + simulation.draw_latency(), self._receive_answer, call, started, busy, bool(failing)
-            )
+            simulation.schedule(started + simulation.draw_latency(), self._receive_answer, call, sent, bool(failing))
         else:
-            simulation.schedule(started + REFUSED_S, self._receive_refusal, call, started, busy)
+            simulation.schedule(started + REFUSED_S, self._receive_refusal, call, sent)
 
-    def _receive_answer(self, call: _Call, started: float, busy: int, failing: bool) -> None:
+    def _receive_answer(self, call: _Call, sent: Sent, failing: bool) -> None:
         simulation, machine = self._simulation, call.case.machine
         simulation.account.under_way -= 1
         if not machine.runs(call.case):
-            self._taken -= 1
+            self.window.busy -= 1
             self._send_waiting()
             return
         # The event loop processes an answer after all earlier work.
         simulation.schedule(
-            machine.main.work(simulation.now, machine.call_s(call)), self._process_answer, call, started, busy, failing
+            machine.main.work(simulation.now, machine.call_s(call)), self._process_answer, call, sent, failing
         )
 
-    def _process_answer(self, call: _Call, started: float, busy: int, failing: bool) -> None:
+    def _process_answer(self, call: _Call, sent: Sent, failing: bool) -> None:
         simulation = self._simulation
-        full = bool(self._queue) or self._taken >= self.window.size
-        self._taken -= 1
+        full = bool(self._queue) or self.window.busy >= self.window.size
+        self.window.busy -= 1
         if failing:
             simulation.failed += 1
             call.faults += 1
             wait = simulation.random.uniform(0.0, backoff_s(call.faults))
             simulation.schedule(simulation.now + wait, self.ask, call)
         else:
-            self._breaker.note_answer()
-            self.window.note_answer(started, simulation.now, max(1, busy), full=full)
+            self.window.note_answer(sent, simulation.now, full=full)
             call.case.machine.continue_case(call)
         self._send_waiting()
 
-    def _receive_refusal(self, call: _Call, started: float, busy: int) -> None:
-        simulation, breaker = self._simulation, self._breaker
-        self._taken -= 1
+    def _receive_refusal(self, call: _Call, sent: Sent) -> None:
+        simulation = self._simulation
+        self.window.busy -= 1
         asked = simulation.plan.provider.retry_after_s
-        if breaker.has_recent_answers:
-            self.window.note_refusal(started, simulation.now, max(1, busy), asked)
-        breaker.note_refusal(simulation.now, asked)
-        if breaker.is_open and not self._opening:
+        self.window.note_refusal(sent, simulation.now, asked, None)
+        if self.window.is_open and not self._opening:
             self._opening = True
             self._close_breaker()
         if call.case.machine.runs(call.case):
@@ -246,13 +245,13 @@ class Limit:
             self.ask(call)
 
     def _close_breaker(self) -> None:
-        wait = self._breaker.seconds_to_wait(self._simulation.now)
+        wait = self.window.seconds_to_trial(self._simulation.now)
         if wait > 0:
             self._simulation.schedule(self._simulation.now + wait, self._close_breaker)
             return
         self._opening = False
-        if self._breaker.is_open:
-            self._breaker.allow_trials()
+        if self.window.is_open:
+            self.window.allow_trials()
         self._send_waiting()
 
 

@@ -5,6 +5,7 @@ This module does not import the HTTP library, so that agents and judges can impo
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
@@ -234,7 +235,7 @@ class Call(Struct):
         clocks: the time limits that are paused while the call waits in a queue.
         given_up: whether this call no longer waits for the rate limit, because the account has refused all calls for
             too long.
-        paced: whether requests to the account are sent at a limited rate, because it refused a higher rate.
+        limited: set while a limit is kept that explains the account's refusals; None before the first answer.
         queue_position: position in the account's queue, kept across retries; None before the first attempt.
         attempts: number of times that the request was sent.
         lost: number of these requests that got no answer.
@@ -246,7 +247,7 @@ class Call(Struct):
     key: str = ""
     clocks: Clocks = msgspec.field(default_factory=Clocks)
     given_up: bool = False
-    paced: bool = False
+    limited: asyncio.Event | None = None
     queue_position: int | None = None
     attempts: int = 0
     lost: int = 0

@@ -1,7 +1,7 @@
 """Requests per second that accounts accepted in earlier runs, one small file per account in the cache folder.
 
-A stored rate is only the initial rate of a `pace.Pace`; no record depends on it. The files are untrusted: values that
-are damaged, implausible, dated in the future or older than a day are ignored. Files are replaced atomically, so
+A stored rate is only the initial rate of a `window.Window`; no record depends on it. The files are untrusted: values
+that are damaged, implausible, dated in the future or older than a day are ignored. Files are replaced atomically, so
 the rate of the last writer remains.
 """
 
@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from holodeck_action.llm.calls import Account
-from holodeck_action.llm.limits.pace import MAX_RATE, MIN_RATE
+from holodeck_action.llm.limits.window import MAX_RATE, MIN_RATE
 from holodeck_action.record.disk import UNSYNCED_DISK, write_atomically
 from holodeck_action.text.foreign import ForeignError, read_file
 

@@ -13,7 +13,7 @@ import re
 from datetime import datetime
 
 from holodeck_action.llm.calls import Answer
-from holodeck_action.llm.limits.pace import MAX_RATE, MIN_RATE
+from holodeck_action.llm.limits.window import MAX_RATE, MIN_RATE
 from holodeck_action.llm.outcomes import header
 from holodeck_action.text.lazy_patterns import lazy_pattern
 

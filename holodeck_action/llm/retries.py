@@ -6,16 +6,19 @@ and the session's slot is lent to another session.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 
 from holodeck_action.llm.calls import Answer, Call, Link, WireError
-from holodeck_action.llm.limits.circuit_breaker import FIRST_BACKOFF_S, JITTER_FRACTION, backoff_s
 from holodeck_action.llm.limits.pauses import lend_slot
+from holodeck_action.llm.limits.window import FIRST_BACKOFF_S, JITTER_FRACTION, backoff_s
 from holodeck_action.llm.outcomes import is_retryable, is_throttled, retry_after
 
 PATIENT_REFUSALS = 3
 """Number of refusals of one call after which the call waits longer than the provider requests."""
+MAX_DOUBLINGS = 3
+"""Number of refusals after these with which the additional wait grows; if all calls are refused, the account waits."""
 
 
 class Retries:
@@ -62,7 +65,7 @@ class Retries:
         Raises:
             WireError: the last attempt got no answer.
         """
-        faults = refusals = paced = 0
+        faults = refusals = 0
         waited = 0.0
         while True:
             answer: Answer | None = None
@@ -74,17 +77,15 @@ class Retries:
             if answer is not None and is_throttled(answer):
                 refusals += 1
                 wait = refusal_wait(refusals, retry_after(answer, self._now()), self._uniform)
-                if call.paced:
-                    # The account's requests are already sent at a limited rate, so this call need not wait longer than
-                    # others.
-                    paced += 1
-                    wait = min(wait, refusal_wait(paced, None, self._uniform))
+                if call.limited is not None and call.limited.is_set():
+                    # The limit that refused this call is kept now, so it need not wait longer than others.
+                    wait = min(wait, refusal_wait(1, None, self._uniform))
                 waited += wait
                 enough = call.context.has_fallback and refusals > self._most
                 if enough or call.given_up or waited > self._longest_wait_s:
                     return answer
                 async with lend_slot(call.clocks):
-                    await self._pause(wait)
+                    await self._wait(wait, call.limited)
                 continue
             wait = self._backoff_s(faults, answer)
             worth = error.retry_worthy if error is not None else answer is not None and is_retryable(answer)
@@ -95,6 +96,18 @@ class Retries:
                 raise error
             faults += 1
             await self._pause(wait)
+
+    async def _wait(self, seconds: float, limited: asyncio.Event | None) -> None:
+        """Wait, at most until the account's limit is known and kept, which ends the waits of all refused calls."""
+        if limited is None or limited.is_set():
+            await self._pause(seconds)
+            return
+        waits = [asyncio.ensure_future(self._pause(seconds)), asyncio.create_task(limited.wait())]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
 
     def _backoff_s(self, fault_count: int, answer: Answer | None) -> float:
         requested_s = retry_after(answer, self._now()) if answer is not None and answer.status >= 400 else None
@@ -115,7 +128,11 @@ def refusal_wait(refusal_count: int, requested_s: float | None, uniform: Callabl
     """
     if requested_s is None:
         return uniform(0.0, backoff_s(refusal_count))
-    more = uniform(0.0, backoff_s(refusal_count - PATIENT_REFUSALS)) if refusal_count > PATIENT_REFUSALS else 0.0
+    more = (
+        uniform(0.0, backoff_s(min(refusal_count - PATIENT_REFUSALS, MAX_DOUBLINGS)))
+        if refusal_count > PATIENT_REFUSALS
+        else 0.0
+    )
     return _add_jitter(requested_s, uniform) + more
 
 

@@ -17,7 +17,6 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -45,6 +44,7 @@ from holodeck_action.llm.learned import Learned
 from holodeck_action.llm.limits.budget import Budget, BudgetLink, LossCounter
 from holodeck_action.llm.limits.limits import AccountLimit
 from holodeck_action.llm.limits.pauses import TimeLimit, clocks_around
+from holodeck_action.llm.limits.window import Window
 from holodeck_action.llm.refused_settings import RefusedSettings
 from holodeck_action.llm.retries import Retries
 from holodeck_action.llm.spans import Span
@@ -56,7 +56,6 @@ if TYPE_CHECKING:
     import httpx2
 
     from holodeck_action.llm.connections import Connections, Routes
-    from holodeck_action.llm.limits.leases import Leases
     from holodeck_action.llm.network import TransportLender
 
 CASSETTE = "cassette.jsonl"
@@ -123,6 +122,8 @@ class WireSettings(Struct, frozen=True):
         cache: folder in which answers and rates are kept between runs; None to keep nothing. Not used by `replay`.
         ttl_s: seconds for which a cached answer is valid; None if there is no limit.
         max_in_flight: maximum of concurrent requests per account.
+        start_in_flight: concurrent requests per account at the start, which double with each round of answers; None for
+            `max_in_flight`.
         max_retries: maximum number of retries, not counting those after refusals by a rate limit.
         rate_limit_wait_s: maximum seconds that a call waits for its account's rate limit.
     """
@@ -132,6 +133,7 @@ class WireSettings(Struct, frozen=True):
     cache: Path | None = None
     ttl_s: float | None = None
     max_in_flight: int = 64
+    start_in_flight: int | None = None
     max_retries: int = 6
     rate_limit_wait_s: float = 300.0
 
@@ -192,7 +194,6 @@ class Wire:
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         proxies: Mapping[str, str] | None = None,
         budgets: Sequence[Budget] = (),
-        leases: Leases | None = None,
     ) -> None:
         """Create the wire; nothing is opened or read yet.
 
@@ -207,9 +208,8 @@ class Wire:
             now: returns the current time in UTC.
             proxies: proxy URLs by scheme, and under `no` the hosts without a proxy; None to read the environment.
             budgets: the budgets; a call is made only if it fits into each of them.
-            leases: leases for rate limits that several processes share; None if no other process uses the accounts.
         """
-        self._leases = leases
+        self._sharers = 1
         self._settings = settings
         self._monotonic, self._pause, self._uniform, self._now = monotonic, pause, uniform, now
         self._network = network
@@ -298,14 +298,19 @@ class Wire:
         """Return the digest of a call's recorded or cached answer; None if it is missing or unreadable."""
         return None if self._entries is None else self._entries.digest(key)
 
+    def share(self, sharers: int) -> None:
+        """Use a fixed share of each account's limits, because as many processes as `sharers` use the accounts."""
+        self._sharers = sharers
+        for limit in self._limits.values():
+            limit.share(sharers)
+
     async def close(self) -> None:
         """Close all connections, and finish the recording."""
         if self._recorded is not None:
             self._recorded.close()
         for account, limit in self._limits.items():
             await limit.close()
-            if self._leases is None:
-                self._rates.store(account, limit.rate)
+            self._rates.store(account, limit.window.rate)
         for connections in self._connections:
             await connections.close()
         self._limits.clear()
@@ -344,20 +349,21 @@ class Wire:
             from holodeck_action.llm.network import Network
 
             network: Link = Network(call.account, self._transport_lender(call.account), self._monotonic)
-            kind: Callable[..., AccountLimit] = AccountLimit
-            if self._leases is not None:
-                from holodeck_action.llm.limits.leases import LeasedLimit
-
-                kind = partial(LeasedLimit, self._leases.lease_of(call.account))
-            limit = self._limits[call.account] = kind(
+            settings = self._settings
+            window = Window(
+                settings.max_in_flight,
+                settings.rate_limit_wait_s,
+                start=settings.start_in_flight,
+                rate=self._rates.read(call.account),
+            )
+            window.share(self._sharers)
+            limit = self._limits[call.account] = AccountLimit(
                 LossCounter(network) if self._budgets else network,
                 call.account.label,
-                self._settings.max_in_flight,
+                window,
                 monotonic=self._monotonic,
                 pause=self._pause,
                 now=self._now,
-                longest_wait_s=self._settings.rate_limit_wait_s,
-                rate=self._rates.read(call.account),
             )
         return await limit(call)
 

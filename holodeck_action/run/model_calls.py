@@ -16,7 +16,6 @@ from holodeck_action.text.redaction import Redactor
 
 if TYPE_CHECKING:
     from holodeck_action.llm.limits.budget import Budget
-    from holodeck_action.llm.limits.leases import Leases
     from holodeck_action.llm.wire import Wire
     from holodeck_action.run.turn_sources import Users
     from holodeck_action.scoring.judges import Judges
@@ -36,10 +35,8 @@ def make_budget(max_cost_usd: float | None, max_tokens: int | None, shard_count:
     return Budget(max_cost_usd=max_cost_usd, max_tokens=max_tokens)
 
 
-def make_wire(
-    suite: PreparedSuite, redactor: Redactor, budgets: Sequence[Budget], leases: Leases | None = None
-) -> Wire:
-    """Return the wire that makes a suite's model calls; with leases, limits of accounts apply across processes."""
+def make_wire(suite: PreparedSuite, redactor: Redactor, budgets: Sequence[Budget]) -> Wire:
+    """Return the wire that makes a suite's model calls."""
     from holodeck_action.llm.usage import list_price
     from holodeck_action.llm.wire import Wire, WireSettings
 
@@ -52,7 +49,7 @@ def make_wire(
         max_in_flight=suite.settings.concurrency,
         rate_limit_wait_s=suite.settings.rate_limit_wait_s,
     )
-    return Wire(settings, redactor=redactor, price=list_price, budgets=budgets, leases=leases)
+    return Wire(settings, redactor=redactor, price=list_price, budgets=budgets)
 
 
 def model_environment(suite: PreparedSuite) -> Mapping[str, str]:

@@ -49,7 +49,6 @@ from holodeck_action.workers.pool import WorkerPool
 if TYPE_CHECKING:
     from holodeck_action.llm.limits.budget import Budget
     from holodeck_action.llm.limits.charges import Charges
-    from holodeck_action.llm.limits.leases import Leases
     from holodeck_action.llm.wire import Wire
     from holodeck_action.run.turn_sources import Users
     from holodeck_action.scoring.judges import Judges
@@ -166,7 +165,6 @@ def open_all(
     *,
     resume: bool,
     bases_to_run: Sequence[BaseToRun],
-    leases: Leases | None = None,
 ) -> list[OpenSuite]:
     """Open all suites before anything runs.
 
@@ -176,7 +174,6 @@ def open_all(
         shared_budget: budget of all suites together.
         resume: whether to read the journals of an interrupted run.
         bases_to_run: the base to run with each suite.
-        leases: leases of accounts whose limits apply across processes; None if only this process uses the accounts.
 
     Raises:
         ConfigurationError: the problems of all suites.
@@ -188,7 +185,7 @@ def open_all(
         # Each side must mask the secrets of both.
         redactor = redactor_of(item, base.prepared) if isinstance(base, BaseSuite) else redactor_of(item)
         try:
-            suites.append(_open(item, redactor, shared_budget, receivers, leases=leases))
+            suites.append(_open(item, redactor, shared_budget, receivers))
             if folder is not None:
                 suites[-1] = _attach_folder(suites[-1], folder, {}, resume=resume)
             if (agent := suites[-1].agent) is not None:
@@ -311,7 +308,6 @@ def _open(
     shared_budget: Budget | None,
     receivers: Receivers,
     head: OpenSuite | None = None,
-    leases: Leases | None = None,
 ) -> OpenSuite:
     """Open a suite; if `head` is given, the suite shares the head's wire, budgets and file readers."""
     # One process for each conversation, as a turn's deadline runs while it waits for one.
@@ -351,7 +347,7 @@ def _open(
     simulated = [] if suite.stored is not None else [case for case in suite.own_cases if case.simulation is not None]
     if judged or simulated or isinstance(suite.target, ModelTarget):
         shared_wire = None if head is None else head.wire
-        wire = make_wire(suite, redactor, budgets, leases) if shared_wire is None else shared_wire.sibling()
+        wire = make_wire(suite, redactor, budgets) if shared_wire is None else shared_wire.sibling()
     if judged and wire is not None:
         judges = make_judges(suite, wire)
         reuse = make_reuse(suite, redactor, wire)

@@ -61,7 +61,7 @@ def test_a_second_run_starts_at_the_rate_that_the_first_one_found(tmp_path: Path
         again, seconds = ran(tmp_path, number, at_once)
         print(number, again, seconds)
         assert again <= 1.1 * CALLS
-        assert seconds <= 1.1 * CALLS / MAX_RATE
+        assert seconds <= 1.15 * CALLS / MAX_RATE
     assert len(kept(tmp_path)) == 1
     assert "x/v1" not in kept(tmp_path)[0].read_text()
 
@@ -158,7 +158,7 @@ def test_what_is_believed_counts(tmp_path: Path) -> None:
     ran(tmp_path, 0, 20)
     (path,) = kept(tmp_path)
     path.write_text(written())
-    assert ran(tmp_path, 1, 20)[0] < 1.05 * CALLS
+    assert ran(tmp_path, 1, 20)[0] < 1.15 * CALLS
 
 
 def test_a_run_of_the_command_leaves_a_rate_for_the_next_one(project: Project, models: FakeModels) -> None:

@@ -8,8 +8,8 @@ from random import Random
 import pytest
 
 from holodeck_action.llm.calls import Answer, Call, CallContext, Meter
-from holodeck_action.llm.limits.limits import DECREASE, HOLD_FACTOR, AccountLimit
-from holodeck_action.llm.limits.pace import REFUSALS_IN_A_ROW, Pace
+from holodeck_action.llm.limits.limits import AccountLimit
+from holodeck_action.llm.limits.window import Window
 from holodeck_action.llm.wire import WireSettings
 from tests.llm.ahead import STARTED_AT, clock, run_ahead
 from tests.llm.models import FakeModels
@@ -38,7 +38,7 @@ def test_all_that_may_be_asked_at_once_is_under_way_before_the_first_answer() ->
     async def work() -> None:
         line = _Line(100)
         jobs = [line.start(str(index)) for index in range(130)]
-        await settled()
+        await asyncio.sleep(0.1)
         assert len(line.under_way) == 100
         while line.under_way:
             await line.finish(next(iter(line.under_way)))
@@ -50,16 +50,15 @@ def test_all_that_may_be_asked_at_once_is_under_way_before_the_first_answer() ->
 class _Line:
     """A limit on a sender that the test answers by hand."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, start: int | None = None) -> None:
         self.under_way: dict[str, asyncio.Future[tuple[int, tuple[tuple[str, str], ...]]]] = {}
         self.limit = AccountLimit(
             self._send,
             "openai (x)",
-            most,
+            Window(most, 300.0, start=start),
             monotonic=clock(),
             pause=asyncio.sleep,
             now=lambda: STARTED_AT,
-            longest_wait_s=300.0,
         )
 
     async def _send(self, call: Call) -> Answer:
@@ -142,89 +141,57 @@ def test_a_cancelled_call_gives_its_place_away_waiting_or_sent() -> None:
     run_ahead(work)
 
 
-def test_one_wave_of_refusals_lowers_the_window_to_a_half_at_most() -> None:
+def test_a_window_that_begins_small_doubles_with_each_round_until_answers_become_slower() -> None:
+    async def work() -> None:
+        line = _Line(100, 10)
+        jobs = [line.start(str(index)) for index in range(300)]
+        sizes = []
+        for wait_s in (1.0, 1.0, 1.0, 2.0):
+            await asyncio.sleep(wait_s)
+            sizes.append(len(line.under_way))
+            for key in [*line.under_way]:
+                line.under_way[key].set_result((200, ()))
+        await asyncio.sleep(1)
+        assert [*sizes, len(line.under_way)] == [10, 20, 40, 80, 80]
+        for key in [*line.under_way]:
+            line.under_way[key].set_result((200, ()))
+        await asyncio.gather(*jobs[: sum(sizes)])
+        for job in jobs:
+            job.cancel()
+        await asyncio.gather(*jobs, return_exceptions=True)
+
+    run_ahead(work)
+
+
+def test_refusals_above_a_number_under_way_are_explained_by_it_and_a_few_below_it_are_not_evidence() -> None:
     async def work() -> None:
         line = _Line(100)
-        await line.once("usual")
-        jobs = [line.start(str(index)) for index in range(START)]
-        await settled()
-        assert len(line.under_way) == START
-        await line.finish("0", 429)
-        lowered = line.limit.window
-        assert 1 <= lowered < START
-        for index in range(1, START):
+        jobs = [line.start(str(index)) for index in range(20)]
+        await asyncio.sleep(0.1)
+        for index in range(8, 20):
             await line.finish(str(index), 429)
-            assert line.limit.window <= lowered
-        assert line.limit.window == int(START / 2 * DECREASE)
+        assert line.limit.window.size == 8
+        for index in range(2):
+            await line.finish(str(index))
+            await line.once(f"by chance {index}", 429)
+        assert line.limit.window.size == 8
+        while line.under_way:
+            await line.finish(next(iter(line.under_way)))
         await asyncio.gather(*jobs)
 
     run_ahead(work)
 
 
-def test_a_row_of_refusals_with_no_more_under_way_than_were_answered_paces_the_account() -> None:
+def test_a_worker_of_a_cluster_has_a_fixed_share() -> None:
     async def work() -> None:
-        line = _Line(100)
-        await line.once("usual")
-        for index in range(3):
-            await line.once(f"refused {index}", 429)
-        # It is not about how many are under way, so all may be; they leave one after the other.
-        assert line.limit.window == 100
-        assert line.limit.rate == 1.0
-        jobs = [line.start(f"then {index}") for index in range(3)]
+        line = _Line(9)
+        line.limit.share(3)
+        jobs = [line.start(str(index)) for index in range(9)]
         await settled()
-        assert not line.under_way
-        for job in jobs:
-            job.cancel()
-        await asyncio.gather(*jobs, return_exceptions=True)
-        await line.limit.close()
-
-    run_ahead(work)
-
-
-@pytest.mark.parametrize("second_began", [0.5, 1.0])
-def test_as_many_requests_as_overlapped_when_they_were_answered_are_not_too_many_at_once(second_began: float) -> None:
-    """Refused two at a time, an account that answered two at a time limits the rate; any other one may not."""
-    pace = Pace()
-    pace.note_answer(0.0, 1.0, [second_began], first=True, full=False)
-    pace.note_answer(second_began, 1.2, [], first=True, full=False)
-    for _ in range(REFUSALS_IN_A_ROW):
-        pace.note_refusal(1.3, 1.4, [], 2)
-    assert (pace.rate is not None) == (second_began < 1.0)
-
-
-@pytest.mark.parametrize("retry_after", [None, "0", "3"])
-def test_a_window_grows_back_and_tries_more_than_its_ceiling_later(retry_after: str | None) -> None:
-    async def work() -> None:
-        line = _Line(100)
-        await line.once("usual")
-        jobs = [line.start(f"first {index}") for index in range(START)]
+        assert len(line.under_way) == 3
+        line.limit.share(2)
         await settled()
-        await line.finish("first 0", 429, retry_after)
-        ceiling = START - 1
-        most = 0
-
-        async def busy(rounds: int) -> None:
-            nonlocal most
-            for _ in range(rounds):
-                jobs.append(line.start(f"then {len(jobs)}"))
-                await settled()
-                await line.finish(next(iter(line.under_way)))
-                most = max(most, line.limit.window)
-
-        for index in range(20):
-            jobs.append(line.start(f"queued {index}"))
-        await busy(ceiling)
-        assert most == ceiling
-        await busy(4 * ceiling)
-        if retry_after == "3":
-            # Standing still for so long again is worth it later only.
-            assert most == ceiling
-            while line.under_way:
-                await line.finish(next(iter(line.under_way)))
-            await asyncio.sleep(HOLD_FACTOR * 3)
-            jobs += [line.start(f"later {index}") for index in range(20)]
-            await busy(ceiling)
-        assert most > ceiling
+        assert len(line.under_way) == 4
         while line.under_way:
             await line.finish(next(iter(line.under_way)))
         await asyncio.gather(*jobs)
@@ -242,7 +209,7 @@ def test_refusals_that_have_nothing_to_do_with_the_number_under_way_do_not_keep_
         while line.under_way or not all(job.done() for job in jobs):
             await settled()
             await line.finish(random.choice(list(line.under_way)), 429 if random.random() < 0.03 else 200)
-            windows.append(line.limit.window)
+            windows.append(line.limit.window.size)
         await asyncio.gather(*jobs)
         assert sum(windows) / len(windows) > START
 
@@ -251,29 +218,20 @@ def test_refusals_that_have_nothing_to_do_with_the_number_under_way_do_not_keep_
 
 def test_a_call_that_hangs_gives_its_place_away_once() -> None:
     async def work() -> None:
-        line = _Line(8)
-        await line.once("usual")
-        wave = [line.start(f"wave {index}") for index in range(8)]
-        await settled()
-        for index in range(1, 8):
+        line = _Line(20)
+        wave = [line.start(f"wave {index}") for index in range(20)]
+        await asyncio.sleep(0.1)
+        for index in range(8, 20):
             await line.finish(f"wave {index}", 429)
-        await line.finish("wave 0")
+        for index in range(8):
+            await line.finish(f"wave {index}")
         await asyncio.gather(*wave)
-        assert line.limit.window == int(8 / 2 * DECREASE)
-        jobs = [line.start(name) for name in ("first", "second", "third", "fourth")]
-        await settled()
-        before = len(line.under_way)
-        assert before < 4
-        await asyncio.sleep(4)
-        assert len(line.under_way) == min(4, 2 * before)
-        while line.under_way:
-            await line.finish(next(iter(line.under_way)))
-        await asyncio.gather(*jobs)
-        # All places are back, and not one too many.
-        window = line.limit.window
         jobs = [line.start(f"then {index}") for index in range(20)]
         await settled()
-        assert len(line.under_way) == window
+        before = len(line.under_way)
+        assert before == line.limit.window.size < 10
+        await asyncio.sleep(4)
+        assert len(line.under_way) >= 2 * before
         while line.under_way:
             await line.finish(next(iter(line.under_way)))
         await asyncio.gather(*jobs)

@@ -14,8 +14,8 @@ import httpx2
 import pytest
 
 from holodeck_action.llm.calls import CALL, CallContext, HttpRequest, Meter, WireError
-from holodeck_action.llm.limits.circuit_breaker import IN_A_ROW, MAX_TRIALS, CircuitBreaker
 from holodeck_action.llm.limits.pauses import Deadline, TimeLimit, stop_during_calls
+from holodeck_action.llm.limits.window import IN_A_ROW, MAX_TRIALS, Window
 from holodeck_action.llm.wire import Wire
 from holodeck_action.metrics.registry import built_in
 from holodeck_action.record.agent_errors import AgentError
@@ -196,15 +196,15 @@ def errors(trials: Sequence[TrialRecord]) -> list[str]:
     [
         # Refused by themselves: the peers that lose nothing take 8 and 30 s.
         (lambda: refusing_each(1, "1"), 10, 12, 200),
-        (lambda: refusing_each(3, "1"), 10, 38, 400),
+        (lambda: refusing_each(3, "1"), 10, 42, 400),
         (lambda: refusing_each(3, ""), 10, 30, 400),
         # Limits of the account: what it takes is used, and little is asked in vain.
         (lambda: at_most_per_second(20, ""), 10, 6, 125),
         (lambda: at_most_per_second(20, "1"), 10, 6, 125),
-        # The first wave cannot be taken back: at least 144 requests here, 156 and 180 below.
-        (lambda: at_most_per_second(20, "1"), 64, 6.5, 174),
-        (lambda: at_most_at_once(8, ""), 10, 3.5, 115),
-        (lambda: at_most_at_once(8, "1"), 10, 4.5, 110),
+        # The first wave cannot be taken back where refusals take as long as answers.
+        (lambda: at_most_per_second(20, "1"), 64, 6.5, 215),
+        (lambda: at_most_at_once(8, ""), 10, 3.7, 126),
+        (lambda: at_most_at_once(8, "1"), 10, 4.5, 120),
         # Asked at once from the first moment: what was too much is refused once.
         (lambda: at_most_at_once(8, "1"), 64, 3.6, 176),
         (lambda: at_most_at_once(20, "1"), 100, 3.2, 212),
@@ -265,12 +265,12 @@ def test_a_second_begins_when_the_account_counts_not_when_requests_are_sent(asks
     service = Opening(at_most_per_second(20, asks), 0.004)
     seconds = asked(service, 100)
     print(f"{seconds:.1f} s, {service.requests} requests")
-    assert service.requests <= 190
+    assert service.requests <= 225
     assert seconds <= 1.2 * 100 / 20
 
 
 @pytest.mark.parametrize("asks", ["", "1"])
-@pytest.mark.parametrize(("capacity", "requests"), [(20, 125), (5, 145)])
+@pytest.mark.parametrize(("capacity", "requests"), [(20, 140), (5, 195)])
 def test_an_account_that_fills_up_evenly_is_used_evenly(asks: str, capacity: int, requests: int) -> None:
     service = Service(from_a_bucket(20, capacity, asks), 0.004)
     seconds = asked(service, 20)
@@ -452,30 +452,35 @@ def test_accounts_do_not_hold_each_other_back() -> None:
     assert run_ahead(work)[0] < 2
 
 
-def refuse(breaker: CircuitBreaker, times: int, now: float) -> bool:
-    for _ in range(times):
-        breaker.note_refusal(now, 10)
-    return breaker.is_open
-
-
 def test_a_breaker_is_opened_by_refusals_alone_and_tried_by_few_calls() -> None:
-    breaker = CircuitBreaker(300)
-    assert not refuse(breaker, IN_A_ROW - 1, 0.0)
-    breaker.note_answer()
-    assert refuse(breaker, IN_A_ROW, 1.0)
-    assert breaker.seconds_to_wait(1.0) == pytest.approx(11)
+    window = Window(100, 300)
+
+    def refuse(times: int, now: float) -> bool:
+        for sent in [window.note_sent(now) for _ in range(times)]:
+            window.note_refusal(sent, now, 10, None)
+            window.busy -= 1
+        return window.is_open
+
+    def answer(now: float) -> None:
+        window.note_answer(window.note_sent(now), now, full=False)
+        window.busy -= 1
+
+    assert not refuse(IN_A_ROW - 1, 0.0)
+    answer(0.5)
+    assert refuse(IN_A_ROW, 1.0)
+    assert window.seconds_to_trial(1.0) == pytest.approx(11)
     trials = []
     for at in range(12, 100, 12):
-        breaker.allow_trials()
-        trials.append(breaker.trials)
-        assert refuse(breaker, 1, at)
-        assert breaker.trials == 0
+        window.allow_trials()
+        trials.append(window.trials)
+        assert refuse(1, at)
+        assert window.trials == 0
     assert trials == [1, 2, *([MAX_TRIALS] * 6)]
-    assert not breaker.is_given_up(100)
-    assert breaker.is_given_up(301)
-    breaker.note_answer()
-    assert not refuse(breaker, 1, 1000)
-    assert not breaker.is_given_up(2000)
+    assert not window.is_given_up(100)
+    assert window.is_given_up(301)
+    answer(302)
+    assert not refuse(1, 1000)
+    assert not window.is_given_up(2000)
 
 
 def test_a_call_of_its_own_waits_its_turn_beside_a_limit_that_is_over() -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from holodeck_action.llm.calls import Answer as WireAnswer
 from holodeck_action.llm.calls import Meter, WireError
-from holodeck_action.llm.limits.circuit_breaker import FIRST_BACKOFF_S, MAX_BACKOFF_S
+from holodeck_action.llm.limits.window import FIRST_BACKOFF_S, MAX_BACKOFF_S
 from holodeck_action.llm.outcomes import parse, retry_after
 from holodeck_action.llm.retries import refusal_wait
 from holodeck_action.llm.wire import WireSettings

@@ -1,7 +1,8 @@
-"""The coordinator of a run on a Dask cluster: manages the workers, their trials, their request slots and the spending.
+"""The coordinator of a run on a Dask cluster: manages the workers, their trials, their shares of limits, and the
+spending.
 
-Dask sends trials to workers, and runs them again if a worker is lost. The coordinator keeps the run's journal, budget,
-account limits and record. Only workers that have opened the suite get trials.
+Dask sends trials to workers, and runs them again if a worker is lost. The coordinator keeps the run's journal, budget
+and record, and tells each worker its share of the accounts' limits. Only workers that have opened the suite get trials.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import Any, Self
@@ -28,7 +30,6 @@ from holodeck_action.extensions.cluster.on_worker import (
     update_session,
 )
 from holodeck_action.extensions.cluster.values import REPORT_TOPIC, RemoteRun, RemoteTrial
-from holodeck_action.llm.limits.shared_limits import SharedLimits
 from holodeck_action.record.evaluation import ErrorInfo
 from holodeck_action.record.record import TrialRecord
 from holodeck_action.record.serialization import from_json
@@ -41,6 +42,8 @@ FIRST_WORKER_S = 120.0
 POLL_S = 0.2
 """Seconds between two checks of the list of workers."""
 CLOSE_S = 15.0
+HEARTBEAT_S = 2.0
+"""Seconds between two messages to each worker."""
 RETRY_S = 0.2
 
 
@@ -71,9 +74,6 @@ class Cluster:
         self._sending = asyncio.Lock()
         self._on_lost, self._note = on_lost, note
         self._client: Client | None = None
-        self._limits = SharedLimits(run.settings.concurrency, run.settings.rate_limit_wait_s)
-        self._addresses: dict[str, str] = {}
-        """Address of the worker of each session that has sent a report."""
         self._opening: dict[str, asyncio.Task[None]] = {}
         self._ready: dict[str, None] = {}
         self._refused: set[str] = set()
@@ -84,7 +84,7 @@ class Cluster:
         """The submitted trials and the workers that may run them, by Dask's key."""
         self._unrunnable: set[str] = set()
         self._tokens = itertools.count()
-        self._slot_updates: dict[str, asyncio.Task[None]] = {}
+        self._updates: dict[str, asyncio.Task[None]] = {}
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
@@ -119,7 +119,7 @@ class Cluster:
         try:
             self._client.subscribe_topic(REPORT_TOPIC, self._on_report)
             await self._open_all(await self._wait_for_workers())
-            self._tasks = [asyncio.create_task(work()) for work in (self._watch_workers, self._distribute_slots)]
+            self._tasks = [asyncio.create_task(work()) for work in (self._watch_workers, self._update_workers)]
             # The first workers may be gone already.
             async with asyncio.timeout(FIRST_WORKER_S):
                 await self._has_workers.wait()
@@ -249,12 +249,12 @@ class Cluster:
         )
 
     async def _open_all(self, workers: list[str]) -> None:
-        found = await asyncio.gather(*(self._open(worker) for worker in workers))
+        found = await asyncio.gather(*(self._open(worker, len(workers)) for worker in workers))
         problems = [f"worker {worker}: {problem}" for worker, problem in zip(workers, found, strict=True) if problem]
         if problems:
             raise ConfigurationError(problems)
 
-    async def _open(self, worker: str) -> str | None:
+    async def _open(self, worker: str, sharers: int) -> str | None:
         """Open the suite on a worker; return why the worker cannot run the suite. Return None if the worker is ready,
         or if it is lost."""
         version, gone = await self._call_worker(worker, tool_version)
@@ -266,7 +266,7 @@ class Cluster:
                 f"it needs version {__version__} of holodeck-action with the extra `cluster`, as the coordinator has, "
                 f"but has {has}"
             )
-        problem, gone = await self._open_with_files(worker)
+        problem, gone = await self._open_with_files(worker, sharers)
         if isinstance(problem, Exception):
             return f"the suite cannot be opened: {type(problem).__name__}: {one_line(str(problem), 500)}"
         if problem is None and not gone:
@@ -274,13 +274,14 @@ class Cluster:
             first = not self._ready
             self._ready[worker] = None
             self._has_workers.set()
+            self._changed.set()
             # The scheduler reports at once what `_watch_workers` finds later; the topic of a worker is its address.
             self._client.subscribe_topic(worker, partial(self._on_worker_event, worker))
             if first and self._submitted:
                 await self._cancel_unrunnable()
         return None if problem is None else str(problem)
 
-    async def _open_with_files(self, worker: str) -> tuple[str | Exception | None, bool]:
+    async def _open_with_files(self, worker: str, sharers: int) -> tuple[str | Exception | None, bool]:
         """Open the suite on a worker; return the error or problem, if any, and whether the worker is lost."""
         assert self._client is not None
         while True:
@@ -288,7 +289,7 @@ class Cluster:
                 files = await self._send_files(worker)
                 future = self._client.submit(
                     open_session,
-                    self._run,
+                    replace(self._run, sharers=sharers),
                     files,
                     key=f"holodeck_open-{self._run.id}-{next(self._tokens)}",
                     workers=[worker],
@@ -350,7 +351,7 @@ class Cluster:
 
     async def _open_new_worker(self, worker: str) -> None:
         try:
-            problem = await self._open(worker)
+            problem = await self._open(worker, len(self._ready) + 1)
         finally:
             self._opening.pop(worker, None)
         if problem is not None:
@@ -372,9 +373,6 @@ class Cluster:
         self._refused.discard(worker)
         if (opening := self._opening.pop(worker, None)) is not None:
             opening.cancel()
-        for session in [session for session, address in self._addresses.items() if address == worker]:
-            del self._addresses[session]
-            self._limits.remove_worker(session, time.monotonic())
         self._changed.set()
 
     def _on_report(self, event: tuple[float, Mapping[str, Any]]) -> None:
@@ -384,36 +382,24 @@ class Cluster:
         for token in report["answered"]:
             if (answered := self._answer_callbacks.pop(token, None)) is not None:
                 answered()
-        self._addresses[report["session"]] = report["worker"]
-        self._limits.apply_report(report["session"], report["leases"], time.monotonic())
-        self._changed.set()
 
-    async def _distribute_slots(self) -> None:
-        """Redistribute the request slots of account limits among workers, on changes and before leases expire."""
-        pending: dict[str, dict[str, Any]] = {}
+    async def _update_workers(self) -> None:
+        """Tell all workers regularly that the coordinator is there, and on changes how many they are."""
         while True:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self._limits.seconds_to_wait(time.monotonic())):
-                    await self._changed.wait()
             self._changed.clear()
-            # Counts only rise, so an update that has not been sent yet is part of the next one.
-            pending |= self._limits.move_slots(time.monotonic())
-            for session in [session for session in pending if session not in self._slot_updates]:
-                slots = pending.pop(session)
-                if (worker := self._addresses.get(session)) is not None:
-                    task = self._slot_updates[session] = asyncio.create_task(self._send_slots(worker, slots))
-                    task.add_done_callback(lambda _, session=session: self._on_slots_sent(session))  # type: ignore[misc]
+            for worker in [worker for worker in self._ready if worker not in self._updates]:
+                task = self._updates[worker] = asyncio.create_task(self._update(worker))
+                task.add_done_callback(lambda _, worker=worker: self._updates.pop(worker, None))  # type: ignore[misc]
+            with suppress(TimeoutError):
+                async with asyncio.timeout(HEARTBEAT_S):
+                    await self._changed.wait()
 
-    async def _send_slots(self, worker: str, slots: dict[str, Any]) -> None:
-        await self._call_worker(worker, update_session, self._run.name, slots)
-
-    def _on_slots_sent(self, session: str) -> None:
-        self._slot_updates.pop(session, None)
-        self._changed.set()
+    async def _update(self, worker: str) -> None:
+        await self._call_worker(worker, update_session, self._run.name, max(1, len(self._ready)))
 
     async def _shut_down(self) -> None:
         assert self._client is not None
-        tasks = [*self._tasks, *self._opening.values(), *self._slot_updates.values()]
+        tasks = [*self._tasks, *self._opening.values(), *self._updates.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

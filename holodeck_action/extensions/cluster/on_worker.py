@@ -5,7 +5,7 @@ The scheduler also imports this module, to find the names, so the import must be
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from distributed import get_worker
 
@@ -46,11 +46,11 @@ async def run_trial(name: str, case_id: str, index: int, token: str) -> bytes | 
     return str(worker.address) if done is None else done
 
 
-async def update_session(name: str, slots: dict[str, Any], dask_worker: Worker) -> None:
-    """Apply the coordinator's distribution of request slots to the named session."""
+async def update_session(name: str, sharers: int, dask_worker: Worker) -> None:
+    """Tell the named session that its coordinator is there, and how many workers share the limits of accounts."""
     session = dask_worker.plugins.get(name)
     if session is not None:
-        session.update_slots(slots)
+        session.update(sharers)
 
 
 async def close_session(name: str, dask_worker: Worker) -> None:

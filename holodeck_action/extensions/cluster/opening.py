@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,9 +19,6 @@ from holodeck_action.run.preflight import PreparedSuite, prepare_suites
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.configuration_errors import ConfigurationError
 
-if TYPE_CHECKING:
-    from holodeck_action.llm.limits.leases import Leases
-
 MACHINE_PARTS = ("commit", "environment")
 """Keys of a run's identity whose values may differ between machines."""
 
@@ -33,14 +30,13 @@ class RemoteSuite(Struct, frozen=True):
     budget: Budget | None
 
 
-def open_remote_suite(run: RemoteRun, root: Path, environ: Mapping[str, str], leases: Leases) -> RemoteSuite:
+def open_remote_suite(run: RemoteRun, root: Path, environ: Mapping[str, str]) -> RemoteSuite:
     """Open the suite of a run. Must not be called in an event loop.
 
     Args:
         run: the run.
         root: folder of the checkout on this machine, with links resolved.
         environ: environment variables of the worker.
-        leases: leases of the request slots that the coordinator distributes to respect account limits.
 
     Raises:
         ConfigurationError: the suite cannot run on this machine, or differs from the coordinator's suite.
@@ -65,7 +61,9 @@ def open_remote_suite(run: RemoteRun, root: Path, environ: Mapping[str, str], le
     budget = (
         None if run.budget_unit is None else Budget(max_cost_usd=float("inf") if run.budget_unit == "dollars" else None)
     )
-    (ready,) = open_all([item], [None], budget, resume=False, bases_to_run=[None], leases=leases)
+    (ready,) = open_all([item], [None], budget, resume=False, bases_to_run=[None])
+    if ready.wire is not None:
+        ready.wire.share(run.sharers)
     return RemoteSuite(replace(ready, exams=run.exams), budget)
 
 

@@ -12,10 +12,9 @@ import threading
 import uuid
 from collections.abc import AsyncIterator
 from concurrent.futures import Future
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 from distributed import Worker, WorkerPlugin
 from msgspec.structs import replace
@@ -24,7 +23,6 @@ from holodeck_action.extensions.cluster.opening import RemoteSuite, open_remote_
 from holodeck_action.extensions.cluster.packing import PackingError, unpack
 from holodeck_action.extensions.cluster.values import REPORT_TOPIC, RemoteRun, RemoteTrial
 from holodeck_action.llm.limits.budget import Amount
-from holodeck_action.llm.limits.leases import LEASE_S, Leases
 from holodeck_action.llm.wire import Counts
 from holodeck_action.record.serialization import to_json
 from holodeck_action.run.schedule import Trials
@@ -36,12 +34,13 @@ from holodeck_action.text.secrets import environment_secrets
 
 REPORT_DELAY_S = 0.01
 """Seconds for which changes are collected before they are reported to the coordinator together."""
-HEARTBEAT_S = LEASE_S / 5
+CHECK_S = 5.0
+"""Seconds between two checks whether the coordinator is there."""
 ORPHANED_S = 60.0
 """Seconds without a message from the coordinator after which a session ends."""
 _COMMON_MODULES = (
     "llm.connections",
-    "llm.limits.leases",
+    "llm.limits.limits",
     "llm.network",
     "metrics.text_similarity",
     "targets.own_model.own_agent",
@@ -70,7 +69,6 @@ class Session(WorkerPlugin):  # type: ignore[misc]
         self._reported_calls, self._reported_spending = Counts(), Amount(0)
         self._heard_at = 0.0
         self._changed, self._ending, self._ended = asyncio.Event(), asyncio.Event(), threading.Event()
-        self._leases = Leases(self._changed.set)
 
     async def setup(self, worker: Worker) -> None:
         """Start opening the suite in a thread."""
@@ -109,16 +107,16 @@ class Session(WorkerPlugin):  # type: ignore[misc]
         # Other callers still wait if one of them is cancelled.
         return await asyncio.shield(asyncio.wrap_future(self._opened))
 
-    def update_slots(self, slots: dict[str, Any]) -> None:
-        """Apply the coordinator's distribution of request slots."""
+    def update(self, sharers: int) -> None:
+        """Note that the coordinator is there, and use the accounts' limits as one of so many workers."""
         if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._apply_slots, slots)
+            self._loop.call_soon_threadsafe(self._share, sharers)
 
     def _run_thread(self) -> None:
         try:
             unpack(self._packed, self._folder, self._run.files_digest)
             self._packed = b""
-            self._ready = open_remote_suite(self._run, Path(os.path.realpath(self._folder)), os.environ, self._leases)
+            self._ready = open_remote_suite(self._run, Path(os.path.realpath(self._folder)), os.environ)
             asyncio.run(self._serve())
         except ConfigurationError as error:
             self._fail_opening("; ".join(map(str, error.problems)))
@@ -160,25 +158,24 @@ class Session(WorkerPlugin):  # type: ignore[misc]
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._ending.set)
 
-    def _apply_slots(self, slots: dict[str, Any]) -> None:
+    def _share(self, sharers: int) -> None:
         self._heard_at = asyncio.get_running_loop().time()
-        self._leases.apply_update(slots)
+        if self._ready is not None and self._ready.open_suite.wire is not None:
+            self._ready.open_suite.wire.share(sharers)
 
     async def _send_reports(self) -> None:
-        """Report changes to the coordinator soon, and a heartbeat regularly."""
+        """Report answered trials to the coordinator soon, and end the session if the coordinator is gone."""
         loop = asyncio.get_running_loop()
         assert self._worker is not None
         while True:
-            try:
-                async with asyncio.timeout(HEARTBEAT_S):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(CHECK_S):
                     await self._changed.wait()
                 await asyncio.sleep(REPORT_DELAY_S)
-            except TimeoutError:
-                pass
             self._changed.clear()
             answered, self._answered = self._answered, []
-            report = {"run": self._run.id, "session": self.id, "worker": self._worker.address, "answered": answered}
-            self._worker.log_event(REPORT_TOPIC, {**report, "leases": self._leases.report()})
+            if answered:
+                self._worker.log_event(REPORT_TOPIC, {"run": self._run.id, "answered": answered})
             if loop.time() - self._heard_at > ORPHANED_S:
                 # The coordinator is gone.
                 self._worker.loop.add_callback(self._worker.plugin_remove, name=self._run.name)

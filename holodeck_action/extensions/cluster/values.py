@@ -37,6 +37,7 @@ class RemoteRun:
         code: the permission to run the suite's code, as granted on the coordinator.
         budget_unit: unit in which workers count their spending; None if there are no budgets.
         files_digest: SHA-256 in hex of the packed files of the checkout.
+        sharers: number of workers of the run, which share the limits of its accounts.
         exams: the results of the judges' probes, which the coordinator makes.
     """
 
@@ -52,6 +53,7 @@ class RemoteRun:
     code: CodeAllowed
     budget_unit: Literal["tokens", "dollars"] | None
     files_digest: str
+    sharers: int = 1
     exams: Exams = NO_EXAMS
 
     @property

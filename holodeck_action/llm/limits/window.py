@@ -1,0 +1,296 @@
+"""Decides how many requests an account may have in progress, how many may be sent a second, and when none may be sent.
+
+Refusals limit the account only if a limit explains them (`evidence`): a limit at once lowers the window, a limit a
+second spaces the requests evenly. Both grow again by trying, and are dropped if refusals below them show that they are
+not the cause. If all requests are refused, or the account is away, a circuit breaker opens: after a wait, few requests
+are sent as trials, and the first answer closes it. All times are monotonic seconds that are passed in.
+"""
+
+from __future__ import annotations
+
+import math
+
+from holodeck_action.llm.limits.evidence import COUNTED_S, Evidence, Sent
+
+FIRST_BACKOFF_S = 0.5
+"""Maximum seconds to wait before the second attempt of a call; doubled for each later attempt."""
+MAX_BACKOFF_S = 20.0
+"""Maximum seconds between two attempts if the provider requests no waiting time."""
+JITTER_FRACTION = 0.1
+"""Random addition to a requested waiting time, at most this fraction of it, so that calls are not all repeated at once.
+"""
+IN_A_ROW = 24
+"""Number of refusals in a row after which the breaker opens."""
+MAX_TRIALS = 4
+"""Maximum number of trial requests at the same time while the breaker is open."""
+MIN_REFUSALS = 3
+"""Minimum number of refusals in a row before the account is given up."""
+FIRST_GAP_S = 0.000_25
+"""Seconds between the first requests, so that quick refusals tell a limit before all are sent."""
+TOLERATED = 5
+"""Number of refusals below a limit that drop it."""
+MAX_ROUNDS = 8
+"""Maximum number of rounds of answers before a window that was refused is tried with one request more."""
+HOLD_S, MAX_HOLD_S = 0.1, 8.0
+"""Seconds without requests after two refusals in a row; they double with each further one, and end with an answer."""
+PROBE_S, MAX_PROBE_S = 1.05 * COUNTED_S, 16.0
+"""Seconds without a request after which a full window is tried with one more: a limit a second would let it pass. They
+double with each refusal.
+"""
+SLOWER = 1.5
+"""A window that grows from its start does not grow with an answer that took more than this multiple of the first ones.
+"""
+SPACING = 0.97
+"""Requests are sent at this fraction of the rate, because they arrive at slightly different intervals."""
+GROWTH = 0.04
+"""Increase in requests a second with each request; it doubles with each second since the rate was last set."""
+MAX_DOUBLINGS = 12.0
+FASTER = 1.25
+"""Factor by which the rate grows with an answer that shows that it does not explain the refusals."""
+MIN_RATE, MAX_RATE = 1.0, 1_000.0
+"""Lowest and highest rate in requests a second."""
+MAX_LATE_S = 0.5
+"""Maximum seconds for which an account may count a request after it was sent."""
+
+
+def backoff_s(failure_count: int) -> float:
+    """Return the maximum wait in seconds after a number of failures; it doubles each time (exponential backoff)."""
+    return min(MAX_BACKOFF_S, FIRST_BACKOFF_S * 2.0 ** min(failure_count - 1, 16))
+
+
+class Window:
+    """The limits of one account, as far as its answers and refusals show them."""
+
+    def __init__(
+        self, most: int, longest_wait_s: float, *, start: int | None = None, rate: float | None = None
+    ) -> None:
+        """Create the window.
+
+        Args:
+            most: maximum of requests in progress, at least 1.
+            longest_wait_s: seconds of refusals alone after which calls no longer wait.
+            start: requests in progress at the start, which double with each round of answers; None for `most`.
+            rate: requests a second that the account accepted in an earlier run; None if unknown.
+        """
+        self._all, self._sharers, self._longest_wait_s = most, 1, longest_wait_s
+        self._start = min(most, start or most)
+        self.most = self._ceiling = most
+        """Maximum of requests in progress."""
+        self.size = self._start
+        """Number of requests that may be in progress now."""
+        self.busy = 0
+        """Number of requests in progress."""
+        self.rate = rate
+        self._measured = rate or math.inf
+        self._evidence = Evidence()
+        self._began: float | None = None
+        self._count = self._unexplained = self._calm = 0
+        self._rounds_needed = 1
+        self._refused_at = self._next = self._rate_set = float("-inf")
+        self._probe_s, self._probe_at, self._tried_at = PROBE_S, 0.0, 0.0
+        self._probe: Sent | None = None
+        self._hold_until = float("-inf")
+        self._first_times: list[float] = []
+        self._row = self._rounds = self._waves = self.trials = 0
+        self._since = 0.0
+        self._open_until: float | None = None
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether a limit is known, and kept, that explains refusals."""
+        return self.rate is not None or self._ceiling < self.most
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the circuit breaker is open: the account appears to refuse everything."""
+        return self._open_until is not None
+
+    def share(self, sharers: int) -> None:
+        """Use one of so many equal shares of the account's limits from now on."""
+        self._sharers = sharers
+        unlimited = self._ceiling == self.most
+        self.most = max(1, self._all // sharers)
+        self._ceiling = self.most if unlimited else min(self._ceiling, self.most)
+        self.size = min(self.most, max(self.size, self._start)) if unlimited else self._ceiling
+
+    def seconds_to_wait(self, now: float) -> float:
+        """Return the seconds until the next request may be sent; infinity if only the end of another one lets it."""
+        if self.is_open and not self.trials and not self.is_given_up(now):
+            return math.inf
+        if now < self._hold_until and not self.is_given_up(now):
+            return self._hold_until - now
+        if self.busy >= self.size:
+            if self._ceiling == self.most or self.busy >= self.most:
+                return math.inf
+            if now < self._probe_at:
+                return self._probe_at - now
+            self._review(now)
+        if self.rate is not None:
+            return max(0.0, self._next - now)
+        return 0.0 if self._began is None else max(0.0, self._began + self._count * FIRST_GAP_S - now)
+
+    def note_sent(self, now: float) -> Sent:
+        """Record that a request is sent."""
+        if self._began is None:
+            self._began = now
+        self._count += 1
+        if self.rate is not None:
+            calm_s = min(max(0.0, now - max(self._rate_set, self._began)), MAX_DOUBLINGS)
+            self.rate = min(self.rate + GROWTH * 2.0**calm_s, MAX_RATE)
+            self._next = max(now, self._next) + 1 / (SPACING * self.rate)
+        self.trials -= bool(self.trials)
+        self._probe_at = now + self._probe_s
+        sent = self._evidence.note_sent(now, self.busy)
+        self._probe = sent if self.busy >= self.size else None
+        self.busy += 1
+        return sent
+
+    def note_answer(self, sent: Sent, now: float, *, full: bool) -> None:
+        """Record a successful answer, after which the request is no longer in progress.
+
+        Args:
+            sent: the request.
+            now: when the answer arrived.
+            full: whether more requests would have been sent if allowed.
+        """
+        self._evidence.note_outcome(sent, now, refused=False)
+        self._row = self._rounds = self.trials = 0
+        self._open_until = None
+        self._hold_until, self._waves = now, 0
+        if self.rate is not None and sent.recent >= self._measured:
+            self._check_rate(now)
+        if not full or self.rate is not None:
+            return
+        if self._ceiling < self.most:
+            self._calm += 1
+            if self._calm >= self._rounds_needed * self._ceiling:
+                self._calm = 0
+                self._ceiling += 1
+            self.size = self._ceiling
+        elif self.size < self.most and (self._start == self.most or self._may_grow(sent, now)):
+            self.size += 1
+
+    def note_refusal(self, sent: Sent, now: float, requested_s: float | None, stated_rate: float | None) -> None:
+        """Record a refusal.
+
+        Args:
+            sent: the request.
+            now: when the refusal arrived.
+            requested_s: waiting time in seconds that the provider requests; None if the header is missing or
+                implausible.
+            stated_rate: requests a second that the refusal's headers state; None if they state none.
+        """
+        self._evidence.note_outcome(sent, now, refused=True)
+        row = self._evidence.refused_in_a_row(now)
+        if sent.at > self._refused_at:
+            self._waves = min(self._waves + 1, row)
+            self._refused_at = now
+            if self._waves > 1:
+                self._hold_until = now + min(HOLD_S * 2.0 ** (self._waves - 2), MAX_HOLD_S)
+        found = self._evidence.infer(now, "at once" if self.rate is None else "a second")
+        if stated_rate is not None:
+            self._limit_rate(stated_rate / self._sharers, now)
+        elif found is not None and found.kind == "a second":
+            self._limit_rate(found.limit / COUNTED_S, now)
+        elif found is not None:
+            self._limit_size(found.limit, sent, now)
+        elif self.is_limited:
+            self._unexplained += 1
+            if self._unexplained >= TOLERATED:
+                self._drop_limits()
+        explained = stated_rate is not None or (
+            found is not None and (sent.recent if found.kind == "a second" else sent.busy) >= found.limit
+        )
+        if explained:
+            self._unexplained = 0
+        else:
+            self._count_row(row, now, requested_s)
+
+    def is_given_up(self, now: float) -> bool:
+        """Return whether the account has refused everything for so long that calls must no longer wait."""
+        return self._row >= MIN_REFUSALS and max(now, self._open_until or now) - self._since >= self._longest_wait_s
+
+    def refused_seconds(self, now: float) -> float:
+        """Return for how many seconds the account has refused everything; 0 after an answer."""
+        return now - self._since if self._row else 0.0
+
+    def seconds_to_trial(self, now: float) -> float:
+        """Return the seconds until the next trials may be sent; 0 if the breaker is closed."""
+        return 0.0 if self._open_until is None else self._open_until - now
+
+    def allow_trials(self) -> None:
+        """Allow trials while the breaker is open: 1 the first time, then twice as many each time, up to `MAX_TRIALS`."""
+        self.trials = min(2**self._rounds, MAX_TRIALS)
+        self._rounds += 1
+
+    def _may_grow(self, sent: Sent, now: float) -> bool:
+        """Return whether an answer lets a window grow from its start: nothing was refused since its request was sent,
+        and it did not take clearly longer than the first ones.
+        """
+        if sent.busy < self._start:
+            self._first_times.append(now - sent.at)
+        usual = sum(self._first_times) / max(1, len(self._first_times))
+        return sent.at >= self._refused_at and now - sent.at <= SLOWER * usual
+
+    def _check_rate(self, now: float) -> None:
+        """Raise or drop the rate, if an answer to a request beyond it shows that it does not explain the refusals."""
+        found = self._evidence.infer(now, "a second")
+        if found is None and self.rate is not None:
+            self.rate = min(FASTER * self.rate, MAX_RATE)
+        elif found is not None and found.kind == "at once":
+            self.rate = None
+            self._ceiling = self.size = min(self.most, max(1, found.limit, self._evidence.accepted_in_progress(now)))
+
+    def _review(self, now: float) -> None:
+        """Find out whether the account limits the rate, after requests that were sent although as many as the limit
+        were in progress.
+        """
+        found = self._evidence.infer(now, "at once")
+        if found is not None and found.kind == "a second":
+            self._limit_rate(found.limit / COUNTED_S, now)
+        elif found is None:
+            # Requests above the limit were accepted.
+            self._drop_limits()
+            self.size = self.most
+        elif self._probe is not None and not self._probe.refused:
+            self._probe_s = PROBE_S
+            self.size = self._ceiling = min(self.most, max(self._ceiling + 1, self._probe.busy + 1))
+
+    def _limit_size(self, limit: int, sent: Sent, now: float) -> None:
+        if self._ceiling == self.most:
+            self._rounds_needed, self._probe_s = 1, PROBE_S
+            self._tried_at = now
+        elif sent.at > self._tried_at:
+            self._rounds_needed = min(2 * self._rounds_needed, MAX_ROUNDS)
+            self._tried_at = now
+        if sent is self._probe:
+            self._probe_s = min(2 * self._probe_s, MAX_PROBE_S)
+        self.rate, self._calm = None, 0
+        self._ceiling = self.size = min(self.most, max(1, limit, self._evidence.accepted_in_progress(now)))
+
+    def _limit_rate(self, rate: float, now: float) -> None:
+        if self.rate is None:
+            accepted = self._evidence.accepted_since(now - COUNTED_S)
+            late = min(self._evidence.refusal_s, MAX_LATE_S)
+            self._next = max(now, min(accepted, default=now) + COUNTED_S + late)
+        self.rate = self._measured = min(max(rate, MIN_RATE), MAX_RATE)
+        self._rate_set = now
+        self._ceiling = self.size = self.most
+
+    def _drop_limits(self) -> None:
+        self.rate, self._unexplained, self._rounds_needed = None, 0, 1
+        self._ceiling, self.size = self.most, min(self.most, max(self.busy, self.size, 1))
+
+    def _count_row(self, row: int, now: float, requested_s: float | None) -> None:
+        if not self._row:
+            self._since = now
+        self._row = max(1, min(row, self._row + 1))
+        if self._open_until is None and self._row < IN_A_ROW:
+            return
+        wait = (
+            backoff_s(self._rounds + 1)
+            if requested_s is None
+            else requested_s + JITTER_FRACTION * max(requested_s, FIRST_BACKOFF_S)
+        )
+        self._open_until = max(self._open_until or 0.0, now + wait)
+        self.trials = 0
