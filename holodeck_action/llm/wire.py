@@ -50,6 +50,7 @@ from holodeck_action.llm.retries import Retries
 from holodeck_action.llm.spans import Span
 from holodeck_action.llm.usage import Price, error_record, record_of
 from holodeck_action.record.record import ModelCalls
+from holodeck_action.suite.hosts import is_public_url
 from holodeck_action.text.redaction import Redactor
 
 if TYPE_CHECKING:
@@ -350,10 +351,13 @@ class Wire:
 
             network: Link = Network(call.account, self._transport_lender(call.account), self._monotonic)
             settings = self._settings
+            start = settings.start_in_flight
+            # A server on this machine or near it is not for one run alone.
+            grows = start is None or is_public_url(call.account.base_url)
             window = Window(
-                settings.max_in_flight,
+                settings.max_in_flight if grows or start is None else start,
                 settings.rate_limit_wait_s,
-                start=settings.start_in_flight,
+                start=start,
                 rate=self._rates.read(call.account),
             )
             window.share(self._sharers)

@@ -47,6 +47,7 @@ def make_wire(suite: PreparedSuite, redactor: Redactor, budgets: Sequence[Budget
         calls.cache,
         calls.ttl_s,
         max_in_flight=suite.settings.concurrency,
+        start_in_flight=suite.settings.start_concurrency,
         rate_limit_wait_s=suite.settings.rate_limit_wait_s,
     )
     return Wire(settings, redactor=redactor, price=list_price, budgets=budgets)

@@ -322,7 +322,7 @@ def _open(
         suite.suite.folder,
         environ=suite.environ,
         cwd=suite.suite.checkout.cwd,
-        size=suite.settings.concurrency,
+        size=suite.settings.least_concurrency,
         code=suite.code,
         redact=redactor.text,
         on_import=note_tested,

@@ -14,6 +14,7 @@ from holodeck_action.llm.calls import Tokens
 from holodeck_action.llm.limits.budget import COMPLETION_GUESS, IMAGE_TOKENS, format_dollars, text_tokens
 from holodeck_action.llm.usage import list_price as model_price
 from holodeck_action.record.agent_errors import AgentError
+from holodeck_action.run.concurrency import concurrency_phrase
 from holodeck_action.run.estimates import (
     JudgingEstimate,
     ModelEstimate,
@@ -108,6 +109,8 @@ def _plan_lines(
         playing = estimate_users(item) if online else ()
         line = _agent_and_judges_line(item, found, judging, has_other_calls=bool(playing))
         yield f"plan: {one_line(item.place, 200)}: {line}"
+        if found is not None:
+            yield f"plan: {one_line(item.place, 200)}: conversations: {concurrency_phrase(item.settings)}"
         if item.confirms_regressions and item.stored is None:
             yield f"plan: {one_line(item.place, 200)}: {_confirmation_line(item)}"
         calls: Sequence[PlannedCalls] = ()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from holodeck_action.record.agent_errors import TargetError
 from holodeck_action.run.case_choice import check_bounds_attainable, choose_cases, unmatched_filters
+from holodeck_action.run.concurrency import with_growth
 from holodeck_action.run.conditions import unreported_tools_notices
 from holodeck_action.run.loading import (
     LoadedSuite,
@@ -166,6 +167,7 @@ def prepare_suites(suites: Sequence[LoadedSuite], flags: Flags, context: SuiteCo
                 part=None if shard is None else choose_part(cases, *shard, None),
             )
         )
+        prepared[-1] = with_growth(prepared[-1], flags)
         lines += () if shard is None else _unmergeable_settings(prepared[-1])
         lines += check_all(stages, prepared[-1])
     if lines:

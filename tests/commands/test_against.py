@@ -226,8 +226,8 @@ def test_the_plan_counts_both(project: Project, models: FakeModels) -> None:
     write(project, models, "", NEW)
     planned = run(project, "--against", "old", "--dry-run", "--max-tokens", "1000")
     printed = planned.stdout.splitlines()
-    lines = [line for line in printed if "further trials" not in line]
-    assert len(printed) == len(lines) + 2
+    lines = [line for line in printed if "further trials" not in line and ": conversations: " not in line]
+    assert len(printed) == len(lines) + 4
     assert [line.partition(": at least")[0] for line in lines[:2]] == [
         "plan: agent.yaml: 12 cases, 12 trials",
         "plan: old/agent.yaml (base): 12 cases, 12 trials",

@@ -286,7 +286,8 @@ def test_a_dry_run_prints_the_plan_and_sends_nothing(project: Project, models: F
     asking(project, models, turns=2)
     finished = run(project, "-o", "out", "--dry-run", "--repeat", "3", "--min-pass", "2", "--max-tokens", "9")
     assert finished.code == 0, finished.stderr
-    plan, budget = finished.stdout.splitlines()
+    plan, conversations, budget = finished.stdout.splitlines()
+    assert conversations == "plan: agent.yaml: conversations: 10 at the same time"
     found = re.fullmatch(
         r"plan: agent\.yaml: 12 cases, 24 to 36 trials: at least 48 calls of openai/gpt-4o, about ([\d,]+) to ([\d,]+) "
         r"prompt tokens, from \$([\d.]+) \(answers empty, no calls of tools\) to \$([\d.]+) \(answers of 100 tokens\)",
@@ -300,6 +301,48 @@ def test_a_dry_run_prints_the_plan_and_sends_nothing(project: Project, models: F
     assert math.isclose(most, high * 2.5e-6 + 72 * 100 * 1e-5, abs_tol=1e-4)
     assert budget == "budget of the run: 9 tokens, less than the minimum of the plan: the run will stop early"
     assert (models.requests, finished.stderr, project.out.exists()) == ([], "", False)
+
+
+GROWS = "10 at the same time at first, and up to {} while nothing is refused and answers do not become slower"
+SITUATIONS: tuple[tuple[dict[str, Any], dict[str, Any], tuple[str, ...], str], ...] = (
+    ({}, {}, (), GROWS.format(12)),
+    ({}, {}, ("--repeat", "20"), GROWS.format(100)),
+    ({}, {}, ("--concurrency", "10"), "10 at the same time"),
+    ({}, {"limits": {"concurrency": 12}}, (), "12 at the same time"),
+    ({"execution": {"parallel_test_cases": 3}}, {}, (), "3 at the same time"),
+    ({}, {"budget": {"max_tokens": 10**9}}, (), "10 at the same time"),
+    ({}, {}, ("--max-cost-usd", "1000"), "10 at the same time"),
+    ({}, {"stop": "certain"}, (), "10 at the same time"),
+    (
+        {"model": {"provider": "openai", "name": "m", "endpoint": "https://models.example.com/v1"}},
+        {},
+        (),
+        GROWS.format(12),
+    ),
+    ({"model": {"provider": "openai", "name": "m", "endpoint": "https://10.1.2.3/v1"}}, {}, (), "10 at the same time"),
+    ({"model": {"provider": "openai", "name": "m", "endpoint": "https://vllm:8000/v1"}}, {}, (), "10 at the same time"),
+    ({"model": {"provider": "openai", "name": "m", "endpoint": "http://[::1]/v1"}}, {}, (), "10 at the same time"),
+    (
+        {"model": {"provider": "ollama", "name": "m", "endpoint": "https://x.example.com/v1"}},
+        {},
+        (),
+        "10 at the same time",
+    ),
+)
+
+
+@pytest.mark.parametrize(("suite", "policy", "arguments", "expected"), SITUATIONS)
+def test_more_than_ten_conversations_are_tried_only_if_nothing_speaks_against_it(
+    project: Project, suite: dict[str, Any], policy: dict[str, Any], arguments: tuple[str, ...], expected: str
+) -> None:
+    cases = [{"name": f"c{number}", "input": "ping", "ground_truth": "pong"} for number in range(12)]
+    given = {"model": {"provider": "openai", "name": "gpt-4o", "max_tokens": 9}, "instructions": {"inline": "Answer."}}
+    project.suite(cases, **{**given, **suite})
+    if policy:
+        project.policy(**policy)
+    finished = project.run("run", "--dry-run", *arguments, OPENAI_API_KEY=KEY)
+    assert finished.code == 0, finished.stderr
+    assert f"plan: agent.yaml: conversations: {expected}\n" in finished.stdout
 
 
 def test_a_run_says_its_plan_before_it_asks(project: Project, models: FakeModels) -> None:
@@ -428,7 +471,7 @@ def test_a_price_that_is_not_known_is_said_to_be_so(project: Project, models: Fa
     asking(project, models, provider="ollama", name="llama3", endpoint=models.ollama_url)
     finished = project.run("run", "--dry-run", "--cache", "kept")
     assert finished.code == 0
-    assert finished.stdout.endswith("prompt tokens, price unknown; cached calls cost nothing\n")
+    assert "prompt tokens, price unknown; cached calls cost nothing\n" in finished.stdout
 
 
 def test_a_dry_run_finds_what_is_wrong(project: Project, models: FakeModels) -> None:

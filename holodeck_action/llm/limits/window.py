@@ -27,7 +27,7 @@ MIN_REFUSALS = 3
 """Minimum number of refusals in a row before the account is given up."""
 FIRST_GAP_S = 0.000_25
 """Seconds between the first requests, so that quick refusals tell a limit before all are sent."""
-TOLERATED = 5
+TOLERATED = 4
 """Number of refusals below a limit that drop it."""
 MAX_ROUNDS = 8
 """Maximum number of rounds of answers before a window that was refused is tried with one request more."""
@@ -219,7 +219,7 @@ class Window:
         return 0.0 if self._open_until is None else self._open_until - now
 
     def allow_trials(self) -> None:
-        """Allow trials while the breaker is open: 1 the first time, then twice as many each time, up to `MAX_TRIALS`."""
+        """Allow trials while the breaker is open: 1 at first, then twice as many each time, up to `MAX_TRIALS`."""
         self.trials = min(2**self._rounds, MAX_TRIALS)
         self._rounds += 1
 

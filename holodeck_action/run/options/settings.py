@@ -148,11 +148,14 @@ class Settings(Struct, frozen=True):
     `run_timeout_s`, `max_cost_usd` (US dollars) and `max_tokens` are the suite's own limits; None if there is no limit
     for this suite. A limit of the command line applies to all suites together and is not stored here. `workers` is the
     maximum number of processes for the suite's own Python; `compared` is whether the run is to be compared with a base.
+    `concurrency_given` is whether a file or an option sets it; if not, and if `start_concurrency` is given, runs begin
+    with that many conversations at the same time, and `concurrency` is the maximum that they may grow to.
     `stop_when_certain` is whether it ends when its exit code can no longer change. `on_changed_code` is that of
     `Flags`. `probe` is when judges are probed.
     """
 
     concurrency: int
+    concurrency_given: bool
     workers: int
     turn_timeout_s: float
     case_timeout_s: float
@@ -170,6 +173,12 @@ class Settings(Struct, frozen=True):
     files: FileSettings
     probe: ProbeWhen
     on_changed_code: Literal["fail", "warn"] | None = None
+    start_concurrency: int | None = None
+
+    @property
+    def least_concurrency(self) -> int:
+        """The number of concurrent conversations that do not have to be earned."""
+        return self.start_concurrency or self.concurrency
 
 
 def merge(suite: Suite, flags: Flags, environ: Mapping[str, str]) -> Settings:
@@ -188,17 +197,18 @@ def merge(suite: Suite, flags: Flags, environ: Mapping[str, str]) -> Settings:
     budget = suite.policy.budget
     minutes = budget.max_minutes
     deadlines = [value for value in (limits.run_timeout_s, 60 * minutes if minutes else None) if value is not None]
-    concurrency = _first_given(
+    given = (
         limits.concurrency if "concurrency" in limits.model_fields_set else None,
         own.parallel_test_cases if own else None,
         shared.parallel_test_cases if shared else None,
-        limits.concurrency,
     )
+    concurrency = _first_given(*given, limits.concurrency)
     baseline = merge_baseline(suite.policy.baseline, flags)
     # Finding flaky cases takes all of their trials.
     gates = flags.override("gates", suite.policy.gates)
     return Settings(
         concurrency=concurrency,
+        concurrency_given=any(value is not None for value in given),
         # More processes than processors help only callables that wait.
         workers=min(concurrency, max(4, os.cpu_count() or 1)),
         turn_timeout_s=_first_given(

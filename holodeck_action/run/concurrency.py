@@ -1,0 +1,58 @@
+"""How many conversations of a suite run at the same time if nothing is set."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from holodeck_action.run.options.settings import Flags, Settings
+from holodeck_action.suite.hosts import is_public_url
+from holodeck_action.suite.model.targets import ModelTarget
+
+if TYPE_CHECKING:
+    from holodeck_action.run.preflight import PreparedSuite
+
+MOST = 100
+"""Largest number of conversations at the same time if nothing is set."""
+
+
+def with_growth(suite: PreparedSuite, flags: Flags) -> PreparedSuite:
+    """Return the suite with a number of conversations that may grow from the default, if nothing is set and nothing
+    speaks against it.
+
+    More at the same time would be of no use beside a budget or an early end, which leave part of the calls unmade. They
+    would be a load on this machine if models run on it or near it, or if tools have processes for each conversation.
+    """
+    settings = suite.settings
+    trials = sum(case.repeat for case in suite.own_cases)
+    if trials <= settings.concurrency or not _may_grow(suite, flags):
+        return suite
+    grown: Settings = replace(settings, concurrency=min(trials, MOST), start_concurrency=settings.concurrency)
+    return replace(suite, settings=grown)
+
+
+def _may_grow(suite: PreparedSuite, flags: Flags) -> bool:
+    settings, agent = suite.settings, suite.suite.agent
+    limits = (settings.max_cost_usd, settings.max_tokens, flags.max_cost_usd, flags.max_tokens)
+    if settings.concurrency_given or settings.stop_when_certain or any(limit is not None for limit in limits):
+        return False
+    if suite.stored is not None or not isinstance(suite.target, ModelTarget) or settings.calls.mode == "replay":
+        return False
+    if any(tool.type != "prompt" for tool in agent.tools or ()) or agent.model.provider == "ollama":
+        return False
+    from holodeck_action.llm.providers import KeylessEnvironment, ModelConfigError, resolve_model
+
+    try:
+        return is_public_url(resolve_model(agent.model, KeylessEnvironment(suite.environ)).account.base_url)
+    except ModelConfigError:
+        # The problem is reported when the model is opened.
+        return False
+
+
+def concurrency_phrase(settings: Settings) -> str:
+    """Return a phrase for the plan about the conversations at the same time."""
+    if settings.start_concurrency is None:
+        return f"{settings.concurrency:,} at the same time"
+    grown = "while nothing is refused and answers do not become slower"
+    return f"{settings.start_concurrency:,} at the same time at first, and up to {settings.concurrency:,} {grown}"
