@@ -101,6 +101,9 @@ async def run_sides(
         )
         for budget in head.budgets:
             scope.enter_context(budget.notify_refusal(stop.drain))
+        for side in sides:
+            if side.open_suite.wire is not None:
+                side.open_suite.wire.on_outage = stop.drain
         try:
             sides = await _probe_judges(sides, seen_passes(head.prepared, stored_base), pool, stop, output)
             head = sides[0].open_suite

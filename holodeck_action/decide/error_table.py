@@ -64,6 +64,8 @@ class ErrorRow(Struct, frozen=True):
 _PROVIDED = "authentication quota"
 _SETTING = "model_not_found bad_request context_length"
 _OUTAGE = "rate_limited overloaded server_error connect disconnected http_status"
+OUTAGE_CODES = frozenset((*_OUTAGE.split(), "timeout"))
+"""Codes of errors that an outage of a provider causes. A run that is resumed runs such trials again."""
 _BROKEN = "malformed bad_reply stream_error truncated"
 _CASSETTE = "cassette_miss cassette_unreadable cassette_unwritable"
 _SPENT = "budget_exhausted price_unknown"

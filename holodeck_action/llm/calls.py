@@ -233,8 +233,9 @@ class Call(Struct):
         context: purpose and limits of the call.
         key: the cache key.
         clocks: the time limits that are paused while the call waits in a queue.
-        given_up: whether this call no longer waits for the rate limit, because the account has refused all calls for
-            too long.
+        given_up: whether this call no longer waits for the account, which has refused all calls, or been away, for too
+            long.
+        held: whether the account is away or refuses everything, so that it holds calls back.
         limited: set while a limit is kept that explains the account's refusals; None before the first answer.
         queue_position: position in the account's queue, kept across retries; None before the first attempt.
         attempts: number of times that the request was sent.
@@ -247,6 +248,7 @@ class Call(Struct):
     key: str = ""
     clocks: Clocks = msgspec.field(default_factory=Clocks)
     given_up: bool = False
+    held: bool = False
     limited: asyncio.Event | None = None
     queue_position: int | None = None
     attempts: int = 0

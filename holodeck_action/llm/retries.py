@@ -11,8 +11,9 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime
 
 from holodeck_action.llm.calls import Answer, Call, Link, WireError
+from holodeck_action.llm.limits.limits import AWAY_CODES, AWAY_STATUSES
 from holodeck_action.llm.limits.pauses import lend_slot
-from holodeck_action.llm.limits.window import FIRST_BACKOFF_S, JITTER_FRACTION, backoff_s
+from holodeck_action.llm.limits.window import FIRST_BACKOFF_S, JITTER_FRACTION, MAX_AWAY_S, backoff_s
 from holodeck_action.llm.outcomes import is_retryable, is_throttled, retry_after
 
 PATIENT_REFUSALS = 3
@@ -25,8 +26,8 @@ class Retries:
     """The link that retries failed calls within their deadline, after a random back-off (full jitter) or the
     Retry-After.
 
-    A call refused by a rate limit is retried until its total waiting time is used up; after other failures it is
-    retried at most `max_retries` times.
+    A call refused by a rate limit is retried until its total waiting time is used up. If the server is away, it is
+    retried until its deadline, or until the account is given up; after other failures at most `max_retries` times.
 
     Statuses 408, 409, 429 and 5xx are retried (`x-should-retry` overrides this), and so are lost connections and
     malformed or incomplete bodies. Errors that a retry cannot fix are not retried: an invalid key, no quota, an unknown
@@ -89,7 +90,11 @@ class Retries:
                 continue
             wait = self._backoff_s(faults, answer)
             worth = error.retry_worthy if error is not None else answer is not None and is_retryable(answer)
-            if not worth or faults >= self._most or _is_too_late(call, wait):
+            lasts = _is_away(answer, error) and _may_last(call)
+            if lasts:
+                # The account itself waits for a server that is away.
+                wait = 0.0 if call.held else min(wait, MAX_AWAY_S)
+            if not worth or (faults >= self._most and not lasts) or _is_too_late(call, wait):
                 if answer is not None:
                     return answer
                 assert error is not None
@@ -116,6 +121,18 @@ class Retries:
             if requested_s is None
             else _add_jitter(requested_s, self._uniform)
         )
+
+
+def _is_away(answer: Answer | None, error: WireError | None) -> bool:
+    """Return whether an attempt failed because the server is away, so that it may come back."""
+    if error is not None:
+        return error.code in AWAY_CODES
+    return answer is not None and answer.status in AWAY_STATUSES
+
+
+def _may_last(call: Call) -> bool:
+    """Return whether a call is retried until its deadline while the server is away."""
+    return call.context.deadline is not None and not call.context.has_fallback and not call.given_up
 
 
 def refusal_wait(refusal_count: int, requested_s: float | None, uniform: Callable[[float, float], float]) -> float:

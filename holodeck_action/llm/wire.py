@@ -127,6 +127,7 @@ class WireSettings(Struct, frozen=True):
             `max_in_flight`.
         max_retries: maximum number of retries, not counting those after refusals by a rate limit.
         rate_limit_wait_s: maximum seconds that a call waits for its account's rate limit.
+        longest_outage_s: seconds without any answer after which an account is given up.
     """
 
     mode: Literal["live", "record", "replay"] = "live"
@@ -137,6 +138,7 @@ class WireSettings(Struct, frozen=True):
     start_in_flight: int | None = None
     max_retries: int = 6
     rate_limit_wait_s: float = 300.0
+    longest_outage_s: float = 60.0
 
     def __post_init__(self) -> None:
         if self.mode != "live" and self.folder is None:
@@ -211,6 +213,8 @@ class Wire:
             budgets: the budgets; a call is made only if it fits into each of them.
         """
         self._sharers = 1
+        self.on_outage: Callable[[str], None] = lambda reason: None
+        """Called with the reason when an account is given up because it is away."""
         self._settings = settings
         self._monotonic, self._pause, self._uniform, self._now = monotonic, pause, uniform, now
         self._network = network
@@ -359,6 +363,7 @@ class Wire:
                 settings.rate_limit_wait_s,
                 start=start,
                 rate=self._rates.read(call.account),
+                longest_outage_s=settings.longest_outage_s,
             )
             window.share(self._sharers)
             limit = self._limits[call.account] = AccountLimit(
@@ -368,6 +373,7 @@ class Wire:
                 monotonic=self._monotonic,
                 pause=self._pause,
                 now=self._now,
+                on_outage=lambda reason: self.on_outage(reason),
             )
         return await limit(call)
 

@@ -17,6 +17,7 @@ from typing import Any, BinaryIO
 
 from msgspec import Struct, field
 
+from holodeck_action.decide.error_table import OUTAGE_CODES
 from holodeck_action.record.disk import DISK, Disk, open_existing, open_new
 from holodeck_action.record.folder import PREVIOUS_FOLDER
 from holodeck_action.record.record import TrialRecord
@@ -306,7 +307,8 @@ def read_progress(path: Path) -> RunProgress | None:
 
 
 def read_journal(path: GivenPath, identity: Mapping[str, Any]) -> JournalContent:
-    """Read the finished trials of an interrupted run; incomplete, broken and edited lines of trials are omitted.
+    """Read the finished trials of an interrupted run; trials that met an outage, and incomplete, broken and edited
+    lines of trials, are omitted.
 
     Raises:
         JournalError: the journal belongs to another run, or its header or a line with digests of code is broken.
@@ -335,6 +337,8 @@ def read_journal(path: GivenPath, identity: Mapping[str, Any]) -> JournalContent
                     imported = {**_digests(entry["imported"]), **imported}
                     continue
                 trial = from_plain(entry["trial"], TrialRecord)
+                if path.name != FINISHED_FILE and _was_outage(trial):
+                    continue
                 places[entry["case"], trial.index] = (sound - len(line), len(line))
             except (ValueError, KeyError, TypeError):
                 if line.startswith(b'{"imported"'):
@@ -362,6 +366,12 @@ class _JournaledTrials(Mapping[tuple[str, int], TrialRecord]):
 
     def __len__(self) -> int:
         return len(self._places)
+
+
+def _was_outage(trial: TrialRecord) -> bool:
+    """Return whether a trial lacks an answer or an evaluation because of an outage."""
+    errors = [trial.error, *(turn.error for turn in trial.turns), *(evaluation.error for _, evaluation in trial.graded)]
+    return any(error is not None and error.code in OUTAGE_CODES for error in errors)
 
 
 def _digests(values: Any) -> dict[str, str | None]:

@@ -49,6 +49,7 @@ def make_wire(suite: PreparedSuite, redactor: Redactor, budgets: Sequence[Budget
         max_in_flight=suite.settings.concurrency,
         start_in_flight=suite.settings.start_concurrency,
         rate_limit_wait_s=suite.settings.rate_limit_wait_s,
+        longest_outage_s=suite.settings.turn_timeout_s,
     )
     return Wire(settings, redactor=redactor, price=list_price, budgets=budgets)
 

@@ -134,9 +134,10 @@ def ran(
     run_s: float | None = None,
     refusal_s: float = LATENCY_S,
     rate_limit_wait_s: float = 300.0,
+    service: Service | None = None,
 ) -> Ran:
     """Run cases of one turn against a service."""
-    service = Service(says, refusal_s)
+    service = service or Service(says, refusal_s)
 
     async def work() -> Ran:
         wire = wire_ahead(service, at_once, rate_limit_wait_s=rate_limit_wait_s)
@@ -173,13 +174,15 @@ async def outcome(
     clock = Clock(lambda: datetime.now(UTC), asyncio.get_running_loop().time)
     trials = TrialRunner(agent, Content(), Deadlines(turn_s, 2 * turn_s), clock, Redactor(()))
     trials_done: list[TrialRecord] = []
+    stop = Stop()
+    wire.on_outage = stop.drain
     found = await run_cases(
         loaded,
         trials,
         lane=Slots(at_once).lane(),
         run_timeout_s=run_s,
         stop_when_decided=False,
-        stop=Stop(),
+        stop=stop,
         resumed={},
         on_trial=lambda place, case, trial, finished: trials_done.append(trial),
         on_case=lambda case, done: None,

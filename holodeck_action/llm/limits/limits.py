@@ -25,6 +25,17 @@ PATIENCE_FACTOR = 8.0
 MIN_PATIENCE_S = 2.0
 INITIAL_PATIENCE_S = 30.0
 """Seconds after which a call gives up its slot while the usual answer time is unknown."""
+AWAY_CODES = frozenset(("connect", "disconnected"))
+AWAY_STATUSES = frozenset((502, 503, 504))
+"""Codes of errors and HTTP statuses that mean that a server is away: it starts, or a gateway does not reach it."""
+SLOWER, LEAST_SHARE = 3.0, 1 / 3
+"""A request without an answer is sent once more after this multiple of the account's slowest answer, but not before
+this share of the call's time.
+"""
+MIN_SECOND_TRY_S = 1.0
+"""Minimum seconds before a request is sent once more."""
+DEADLINE_TOLERANCE_S = 0.05
+"""Seconds by which the clocks of a call may differ."""
 ANSWER_TIME_WEIGHT = 0.1
 """Weight of the newest answer in the moving average of answer times."""
 
@@ -41,6 +52,7 @@ class AccountLimit:
         monotonic: Callable[[], float],
         pause: Callable[[float], Awaitable[None]],
         now: Callable[[], datetime],
+        on_outage: Callable[[str], None] = lambda reason: None,
     ) -> None:
         """Create the link; nothing is sent yet.
 
@@ -51,6 +63,8 @@ class AccountLimit:
             monotonic: returns monotonic seconds.
             pause: waits for a number of seconds.
             now: returns the current time, for dates in Retry-After.
+            on_outage: called with the reason when the account is given up because it is away, unless all of its calls
+                have a fallback.
         """
         self._next = next_link
         self._label = label
@@ -63,6 +77,9 @@ class AccountLimit:
         self._positions = 0
         self._queue: list[tuple[int, int, asyncio.Future[Sent]]] = []
         self._limited = asyncio.Event()
+        self._on_outage = on_outage
+        self._is_needed = self._is_over = False
+        self._slowest_s = 0.0
 
     def share(self, sharers: int) -> None:
         """Use one of so many equal shares of the account's limits from now on."""
@@ -81,8 +98,13 @@ class AccountLimit:
         """Send the request when it is the call's turn; the call's clocks pause until then.
 
         Raises:
-            WireError: `rate_limited`: the account has refused all calls for too long; or an error of the call.
+            WireError: `rate_limited`: the account has refused all calls for too long; `connect`: it has been away for
+                too long; or an error of the call.
         """
+        self._is_needed = self._is_needed or not call.context.has_fallback
+        if self.window.is_away(self._monotonic()):
+            self._report_outage()
+            raise self._away_error()
         sent = await self._wait_for_slot(call)
         hangs = False
 
@@ -95,8 +117,17 @@ class AccountLimit:
 
         timer = asyncio.get_running_loop().call_later(self._patience_s(), give_away)
         try:
-            answer = await self._next(call)
+            answer = await self._answer(call)
             self._note_outcome(answer, sent)
+        except WireError as error:
+            if error.code in AWAY_CODES:
+                self._note_failure(sent)
+            raise
+        except asyncio.CancelledError:
+            deadline = call.context.deadline
+            if deadline is not None and deadline.seconds_left() <= DEADLINE_TOLERANCE_S:
+                self._note_failure(sent, silent=True)
+            raise
         finally:
             timer.cancel()
             if hangs:
@@ -104,9 +135,33 @@ class AccountLimit:
             else:
                 self.window.busy -= 1
             self._wake()
-        call.given_up = self.window.is_given_up(self._monotonic())
-        call.limited = self._limited
+            call.given_up = self.window.is_given_up(self._monotonic())
+            call.held = self.window.is_open
+            call.limited = self._limited
         return answer
+
+    async def _answer(self, call: Call) -> Answer:
+        """Send the request, and once more if nothing comes for long; the first answer counts, and both are paid."""
+        deadline = call.context.deadline
+        if deadline is None:
+            return await self._next(call)
+        wait = max(MIN_SECOND_TRY_S, SLOWER * self._slowest_s, LEAST_SHARE * deadline.total_s)
+        tries = {asyncio.ensure_future(self._next(call))}
+        ended: set[asyncio.Future[Answer]] = set()
+        try:
+            ended, _ = await asyncio.wait(tries, timeout=wait)
+            if not ended:
+                tries.add(asyncio.ensure_future(self._next(call)))
+            while True:
+                ended, waiting = await asyncio.wait(tries, return_when=asyncio.FIRST_COMPLETED)
+                answers = [each for each in ended if each.exception() is None]
+                if answers or not waiting:
+                    return (answers or [*ended])[0].result()
+                tries = waiting
+        finally:
+            for each in tries:
+                each.cancel()
+            await asyncio.gather(*tries, return_exceptions=True)
 
     def _patience_s(self) -> float:
         return INITIAL_PATIENCE_S if self._usual_s is None else max(MIN_PATIENCE_S, PATIENCE_FACTOR * self._usual_s)
@@ -156,10 +211,14 @@ class AccountLimit:
         now = self._monotonic()
         if is_throttled(answer):
             self.window.note_refusal(sent, now, retry_after(answer, self._now()), stated_rate(answer, self._now()))
-            if self.window.is_open and (self._trials is None or self._trials.done()):
-                self._trials = asyncio.create_task(self._allow_trials())
-        elif answer.status < 400:
+            self._watch_breaker()
+        elif answer.status in AWAY_STATUSES:
+            self._note_failure(sent)
+        elif answer.status >= 400:
+            self.window.note_alive()
+        else:
             took = now - sent.at
+            self._slowest_s = max(self._slowest_s, answer.latency_s)
             self._usual_s = (
                 took if self._usual_s is None else self._usual_s + ANSWER_TIME_WEIGHT * (took - self._usual_s)
             )
@@ -169,6 +228,23 @@ class AccountLimit:
         else:
             self._limited.clear()
 
+    def _note_failure(self, sent: Sent, *, silent: bool = False) -> None:
+        self.window.note_failure(sent, self._monotonic(), silent=silent)
+        self._report_outage()
+        self._watch_breaker()
+
+    def _report_outage(self) -> None:
+        """Report once that the account is given up, before its calls fail."""
+        if self._is_needed and not self._is_over and self.window.is_away(self._monotonic()):
+            self._is_over = True
+            self._on_outage(self._away_error().message)
+
+    def _watch_breaker(self) -> None:
+        """Let trials be sent while the breaker is open, and end waiting calls if the account is given up."""
+        waits = self.window.is_open or self.window.is_away(self._monotonic())
+        if waits and (self._trials is None or self._trials.done()):
+            self._trials = asyncio.create_task(self._allow_trials())
+
     async def _allow_trials(self) -> None:
         """While the circuit breaker is open, let trials be sent when their time has come; end all waiting calls if the
         account has refused all calls for too long.
@@ -177,13 +253,23 @@ class AccountLimit:
         while not window.is_given_up(now()) and (wait := window.seconds_to_trial(now())) > 0:
             await self._pause(wait)
         if window.is_given_up(now()):
+            self._report_outage()
+            error = self._away_error() if window.is_away(now()) else self._outage_error()
             for _, _, turn in self._queue:
                 if not turn.done():
-                    turn.set_exception(self._outage_error())
+                    turn.set_exception(error)
             self._queue.clear()
         elif window.is_open:
             window.allow_trials()
         self._wake()
+
+    def _away_error(self) -> WireError:
+        seconds = self.window.away_seconds(self._monotonic())
+        return WireError(
+            f"{self._label} has given no answer for {seconds:.0f} s; start the server or repair the connection, and "
+            "run again with `--resume`",
+            "connect",
+        )
 
     def _outage_error(self) -> WireError:
         seconds = self.window.refused_seconds(self._monotonic())

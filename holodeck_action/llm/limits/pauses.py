@@ -54,6 +54,7 @@ class Deadline:
             seconds: the time limit.
             monotonic: returns monotonic seconds.
         """
+        self.total_s = seconds
         self._monotonic = monotonic
         self._until = monotonic() + seconds
         self._stopped_at = 0.0

@@ -27,6 +27,12 @@ MIN_REFUSALS = 3
 """Minimum number of refusals in a row before the account is given up."""
 FIRST_GAP_S = 0.000_25
 """Seconds between the first requests, so that quick refusals tell a limit before all are sent."""
+FAILURES_IN_A_ROW = 5
+"""Number of failures in a row, such as lost connections, after which the breaker opens."""
+MAX_AWAY_S = 2.0
+"""Maximum seconds between two trials of an account that is away."""
+MIN_FAILURES = 2
+"""Minimum number of failures in a row before an account that is away is given up."""
 TOLERATED = 4
 """Number of refusals below a limit that drop it."""
 MAX_ROUNDS = 8
@@ -62,7 +68,13 @@ class Window:
     """The limits of one account, as far as its answers and refusals show them."""
 
     def __init__(
-        self, most: int, longest_wait_s: float, *, start: int | None = None, rate: float | None = None
+        self,
+        most: int,
+        longest_wait_s: float,
+        *,
+        start: int | None = None,
+        rate: float | None = None,
+        longest_outage_s: float = 60.0,
     ) -> None:
         """Create the window.
 
@@ -71,6 +83,7 @@ class Window:
             longest_wait_s: seconds of refusals alone after which calls no longer wait.
             start: requests in progress at the start, which double with each round of answers; None for `most`.
             rate: requests a second that the account accepted in an earlier run; None if unknown.
+            longest_outage_s: seconds without any answer after which an account that is away is given up.
         """
         self._all, self._sharers, self._longest_wait_s = most, 1, longest_wait_s
         self._start = min(most, start or most)
@@ -93,6 +106,9 @@ class Window:
         self._first_times: list[float] = []
         self._row = self._rounds = self._waves = self.trials = 0
         self._since = 0.0
+        self._longest_outage_s = longest_outage_s
+        self._failures = 0
+        self._away_since = 0.0
         self._open_until: float | None = None
 
     @property
@@ -154,8 +170,7 @@ class Window:
             full: whether more requests would have been sent if allowed.
         """
         self._evidence.note_outcome(sent, now, refused=False)
-        self._row = self._rounds = self.trials = 0
-        self._open_until = None
+        self.note_alive()
         self._hold_until, self._waves = now, 0
         if self.rate is not None and sent.recent >= self._measured:
             self._check_rate(now)
@@ -206,9 +221,39 @@ class Window:
         else:
             self._count_row(row, now, requested_s)
 
+    def note_alive(self) -> None:
+        """Record an answer that is neither a refusal nor a sign that the account is away; it closes the breaker."""
+        self._row = self._rounds = self._failures = self.trials = 0
+        self._open_until = None
+
+    def note_failure(self, sent: Sent, now: float, *, silent: bool = False) -> None:
+        """Record that a request got no answer because the account is away.
+
+        Args:
+            sent: the request.
+            now: when it failed.
+            silent: whether nothing came until the request's deadline. The breaker does not open then, since such
+                requests take long anyway.
+        """
+        self._away_since = min(self._away_since, sent.at) if self._failures else sent.at
+        self._failures += 1
+        if not silent and (self.is_open or self._failures >= FAILURES_IN_A_ROW):
+            self._open_until = now + min(backoff_s(self._rounds + 1), MAX_AWAY_S)
+            self.trials = 0
+
+    def is_away(self, now: float) -> bool:
+        """Return whether the account has been away for so long that it is given up."""
+        return self._failures >= MIN_FAILURES and now - self._away_since >= self._longest_outage_s
+
+    def away_seconds(self, now: float) -> float:
+        """Return for how many seconds the account has not answered; 0 after an answer."""
+        return now - self._away_since if self._failures else 0.0
+
     def is_given_up(self, now: float) -> bool:
-        """Return whether the account has refused everything for so long that calls must no longer wait."""
-        return self._row >= MIN_REFUSALS and max(now, self._open_until or now) - self._since >= self._longest_wait_s
+        """Return whether the account has refused everything or been away so long that calls must no longer wait."""
+        return self.is_away(now) or (
+            self._row >= MIN_REFUSALS and max(now, self._open_until or now) - self._since >= self._longest_wait_s
+        )
 
     def refused_seconds(self, now: float) -> float:
         """Return for how many seconds the account has refused everything; 0 after an answer."""
