@@ -13,7 +13,7 @@ import asyncio
 import json
 import selectors
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import product
@@ -35,7 +35,7 @@ from holodeck_action.run.schedule import Slots
 T = TypeVar("T")
 
 COMMAND = "python -m bench.rate_limits --write"
-OLD = Path(__file__).with_name("rate_limits_old.json")
+_OLD: Mapping[str, Sequence[float]] = json.loads(Path(__file__).with_name("rate_limits_old.json").read_text())
 CALLS = 100
 SEEDS = 5
 LATENCIES = (0.05, 1.0, 10.0)
@@ -259,36 +259,53 @@ def main(store_old: Path | None, only: str, asks: str, write: bool) -> None:
             json.dumps({name: [round(value, 3) for value in summary(each)] for name, each in found.items()}, indent=0)
         )
         return
-    old = json.loads(OLD.read_text())
     figures = {
         name: {row: summary(each) for row, each in measure(name, controller, chosen, asks).items()}
         for name, controller in CONTROLLERS.items()
     }
-    figures["old"] = old
-    names = ("none", "old", "new", "fixed")
-    rows, over = [], 0
-    for each in chosen:
-        row = {name: figures[name][each.name] for name in names}
-        times = [row["new"][place] / min(row[name][place] for name in names) for place in (0, 1)]
-        limited = each.limit == LIMITS[1]
-        bad = max(times) > BOUND or (limited and row["new"][2] > MOST_REQUESTS)
-        over += bad
-        rows.append(
-            (
-                each.name,
-                *(f"{row[name][0]:.2f} / {row[name][1]:.2f}" for name in names),
-                f"{times[0]:.2f} / {times[1]:.2f}",
-                f"{row['new'][2]:.2f}",
-                f"{row['old'][2]:.2f}",
-                "**no**" if bad else "yes",
-            )
-        )
-    text = markdown_table(
-        ("row", "no controller", "old", "new", "limit known", "new / best", "requests", "old requests", "held"), rows
-    )
+    rows = [
+        Row(each, {**{name: figures[name][each.name] for name in figures}, "old": _OLD[each.name]}) for each in chosen
+    ]
+    for row in rows:
+        click.echo(row)
+    above = {name: sum(row.is_above(name) for row in rows) for name in ("old", "new")}
+    click.echo(f"{above['new']} of {len(rows)} rows are above a bound; of the old controller {above['old']}")
     if write:
-        replace_table(DOCS / "performance.md", "rate limits", COMMAND, text)
-    click.echo(f"{text}{over} of {len(rows)} rows are above a bound")
+        replace_table(DOCS / "performance.md", "rate limits", COMMAND, compact_table(rows))
+
+
+@dataclass(frozen=True)
+class Row:
+    """Median and worst seconds, and requests a call, of each controller in one situation."""
+
+    situation: Situation
+    figures: Mapping[str, Sequence[float]]
+
+    def times(self, name: str) -> float:
+        """Return how many times the best of all controllers one takes, by median or worst, whichever is more."""
+        return max(self.figures[name][place] / min(each[place] for each in self.figures.values()) for place in range(2))
+
+    def is_above(self, name: str) -> bool:
+        """Return whether a controller exceeds a bound."""
+        limited = self.situation.limit == LIMITS[1]
+        return self.times(name) > BOUND or (limited and self.figures[name][2] > MOST_REQUESTS)
+
+    def __str__(self) -> str:
+        texts = (f"{name} {each[0]:.2f} / {each[1]:.2f}, {each[2]:.2f}" for name, each in self.figures.items())
+        sign = "!" if self.is_above("new") else " "
+        return f"{sign} {self.situation.name:<45} {'  '.join(texts)}  {self.times('new'):.2f} x"
+
+
+def compact_table(rows: Sequence[Row]) -> str:
+    """Return the table of the page: one row for an account, one column for calls at once."""
+    lines: dict[str, list[str]] = {}
+    for row in rows:
+        which = row.situation
+        new, old = row.figures["new"], row.figures["old"]
+        cell = f"{new[0]:.3g} / {new[1]:.3g} ({old[0]:.3g} / {old[1]:.3g}); {row.times('new'):.2f} ×; {new[2]:.2f}"
+        lines.setdefault(f"{which.latency_s:g} s, {which.refused:.0%}, {which.limit}", []).append(cell)
+    heads = ("account", *(f"{each} at once" if each else "nothing set" for each in AT_ONCE))
+    return markdown_table(heads, ([name, *cells] for name, cells in lines.items()))
 
 
 if __name__ == "__main__":

@@ -108,7 +108,7 @@ class Session(WorkerPlugin):  # type: ignore[misc]
         return await asyncio.shield(asyncio.wrap_future(self._opened))
 
     def update(self, sharers: int) -> None:
-        """Note that the coordinator is there, and use the accounts' limits as one of so many workers."""
+        """Note that the coordinator is there, and use the accounts' limits as one of `sharers` workers."""
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._share, sharers)
 

@@ -82,7 +82,7 @@ class AccountLimit:
         self._slowest_s = 0.0
 
     def share(self, sharers: int) -> None:
-        """Use one of so many equal shares of the account's limits from now on."""
+        """Use one of `sharers` equal shares of the account's limits from now on."""
         self.window.share(sharers)
         self._wake()
 
@@ -146,7 +146,7 @@ class AccountLimit:
         if deadline is None:
             return await self._next(call)
         wait = max(MIN_SECOND_TRY_S, SLOWER * self._slowest_s, LEAST_SHARE * deadline.total_s)
-        tries = {asyncio.ensure_future(self._next(call))}
+        tries: set[asyncio.Future[Answer]] = {asyncio.ensure_future(self._next(call))}
         ended: set[asyncio.Future[Answer]] = set()
         try:
             ended, _ = await asyncio.wait(tries, timeout=wait)

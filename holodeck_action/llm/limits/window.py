@@ -122,7 +122,7 @@ class Window:
         return self._open_until is not None
 
     def share(self, sharers: int) -> None:
-        """Use one of so many equal shares of the account's limits from now on."""
+        """Use one of `sharers` equal shares of the account's limits from now on."""
         self._sharers = sharers
         unlimited = self._ceiling == self.most
         self.most = max(1, self._all // sharers)
