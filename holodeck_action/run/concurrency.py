@@ -35,6 +35,9 @@ def with_growth(suite: PreparedSuite, flags: Flags) -> PreparedSuite:
 def _may_grow(suite: PreparedSuite, flags: Flags) -> bool:
     settings, agent = suite.settings, suite.suite.agent
     limits = (settings.max_cost_usd, settings.max_tokens, flags.max_cost_usd, flags.max_tokens)
+    if "cluster" in flags.extra:
+        # Its workers have fixed shares.
+        return False
     if settings.concurrency_given or settings.stop_when_certain or any(limit is not None for limit in limits):
         return False
     if suite.stored is not None or not isinstance(suite.target, ModelTarget) or settings.calls.mode == "replay":

@@ -120,14 +120,7 @@ def build_worker_input(open_suite: OpenSuite, request: Request, excluded_folders
             suite=os.path.relpath(folder / item.suite.file, root),
             cwd=os.path.relpath(cwd, root) if cwd.is_relative_to(root) else os.path.relpath(folder, root),
             flags=_case_flags(flags),
-            settings=replace(
-                item.settings,
-                concurrency=item.settings.least_concurrency,
-                start_concurrency=None,
-                max_cost_usd=None,
-                max_tokens=None,
-                run_timeout_s=None,
-            ),
+            settings=replace(item.settings, max_cost_usd=None, max_tokens=None, run_timeout_s=None),
             requirements=request.requirements,
             plain_http=request.allowed.plain_http,
             environ={name: item.environ[name] for name in flags.extra.get("cluster_env", ())},
@@ -149,7 +142,7 @@ def _concurrent_trials(suite: PreparedSuite) -> int:
     If trials only call models, this is 1.5 times the concurrency: the additional trials wait on the workers, so that a
     worker starts its next trial without waiting for the coordinator.
     """
-    at_once = suite.settings.least_concurrency
+    at_once = suite.settings.concurrency
     only_calls = isinstance(suite.target, ModelTarget) and not suite.suite.agent.tools
     return at_once + at_once // 2 if only_calls else at_once
 

@@ -213,7 +213,7 @@ async def run_race(
     head = contenders[0].open_suite
     settings, pool = head.prepared.settings, grading_pool(head)
     stops = [Stop() for _ in contenders]
-    slots = Slots(settings.least_concurrency)
+    slots = Slots(settings.concurrency)
     for each in contenders:
         each.open_suite.imported.notify(each.journal.append_imports)
 

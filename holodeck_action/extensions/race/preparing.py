@@ -134,8 +134,14 @@ def raced_suite(
     cases = tuple(case for case in head.cases if case.id not in waived and objective.applies_to(case))
     if not cases:
         raise ConfigurationError([f"{head.place}: no case counts in a race for {objective}; quarantined cases do not"])
-    # There is no base, and no end before the race is decided.
-    settings = structs.replace(head.settings, compared=False, stop_when_certain=False)
+    # There is no base, no end before the race is decided, and no use for more answers at the same time.
+    settings = structs.replace(
+        head.settings,
+        compared=False,
+        stop_when_certain=False,
+        concurrency=head.settings.least_concurrency,
+        start_concurrency=None,
+    )
     head = structs.replace(head, cases=cases, settings=settings, graded_by=loaded)
     return RacedSuite(loaded, head, objective, flags, context)
 

@@ -291,7 +291,8 @@ def test_a_judge_does_not_vary_with_the_agent(project: Project, models: FakeMode
     write(project, models, 10, evaluations={"metrics": [{"type": "relevance", "threshold": 0.5}]})
     lines = race(project, "--dry-run", names=("good-90", "poor-40")).stdout.splitlines()
     for name in ("good-90", "poor-40"):
-        (line,) = (line for line in lines if f"(model={name})" in line)
+        line, conversations = (line for line in lines if f"(model={name})" in line)
+        assert conversations.endswith("10 at the same time")
         assert f"openai/{name}" in line
         assert "openai/best-100" in line
 
