@@ -9,7 +9,7 @@ UV := UV_PROJECT_ENVIRONMENT=$(VENV) UV_PYTHON_DOWNLOADS=never $(TOOLS)/bin/uv s
 # The tests start hundreds of Pythons, each of which would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo tour test test-full test-rest lint core core-all audit workflows-test bench image-test frameworks-test real-test release-test viewer browser-test docs conformance fields models prices renew-models statistics scale requirements licences setup clean
+.PHONY: demo tour test test-full test-rest lint budget core core-all audit workflows-test bench image-test frameworks-test real-test release-test viewer browser-test docs conformance fields models prices renew-models statistics scale requirements licences setup clean
 
 demo: $(VENV)/.installed
 	@echo "Evaluating examples/support: an agent with tools, its model calls replayed. No key, no network."
@@ -43,13 +43,17 @@ lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python -m scripts.check_doors
-	$(BIN)/python -m scripts.check_budget
+	$(BIN)/python -m scripts.budget
 	$(BIN)/python -m scripts.check_weight
 	$(BIN)/python -m scripts.check_words
 	$(BIN)/python -m scripts.check_replace
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/hadolint Dockerfile
+
+# The size of each room and the reach of features beside their targets; keeps what has fallen.
+budget: setup
+	$(BIN)/python -m scripts.budget --write
 
 # Deletes all extensions in a copy of this checkout, and checks the core that is left. core-all deletes each alone.
 core: setup
