@@ -176,22 +176,6 @@ def test_a_shallow_clone_asks_github_or_says_what_to_do(
     assert wanted(api, head, shallow, "pull_request") == WantedCommit(left, "main")
 
 
-def test_a_whole_clone_of_the_repository_needs_no_request(
-    clone: Path, repo: Repository, api: Api, hub: FakeGitHub
-) -> None:
-    head, left = git(clone, "rev-parse", "HEAD"), git(clone, "rev-parse", "origin/main~1")
-    git(clone, "remote", "set-url", "origin", f"https://github.com/{REPOSITORY}.git")
-    # Neither replaced commits nor grafts change the history.
-    git(clone, "replace", "--graft", head)
-    (clone / ".git" / "info" / "grafts").write_text(f"{head}\n")
-    assert wanted(api, head, clone, "pull_request") == WantedCommit(left, "main")
-    assert hub.requests == []
-    # A fork's main is not the base; GitHub does not know the commit here.
-    git(clone, "remote", "set-url", "origin", "https://github.com/eve/shop.git")
-    wanted(api, head, clone, "pull_request")
-    assert len(hub.requests) == 1
-
-
 def test_nothing_that_the_repository_names_runs(clone: Path, tmp_path: Path) -> None:
     hook = tmp_path / "hook"
     hook.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")

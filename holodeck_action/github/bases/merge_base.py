@@ -13,7 +13,6 @@ from holodeck_action.github.bases.local_git import run_git
 from holodeck_action.github.rest.api import PER_PAGE, Api, reading
 from holodeck_action.github.rest.objects import ApiError
 from holodeck_action.github.rest.payload import EventError, Payload, is_hash, read_event
-from holodeck_action.suite.checkout import origin
 from holodeck_action.text.plain import one_line
 
 MOST_ANCESTORS = 100
@@ -85,9 +84,6 @@ def wanted_commit(
     a push to the default branch it is the commit before the push. For another run of the default branch it is the
     evaluated commit itself, for which an earlier run may have results.
 
-    GitHub is only asked if the event does not name the base branch, or if the checkout is shallow, of another
-    repository, or has not fetched that branch.
-
     Args:
         evaluated: the commit that is checked out; None if it is unknown.
         base: the base branch of the event.
@@ -99,10 +95,6 @@ def wanted_commit(
         return NoCommit("the evaluated commit is unknown: evaluate in a checkout of the repository")
     if base.before is not None:
         return WantedCommit(base.before, base.name)
-    if base.name and _is_complete(folder, environ):
-        found = _local_merge_base(evaluated, base.name, folder, environ, ("refs/remotes/origin",))
-        if found is not None:
-            return found
     problem = ""
     if api is not None:
         try:
@@ -110,7 +102,7 @@ def wanted_commit(
             return WantedCommit(merge_base(api, branch, evaluated), branch)
         except ApiError as error:
             problem = _explain_error(error)
-    found = _local_merge_base(evaluated, base.name, folder, environ, ("refs/remotes/origin", "refs/heads"))
+    found = _local_merge_base(evaluated, base.name, folder, environ)
     if found is not None:
         return found
     if problem:
@@ -141,24 +133,8 @@ def first_parents(api: Api, start: str) -> tuple[str, ...]:
     return tuple(line)
 
 
-def _is_complete(folder: Path, environ: Mapping[str, str]) -> bool:
-    """Return whether a checkout has the whole history of this repository.
-
-    A fork's checkout has the fork's own branches, which would let a pull request choose its base.
-    """
-    known, given = origin(folder), environ.get("GITHUB_REPOSITORY", "").strip()
-    if known is None or (given and given.casefold() != known.casefold()):
-        return False
-    return run_git(folder, environ, "rev-parse", "--is-shallow-repository") == "false"
-
-
-def _local_merge_base(
-    evaluated: str, name: str, folder: Path, environ: Mapping[str, str], places: tuple[str, ...]
-) -> WantedCommit | None:
-    """Return the merge base from the checkout; None if Git is missing or the history is not deep enough.
-
-    `places` are the namespaces to search for the base branch, in order.
-    """
+def _local_merge_base(evaluated: str, name: str, folder: Path, environ: Mapping[str, str]) -> WantedCommit | None:
+    """Return the merge base from the checkout; None if Git is missing or the history is not deep enough."""
 
     def git(*arguments: str) -> str | None:
         return run_git(folder, environ, *arguments)
@@ -167,8 +143,8 @@ def _local_merge_base(
         head = git("symbolic-ref", "--quiet", "refs/remotes/origin/HEAD") or ""
         name = head.removeprefix("refs/remotes/origin/")
     for branch in (name,) if name else ("main", "master"):
-        for place in places:
-            found = git("merge-base", f"{place}/{branch}", evaluated)
+        for reference in (f"refs/remotes/origin/{branch}", f"{_BRANCH_PREFIX}{branch}"):
+            found = git("merge-base", reference, evaluated)
             if found is not None and is_hash(found):
                 return WantedCommit(found, branch)
     return None
