@@ -27,7 +27,8 @@ class Retries:
     Retry-After.
 
     A call refused by a rate limit is retried until its total waiting time is used up. If the server is away, it is
-    retried until its deadline, or until the account is given up; after other failures at most `max_retries` times.
+    retried until its deadline, or until the account is given up; after other failures at most `max_retries` times. With
+    `max_retries` 0 only calls refused by a rate limit are retried.
 
     Statuses 408, 409, 429 and 5xx are retried (`x-should-retry` overrides this), and so are lost connections and
     malformed or incomplete bodies. Errors that a retry cannot fix are not retried: an invalid key, no quota, an unknown
@@ -90,7 +91,7 @@ class Retries:
                 continue
             wait = self._backoff_s(faults, answer)
             worth = error.retry_worthy if error is not None else answer is not None and is_retryable(answer)
-            lasts = _is_away(answer, error) and _may_last(call)
+            lasts = self._most > 0 and _is_away(answer, error) and _may_last(call)
             if lasts:
                 # The account itself waits for a server that is away.
                 wait = 0.0 if call.held else min(wait, MAX_AWAY_S)
