@@ -184,6 +184,8 @@ class CallContext(Struct, frozen=True):
             key.
         has_fallback: whether a fallback model exists. If it does, a rate-limited call is retried only as often as other
             failed calls.
+        required: whether nothing can take the place of the answer. If so, a call to a server that is away is retried
+            until its deadline, and the run ends when the server stays away.
         fresh: whether the answer must be the model's own now, not one from a cache of earlier runs.
     """
 
@@ -193,6 +195,7 @@ class CallContext(Struct, frozen=True):
     meter: Meter
     sample: int = 0
     has_fallback: bool = False
+    required: bool = True
     fresh: bool = False
 
 

@@ -133,7 +133,7 @@ def _is_away(answer: Answer | None, error: WireError | None) -> bool:
 
 def _may_last(call: Call) -> bool:
     """Return whether a call is retried until its deadline while the server is away."""
-    return call.context.deadline is not None and not call.context.has_fallback and not call.given_up
+    return call.context.deadline is not None and call.context.required and not call.given_up
 
 
 def refusal_wait(refusal_count: int, requested_s: float | None, uniform: Callable[[float, float], float]) -> float:

@@ -264,7 +264,7 @@ def test_a_turn_that_ends_at_a_deadline_shows_what_it_was_doing(
     asking(project, models, tools=[function("find_order"), function("hangs")])
     orders = [replace(calling("find_order", order="A-17"), prompt_tokens=3)]
     for seconds in (3, 12, 48):
-        models.script([*orders, replace(calling("hangs", order="B"), prompt_tokens=4), Fault(delay=600)])
+        models.script([*orders, replace(calling("hangs", order="B"), prompt_tokens=4), *[Fault(delay=600)] * 2])
         finished, record = project.evaluate(flag, str(seconds), OPENAI_API_KEY=KEY)
         (turn,) = record.cases[0].trials[0].turns
         if [call.name for call in turn.tool_invocations or () if call.error is not None] == ["hangs"]:

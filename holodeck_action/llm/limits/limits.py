@@ -63,8 +63,8 @@ class AccountLimit:
             monotonic: returns monotonic seconds.
             pause: waits for a number of seconds.
             now: returns the current time, for dates in Retry-After.
-            on_outage: called with the reason when the account is given up because it is away, unless all of its calls
-                have a fallback.
+            on_outage: called with the reason when the account is given up because it is away, unless something
+                can take the place of all of its answers.
         """
         self._next = next_link
         self._label = label
@@ -101,7 +101,7 @@ class AccountLimit:
             WireError: `rate_limited`: the account has refused all calls for too long; `connect`: it has been away for
                 too long; or an error of the call.
         """
-        self._is_needed = self._is_needed or not call.context.has_fallback
+        self._is_needed = self._is_needed or call.context.required
         if self.window.is_away(self._monotonic()):
             self._report_outage()
             raise self._away_error()
@@ -154,7 +154,7 @@ class AccountLimit:
                 tries.add(asyncio.ensure_future(self._next(call)))
             while True:
                 ended, waiting = await asyncio.wait(tries, return_when=asyncio.FIRST_COMPLETED)
-                answers = [each for each in ended if each.exception() is None]
+                answers = [each for each in ended if each.exception() is None and each.result().status < 300]
                 if answers or not waiting:
                     return (answers or [*ended])[0].result()
                 tries = waiting
@@ -265,10 +265,11 @@ class AccountLimit:
 
     def _away_error(self) -> WireError:
         seconds = self.window.away_seconds(self._monotonic())
+        remedy = "start the server or repair the connection"
+        if self.window.is_silent:
+            remedy = f"{remedy}, raise `limits.turn_timeout_s` if it only needs longer"
         return WireError(
-            f"{self._label} has given no answer for {seconds:.0f} s; start the server or repair the connection, and "
-            "run again with `--resume`",
-            "connect",
+            f"{self._label} has given no answer for {seconds:.0f} s; {remedy}, and run again with `--resume`", "connect"
         )
 
     def _outage_error(self) -> WireError:

@@ -33,6 +33,8 @@ MAX_AWAY_S = 2.0
 """Maximum seconds between two trials of an account that is away."""
 MIN_FAILURES = 2
 """Minimum number of failures in a row before an account that is away is given up."""
+MIN_SILENCE_S = 30.0
+"""Minimum seconds before it is given up if nothing was lost or refused: then the turns may only be too short."""
 TOLERATED = 4
 """Number of refusals below a limit that drop it."""
 MAX_ROUNDS = 8
@@ -109,6 +111,7 @@ class Window:
         self._longest_outage_s = longest_outage_s
         self._failures = 0
         self._away_since = 0.0
+        self.is_silent = False
         self._open_until: float | None = None
 
     @property
@@ -236,6 +239,7 @@ class Window:
                 requests take long anyway.
         """
         self._away_since = min(self._away_since, sent.at) if self._failures else sent.at
+        self.is_silent = silent and (self.is_silent or not self._failures)
         self._failures += 1
         if not silent and (self.is_open or self._failures >= FAILURES_IN_A_ROW):
             self._open_until = now + min(backoff_s(self._rounds + 1), MAX_AWAY_S)
@@ -243,7 +247,8 @@ class Window:
 
     def is_away(self, now: float) -> bool:
         """Return whether the account has been away for so long that it is given up."""
-        return self._failures >= MIN_FAILURES and now - self._away_since >= self._longest_outage_s
+        longest_s = max(self._longest_outage_s, MIN_SILENCE_S if self.is_silent else 0.0)
+        return self._failures >= MIN_FAILURES and now - self._away_since >= longest_s
 
     def away_seconds(self, now: float) -> float:
         """Return for how many seconds the account has not answered; 0 after an answer."""

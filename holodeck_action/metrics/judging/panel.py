@@ -137,11 +137,13 @@ class PanelEvaluator(BaseEvaluator):
         """Ask a judge, then its fallbacks, until one gives a verdict; return the error if every judge would get it."""
         async with gate:
             failures: list[tuple[PanelJudge, Exception]] = []
+            all_needed = self._min_successful == len(self._judges)
             for at, judge in enumerate(candidates):
+                required = all_needed and at + 1 == len(candidates)
                 limit = None if deadline is None else deadline.seconds_left() / (max_rounds * (len(candidates) - at))
                 with judge_span(judge.label, self.name, fallback=at > 0) as trace_span:
                     try:
-                        found = _read_verdict(judge, await _evaluate_by(judge, limit, inputs), failures)
+                        found = _read_verdict(judge, await _evaluate_by(judge, limit, inputs, required), failures)
                     except (EvaluationError, TimeoutError) as error:
                         trace_span.fail(_code_of(error))
                         if isinstance(error, EvaluationError) and affects_all_judges(error):
@@ -237,10 +239,12 @@ def build_panel(
     return tuple(with_fallbacks())
 
 
-async def _evaluate_by(judge: PanelJudge, limit: float | None, inputs: dict[str, Any]) -> EvaluationResult:
+async def _evaluate_by(
+    judge: PanelJudge, limit: float | None, inputs: dict[str, Any], required: bool
+) -> EvaluationResult:
     context = CALL.get(CallContext("judge", 0, None, Meter()))
     until = context.deadline if limit is None else Deadline(limit, asyncio.get_running_loop().time)
-    token = CALL.set(structs.replace(context, sample=judge.sample, deadline=until))
+    token = CALL.set(structs.replace(context, sample=judge.sample, deadline=until, required=required))
     try:
         with stop_during_calls(until):
             async with TimeLimit(limit):

@@ -257,7 +257,7 @@ class ModelAgent(Agent):
         request = Request((message_with_files(files, turn.input),), self._instructions)
         deadline = None if self._turn_s is None else Deadline(self._turn_s, self._monotonic)
         spare = self._fallback is not None
-        context = CallContext(kind="agent", repeat=trial, deadline=deadline, meter=cost.meter, has_fallback=spare)
+        context = CallContext("agent", trial, deadline, cost.meter, has_fallback=spare, required=not spare)
         token = CALL.set(context)
         try:
             with stop_during_calls(deadline):
