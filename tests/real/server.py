@@ -41,13 +41,15 @@ class Wire:
         provider: the provider in agent.yaml.
         path: what is below the server's address in `endpoint`.
         block: keys at the top of agent.yaml that choose the wire.
-        grammar: whether the schema of an answer is sent as such; otherwise it is a part of the instructions.
+        grammar: whether the server enforces the schema of an answer, if it is sent at all.
+        end: the reason with which the server ends an answer that is cut off.
     """
 
     provider: str
     path: str
     block: Mapping[str, Any] = field(default_factory=dict)
     grammar: bool = True
+    end: str = "length"
 
 
 WIRES: Mapping[str, Wire] = {
@@ -55,6 +57,7 @@ WIRES: Mapping[str, Wire] = {
     "azure": Wire("azure_openai", ""),
     "messages": Wire("anthropic", "/openai", grammar=False),
     "ollama": Wire("ollama", "/openai/v1"),
+    "responses": Wire("openai", "/openai/v1", {"openai": {"api": "responses"}}, grammar=False, end="stop"),
 }
 """The wires that `test_wires.py` walks. One that a setting chooses is a row with its `block`."""
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from holodeck_action.llm.codecs.openai_responses import LEAST_OUTPUT_TOKENS as LEAST
 from holodeck_action.record.record import Record
 from tests.commands.project import Finished, Project
 from tests.real.runs import ANY_ANSWER, CAPITALS, check_replay
@@ -28,15 +29,15 @@ def test_all_wires_give_the_same_texts_and_the_tokens_that_the_server_counted(pr
     answers: dict[str, list[str | None]] = {}
     for wire in WIRES:
         before = server.tokens()
-        finished, record = ask(project, server, wire, "--record", "tape", model=server.model(wire, max_tokens=6))
+        finished, record = ask(project, server, wire, "--record", "tape", model=server.model(wire, max_tokens=LEAST))
         assert finished.code == 0, finished.stdout + finished.stderr
         turns = [*record.turns]
-        assert [turn.finish_reason for turn in turns] == ["length", "length"], wire
+        assert [turn.finish_reason for turn in turns] == [WIRES[wire].end] * 2, wire
         usage = [turn.usage for turn in turns if turn.usage]
         counted = tuple(after - earlier for earlier, after in zip(before, server.tokens(), strict=True))
         told = (sum(each.prompt_tokens or 0 for each in usage), sum(each.completion_tokens or 0 for each in usage))
         assert told == counted
-        assert counted[1] == 12
+        assert counted[1] == 2 * LEAST
         written = [project.out / "results.json", project.folder / "tape" / "cassette.jsonl"]
         assert not any(KEY in file.read_text() for file in written)
         answers[wire] = [turn.response for turn in turns]

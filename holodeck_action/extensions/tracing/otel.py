@@ -142,6 +142,14 @@ def _json(value: Any) -> str:
 SCHEMA_URL = "https://opentelemetry.io/schemas/1.41.0"
 """URL of the semantic conventions that spans follow; later versions of this schema do not contain generative AI."""
 
+_WORK = {
+    "invoke_agent": "AGENT",
+    "chat": "LLM",
+    "embeddings": "EMBEDDING",
+    "execute_tool": "TOOL",
+    "evaluate": "EVALUATOR",
+    "judge": "EVALUATOR",
+}
 _KINDS = {"internal": SpanKind.INTERNAL, "client": SpanKind.CLIENT}
 
 
@@ -338,10 +346,15 @@ def start_span(
         trace_state.redactor.text(name),
         context,
         kind=_KINDS[kind],
-        attributes=_without_secrets(attributes, trace_state.redactor),
+        attributes=_without_secrets({**attributes, "openinference.span.kind": _work(name)}, trace_state.redactor),
         start_time=started_ns,
     )
     return OtelSpan(span, trace_state, graded=graded)
+
+
+def _work(name: str) -> str:
+    """Return the kind of a span's work by the first word of its name, as Phoenix and Langfuse show it."""
+    return _WORK.get(name.partition(" ")[0], "CHAIN")
 
 
 def _without_secrets(attributes: Attributes, redactor: Redactor) -> dict[str, Any]:

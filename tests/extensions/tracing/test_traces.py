@@ -104,6 +104,7 @@ def test_spans_say_what_happened_in_the_words_of_the_conventions(
     assert host.startswith("http://127.0.0.1:")
     assert call.kind == CLIENT
     assert call.attributes == {
+        "openinference.span.kind": "LLM",
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": "openai",
         "gen_ai.request.model": "gpt-4o",
@@ -125,22 +126,26 @@ def test_spans_say_what_happened_in_the_words_of_the_conventions(
     }
     assert tool.kind == INTERNAL
     assert tool.attributes == {
+        "openinference.span.kind": "TOOL",
         "gen_ai.operation.name": "execute_tool",
         "gen_ai.tool.name": "find_order",
         "gen_ai.tool.type": "function",
     }
     assert first.attributes == {
+        "openinference.span.kind": "AGENT",
         "gen_ai.operation.name": "invoke_agent",
         "gen_ai.agent.name": "tested",
         "holodeck_action.turn.index": 0,
     }
     assert collector.one("case order").attributes == {
+        "openinference.span.kind": "CHAIN",
         "holodeck_action.case.id": "order",
         "holodeck_action.case.name": "order",
         "holodeck_action.trial.index": 0,
     }
     _, failed = collector.below(second)
     assert failed.attributes == {
+        "openinference.span.kind": "EVALUATOR",
         "gen_ai.evaluation.name": "equality",
         "gen_ai.evaluation.score.value": 0.0,
         "gen_ai.evaluation.score.label": "fail",
@@ -283,6 +288,7 @@ def test_every_judge_of_a_panel_has_a_span(project: Project, models: FakeModels,
     for name, score, fallback in (("gpt-4o", 0.9, False), ("gpt-4o-mini", 0.2, False), ("o3-mini", 0.4, True)):
         span = found[f"judge openai/{name}"]
         assert span.attributes == {
+            "openinference.span.kind": "EVALUATOR",
             "gen_ai.evaluation.name": "Tone",
             "gen_ai.evaluation.score.value": score,
             "gen_ai.evaluation.score.label": "pass" if score >= 0.5 else "fail",
