@@ -12,12 +12,12 @@ class _LazyPattern:
     """Has the members of a compiled pattern from the first use of one of them."""
 
     def __init__(self, source: Any, flags: int) -> None:
-        self._arguments = (source, flags)
+        self._source, self._flags = source, flags
 
     def __getattr__(self, name: str) -> Any:
         if name not in _MEMBERS:
             raise AttributeError(name)
-        compiled = re.compile(*self._arguments)
+        compiled = re.compile(self._source, self._flags)
         # Python finds them there from now on, without this method.
         self.__dict__.update((member, getattr(compiled, member)) for member in _MEMBERS)
         return getattr(compiled, name)

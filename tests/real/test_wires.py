@@ -27,9 +27,11 @@ def ask(project: Project, server: Server, wire: str, *arguments: str, **top: Any
 
 def test_all_wires_give_the_same_texts_and_the_tokens_that_the_server_counted(project: Project, server: Server) -> None:
     answers: dict[str, list[str | None]] = {}
+    long = {"inline": "Tell the history of the country in ten long sentences."}
     for wire in WIRES:
         before = server.tokens()
-        finished, record = ask(project, server, wire, "--record", "tape", model=server.model(wire, max_tokens=LEAST))
+        model = server.model(wire, max_tokens=LEAST)
+        finished, record = ask(project, server, wire, "--record", "tape", model=model, instructions=long)
         assert finished.code == 0, finished.stdout + finished.stderr
         turns = [*record.turns]
         assert [turn.finish_reason for turn in turns] == [WIRES[wire].end] * 2, wire

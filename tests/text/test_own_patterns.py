@@ -16,6 +16,7 @@ import pytest
 import regex
 
 import holodeck_action
+from holodeck_action.text.lazy_patterns import lazy_pattern
 
 ROOT = Path(holodeck_action.__file__).parent
 LENGTH = 1 << 16
@@ -24,6 +25,7 @@ BOUND = 500
 """Units that a pattern may cost on `LENGTH` characters. The linear ones cost up to 170, a quadratic one over 10,000."""
 AT_ONCE = ("match", "fullmatch")
 ENGINES = {"re": re, "regex": regex}
+LAZY: Any = type(lazy_pattern("a"))
 FLAGS_AT = {"compile": 1, "split": 3, "sub": 4, "subn": 4}
 
 # The names in patterns that functions build, by file and function. None: the pattern is a user's, which is only
@@ -40,11 +42,16 @@ SAMPLES: Mapping[tuple[str, str], Mapping[str, Any] | None] = {
     ("extensions/preference/summary.py", "maker_of"): {"start": "gpt"},
     ("extensions/simulation/message_problems.py", "message_problem"): {"names": "agent|bot"},
     ("extensions/tracing/otel.py", "_compile"): None,
+    # The price list's, for names of models.
+    ("llm/prices.py", "match"): None,
+    ("llm/refused_settings.py", "_required_change"): {"level": "low"},
     ("metrics/tools/matchers.py", "_compile_pattern"): None,
     ("suite/checkout.py", "__init__"): {"part": "*a*.py"},
     ("suite/json_schemas.py", "_search"): None,
     ("suite/model/patterns.py", "pattern_problem"): None,
     ("targets/templates/jsonpaths.py", "compare"): None,
+    # Each is a value of the module that declares it.
+    ("text/lazy_patterns.py", "__getattr__"): None,
     ("text/redaction.py", "_any_pattern"): {"groups": ["a(?:bc0|Xyz)", "0(?:1234567)"]},
 }
 
@@ -67,6 +74,8 @@ def held_patterns(value: object, depth: int = 4) -> Iterator[Any]:
     """Yield the patterns in a module's value, also in its tables and as owner of a method."""
     if isinstance(value, (re.Pattern, regex.Pattern)):
         yield value
+    elif isinstance(value, LAZY):
+        yield re.compile(value.pattern, value.flags)
     elif depth and isinstance(value, Mapping):
         for item in value.values():
             yield from held_patterns(item, depth - 1)
@@ -75,6 +84,8 @@ def held_patterns(value: object, depth: int = 4) -> Iterator[Any]:
             yield from held_patterns(item, depth - 1)
     elif isinstance(owner := getattr(value, "__self__", None), (re.Pattern, regex.Pattern)):
         yield owner
+    elif isinstance(owner, LAZY):
+        yield re.compile(owner.pattern, owner.flags)
 
 
 def functions_by_call(tree: ast.Module) -> dict[ast.Call, ast.FunctionDef | ast.AsyncFunctionDef | None]:
@@ -143,7 +154,7 @@ def own_patterns() -> Iterator[Use]:
     trees = {path: ast.parse(path.read_bytes()) for path in sorted(ROOT.rglob("*.py"))}
     for path, tree in trees.items():
         file = path.relative_to(ROOT).as_posix()
-        if not any(isinstance(node, ast.Name) and node.id in ENGINES for node in ast.walk(tree)):
+        if not any(isinstance(node, ast.Name) and node.id in {*ENGINES, "lazy_pattern"} for node in ast.walk(tree)):
             continue
         parts = path.relative_to(ROOT.parent).with_suffix("").parts
         module = importlib.import_module(".".join(part for part in parts if part != "__init__"))

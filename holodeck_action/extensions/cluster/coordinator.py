@@ -76,6 +76,7 @@ class Cluster:
         self._client: Client | None = None
         self._opening: dict[str, asyncio.Task[None]] = {}
         self._ready: dict[str, None] = {}
+        self._sharers = 1
         self._refused: set[str] = set()
         self._has_workers = asyncio.Event()
         self._changed = asyncio.Event()
@@ -351,7 +352,7 @@ class Cluster:
 
     async def _open_new_worker(self, worker: str) -> None:
         try:
-            problem = await self._open(worker, len(self._ready) + 1)
+            problem = await self._open(worker, max(self._sharers, len(self._ready) + 1))
         finally:
             self._opening.pop(worker, None)
         if problem is not None:
@@ -395,7 +396,9 @@ class Cluster:
                     await self._changed.wait()
 
     async def _update(self, worker: str) -> None:
-        await self._call_worker(worker, update_session, self._run.name, max(1, len(self._ready)))
+        # Requests of lost workers may still be in progress, so the shares of the others do not grow.
+        self._sharers = max(self._sharers, len(self._ready))
+        await self._call_worker(worker, update_session, self._run.name, self._sharers)
 
     async def _shut_down(self) -> None:
         assert self._client is not None

@@ -641,6 +641,7 @@ def test_observability_config_opens_a_span_per_evaluation(tmp_path: Path, models
     (plain, found), (texts, attributes) = printed_alone(tmp_path, models, TRACED)
     assert (plain, texts) == ("plain", "texts")
     assert found == {
+        "openinference.span.kind": "EVALUATOR",
         "gen_ai.evaluation.name": "Tone",
         "gen_ai.evaluation.score.value": 0.8,
         "gen_ai.evaluation.score.label": "pass",

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from holodeck_action.suite.model.named_models import LARGE, SMALL
 from tests.commands.project import Project
 from tests.extensions.importers.accounts import account
 from tests.llm.judging import asked_keys
@@ -160,7 +161,7 @@ def test_judged_metrics_keep_their_settings(project: Project) -> None:
     with FakeModels(keys=[KEY]) as models:
         models.answer(lambda request: Answer("I would rather not say."))
         found = verdicts(project, 1, OPENAI_API_KEY=KEY, OPENAI_BASE_URL=models.openai_url)
-        assert {request.model for request in models.requests} == {"gpt-4o-mini", "gpt-4.1"}
+        assert {request.model for request in models.requests} == {SMALL, "gpt-4.1"}
     # What has no equal fails the case, whatever the judges say.
     assert found == {"test_answer": "failed"}
 
@@ -287,7 +288,7 @@ def test_conversational_goldens_become_simulated_users(project: Project) -> None
     rows = imported(project, "simulated.py", code=1)
     assert [row[1:] for row in rows] == [("no metric", "", "missing")] * 2
     first, second = suite(project)["test_cases"]
-    model = {"provider": "openai", "name": "gpt-4.1"}
+    model = {"provider": "openai", "name": LARGE}
     assert first["simulate"] == {
         "scenario": "Ada wants her money back for a kettle.",
         "user_description": "Ada, in a hurry.",
