@@ -52,6 +52,7 @@ def add(house: Path, name: str, text: str) -> None:
         file.write(text)
 
 
+@pytest.mark.full
 def test_every_figure_is_what_it_may_be() -> None:
     assert budget(ROOT) == (0, "")
     assert "-m scripts.budget\n" in (ROOT / "Makefile").read_text(encoding="utf-8").partition("\nlint:")[2]

@@ -36,6 +36,7 @@ def test_real_runs_took_what_the_simulation_says() -> None:
         assert simulation == pytest.approx(real, rel=0.1), what
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", DIFFERENCES)
 def test_the_model_and_the_simulation_agree(name: str) -> None:
     plan = DIFFERENCES[name]
@@ -51,12 +52,14 @@ def test_they_agreed_on_larger_runs(name: str) -> None:
     assert simulation == pytest.approx(model, rel=0.05 if "loss" not in name and "same" not in name else 0.15)
 
 
+@pytest.mark.full
 def test_the_same_seed_gives_the_same_run() -> None:
     plan = Plan(JUDGED, Fleet(machines=3, losses_per_hour=20), Provider(2_000, faults=0.02))
     assert simulate(COSTS, plan, 7) == simulate(COSTS, plan, 7)
     assert simulate(COSTS, plan, 7) != simulate(COSTS, plan, 8)
 
 
+@pytest.mark.full
 def test_no_case_is_lost_and_refused_calls_come_again() -> None:
     found = simulate(COSTS, Plan(JUDGED, Fleet(machines=4, boot_s=0), Provider(3_000, faults=0.05)))
     assert found.refused > 0
@@ -111,6 +114,7 @@ def test_most_losses_of_one_machine() -> None:
     assert expected_largest(5, 0.0) == 0.0
 
 
+@pytest.mark.full
 def test_a_plan_of_ones_own() -> None:
     asked = ["plan", "--cases", "5000", "--judged", "1", "--machines", "2", "--requests", "600", "--rate", "1e9"]
     found = CliRunner().invoke(main, asked)
