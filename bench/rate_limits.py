@@ -11,16 +11,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-import selectors
 from collections import deque
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import product
 from pathlib import Path
 from random import Random
 from statistics import median
-from typing import Any, Protocol, TypeVar
+from typing import Protocol
 
 import click
 
@@ -31,8 +30,7 @@ from holodeck_action.llm.limits.pauses import use_slot
 from holodeck_action.llm.limits.window import Window
 from holodeck_action.llm.retries import Retries
 from holodeck_action.run.schedule import Slots
-
-T = TypeVar("T")
+from tests.llm.ahead import run_ahead
 
 COMMAND = "python -m bench.rate_limits --write"
 _OLD: Mapping[str, Sequence[float]] = json.loads(Path(__file__).with_name("rate_limits_old.json").read_text())
@@ -78,30 +76,6 @@ class Outcome:
 
     seconds: float
     requests: float
-
-
-class _Selector(selectors.SelectSelector):
-    loop: _Loop
-
-    def select(self, timeout: float | None = None) -> Any:
-        ready = super().select(0)
-        if not ready:
-            assert timeout is not None, "no timer is left to wait for"
-            self.loop.passed_s += timeout
-        return ready
-
-
-class _Loop(asyncio.SelectorEventLoop):
-    """An event loop whose waits end at once, while its time goes on."""
-
-    def __init__(self) -> None:
-        self.passed_s = 1_000.0
-        selector = _Selector()
-        selector.loop = self
-        super().__init__(selector)
-
-    def time(self) -> float:
-        return self.passed_s
 
 
 class Service:
@@ -187,13 +161,8 @@ CONTROLLERS: dict[str, Controller] = {"none": no_controller, "fixed": fixed_rate
 
 def simulate(controller: Controller, situation: Situation, seed: int, asks: str, unset: int) -> Outcome:
     """Make all calls; `unset` is how many at once there are if nothing is set."""
-    return run_on_clock(lambda: _calls(controller, situation, seed, asks, unset))
-
-
-def run_on_clock(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run in simulated time."""
-    with asyncio.Runner(loop_factory=_Loop) as runner:
-        return runner.run(work())
+    outcome, _ = run_ahead(lambda: _calls(controller, situation, seed, asks, unset))
+    return outcome
 
 
 async def _calls(controller: Controller, situation: Situation, seed: int, asks: str, unset: int) -> Outcome:

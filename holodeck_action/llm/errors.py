@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from holodeck_action.llm.calls import WireError
+from holodeck_action.llm.outcomes import error_object
 from holodeck_action.llm.providers import ModelPlan
 from holodeck_action.text.foreign import Foreign, Redact
 from holodeck_action.text.lazy_patterns import lazy_pattern
@@ -62,7 +63,7 @@ def status_error(status: int, body: Any, plan: ModelPlan, redact: Redact) -> Mod
         plan: the model that was called; its API key is removed from messages.
         redact: removes the run's secrets from the provider's message.
     """
-    error = _error_object(body)
+    error = error_object(body)
     if plan.provider == "azure_openai" and status == 400 and error.get("code") == "content_filter":
         # Azure reports a filtered answer this way too, with the categories that it found.
         inner = error.get("innererror")
@@ -102,7 +103,7 @@ def _classify(status: int, body: Any, detail: str, plan: ModelPlan) -> tuple[str
     if _FILTERED_WORDS in words or _FILTERED & set(_codes(body)):
         return "content_filter", f"the content filter of {name} refused the request"
     own = "context_length" if _TOO_LONG.search(words) else "model_not_found" if _NO_MODEL in words else None
-    match own or (_anthropic_code if plan.provider == "anthropic" else _openai_code)(status, _error_object(body)):
+    match own or (_anthropic_code if plan.provider == "anthropic" else _openai_code)(status, error_object(body)):
         case "quota":
             return "quota", f"the account of {name} has no quota or credit left{with_status}"
         case "rate_limited":
@@ -184,12 +185,6 @@ def _anthropic_code(status: int, error: Mapping[str, Any]) -> str | None:
         case "overloaded_error":
             return "overloaded"
     return _code_of_status(status)
-
-
-def _error_object(body: Any) -> Mapping[str, Any]:
-    """Return the error object in a body; empty if there is no error object."""
-    inner = body.get("error", body) if isinstance(body, Mapping) else None
-    return inner if isinstance(inner, Mapping) else {}
 
 
 def _hint(detail: str, plan: ModelPlan) -> str:

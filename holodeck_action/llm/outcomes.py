@@ -202,6 +202,12 @@ def error_payload(answer: Answer) -> Any:
         return text
 
 
+def error_object(body: Any) -> Mapping[str, Any]:
+    """Return the error object in the body of an unsuccessful answer; empty if there is no error object."""
+    inner = body.get("error", body) if isinstance(body, Mapping) else None
+    return inner if isinstance(inner, Mapping) else {}
+
+
 def _decode(body: bytes) -> str:
     # Providers send any JSON encoding, and lone surrogates.
     return body.decode(json.detect_encoding(body), "surrogatepass")

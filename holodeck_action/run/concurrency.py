@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from holodeck_action.run.options.settings import Flags, Settings
+from holodeck_action.run.stages import stages_of
 from holodeck_action.suite.hosts import is_public_url
 from holodeck_action.suite.model.targets import ModelTarget
 
@@ -35,8 +36,8 @@ def with_growth(suite: PreparedSuite, flags: Flags) -> PreparedSuite:
 def _may_grow(suite: PreparedSuite, flags: Flags) -> bool:
     settings, agent = suite.settings, suite.suite.agent
     limits = (settings.max_cost_usd, settings.max_tokens, flags.max_cost_usd, flags.max_tokens)
-    if "cluster" in flags.extra:
-        # Its workers have fixed shares.
+    if any(stage.GRADES_ELSEWHERE for stage in stages_of([suite.suite], flags)):
+        # Other processes have fixed shares of the limits.
         return False
     if settings.concurrency_given or settings.stop_when_certain or any(limit is not None for limit in limits):
         return False

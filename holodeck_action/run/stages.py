@@ -50,7 +50,8 @@ class Stages:
     """
 
     GRADES_ELSEWHERE: ClassVar[bool] = False
-    """Whether trials are graded in other processes, so that judging libraries need not start early in this one."""
+    """Whether trials run and are graded in other processes. Then judging libraries need not start early in this one,
+    and the number of conversations does not grow."""
 
     def extras(self, suite: Suite, flags: Flags, environ: Mapping[str, str]) -> Iterable[tuple[str, str]]:
         """Return the extras of holodeck-action that the extension needs for a suite, each with the reason."""

@@ -27,10 +27,12 @@ TIMEOUT_S = 15.0
 """Timeout in seconds for a connection, and for each read of a response."""
 PER_PAGE = 100
 """Number of entries per page, the maximum that GitHub allows."""
+MOST_PAGES = 100
+"""Maximum number of pages of a list."""
 MOST_NODES = 100
 """Maximum number of ids in one GraphQL query (GitHub, node limit)."""
 
-_MOST_ENTRIES = 100 * PER_PAGE
+_MOST_ENTRIES = MOST_PAGES * PER_PAGE
 _REPOSITORY = lazy_pattern(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*/[A-Za-z0-9_.-]+")
 _TOKEN = lazy_pattern(r"[!-~]+")
 _PAGE = lazy_pattern(r"https?://[A-Za-z0-9./:?#@!$&*+,;=%_~\[\]-]+")

@@ -33,6 +33,7 @@ from holodeck_action.github.rest.answers import (
     is_certificate_error,
     parse_body,
 )
+from holodeck_action.github.rest.api import MOST_PAGES, PER_PAGE
 from holodeck_action.github.rest.connection import MOST_BYTES, Connection, RedirectedError, RefusedError
 from holodeck_action.github.rest.objects import ApiError, ShapeError
 from holodeck_action.github.rest.retry import (
@@ -52,9 +53,6 @@ from holodeck_action.text.redaction import Redactor
 if TYPE_CHECKING:
     from github.Requester import HTTPRequestsConnectionClass, HTTPSRequestsConnectionClass
 
-PAGE_SIZE = 100
-"""Number of entries per page, the maximum that GitHub allows."""
-MOST_PAGES = 100
 WRITE_INTERVAL_S = 1.0
 """Seconds between writes (GitHub, best practices for the REST API)."""
 
@@ -144,7 +142,7 @@ class BoundedRequester(Requester):
             base_url=api_url,
             timeout=math.ceil(timeout_s),
             user_agent=f"holodeck-action/{__version__}",
-            per_page=PAGE_SIZE,
+            per_page=PER_PAGE,
             verify=True,
             retry=None,
             pool_size=None,
@@ -288,7 +286,7 @@ class BoundedRequester(Requester):
             raise self._unusable_error(request, status, "it repeats a page")
         number = self._page_numbers.get(request.address, 1) + 1
         if number > MOST_PAGES:
-            problem = f"it has more than {MOST_PAGES} pages of {PAGE_SIZE} entries"
+            problem = f"it has more than {MOST_PAGES} pages of {PER_PAGE} entries"
             raise self._unusable_error(request, status, problem)
         self._page_numbers[address] = number
 

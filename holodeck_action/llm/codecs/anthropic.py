@@ -32,6 +32,7 @@ from holodeck_action.llm.messages import (
     instructions_of,
 )
 from holodeck_action.llm.model_facts import KnownModel
+from holodeck_action.llm.outcomes import error_object
 
 _FINISH: Mapping[str, Finish] = {
     "end_turn": "stop",
@@ -140,9 +141,7 @@ class AnthropicMessages:
         """Return a request that lets the service drop thoughts of another conversation; None if such thoughts did not
         cause the refusal.
         """
-        told = error.get("error", error) if isinstance(error, Mapping) else None
-        message = told.get("message") if isinstance(told, Mapping) else None
-        if status != 400 or not isinstance(message, str) or _WRONG_CONVERSATION not in message:
+        if status != 400 or _WRONG_CONVERSATION not in str(error_object(error).get("message")):
             return None
         return self._with_thought_dropping(request)
 

@@ -36,7 +36,7 @@ from holodeck_action.llm.messages import (
     instructions_of,
 )
 from holodeck_action.llm.model_facts import KnownModel
-from holodeck_action.llm.outcomes import RESPONSES_ENDS
+from holodeck_action.llm.outcomes import RESPONSES_ENDS, error_object
 
 LEAST_OUTPUT_TOKENS = 16
 """Smallest token limit of an answer that the API accepts."""
@@ -135,9 +135,7 @@ class OpenAIResponses:
         """Return the request without the demand for encrypted thoughts if the service refused it; otherwise None. Later
         requests do not demand them.
         """
-        told = error.get("error", error) if isinstance(error, Mapping) else None
-        message = told.get("message") if isinstance(told, Mapping) else None
-        if status != 400 or _NO_ENCRYPTION not in str(message).lower():
+        if status != 400 or _NO_ENCRYPTION not in str(error_object(error).get("message")).lower():
             return None
         self._encrypts = False
         return next(self.variants(request), None)
