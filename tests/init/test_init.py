@@ -288,18 +288,13 @@ def test_run_in_an_empty_folder_names_init(project: Project) -> None:
     assert "init" not in project.run("run", "elsewhere.yaml").stderr
 
 
-def test_the_workflow_is_that_of_the_readme_and_compares_with_main() -> None:
-    written = (ROOT / "holodeck_action/starter/evaluate.yml").read_text(encoding="utf-8")
-    assert f"```yaml\n{written}```\n" in (ROOT / "README.md").read_text(encoding="utf-8"), "copy it into README.md"
-    [job], [example] = (
-        yaml.safe_load(text)["jobs"].values()
-        for text in (written, (ROOT / "examples/workflows/baseline-artifact.yml").read_text(encoding="utf-8"))
-    )
-    assert job == example
-    # A run of main, with whose results pull requests are compared, is never cancelled.
-    concurrency = yaml.safe_load(written)["concurrency"]
-    assert concurrency["cancel-in-progress"] == "${{ github.event_name == 'pull_request' }}"
-    assert concurrency["group"] == "evaluate-${{ github.event.pull_request.number || github.sha }}"
+def test_the_workflow_compares_with_main_and_cancels_no_run_of_main() -> None:
+    written = yaml.safe_load((ROOT / "holodeck_action/starter/evaluate.yml").read_text(encoding="utf-8"))
+    steps = written["jobs"]["evaluate"]["steps"]
+    assert [step["with"].get("baseline") for step in steps] == [None, "artifact", None]
+    assert steps[2]["with"]["name"] == "holodeck-results"
+    assert written["concurrency"]["cancel-in-progress"] == "${{ github.event_name == 'pull_request' }}"
+    assert written["concurrency"]["group"] == "evaluate-${{ github.event.pull_request.number || github.sha }}"
 
 
 @pytest.mark.proves("init: --ci")

@@ -115,11 +115,9 @@ def test_no_job_may_do_more_than_it_says(file: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "permissions"),
     [
-        ("evaluate.yml", EVALUATES),
         ("evaluate-fork.yml", {"contents": "read"}),
         ("publish-fork.yml", {**EVALUATES, "actions": "read"}),
         ("matrix.yml", EVALUATES),
-        ("baseline-artifact.yml", {**EVALUATES, "actions": "read"}),
         ("baseline-file.yml", EVALUATES),
         ("baseline-merge-base.yml", EVALUATES),
         ("comment-command.yml", EVALUATES),
@@ -205,4 +203,12 @@ def test_the_documentation_shows_the_file(file: Path) -> None:
 def test_the_documentation_shows_no_other_workflow() -> None:
     blocks = re.findall(r"^```yaml fragment\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
     whole = {block for block in blocks if re.search(r"^jobs:", block, re.MULTILINE)}
-    assert whole == {file.read_text(encoding="utf-8") for file in EXAMPLES}
+    assert whole == {file.read_text(encoding="utf-8") for file in (*EXAMPLES, WRITTEN)}
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/action.md", "docs/getting-started.md", "docs/github.md"])
+def test_every_page_for_beginners_shows_the_workflow_that_init_writes(page: str) -> None:
+    shown = re.findall(
+        r"^```yaml(?: fragment)?\n(.*?)^```$", (ROOT / page).read_text("utf-8"), re.MULTILINE | re.DOTALL
+    )
+    assert WRITTEN.read_text(encoding="utf-8") in shown
