@@ -5,22 +5,19 @@ The checkout's remotes, index and settings are not asked: whoever can change its
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from holodeck_action.github.bases.branches import default_branch, merge_base
-from holodeck_action.github.bases.local_git import run_git
+from holodeck_action.github.bases.local_git import SideRepository
 from holodeck_action.github.rest.api import Api
 from holodeck_action.github.rest.objects import ApiError
-from holodeck_action.record.disk import UNSYNCED_DISK, write_new
 from holodeck_action.record.folder import OUTPUT_PATTERNS
 from holodeck_action.suite.checkout import head_commit, repository_root
 from holodeck_action.text.plain import one_line
 
 _SHOWN = 3
-_SHA256_DIGITS = 64
 _MISSING = " D"
 """Status of a file that is not there, as in a sparse checkout: less code than the commit has is no other code."""
 
@@ -87,29 +84,15 @@ def _changed_files(root: Path, commit: str, environ: Mapping[str, str]) -> list[
     Ignored files, and files that runs write, are left out. The index and the settings are those of a new repository,
     which has only the objects from the checkout.
     """
-    borrowed = run_git(root, environ, "rev-parse", "--git-path", "objects")
-    if borrowed is None:
-        return None
     with tempfile.TemporaryDirectory(prefix="holodeck-action-") as name:
-        own = Path(name, "git")
-        kind = "sha256" if len(commit) == _SHA256_DIGITS else "sha1"
-        options = ("--quiet", "--bare", "--template=", f"--object-format={kind}")
-        if run_git(root, environ, "init", *options, str(own)) is None:
+        own = SideRepository.of(Path(name, "git"), root, commit, environ)
+        if own is None or own.run(root, "update-ref", "--no-deref", "HEAD", commit) is None:
             return None
-        place = own / "objects" / "info"
-        place.mkdir(parents=True, exist_ok=True)
-        write_new(place / "alternates", [os.fsencode(f"{root / borrowed}\n")], UNSYNCED_DISK)
-        variables = {"GIT_DIR": str(own), "GIT_WORK_TREE": str(root)}
-        if run_git(root, environ, "update-ref", "--no-deref", "HEAD", commit, extra_variables=variables) is None:
-            return None
-        if run_git(root, environ, "read-tree", commit, extra_variables=variables) is None:
+        if own.run(root, "read-tree", commit) is None:
             return None
         excluded = (f":(exclude,glob)**/{pattern}" for pattern in OUTPUT_PATTERNS)
-        found = run_git(
-            *(root, environ, "status", "--porcelain=v1", "-z", "--no-renames", "--untracked-files=all"),
-            *("--ignore-submodules=dirty", "--", ".", *excluded),
-            extra_variables=variables,
-        )
+        options = ("--porcelain=v1", "-z", "--no-renames", "--untracked-files=all", "--ignore-submodules=dirty")
+        found = own.run(root, "status", *options, "--", ".", *excluded)
     return None if found is None else [*_names(found)]
 
 

@@ -191,8 +191,8 @@ def test_the_merge_commit_of_a_pull_request_is_compared_with_the_head_of_its_bas
     git(shop.folder, "checkout", "-q", "-b", "merged")
     git(shop.folder, "merge", "-q", "--no-ff", "-m", "merge", "topic")
     merged = git(shop.folder, "rev-parse", "HEAD")
-    git(shop.folder, "update-ref", "refs/remotes/origin/main", "main")
-    environ = event_environ("pull_request", tmp_path, GITHUB_SHA=merged)
+    base = {"pull_request.base.sha": git(shop.folder, "rev-parse", "main")}
+    environ = event_environ("pull_request", tmp_path, overrides=base, GITHUB_SHA=merged)
     finished = compared(shop, "--on-case-regression", "ignore", **environ)
     assert finished.code == 0, finished.stderr
     assert [change for change in said(shop) if SAID in change[1]] == []
@@ -330,7 +330,8 @@ def partial(shop: Project, how: str) -> Project:
 def test_in_a_shallow_clone_it_is_unknown(shop: Project, tmp_path: Path) -> None:
     head = forge(shop)
     clone = partial(shop, "--depth=1")
-    environ = event_environ("pull_request", tmp_path, GITHUB_SHA=head)
+    base = {"pull_request.base.sha": git(shop.folder, "rev-parse", "main")}
+    environ = event_environ("pull_request", tmp_path, overrides=base, GITHUB_SHA=head)
     warned = compared(clone, **environ)
     assert warned.code == 0, warned.stderr
     assert f"warning: Unlike the base, this run {MAY}the checkout does not have the merge base" in warned.stdout

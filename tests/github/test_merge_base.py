@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from holodeck_action.github.bases.commit_objects import ObjectLimits, ObjectsError, fetch_objects
+from holodeck_action.github.bases.local_git import SideRepository
 from holodeck_action.github.bases.merge_base import NoCommit, WantedCommit, base_branch, first_parents, wanted_commit
 from holodeck_action.github.rest.api import Api, connect
 from holodeck_action.github.rest.objects import ApiError
@@ -157,8 +158,16 @@ def clone(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("event", ["", "pull_request"])
 def test_a_clone_knows_without_github(clone: Path, event: str) -> None:
-    found = wanted(None, git(clone, "rev-parse", "HEAD"), clone, event)
-    assert found == WantedCommit(git(clone, "rev-parse", "origin/main~1"), "main")
+    head, left = git(clone, "rev-parse", "HEAD"), git(clone, "rev-parse", "origin/main~1")
+    base = {"pull_request__base__sha": git(clone, "rev-parse", "origin/main")} if event else {}
+    assert wanted(None, head, clone, event, **base) == WantedCommit(left, "main")
+    # An earlier step of the workflow can move the branches of its checkout, but not change the event.
+    for branch in ("refs/remotes/origin/main", "refs/heads/main"):
+        git(clone, "update-ref", branch, head)
+    assert wanted(None, head, clone, event, **base) == WantedCommit(left if event else head, "main")
+    found = wanted(None, head, clone, "push") if event else NoCommit("leave github-token to its default")
+    assert isinstance(found, NoCommit)
+    assert "leave github-token to its default" in found.sentence
 
 
 def test_a_shallow_clone_asks_github_or_says_what_to_do(
@@ -190,10 +199,15 @@ def test_nothing_that_the_repository_names_runs(clone: Path, tmp_path: Path) -> 
 # The files of a commit.
 
 
-def store_of(folder: Path) -> Path:
-    """A new repository's folder of objects."""
-    git(folder, "init", "-q", "--bare", "objects.git")
-    return folder / "objects.git" / "objects"
+def store_of(folder: Path, *known: bytes) -> SideRepository:
+    """A new repository beside one that has files of these contents."""
+    git(folder, "init", "-q", "checkout")
+    for content in known:
+        (folder / "checkout" / "file").write_bytes(content)
+        git(folder / "checkout", "hash-object", "-w", "file")
+    store = SideRepository.of(folder / "objects.git", folder / "checkout", "0" * 40, {"PATH": os.environ["PATH"]})
+    assert store is not None
+    return store
 
 
 def test_the_objects_of_a_commit_are_those_of_git(repo: Repository, api: Api, tmp_path: Path) -> None:
@@ -201,8 +215,8 @@ def test_the_objects_of_a_commit_are_those_of_git(repo: Repository, api: Api, tm
     sha = repo.git.commit(
         {"agent.yaml": "name: a\n", "prompts/system.md": "be kind", "prompts/deep/x": "", "a b": "\r\n"}
     )
-    tree = fetch_objects(api, sha, frozenset(), store)
-    bare = store.parent
+    tree = fetch_objects(api, sha, store)
+    bare = store.git
     assert git(bare, "ls-tree", "-r", "--name-only", tree).split("\n") == [
         "a b",
         "agent.yaml",
@@ -215,9 +229,8 @@ def test_the_objects_of_a_commit_are_those_of_git(repo: Repository, api: Api, tm
 
 def test_what_the_checkout_has_is_not_asked_for(hub: FakeGitHub, repo: Repository, api: Api, tmp_path: Path) -> None:
     sha = repo.git.commit({"a": "x", "b": "y", "c": "x"})
-    known = frozenset(name for name, content in repo.git.blobs.items() if content == b"x")
     before = len(hub.requests)
-    fetch_objects(api, sha, known, store_of(tmp_path))
+    fetch_objects(api, sha, store_of(tmp_path, b"x"))
     paths = [call.path.rsplit("/", 2)[-2] for call in hub.requests[before:]]
     assert paths == ["commits", "trees", "blobs"]
 
@@ -235,7 +248,7 @@ def test_a_commit_that_is_too_large(
 ) -> None:
     sha = repo.git.commit({"a": "x" * 50_000, "b": "y", "c": "x" * 50_000})
     with pytest.raises(ObjectsError, match=reason):
-        fetch_objects(api, sha, frozenset(), store_of(tmp_path), limits)
+        fetch_objects(api, sha, store_of(tmp_path), limits)
     assert not any("/git/blobs/" in call.path for call in hub.requests)
 
 
@@ -267,7 +280,7 @@ def test_a_list_that_is_not_that_of_the_tree(
     sha = repo.git.commit({"a": "x"})
     hub.fail(Fault("GET", "/git/trees/", status=200, body=forged_tree(repo, **changes)))
     with pytest.raises(ObjectsError, match=f"commit {sha[:12]} "):
-        fetch_objects(api, sha, frozenset(), store_of(tmp_path))
+        fetch_objects(api, sha, store_of(tmp_path))
 
 
 def test_a_file_that_is_another_one(hub: FakeGitHub, repo: Repository, api: Api, tmp_path: Path) -> None:
@@ -275,14 +288,14 @@ def test_a_file_that_is_another_one(hub: FakeGitHub, repo: Repository, api: Api,
     shape = {"sha": "1" * 40, "node_id": "", "size": 1, "url": "", "content": "eQ==", "encoding": "base64"}
     hub.fail(Fault("GET", "/git/blobs/", status=200, body=shape))
     with pytest.raises(ObjectsError, match="GitHub returned another file"):
-        fetch_objects(api, sha, frozenset(), store_of(tmp_path))
+        fetch_objects(api, sha, store_of(tmp_path))
 
 
 def test_a_list_that_is_cut_short(hub: FakeGitHub, repo: Repository, api: Api, tmp_path: Path) -> None:
     sha = repo.git.commit({"a": "x"})
     hub.fail(Fault("GET", "/git/trees/", status=200, body={**forged_tree(repo), "truncated": True}, times=None))
     with pytest.raises(ApiError, match="truncated"):
-        fetch_objects(api, sha, frozenset(), store_of(tmp_path))
+        fetch_objects(api, sha, store_of(tmp_path))
 
 
 # Files that GitHub keeps outside of its API.

@@ -11,7 +11,7 @@ from holodeck_action.record.result_files import read_record
 from tests.commands.project import Project
 from tests.commands.test_against import NEW, OLD, agent, answered, asks_judge, records, scores, write
 from tests.github.events import event_environ
-from tests.github.repositories import baseline, by_code, commit, missing, repository, responses, run
+from tests.github.repositories import AGENT, baseline, by_code, commit, missing, repository, responses, run
 from tests.github.test_merge_base import git
 from tests.llm.models import KEY, FakeModels
 from tests.targets.service import Service
@@ -100,6 +100,22 @@ def test_a_suite_below_the_root_sees_its_own_files_alone(shop: Project) -> None:
     assert [record.provenance.folder for record in records(shop)] == ["agents/a"] * 2
 
 
+def test_a_suite_that_was_renamed_has_its_former_folder_as_base(shop: Project) -> None:
+    old, new = Project(shop.folder / "agents" / "a"), Project(shop.folder / "b")
+    old.folder.mkdir(parents=True)
+    by_code(old, "wrong")
+    fork = commit(shop)
+    old.folder.rename(new.folder)
+    new.write("agent.py", AGENT.format(words="right"))
+    commit(shop, "topic")
+    finished = run(shop, "b")
+    assert finished.code == 0, finished.stdout + finished.stderr
+    assert responses(shop) == ({"right"}, {"wrong"})
+    base = baseline(shop).base
+    assert base is not None
+    assert base.notices == (f"the suite was at agents/a/agent.yaml in commit {fork[:12]}: it was renamed",)
+
+
 def test_a_stopped_run_is_continued_on_both_sides(shop: Project, models: FakeModels) -> None:
     write(shop, models, "", OLD)
     commit(shop)
@@ -179,7 +195,7 @@ def test_a_commit_is_compared_with_itself_only_where_it_has_been_changed(shop: P
     assert found is not None
     assert found.notices == (f"commit {main[:12]} is its own merge base, so only uncommitted changes differ",)
     # A scheduled run has nothing of its own.
-    environ = event_environ("schedule", tmp_path, GITHUB_REF="refs/heads/main")
+    environ = event_environ("schedule", tmp_path, GITHUB_REF="refs/heads/main", GITHUB_SHA=main)
     assert missing(shop, run(shop, **environ)) == f"commit {main[:12]} would be compared with itself"
 
 

@@ -1,26 +1,20 @@
-"""Downloads the Git objects of a commit that a checkout lacks, and checks each against its hash.
+"""Downloads the Git objects of a commit that a checkout lacks; Git writes them, and checks each against its hash.
 
 Objects contain exactly the committed content, unlike an archive of a commit, which file attributes (`export-subst`,
-`export-ignore`) change. Git itself then writes the files from the objects, as in a checkout.
+`export-ignore`) change. Git then writes the files from the objects, as in a checkout.
 """
 
 from __future__ import annotations
 
-import hashlib
-import zlib
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence, Set
-from pathlib import Path
+from collections.abc import Sequence, Set
 
 from msgspec import Struct
 
 from holodeck_action.github.bases.branches import TreeEntry, blob, entries_of, tree_of
+from holodeck_action.github.bases.local_git import SideRepository
 from holodeck_action.github.rest.api import Api
-from holodeck_action.record.disk import UNSYNCED_DISK, write_new
 
 _FOLDER, _SUBMODULE = "040000", "160000"
-_MODES = (_FOLDER, _SUBMODULE, "100644", "100755", "120000")
-_SHA256_DIGITS = 64
 
 
 class ObjectLimits(Struct, frozen=True):
@@ -44,44 +38,52 @@ class ObjectsError(Exception):
     """A commit's objects cannot be used; the message is one sentence."""
 
 
-def fetch_objects(api: Api, commit: str, known_hashes: Set[str], store: Path, limits: ObjectLimits = LIMITS) -> str:
-    """Write the missing objects of a commit's tree to a folder of Git objects; return the hash of the tree.
+def fetch_objects(api: Api, commit: str, repository: SideRepository, limits: ObjectLimits = LIMITS) -> str:
+    """Write the objects of a commit's tree that a repository lacks into it; return the hash of the tree.
 
     Args:
         api: API of the commit's repository.
         commit: hash of the commit.
-        known_hashes: hashes of the objects that the checkout has.
-        store: the folder `objects` of the checkout's repository.
+        repository: the repository. Its index lists the files of the commit afterwards.
         limits: limits of the download.
 
     Raises:
         ApiError: GitHub did not return the objects.
         ObjectsError: the objects are too many or too large, or do not match their hashes.
-        OSError: an object cannot be written.
     """
-    found = tree_of(api, commit)
-    tree, entries = found.sha, entries_of(found)
-    lacking = _missing_files(entries, commit, known_hashes, limits)
-    for name, content in _tree_objects(entries, tree, commit):
-        if name not in known_hashes:
-            _write_object(store, name, "tree", content)
+    found, known = tree_of(api, commit), _known_objects(repository)
+    files = [entry for entry in entries_of(found) if entry.mode != _FOLDER]
+    listed = "".join(f"{entry.mode} {entry.sha}\t{entry.path}\0" for entry in files).encode(errors="replace")
+    repository.run(repository.git, "read-tree", "--empty")
+    # Git computes the hashes of all folders again: a list with other entries has another tree.
+    taken = repository.run(repository.git, "update-index", "-z", "--index-info", stdin=listed)
+    if taken is None or repository.run(repository.git, "write-tree", "--missing-ok") != found.sha:
+        raise ObjectsError(
+            f"the list of files that GitHub gave for commit {commit[:12]} does not match its tree, or contains a name "
+            "that is not UTF-8"
+        )
     size = 0
-    for name in lacking:
+    for name in _missing_files(files, commit, known, limits):
         content = blob(api, name)
         size += len(content)
         if size > limits.size:
             raise ObjectsError(_too_large(commit, limits.size))
-        if object_name("blob", (content,), name) != name:
+        if repository.run(repository.git, "hash-object", "-w", "--stdin", stdin=content) != name:
             raise ObjectsError(f"GitHub returned another file instead of a file of commit {commit[:12]}")
-        _write_object(store, name, "blob", content)
-    return tree
+    return found.sha
+
+
+def _known_objects(repository: SideRepository) -> frozenset[str]:
+    """Return the hashes of all objects in a repository and the checkout that it reads."""
+    options = ("--batch-all-objects", "--unordered", "--batch-check=%(objectname)")
+    return frozenset((repository.run(repository.git, "cat-file", *options) or "").split())
 
 
 def _missing_files(
     entries: Sequence[TreeEntry], commit: str, known_hashes: Set[str], limits: ObjectLimits
 ) -> tuple[str, ...]:
     """Return the hashes of the missing files. Raises: `ObjectsError` if they exceed a limit."""
-    files = [entry for entry in entries if entry.mode not in (_FOLDER, _SUBMODULE)]
+    files = [entry for entry in entries if entry.mode != _SUBMODULE]
     if sum(entry.size for entry in files) > limits.written:
         raise ObjectsError(f"the files of commit {commit[:12]} are larger than {limits.written:,} bytes")
     sizes = {entry.sha: entry.size for entry in files if entry.sha not in known_hashes}
@@ -96,54 +98,3 @@ def _missing_files(
 
 def _too_large(commit: str, max_bytes: int) -> str:
     return f"the files of commit {commit[:12]} that the checkout lacks are larger than {max_bytes:,} bytes"
-
-
-def _tree_objects(entries: Sequence[TreeEntry], tree_hash: str, commit: str) -> Iterator[tuple[str, bytes]]:
-    """Yield (hash, content) of each folder's tree object; matching hashes prove that `entries` is complete and correct.
-
-    Raises:
-        ObjectsError: an object does not match its hash.
-    """
-    inside: defaultdict[str, list[tuple[bytes, bytes]]] = defaultdict(list)
-    folders = {"": tree_hash}
-    for entry in entries:
-        above, _, name = entry.path.rpartition("/")
-        if entry.mode not in _MODES:
-            raise ObjectsError(f"commit {commit[:12]} contains an entry that is not a file, link, folder or submodule")
-        written = name.encode(errors="replace")
-        line = f"{entry.mode.lstrip('0')} ".encode() + written + b"\0" + bytes.fromhex(entry.sha)
-        inside[above].append((written + b"/" if entry.mode == _FOLDER else written, line))
-        if entry.mode == _FOLDER:
-            folders[entry.path] = entry.sha
-    for path, name in folders.items():
-        content = b"".join(line for _, line in sorted(inside.pop(path, ())))
-        if object_name("tree", (content,), name) != name:
-            raise ObjectsError(
-                f"the list of files that GitHub gave for commit {commit[:12]} does not match its tree, or "
-                "contains a name that is not UTF-8"
-            )
-        yield name, content
-    if inside:
-        raise ObjectsError(f"the list of files that GitHub gave for commit {commit[:12]} has files in no folder")
-
-
-def object_name(kind: str, content: Iterable[bytes], sample: str) -> str:
-    """Return the hash by which Git names an object.
-
-    Args:
-        kind: `blob` or `tree`.
-        content: the pieces of the object, which can be iterated several times.
-        sample: another hash of the repository, whose length tells the algorithm.
-    """
-    digest = hashlib.sha256() if len(sample) == _SHA256_DIGITS else hashlib.sha1(usedforsecurity=False)
-    digest.update(f"{kind} {sum(map(len, content))}\0".encode())
-    for piece in content:
-        digest.update(piece)
-    return digest.hexdigest()
-
-
-def _write_object(store: Path, name: str, kind: str, content: bytes) -> None:
-    path = store / name[:2] / name[2:]
-    path.parent.mkdir(exist_ok=True)
-    if not path.exists():
-        write_new(path, [zlib.compress(f"{kind} {len(content)}\0".encode() + content, 1)], UNSYNCED_DISK)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +31,13 @@ class BaseBranch(Struct, frozen=True):
         before: the default branch's commit before a push to it; None for other events.
         on_default_branch: whether the run is for the default branch itself, by `push`, `schedule` or
             `workflow_dispatch`.
+        commit: the commit of the base branch in the event; None if the event does not name it.
     """
 
     name: str = ""
     before: str | None = None
     on_default_branch: bool = False
+    commit: str | None = None
 
 
 class WantedCommit(Struct, frozen=True):
@@ -63,15 +65,19 @@ def base_branch(environ: Mapping[str, str]) -> BaseBranch:
 def _base_of_event(name: str, payload: Payload, environ: Mapping[str, str]) -> BaseBranch:
     default = _branch(payload.get("repository.default_branch"))
     if payload.optional("pull_request") is not None:
-        return BaseBranch(_branch(payload.get("pull_request.base.ref")) or default)
+        tip = _commit(payload.get("pull_request.base.sha"))
+        return BaseBranch(_branch(payload.get("pull_request.base.ref")) or default, commit=tip)
     if name == "merge_group":
-        return BaseBranch(_branch(payload.get("merge_group.base_ref")).removeprefix(_BRANCH_PREFIX) or default)
+        tip = _commit(payload.get("merge_group.base_sha"))
+        named = _branch(payload.get("merge_group.base_ref")).removeprefix(_BRANCH_PREFIX)
+        return BaseBranch(named or default, commit=tip)
     own = bool(default) and environ.get("GITHUB_REF", "") == f"{_BRANCH_PREFIX}{default}"
     if name == "push":
         before = payload.get("before")
         own = own and payload.get("deleted") is not True
         return BaseBranch(default, before if own and is_hash(before) else None, own)
-    return BaseBranch(default, None, own and name in ("schedule", "workflow_dispatch"))
+    tip = _commit(environ.get("GITHUB_SHA")) if own else None
+    return BaseBranch(default, None, own and name in ("schedule", "workflow_dispatch"), tip)
 
 
 def wanted_commit(
@@ -83,6 +89,9 @@ def wanted_commit(
     request, this is the base commit with which the head was merged, so that only changes of the pull request count. For
     a push to the default branch it is the commit before the push. For another run of the default branch it is the
     evaluated commit itself, for which an earlier run may have results.
+
+    In a workflow, the checkout's branches are not used, since an earlier step can move them. If GitHub gives no answer,
+    the commit of the base branch is that of the event.
 
     Args:
         evaluated: the commit that is checked out; None if it is unknown.
@@ -102,11 +111,17 @@ def wanted_commit(
             return WantedCommit(merge_base(api, branch, evaluated), branch)
         except ApiError as error:
             problem = _explain_error(error)
-    found = _local_merge_base(evaluated, base.name, folder, environ)
+    in_workflow = bool(environ.get("GITHUB_EVENT_NAME", "").strip())
+    found = _local_merge_base(evaluated, base if in_workflow else None, folder, environ)
     if found is not None:
         return found
     if problem:
         return NoCommit(f"the merge base of commit {evaluated[:12]} cannot be looked up: {problem}")
+    if in_workflow and base.commit is None:
+        return NoCommit(
+            f"the event names no commit of the base branch, so the merge base of commit {evaluated[:12]} is unknown: "
+            "leave github-token to its default, so that GitHub is asked"
+        )
     return NoCommit(
         f"the checkout does not have the merge base of commit {evaluated[:12]}: fetch the history of the base branch "
         f"(in a workflow, {_FETCH_REMEDY}, or leave github-token to its default)"
@@ -133,27 +148,38 @@ def first_parents(api: Api, start: str) -> tuple[str, ...]:
     return tuple(line)
 
 
-def _local_merge_base(evaluated: str, name: str, folder: Path, environ: Mapping[str, str]) -> WantedCommit | None:
-    """Return the merge base from the checkout; None if Git is missing or the history is not deep enough."""
+def _local_merge_base(
+    evaluated: str, base: BaseBranch | None, folder: Path, environ: Mapping[str, str]
+) -> WantedCommit | None:
+    """Return the merge base from the checkout; None if Git is missing or the history is not deep enough.
 
-    def git(*arguments: str) -> str | None:
-        return run_git(folder, environ, *arguments)
-
-    if not name:
-        head = git("symbolic-ref", "--quiet", "refs/remotes/origin/HEAD") or ""
-        name = head.removeprefix("refs/remotes/origin/")
-    for branch in (name,) if name else ("main", "master"):
-        for reference in (f"refs/remotes/origin/{branch}", f"{_BRANCH_PREFIX}{branch}"):
-            found = git("merge-base", reference, evaluated)
-            if found is not None and is_hash(found):
-                return WantedCommit(found, branch)
+    `base` is the base branch of the event; None outside of a workflow, for the default branch of the checkout.
+    """
+    tips = _default_branches(folder, environ) if base is None else [(base.commit, base.name)]
+    for tip, branch in tips:
+        found = None if tip is None else run_git(folder, environ, "merge-base", tip, evaluated)
+        if found is not None and is_hash(found):
+            return WantedCommit(found, branch)
     return None
+
+
+def _default_branches(folder: Path, environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield (reference, name) of the branches of a checkout that may be the default branch, the likeliest first."""
+    head = run_git(folder, environ, "symbolic-ref", "--quiet", "refs/remotes/origin/HEAD") or ""
+    name = head.removeprefix("refs/remotes/origin/")
+    for branch in (name,) if name else ("main", "master"):
+        yield f"refs/remotes/origin/{branch}", branch
+        yield f"{_BRANCH_PREFIX}{branch}", branch
 
 
 def _explain_error(error: ApiError) -> str:
     if error.kind == "not_found":
         return f"GitHub does not know the commit or the branch, or the token may not read them; {_FETCH_REMEDY}"
     return error.with_remedy("contents: read")
+
+
+def _commit(value: Any) -> str | None:
+    return value if is_hash(value) else None
 
 
 def _branch(value: Any) -> str:

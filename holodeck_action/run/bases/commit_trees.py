@@ -1,14 +1,10 @@
-"""Writes the files of commits to temporary folders with Git.
-
-Git runs in a separate repository that reads the objects of the checkout: no setting, hook or filter of the checkout or
-of its user applies, and the checkout does not change. Missing objects are downloaded from GitHub.
-"""
+"""Writes the files of commits to temporary folders with Git; missing objects are downloaded from GitHub."""
 
 from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -17,13 +13,11 @@ from typing import Self
 from msgspec import Struct
 
 from holodeck_action.github.bases.commit_objects import ObjectsError, fetch_objects
-from holodeck_action.github.bases.local_git import run_git
+from holodeck_action.github.bases.local_git import SideRepository
 from holodeck_action.github.job import Job
 from holodeck_action.github.rest.objects import ApiError
-from holodeck_action.record.disk import UNSYNCED_DISK, write_new
 from holodeck_action.text.foreign import PointerFileError, RefusedFileError, open_file
 
-_SHA256_DIGITS = 64
 _SUBMODULE = "160000 "
 """Begin of an entry of `git ls-files --stage` that is a submodule."""
 _REMEDY = "give actions/checkout `fetch-depth: 0`, and no `filter`"
@@ -34,10 +28,28 @@ class TreeError(Exception):
 
 
 class CommitTree(Struct, frozen=True):
-    """A folder with the files of a commit, as a path without symbolic links, and notices of one sentence each."""
+    """The files of a commit.
+
+    Attributes:
+        folder: the folder with the files, as a path without symbolic links.
+        notices: differences from a normal checkout, one sentence each.
+        repository: the repository that wrote the files.
+        tree: the commit or tree whose files these are.
+    """
 
     folder: Path
     notices: tuple[str, ...]
+    repository: SideRepository
+    tree: str
+
+    def former_path(self, commit: str, path: str) -> str | None:
+        """Return the path of a file in this commit that was renamed to `path` until a later `commit`; None if Git finds
+        no such file, or lacks files to compare."""
+        options = ("-r", "-z", "--name-status", "--find-renames", "--diff-filter=R")
+        listed = self.repository.run(self.folder, "diff-tree", *options, self.tree, commit) or ""
+        # Each rename has three fields: the similarity, the former path, and the path.
+        fields = listed.split("\0")
+        return dict(zip(fields[2::3], fields[1::3], strict=False)).get(path)
 
 
 class CommitTrees:
@@ -86,20 +98,22 @@ class CommitTrees:
             # Files that the commit's code leaves there must not keep the run from ending.
             temporary = tempfile.TemporaryDirectory(prefix="holodeck-base-", ignore_cleanup_errors=True)
             outer = Path(os.path.realpath(self._scope.enter_context(temporary)))
-            own = _Repository(outer, root, commit, self._job.environ)
-            tree = own.check_out(commit, "tree")
-            if tree is None:
-                tree = own.check_out(self._fetch(root, commit, own), "fetched")
-            if tree is None:
-                raise TreeError(f"Git refuses to write the files of commit {commit[:12]}: {_REMEDY}")
-            return CommitTree(tree, (*own.submodule_notices(tree, commit), *_notices(tree, commit)))
+            own = SideRepository.of(outer / "git", root, commit, self._job.environ)
+            if own is None:
+                raise TreeError(f"the files of commit {commit[:12]} cannot be written: no Git can be run here")
+            name, tree = commit, outer / "tree"
+            if not _check_out(own, name, tree):
+                name, tree = self._fetch(root, commit, own), outer / "fetched"
+                if not _check_out(own, name, tree):
+                    raise TreeError(f"Git refuses to write the files of commit {commit[:12]}: {_REMEDY}")
+            return CommitTree(tree, (*_submodule_notices(own, commit), *_notices(tree, commit)), own, name)
         except OSError as error:
             raise TreeError(f"the files of commit {commit[:12]} cannot be written: {error.strerror}") from error
 
-    def _fetch(self, root: Path, commit: str, repository: _Repository) -> str:
+    def _fetch(self, root: Path, commit: str, repository: SideRepository) -> str:
         """Download a commit's objects that the checkout lacks; return the hash of the commit's tree."""
         try:
-            return fetch_objects(self._job.api(root), commit, repository.known_objects(), repository.objects)
+            return fetch_objects(self._job.api(root), commit, repository)
         except (ApiError, ObjectsError) as error:
             raise TreeError(
                 f"the checkout does not have the files of commit {commit[:12]}, and they cannot be downloaded "
@@ -107,59 +121,21 @@ class CommitTrees:
             ) from error
 
 
-class _Repository:
-    """A temporary repository that reads the objects of a checkout (Git alternates)."""
+def _check_out(repository: SideRepository, tree: str, folder: Path) -> bool:
+    """Write the files of a commit or tree to a new folder; return whether all objects were there."""
+    folder.mkdir()
+    read = repository.run(folder, "read-tree", tree)
+    return read is not None and repository.run(folder, "checkout-index", "--all", "--quiet") is not None
 
-    def __init__(self, checkout_root: Path, root: Path, commit: str, environ: Mapping[str, str]) -> None:
-        """Create the repository.
 
-        Raises:
-            TreeError: Git cannot be run.
-        """
-        self._outer, self._environ, self._git = checkout_root, environ, checkout_root / "git"
-        kind = "sha256" if len(commit) == _SHA256_DIGITS else "sha1"
-        options = ("--quiet", "--bare", "--template=", f"--object-format={kind}")
-        if run_git(checkout_root, environ, "init", *options, str(self._git)) is None:
-            raise TreeError(f"the files of commit {commit[:12]} cannot be written: no Git can be run here")
-        self.objects = self._git / "objects"
-        borrowed = run_git(root, environ, "rev-parse", "--git-path", "objects")
-        if borrowed is not None:
-            place = self.objects / "info"
-            place.mkdir(parents=True, exist_ok=True)
-            write_new(place / "alternates", [os.fsencode(f"{root / borrowed}\n")], UNSYNCED_DISK)
-
-    def known_objects(self) -> frozenset[str]:
-        """Return the hashes of all objects in the repository and the checkout."""
-        options = ("--batch-all-objects", "--unordered", "--batch-check=%(objectname)")
-        return frozenset((self._run_git(self._outer, "cat-file", *options) or "").split())
-
-    def check_out(self, tree: str, name: str) -> Path | None:
-        """Write the files of a commit or tree to a new folder and return it; None if objects are missing."""
-        folder = self._outer / name
-        folder.mkdir()
-        written = self._run_git(folder, "read-tree", tree) is not None
-        written = written and self._run_git(folder, "checkout-index", "--all", "--quiet") is not None
-        return folder if written else None
-
-    def submodule_notices(self, tree: Path, commit: str) -> Iterator[str]:
-        """Yield a notice if the commit whose files are in `tree` has submodules."""
-        entries = (self._run_git(tree, "ls-files", "--stage", "-z") or "").split("\0")
-        paths = [entry.partition("\t")[2] for entry in entries if entry.startswith(_SUBMODULE)]
-        if paths:
-            yield (
-                f"{len(paths)} submodule(s) of commit {commit[:12]}, such as {min(paths)!r}, are empty folders in the "
-                "base"
-            )
-
-    def _run_git(self, folder: Path, *arguments: str) -> str | None:
-        own = {
-            "GIT_DIR": str(self._git),
-            "GIT_WORK_TREE": str(folder),
-            "GIT_INDEX_FILE": str(self._outer / f"{folder.name}.index"),
-            "GIT_CONFIG_GLOBAL": os.devnull,
-            "GIT_CONFIG_NOSYSTEM": "1",
-        }
-        return run_git(folder, self._environ, *arguments, extra_variables=own)
+def _submodule_notices(repository: SideRepository, commit: str) -> Iterator[str]:
+    """Yield a notice if the commit whose files are in the index has submodules."""
+    entries = (repository.run(repository.git, "ls-files", "--stage", "-z") or "").split("\0")
+    paths = [entry.partition("\t")[2] for entry in entries if entry.startswith(_SUBMODULE)]
+    if paths:
+        yield (
+            f"{len(paths)} submodule(s) of commit {commit[:12]}, such as {min(paths)!r}, are empty folders in the base"
+        )
 
 
 def _notices(tree: Path, commit: str) -> Iterator[str]:

@@ -14,7 +14,6 @@ from typing import Any, get_args
 from holodeck_action.decide.compared_terms import strictest_reaction
 from holodeck_action.github.bases.branches import TreeEntry
 from holodeck_action.github.bases.commit_files import FOLDER, LINK, SUBMODULE, CommitFiles, CommitFilesError
-from holodeck_action.github.bases.commit_objects import object_name
 from holodeck_action.github.bases.merge_base import NoCommit
 from holodeck_action.github.job import Job
 from holodeck_action.record.record import ReplacedResults
@@ -31,6 +30,7 @@ from holodeck_action.text.lazy_patterns import lazy_pattern
 
 _POINTER = lazy_pattern(r"version https://git-lfs\.github\.com/spec/v1\n(?:.*\n)*?oid sha256:([0-9a-f]{64})\n")
 _LONGEST_POINTER = 1024
+_SHA256_DIGITS = 64
 
 
 def find_replaced(
@@ -143,7 +143,7 @@ def _find_results(files: CommitFiles, path: str) -> TreeEntry | None:
 
 
 def _is_same(files: CommitFiles, before: TreeEntry, content: Iterable[bytes]) -> bool:
-    if object_name("blob", content, before.sha) == before.sha:
+    if _blob_name(content, before.sha) == before.sha:
         return True
     stored = files.read(before, _LONGEST_POINTER)
     # A file in Git LFS: the commit has a pointer with the digest of the file.
@@ -154,3 +154,13 @@ def _is_same(files: CommitFiles, before: TreeEntry, content: Iterable[bytes]) ->
     for piece in content:
         digest.update(piece)
     return pointer[1] == digest.hexdigest()
+
+
+def _blob_name(content: Iterable[bytes], sample: str) -> str:
+    """Return the hash by which Git names a file's content; `sample` is another hash, whose length tells the
+    algorithm."""
+    digest = hashlib.sha256() if len(sample) == _SHA256_DIGITS else hashlib.sha1(usedforsecurity=False)
+    digest.update(f"blob {sum(map(len, content))}\0".encode())
+    for piece in content:
+        digest.update(piece)
+    return digest.hexdigest()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import posixpath
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -64,7 +65,8 @@ def _prepare_base_suite(
     try:
         tree = trees.tree(root, wanted.commit)
         base_context = _context_at(tree.folder, root, suite, context)
-        loaded = _load_base(suite, tree.folder, root, base_context)
+        place = _place_in(tree, suite, root, commit)
+        loaded = _load_base(tree.folder, place, base_context)
         target, files = target_of(loaded.suite, flags, base_context)
         loaded = with_python(loaded, base_context, target)
         check_python_target(loaded, target)
@@ -89,9 +91,12 @@ def _prepare_base_suite(
         target_files=files,
         variant=f"base, commit {short}",
     )
-    notices = (*_notices(tree, target), *_own_base_notice(short, is_own_base=wanted.commit == commit))
+    former = () if place == _place(suite, root) else (f"the suite was at {place} in commit {short}: it was renamed",)
+    own_base = _own_base_notice(short, is_own_base=wanted.commit == commit)
+    notices = (*_notices(tree, target), *former, *own_base)
     run = BaseRun(MERGE_BASE, wanted.commit, wanted.commit, 0, notices, wanted.branch)
-    return pair_suites(suite, changed, flags, run, folder_of(suite), is_required=False)
+    folder_before = None if folder_of(suite) is None else posixpath.dirname(place)
+    return pair_suites(suite, changed, flags, run, folder_before, is_required=False)
 
 
 def _context_at(tree: Path, root: Path, suite: PreparedSuite, context: SuiteContext) -> SuiteContext:
@@ -105,17 +110,29 @@ def _context_at(tree: Path, root: Path, suite: PreparedSuite, context: SuiteCont
     return replace(context, environ=suite.environ, cwd=cwd, env_file=None, copy_of=(tree, root))
 
 
-def _load_base(suite: PreparedSuite, tree: Path, root: Path, base_context: SuiteContext) -> LoadedSuite:
-    """Load the suite at the same path in another commit.
+def _place(suite: PreparedSuite, root: Path) -> str:
+    """Return the path of a suite's file from the root of the repository."""
+    return (suite.suite.folder.relative_to(root) / suite.suite.file).as_posix()
+
+
+def _place_in(tree: CommitTree, suite: PreparedSuite, root: Path, commit: str | None) -> str:
+    """Return the path of a suite's file in an earlier commit: the same one, or that from which Git sees it renamed.
 
     Raises:
-        FileNotFoundError: the commit has no such file.
-        ConfigurationError: the suite is invalid.
+        FileNotFoundError: the earlier commit has no such file.
     """
-    place = suite.suite.folder.relative_to(root) / suite.suite.file
+    place = _place(suite, root)
+    if (tree.folder / place).is_file():
+        return place
+    former = None if commit is None else tree.former_path(commit, place)
+    if former is None or not (tree.folder / former).is_file():
+        raise FileNotFoundError(2, os.strerror(2), place)
+    return former
+
+
+def _load_base(tree: Path, place: str, base_context: SuiteContext) -> LoadedSuite:
+    """Load the suite at a path in another commit. Raises: `ConfigurationError` if the suite is invalid."""
     path = tree / place
-    if not path.is_file():
-        raise FileNotFoundError(2, os.strerror(2), place.as_posix())
     allowed = (Path(os.path.realpath(folder)) for folder in base_context.allowed.paths)
     return load_suite_at(path, Checkout(path.parent, (tree, *allowed), base_context.cwd), base_context)
 
