@@ -38,7 +38,7 @@ from holodeck_action.run.caller import Caller
 from holodeck_action.run.loading import load_one_suite
 from holodeck_action.run.one_answer import score_answer
 from holodeck_action.run.options.action_inputs import INPUTS
-from holodeck_action.run.options.request import request_from
+from holodeck_action.run.options.request import flags_from
 from holodeck_action.run.preflight import prepare_suites
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.model.metric_base import Metric
@@ -330,23 +330,23 @@ def _path(suite: AnyPath | Suite) -> str:
 
 def _run_suite(suite: AnyPath | Suite, values: Mapping[str, Any], caller: Caller) -> Record:
     found: list[Conclusion] = []
-    request = request_from(values)
+    flags = flags_from(values)
     try:
         with Claims(DISK) as claims:
-            claims.clear(request.output_dir)
+            claims.clear(flags.output_dir)
             context = caller.suite_context(None)
-            loaded = load_one_suite(_path(suite), context, _ONE_SUITE, request.flags)
+            loaded = load_one_suite(_path(suite), context, _ONE_SUITE, flags)
             if isinstance(suite, Suite) and loaded.suite != suite:
                 place = suite.folder / suite.file
                 raise ConfigurationError([f"{place}: differs from what load_suite returned; load it again"])
-            prepared = prepare_suites([loaded], request.flags, context)
+            prepared = prepare_suites([loaded], flags, context)
             output = replace(
-                Output.for_caller(caller, request, None, caller.progress_display()), on_conclusion=found.append
+                Output.for_caller(caller, flags, None, caller.progress_display()), on_conclusion=found.append
             )
             with caller.job() as job:
-                done = run_suites(prepared, request, output, claims, context, job)
+                done = run_suites(prepared, flags, output, claims, context, job)
     except FolderError as error:
         raise ConfigurationError([str(error)]) from None
     if not done.suites[0].written:
-        raise ConfigurationError([f"{request.output_dir}: the results could not be written"])
+        raise ConfigurationError([f"{flags.output_dir}: the results could not be written"])
     return found[0].record

@@ -10,7 +10,7 @@ from holodeck_action.record.base_results import make_base_results
 from holodeck_action.record.disk import check_links, write_atomically
 from holodeck_action.record.result_files import BaseResults
 from holodeck_action.reports.conclusion import Conclusion
-from holodeck_action.run.options.request import Request
+from holodeck_action.run.options.settings import Flags
 from holodeck_action.run.preflight import PreparedSuite
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from holodeck_action.decide.compare.winner import Winner
 
 
-def check_blessing(suites: Sequence[PreparedSuite], request: Request) -> None:
+def check_blessing(suites: Sequence[PreparedSuite], flags: Flags) -> None:
     """Check that the run has a single suite, and that the file's folder exists; without `--bless`, do nothing.
 
     Raises:
         ConfigurationError: several suites are to run, the file's folder does not exist, or the path is a folder.
     """
-    file = request.bless
-    if file is None or request.dry_run:
+    file = flags.bless
+    if file is None or flags.dry_run:
         return
     if len(suites) > 1:
         raise ConfigurationError(

@@ -21,8 +21,8 @@ from holodeck_action.run.loading import SuiteContext, display_folder, load_one_s
 from holodeck_action.run.model_calls import make_budget
 from holodeck_action.run.open_suites import OpenSuite, open_all, secrets_of
 from holodeck_action.run.options.flags import MODEL_CALLS
-from holodeck_action.run.options.request import Request, request_from
-from holodeck_action.run.options.settings import merge
+from holodeck_action.run.options.request import flags_from
+from holodeck_action.run.options.settings import Flags, merge
 from holodeck_action.run.preflight import PreparedSuite, judge_problems
 from holodeck_action.run.schedule import Stop
 from holodeck_action.run.signals import stop_on_signals
@@ -73,13 +73,13 @@ def _judge_answers(
 ) -> Record | None:
     """Return the head's record with the judge's verdicts; None after `--dry-run`. `path` is the head's results.json."""
     # The gates are those of the comparison.
-    request = request_from({name: value for name, value in values.items() if name not in ("policy", "format")})
-    context = caller.suite_context(request.env_file, request.allowed, request.requirements)
-    item = _prepare(judge, path, head, request, context)
-    shared = make_budget(request.flags.max_cost_usd, request.flags.max_tokens)
+    flags = flags_from(values)
+    context = caller.suite_context(flags.env_file, flags.allowed, flags.requirements)
+    item = _prepare(judge, path, head, flags, context)
+    shared = make_budget(flags.max_cost_usd, flags.max_tokens)
     (ready,) = open_all([item], [None], shared, resume=False, bases_to_run=[None])
-    plan = _plan_text(item, request)
-    if request.dry_run:
+    plan = _plan_text(item, flags)
+    if flags.dry_run:
         asyncio.run(ready.close())
         caller.stdout.write(plan)
         return None
@@ -89,7 +89,7 @@ def _judge_answers(
     return asyncio.run(_judge(ready, base, head.record, caller))
 
 
-def _prepare(judge: str, path: GivenPath, head: Results, request: Request, context: SuiteContext) -> PreparedSuite:
+def _prepare(judge: str, path: GivenPath, head: Results, flags: Flags, context: SuiteContext) -> PreparedSuite:
     """Return the suite with the head's cases and answers, and only the metrics that compare answers."""
     loaded = load_one_suite(judge, context, "a record holds the answers of a single suite; give that suite")
     suite = loaded.suite
@@ -103,7 +103,7 @@ def _prepare(judge: str, path: GivenPath, head: Results, request: Request, conte
         raise ConfigurationError(
             [f"--judge {judge}: no case of {path} has a metric that compares answers; add one of type preference"]
         )
-    settings = replace(merge(suite, request.flags, loaded.environ), compared=True)
+    settings = replace(merge(suite, flags, loaded.environ), compared=True)
     problems = judge_problems(suite, stored.cases, settings, loaded.environ, shown)
     if problems:
         raise ConfigurationError(with_lines(problems, [loaded]))
@@ -116,10 +116,10 @@ def _only_pairs(case: Case) -> Case:
     return replace(case, turns=(*(replace(turn, metrics=()) for turn in earlier), replace(last, metrics=metrics)))
 
 
-def _plan_text(suite: PreparedSuite, request: Request) -> str:
+def _plan_text(suite: PreparedSuite, flags: Flags) -> str:
     from holodeck_action.run.plan import plan_lines
 
-    return "".join(f"{line}\n" for line in plan_lines([suite], request.flags))
+    return "".join(f"{line}\n" for line in plan_lines([suite], flags))
 
 
 async def _judge(open_suite: OpenSuite, base: Record, head: Record, caller: Caller) -> Record:

@@ -28,7 +28,7 @@ from holodeck_action.reports.conclusion import conclude
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.journal import JOURNAL_FILE
 from holodeck_action.run.loading import ensure_writable
-from holodeck_action.run.options.request import request_from, template_of
+from holodeck_action.run.options.request import flags_from, template_of
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
 
@@ -50,10 +50,10 @@ def merge_runs(folders: Sequence[GivenPath], values: Mapping[str, Any], caller: 
     Raises:
         ConfigurationError: the folders are not all shards of one run; nothing was written.
     """
-    request = request_from(values)
-    output = Output.for_caller(caller, request, template_of(request.template), caller.progress_display())
+    flags = flags_from(values)
+    output = Output.for_caller(caller, flags, template_of(flags.template), caller.progress_display())
     with Claims(output.disk) as claims:
-        return request.process_exit_code(merge_folders(folders, output, claims).exit_code)
+        return flags.process_exit_code(merge_folders(folders, output, claims).exit_code)
 
 
 def merge_folders(folders: Sequence[GivenPath], output: Output, claims: Claims) -> FinishedRun:

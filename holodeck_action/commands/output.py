@@ -22,7 +22,7 @@ from holodeck_action.reports.terminal.console import print_report
 from holodeck_action.reports.terminal.progress import ProgressDisplay
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.loading import display_folder
-from holodeck_action.run.options.request import Request
+from holodeck_action.run.options.settings import Flags
 from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.plain import one_line
 from holodeck_action.text.terminal import Terminal, terminal_of
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 class Output(Struct, frozen=True):
     """The outputs of a run: reports go to `stdout`, progress and problems to `stderr`, files to `folder` (if not None).
 
-    `request` has the options. `template` renders report.md; None to use the built-in template. `reports` is whether
+    `flags` has the options. `template` renders report.md; None to use the built-in template. `reports` is whether
     reports are written in addition to the results. `disk` writes the files. `signals` stop the run in an orderly way.
     `progress` shows the progress, `terminal` describes the capabilities of `stdout`. `environ` has the environment
     variables. `on_conclusion` is called with the conclusion of each suite.
@@ -45,7 +45,7 @@ class Output(Struct, frozen=True):
     stdout: TextIO
     progress: ProgressDisplay
     terminal: Terminal
-    request: Request
+    flags: Flags
     folder: GivenPath | None
     environ: Mapping[str, str]
     template: CustomTemplate | None = None
@@ -56,15 +56,15 @@ class Output(Struct, frozen=True):
 
     @classmethod
     def for_caller(
-        cls, caller: Caller, request: Request, template: CustomTemplate | None, progress: ProgressDisplay
+        cls, caller: Caller, flags: Flags, template: CustomTemplate | None, progress: ProgressDisplay
     ) -> Output:
         """Create the outputs of a run that the caller started."""
         return cls(
             caller.stdout,
             progress,
             terminal_of(caller.stdout, caller.environ),
-            request,
-            request.output_dir,
+            flags,
+            flags.output_dir,
             caller.environ,
             template,
             disk=caller.disk or DISK,
@@ -74,7 +74,7 @@ class Output(Struct, frozen=True):
     @property
     def writes_page(self) -> bool:
         """Whether the viewer's page is written to the output folder."""
-        return self.reports and self.request.html
+        return self.reports and self.flags.html
 
     @property
     def stderr(self) -> TextIO:
@@ -148,7 +148,7 @@ def report_suite(
     """
     report = conclusion.report
     output.on_conclusion(conclusion)
-    if output.request.verbose:
+    if output.flags.verbose:
         from holodeck_action.reports.terminal.every_case import every_case_lines
 
         lines = every_case_lines(conclusion.record, conclusion.verdict, report.folder)

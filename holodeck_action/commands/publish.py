@@ -35,7 +35,7 @@ from holodeck_action.reports.headline import verdict_line
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.journal import JOURNAL_FILE
 from holodeck_action.run.options.input_values import anchor_paths, read_inputs
-from holodeck_action.run.options.request import request_from, template_of
+from holodeck_action.run.options.request import flags_from, template_of
 from holodeck_action.run.past import stored_earlier_runs
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
@@ -72,8 +72,8 @@ def publish_runs(paths: Sequence[str], flags: Mapping[str, Any], caller: Caller)
     """
     environ = caller.environ
     given = _settings(flags, caller)
-    request = request_from({name: given.get(name) for name in ("template", "fail_on")})
-    template = template_of(request.template)
+    own = flags_from({name: given.get(name) for name in ("template", "fail_on")})
+    template = template_of(own.template)
     destination = _destination(given, environ)
     channel_options = channel_options_from(given, paths, environ)
     publisher = open_publisher(channel_options, environ, caller.pause, evaluates=False, destination=destination)
@@ -88,7 +88,7 @@ def publish_runs(paths: Sequence[str], flags: Mapping[str, Any], caller: Caller)
         _write_line(caller.stdout, f"not run: {', '.join(done.not_run)}")
     for line in channel_lines(published.channels):
         _write_line(caller.stdout, line)
-    return channel_options.process_exit_code(request.process_exit_code(done.exit_code), published.channels)
+    return channel_options.process_exit_code(own.process_exit_code(done.exit_code), published.channels)
 
 
 def _settings(flags: Mapping[str, Any], caller: Caller) -> dict[str, Any]:

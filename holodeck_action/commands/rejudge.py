@@ -24,7 +24,7 @@ from holodeck_action.run.loading import (
     with_python,
 )
 from holodeck_action.run.open_suites import secrets_of
-from holodeck_action.run.options.request import request_from, template_of
+from holodeck_action.run.options.request import flags_from, template_of
 from holodeck_action.run.options.settings import Flags, Settings, SettingsError, merge
 from holodeck_action.run.preflight import (
     PreparedSuite,
@@ -58,25 +58,25 @@ def rejudge_record(results: GivenPath, suite: str, values: Mapping[str, Any], ca
     Raises:
         ConfigurationError: the record, the suite or an option cannot be used; no answer was graded.
     """
-    request = request_from(values)
-    template = template_of(request.template)
+    flags = flags_from(values)
+    template = template_of(flags.template)
     progress = caller.progress_display()
     caller = replace(caller, stderr=progress.stream)
-    context = caller.suite_context(request.env_file, request.allowed, request.requirements)
+    context = caller.suite_context(flags.env_file, flags.allowed, flags.requirements)
     with Claims() as claims:
         try:
             with progress.phase("loading suite and results"):
                 reason = "a record holds the answers of a single suite; give that suite"
-                loaded = load_one_suite(suite, context, reason, request.run_flags)
-                prepared = [prepare_stored(results, loaded, request.flags, context, request.output_dir)]
-            output = Output.for_caller(caller, request, template, progress)
+                loaded = load_one_suite(suite, context, reason, flags.run_flags)
+                prepared = [prepare_stored(results, loaded, flags, context, flags.output_dir)]
+            output = Output.for_caller(caller, flags, template, progress)
             with caller.job() as job:
-                done = evaluate(prepared, request, output, claims, context, job)
+                done = evaluate(prepared, flags, output, claims, context, job)
         except ConfigurationError:
-            if not request.dry_run and not is_inside(results, request.output_dir):
-                claims.clear(request.output_dir)
+            if not flags.dry_run and not is_inside(results, flags.output_dir):
+                claims.clear(flags.output_dir)
             raise
-    return request.process_exit_code(done.exit_code)
+    return flags.process_exit_code(done.exit_code)
 
 
 def prepare_stored(

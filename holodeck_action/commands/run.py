@@ -17,7 +17,8 @@ from holodeck_action.record.folder import Claims
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.loading import load_suites
 from holodeck_action.run.options.input_values import anchor_paths, output_dir_of, read_inputs
-from holodeck_action.run.options.request import Request, request_from, template_of
+from holodeck_action.run.options.request import flags_from, template_of
+from holodeck_action.run.options.settings import Flags
 from holodeck_action.run.preflight import prepare_suites
 from holodeck_action.suite.configuration_errors import ConfigurationError
 
@@ -33,45 +34,45 @@ def run_suites(values: Mapping[str, Any], caller: Caller) -> int:
         The exit code of the run, adjusted by `fail_on`.
 
     Raises:
-        ConfigurationError: the request, a suite or its target cannot be used; nothing was run.
+        ConfigurationError: the flags, a suite or its target cannot be used; nothing was run.
     """
     progress = caller.progress_display()
     caller = replace(caller, stderr=progress.stream)
     with Claims(caller.disk or DISK) as claims:
-        request = _read_request(values, caller, claims)
-        template = template_of(request.template)
-        context = caller.suite_context(request.env_file, request.allowed, request.requirements)
+        flags = _read_flags(values, caller, claims)
+        template = template_of(flags.template)
+        context = caller.suite_context(flags.env_file, flags.allowed, flags.requirements)
 
         def clear(suites: Sequence[Path]) -> None:
-            if not request.dry_run:
-                clear_suite_folders(claims, request.output_dir, suites, caller.cwd)
+            if not flags.dry_run:
+                clear_suite_folders(claims, flags.output_dir, suites, caller.cwd)
 
         with progress.phase("loading suites"):
-            context = context.with_conversations(request.flags.target, request.flags.extra)
+            context = context.with_conversations(flags.target, flags.extra)
             loaded = load_suites(
-                request.suites, context, allow_empty=request.allow_empty, on_found=clear, flags=request.run_flags
+                flags.suites, context, allow_empty=flags.allow_empty, on_found=clear, flags=flags.run_flags
             )
-            prepared = prepare_suites(loaded, request.flags, context)
-        output, kept = Output.for_caller(caller, request, template, progress), ""
-        if output.folder is None and not request.dry_run:
+            prepared = prepare_suites(loaded, flags, context)
+        output, kept = Output.for_caller(caller, flags, template, progress), ""
+        if output.folder is None and not flags.dry_run:
             folder, kept = choose_results_folder(caller, claims)
             output = structs.replace(output, folder=folder, reports=False)
         with caller.job() as job:
-            done = evaluate(prepared, request, output, claims, context, job)
+            done = evaluate(prepared, flags, output, claims, context, job)
         if kept:
             output.note(kept)
-    return request.process_exit_code(done.exit_code)
+    return flags.process_exit_code(done.exit_code)
 
 
-def _read_request(values: Mapping[str, Any], caller: Caller, claims: Claims) -> Request:
-    """Return the request; remove earlier results from the output folder, even if ConfigurationError is raised."""
+def _read_flags(values: Mapping[str, Any], caller: Caller, claims: Claims) -> Flags:
+    """Return the options; remove earlier results from the output folder, even if ConfigurationError is raised."""
     try:
         # `--failed-from` may read results in the output folder.
-        request = request_from(values, anchor_paths(read_inputs(caller.environ), caller.cwd))
+        flags = flags_from(values, anchor_paths(read_inputs(caller.environ), caller.cwd))
     except ConfigurationError:
         if not values["dry_run"]:
             claims.clear(values["output_dir"] or output_dir_of(caller.environ, caller.cwd))
         raise
-    if not request.dry_run:
-        claims.clear(request.output_dir)
-    return request
+    if not flags.dry_run:
+        claims.clear(flags.output_dir)
+    return flags

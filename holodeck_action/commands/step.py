@@ -62,7 +62,8 @@ from holodeck_action.run.error_reports import explain_error
 from holodeck_action.run.loading import LoadedSuite, SuiteContext, load_suites, require_permission
 from holodeck_action.run.options.action_inputs import COMMAND
 from holodeck_action.run.options.input_values import anchor_paths, github_token, output_dir_of
-from holodeck_action.run.options.request import Request, request_from, template_of
+from holodeck_action.run.options.request import flags_from, template_of
+from holodeck_action.run.options.settings import Flags
 from holodeck_action.run.options.step_inputs import read_step_inputs
 from holodeck_action.run.preflight import prepare_suites
 from holodeck_action.run.step_report import StepReport
@@ -86,7 +87,7 @@ T = TypeVar("T")
 class _StepSettings(Struct, frozen=True):
     """The validated settings of the step, from its inputs."""
 
-    request: Request
+    flags: Flags
     template: CustomTemplate | None
     channel_options: ChannelOptions
     publish: tuple[str, ...]
@@ -166,7 +167,7 @@ class _Step:
         code = ended.exit_code
         if isinstance(settings, _StepSettings):
             judged = any(each is not None for each in (ended.done, ended.compared, ended.extended))
-            code = settings.request.process_exit_code(code) if judged else code
+            code = settings.flags.process_exit_code(code) if judged else code
             code = settings.channel_options.process_exit_code(code, published.channels)
         for command in annotation_commands(published.annotations, reserved=1 if code else 0):
             self._log.write(command + "\n")
@@ -196,21 +197,21 @@ class _Step:
         _mask([inputs.get("github_token", "")], self._log)
         workspace = _workspace(self._caller)
         settings = anchor_paths(inputs, workspace)
-        request = request_from(settings)
-        _check_inside(request.output_dir, "output-dir", workspace)
-        _check_inside(request.history if isinstance(request.history, GivenPath) else None, "history", workspace)
+        flags = flags_from(settings)
+        _check_inside(flags.output_dir, "output-dir", workspace)
+        _check_inside(flags.history if isinstance(flags.history, GivenPath) else None, "history", workspace)
         paths = inputs.get("publish", ())
-        channel_options = channel_options_from(inputs, paths or request.suites, self._environ)
-        if request.dry_run or request.flags.shard is not None:
+        channel_options = channel_options_from(inputs, paths or flags.suites, self._environ)
+        if flags.dry_run or flags.shard is not None:
             # Nothing or a part is evaluated: a check run or a comment would say more than is known.
             channel_options = structs.replace(channel_options, comment="off", check=False, review="off")
         compare = options_of_step(read, settings, workspace) if read.command == "compare" else None
         command = registry.steps().get(read.command)
         if command is not None:
             channel_options = channel_options.for_command(command.name, comment=command.comment)
-        template, merge = template_of(request.template), settings.get("merge", ())
+        template, merge = template_of(flags.template), settings.get("merge", ())
         return _StepSettings(
-            *(request, template, channel_options, paths, merge, inputs["summary"], workspace, compare),
+            *(flags, template, channel_options, paths, merge, inputs["summary"], workspace, compare),
             *(command, read.arguments),
         )
 
@@ -227,10 +228,10 @@ class _Step:
 
         Shards to merge are read later, after the runner's command processing has been stopped.
         """
-        request = settings.request
+        flags = settings.flags
         if settings.command is not None:
             # The command loads its suite itself.
-            publisher.begin([head_commit(settings.workspace / suite) for suite in request.suites])
+            publisher.begin([head_commit(settings.workspace / suite) for suite in flags.suites])
             return ()
         if settings.publish:
             publisher.begin(None)
@@ -239,9 +240,9 @@ class _Step:
         if settings.merge:
             publisher.begin(None)
             return ()
-        if not request.dry_run:
-            self._claims.clear(request.output_dir)
-        suites = (settings.workspace / suite for suite in request.suites)
+        if not flags.dry_run:
+            self._claims.clear(flags.output_dir)
+        suites = (settings.workspace / suite for suite in flags.suites)
         named = (suite if suite.is_dir() else suite.parent for suite in suites)
         self._permission = cache(publisher.permission)
         require_permission(self._permission, tuple(filter(Path.is_dir, named)) or (settings.workspace,))
@@ -256,8 +257,8 @@ class _Step:
             # A required check that never appears would hold up the merge without a reason.
             publisher.begin([head_commit(suite.parent) for suite in there] or [head_commit(settings.workspace)])
             self._runner.variables[CHECK_RUN_VARIABLE] = publisher.external_id
-            if not request.dry_run:
-                clear_suite_folders(self._claims, request.output_dir, there, settings.workspace)
+            if not flags.dry_run:
+                clear_suite_folders(self._claims, flags.output_dir, there, settings.workspace)
 
         def note_suites(suites: Sequence[Path]) -> None:
             there.extend(suites)
@@ -265,15 +266,13 @@ class _Step:
                 begin_publishing()
 
         try:
-            context = self._suite_context(settings).with_conversations(request.flags.target, request.flags.extra)
+            context = self._suite_context(settings).with_conversations(flags.target, flags.extra)
             self._conversations = context.conversations
             loaded = load_suites(
-                request.suites, context, allow_empty=request.allow_empty, on_found=note_suites, flags=request.run_flags
+                flags.suites, context, allow_empty=flags.allow_empty, on_found=note_suites, flags=flags.run_flags
             )
             # Before the check run begins: the program starts again with what it installs.
-            self._runner.install(
-                [need for item in loaded for need in needed_extras(item.suite, item.environ, request.flags)]
-            )
+            self._runner.install([need for item in loaded for need in needed_extras(item.suite, item.environ, flags)])
         except ConfigurationError:
             begin_publishing()
             raise
@@ -306,22 +305,20 @@ class _Step:
 
     def _suite_context(self, settings: _StepSettings) -> SuiteContext:
         """Return the environment, folders and permissions of the suites."""
-        request = settings.request
+        flags = settings.flags
         caller = settings.in_workspace(self._caller)
-        context = caller.suite_context(
-            request.env_file, request.allowed, request.requirements, permission=self._permission
-        )
+        context = caller.suite_context(flags.env_file, flags.allowed, flags.requirements, permission=self._permission)
         return structs.replace(context, install=self._runner.install, conversations=self._conversations)
 
     def _evaluate(self, settings: _StepSettings, loaded: tuple[LoadedSuite, ...]) -> FinishedRun:
-        caller, request = settings.in_workspace(self._caller), settings.request
-        output = Output.for_caller(caller, request, settings.template, caller.progress_display())
+        caller, flags = settings.in_workspace(self._caller), settings.flags
+        output = Output.for_caller(caller, flags, settings.template, caller.progress_display())
         if settings.merge:
             return merge_folders(settings.merge, output, self._claims)
         context = self._suite_context(settings)
-        prepared = prepare_suites(loaded, request.flags, context)
+        prepared = prepare_suites(loaded, flags, context)
         with caller.job() as job:
-            return evaluate(prepared, request, output, self._claims, context, job)
+            return evaluate(prepared, flags, output, self._claims, context, job)
 
     def _publish(
         self, settings: _StepSettings | StepEnd, step_end: StepEnd, publisher: Publisher | None, folders: Sequence[Path]
@@ -356,10 +353,10 @@ class _Step:
             log.write("".join(f"{line}\n" for line in channel_lines(published.channels)))
         file, channels = environ.get("GITHUB_STEP_SUMMARY"), published.channels
         publishes = isinstance(settings, _StepSettings) and bool(settings.publish)
-        sharded = isinstance(settings, _StepSettings) and settings.request.flags.shard is not None
+        sharded = isinstance(settings, _StepSettings) and settings.flags.shard is not None
         # A run that is only published has no verdict.json of this step.
         compare = settings.compare if isinstance(settings, _StepSettings) else None
-        folder = settings.request.output_dir if isinstance(settings, _StepSettings) and not publishes else None
+        folder = settings.flags.output_dir if isinstance(settings, _StepSettings) and not publishes else None
         template = settings.template if isinstance(settings, _StepSettings) else None
         writers: list[Callable[[], None]] = [
             lambda: append_outputs(

@@ -28,7 +28,6 @@ from holodeck_action.run.judge_probes import seen_passes
 from holodeck_action.run.loading import SuiteContext, ensure_writable
 from holodeck_action.run.model_calls import make_budget
 from holodeck_action.run.open_suites import BaseToRun, OpenSuite, close_all, open_all
-from holodeck_action.run.options.request import Request
 from holodeck_action.run.options.settings import Flags
 from holodeck_action.run.past import KeptRuns, histories_of
 from holodeck_action.run.preflight import PreparedSuite
@@ -49,7 +48,7 @@ if TYPE_CHECKING:
 
 
 def evaluate(
-    suites: Sequence[PreparedSuite], request: Request, output: Output, claims: Claims, context: SuiteContext, job: Job
+    suites: Sequence[PreparedSuite], flags: Flags, output: Output, claims: Claims, context: SuiteContext, job: Job
 ) -> FinishedRun:
     """Run suites one after the other and report each; with `--dry-run`, only print the plan.
 
@@ -59,7 +58,7 @@ def evaluate(
 
     Args:
         suites: the suites.
-        request: the options of the command.
+        flags: the options of the command.
         output: the outputs of the run.
         claims: claims on output folders, which keep other runs from writing to them.
         context: environment, folders and permissions of suites.
@@ -70,9 +69,9 @@ def evaluate(
             be resumed; nothing has run then.
         FolderError: another run is writing to the folder.
     """
-    check_blessing(suites, request)
+    check_blessing(suites, flags)
     with ExitStack() as scope:
-        bases_to_run: Sequence[BaseToRun] = load_base_suites(suites, request.flags, context)
+        bases_to_run: Sequence[BaseToRun] = load_base_suites(suites, flags, context)
         if any(item.settings.baseline.source == MERGE_BASE for item in suites):
             from holodeck_action.run.bases.commit_trees import CommitTrees
             from holodeck_action.run.bases.merge_base_suites import suites_at_merge_base
@@ -81,32 +80,31 @@ def evaluate(
             scope.enter_context(raise_on_signals(output.signals))
             trees = scope.enter_context(CommitTrees(job))
             with output.progress.phase("loading the merge base"):
-                bases_to_run = suites_at_merge_base(suites, request.flags, context, job, trees)
-        return _run_all(suites, bases_to_run, request, output, claims, job)
+                bases_to_run = suites_at_merge_base(suites, flags, context, job, trees)
+        return _run_all(suites, bases_to_run, flags, output, claims, job)
 
 
 def _run_all(
     prepared_suites: Sequence[PreparedSuite],
     bases_to_run: Sequence[BaseToRun],
-    request: Request,
+    flags: Flags,
     output: Output,
     claims: Claims,
     job: Job,
 ) -> FinishedRun:
-    flags = request.flags
-    if request.dry_run:
+    if flags.dry_run:
         return _print_plan(prepared_suites, bases_to_run, flags, output)
     folders = suite_folders([(item.display_folder, item.suite.file) for item in prepared_suites], output.folder)
     with output.progress.phase("looking for the base and the history"):
         bases = find_bases(prepared_suites, job)
         prepared_suites = [_balance_shard(item, base) for item, base in zip(prepared_suites, bases, strict=True)]
         sharded = flags.shard is not None
-        histories = histories_of(request.history, job, output.disk, output.note)
+        histories = histories_of(flags.history, job, output.disk, output.note)
         earlier = [None if sharded or histories is None else histories.of(item) for item in prepared_suites]
     _make_folders(folders, bases_to_run, output)
     shared = make_budget(flags.max_cost_usd, flags.max_tokens, prepared_suites[0].shards)
     with output.progress.phase("preparing targets and judges"):
-        suites = open_all(prepared_suites, folders, shared, resume=request.resume, bases_to_run=bases_to_run)
+        suites = open_all(prepared_suites, folders, shared, resume=flags.resume, bases_to_run=bases_to_run)
     stages = stages_of([item.suite for item in prepared_suites], flags)
     started = _start_journals(suites, folders, output, claims)
     _announce_costs(suites, bases, flags, output)
@@ -117,7 +115,7 @@ def _run_all(
     for sides, base, past in zip(started, bases, earlier, strict=True):
         head = sides[0]
         order = _order(head.open_suite.prepared, base, past, job, output)
-        done = _run(sides, request, output, deadline, stages, base, order)
+        done = _run(sides, flags, output, deadline, stages, base, order)
         record, results = attach_base(done.record, head.open_suite.prepared, base_of(head.open_suite, done.base, base))
         terms = Terms.against(None if results is None else results.results)
         concluded = conclude(
@@ -128,8 +126,8 @@ def _run_all(
         finished.append(reported)
         if reported.written and not sharded:
             kept.append((head.open_suite.prepared, concluded))
-        if request.bless is not None:
-            blessed = bless(request.bless, concluded, results, output)
+        if flags.bless is not None:
+            blessed = bless(flags.bless, concluded, results, output)
         complete = complete and reported.written and done.record.ended_early is None
         if done.interrupted or (shared is not None and shared.refusal is not None):
             break
@@ -221,7 +219,7 @@ def _make_folders(folders: Sequence[GivenPath | None], bases_to_run: Sequence[Ba
 
 def _run(
     sides: Sequence[RunSide],
-    request: Request,
+    flags: Flags,
     output: Output,
     deadline: float | None,
     stages: Sequence[Stages],
@@ -234,12 +232,12 @@ def _run(
     user_output = UserOutput(output.note, output.stderr)
     try:
         try:
-            executor = executor_of(stages, ready, request, own, user_output)
+            executor = executor_of(stages, ready, flags, own, user_output)
         except ConfigurationError:
             asyncio.run(ready.close())
             raise
         with enter_all(stages, ready, user_output):
-            return asyncio.run(run_sides(sides, request.flags, output, deadline, executor, stored_base, positions))
+            return asyncio.run(run_sides(sides, flags, output, deadline, executor, stored_base, positions))
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
     finally:

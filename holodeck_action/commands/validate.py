@@ -12,7 +12,7 @@ from holodeck_action.run.caller import Caller
 from holodeck_action.run.environments.extra_needs import describe_needs
 from holodeck_action.run.environments.extras import needed_extras
 from holodeck_action.run.loading import display_path, load_suites
-from holodeck_action.run.options.request import permissions_from
+from holodeck_action.run.options.permissions import permissions_from
 from holodeck_action.run.preflight import check_targets
 from holodeck_action.suite.model.policy import Policy, fails_on_loss
 from holodeck_action.suite.yaml.garbage_collection import pause_garbage_collection

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from holodeck_action.record.disk import Disk
     from holodeck_action.reports.terminal.progress import Group, ProgressDisplay
     from holodeck_action.run.loading import SuiteContext
-    from holodeck_action.run.options.request import Permissions
+    from holodeck_action.run.options.permissions import Permissions
     from holodeck_action.text.given_paths import GivenPath
     from holodeck_action.workers.permission import CodeAllowed
 
@@ -80,7 +80,7 @@ class Caller:
         queried.
         """
         from holodeck_action.run.loading import SuiteContext
-        from holodeck_action.run.options.request import NO_PERMISSIONS
+        from holodeck_action.run.options.permissions import NO_PERMISSIONS
 
         given = allowed or NO_PERMISSIONS
         home = self.environ.get("HOME")

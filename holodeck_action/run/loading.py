@@ -22,7 +22,7 @@ from holodeck_action.run.environments.case_rows import CaseRows
 from holodeck_action.run.environments.setup import PackageSetup, ProjectPython, needs_python
 from holodeck_action.run.judging_libraries import start_judging_libraries
 from holodeck_action.run.metrics import installed_metrics
-from holodeck_action.run.options.request import NO_PERMISSIONS, Permissions
+from holodeck_action.run.options.permissions import NO_PERMISSIONS, Permissions
 from holodeck_action.run.options.settings import Flags
 from holodeck_action.seam import registry
 from holodeck_action.suite.cases.sources import POLICY_NAMES

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from holodeck_action.run.open_suites import OpenSuite
-    from holodeck_action.run.options.request import Request
     from holodeck_action.run.options.settings import Flags
     from holodeck_action.run.preflight import PreparedSuite
     from holodeck_action.run.schedule import Stop, Trials
@@ -57,7 +56,7 @@ class Stages:
         """Return the extras of holodeck-action that the extension needs for a suite, each with the reason."""
         return ()
 
-    def check_request(self, request: Request) -> None:
+    def check_flags(self, flags: Flags) -> None:
         """Check the combination of options.
 
         Raises:
@@ -69,13 +68,13 @@ class Stages:
         return ()
 
     def executor(
-        self, open_suite: OpenSuite, request: Request, excluded_folders: Sequence[Path], user_output: UserOutput
+        self, open_suite: OpenSuite, flags: Flags, excluded_folders: Sequence[Path], user_output: UserOutput
     ) -> Executor | None:
         """Return the executor of a suite's trials, or None. At most one extension may return an executor.
 
         Args:
             open_suite: the suite.
-            request: the options of the command.
+            flags: the options of the command.
             excluded_folders: folders for the run's output, which are not sent as inputs of the trials.
             user_output: the extension's output to the user.
 
@@ -100,7 +99,7 @@ def stages_of(suites: Iterable[Suite], flags: Flags) -> tuple[Stages, ...]:
 def executor_of(
     stages: Sequence[Stages],
     open_suite: OpenSuite,
-    request: Request,
+    flags: Flags,
     excluded_folders: Sequence[Path],
     user_output: UserOutput,
 ) -> Executor | None:
@@ -109,7 +108,7 @@ def executor_of(
     Raises:
         ConfigurationError: the extension cannot run the trials, or two extensions return an executor.
     """
-    answers = [stage.executor(open_suite, request, excluded_folders, user_output) for stage in stages]
+    answers = [stage.executor(open_suite, flags, excluded_folders, user_output) for stage in stages]
     found = [answer for answer in answers if answer is not None]
     if len(found) > 1:
         raise ConfigurationError(["two extensions would run the trials; leave out one extension's options"])

@@ -24,7 +24,8 @@ from holodeck_action.record.result_files import read_results
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.loading import ensure_writable, load_one_suite
 from holodeck_action.run.model_calls import make_budget
-from holodeck_action.run.options.request import permissions_from, request_from
+from holodeck_action.run.options.permissions import permissions_from
+from holodeck_action.run.options.request import flags_from
 from holodeck_action.run.trial import Clock
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
@@ -112,18 +113,18 @@ def calibrate_judge(values: Mapping[str, Any], caller: Caller) -> int:
 def _calibrate_live(options: Calibration, values: Mapping[str, Any], caller: Caller) -> int:
     from holodeck_action.run.plan import plan_lines
 
-    request = request_from({name: value for name, value in values.items() if name in (*_CALL_OPTIONS, *_SUITE_OPTIONS)})
-    around = caller.suite_context(request.env_file, request.allowed, request.requirements)
+    flags = flags_from({name: value for name, value in values.items() if name in (*_CALL_OPTIONS, *_SUITE_OPTIONS)})
+    around = caller.suite_context(flags.env_file, flags.allowed, flags.requirements)
     labels = _load_labels(options)
     loaded = load_one_suite(values["suite"] or "agent.yaml", around, "calibrate needs a single suite; give one path")
-    prepared, labels, metric = prepare_labels(labels, options.metric, options.threshold, loaded, request.flags, around)
-    if request.dry_run or prepared.settings.calls.mode != "replay":
-        stream = caller.stdout if request.dry_run else caller.stderr
-        stream.writelines(f"{line}\n" for line in plan_lines([prepared], request.flags))
+    prepared, labels, metric = prepare_labels(labels, options.metric, options.threshold, loaded, flags, around)
+    if flags.dry_run or prepared.settings.calls.mode != "replay":
+        stream = caller.stdout if flags.dry_run else caller.stderr
+        stream.writelines(f"{line}\n" for line in plan_lines([prepared], flags))
         stream.flush()
-    if request.dry_run:
+    if flags.dry_run:
         return ExitCode.PASSED
-    budget = make_budget(request.flags.max_cost_usd, request.flags.max_tokens)
+    budget = make_budget(flags.max_cost_usd, flags.max_tokens)
     answered = judge_labels(labels, metric, prepared, budget, Clock(_now, time.monotonic), caller.stderr)
     return _deliver_card(options, labels, answered, LIVE_SOURCE, caller)
 

@@ -14,7 +14,6 @@ from holodeck_action.llm.limits.budget import Budget
 from holodeck_action.run.identity import file_digests, run_identity
 from holodeck_action.run.loading import SuiteContext, load_suite_at
 from holodeck_action.run.open_suites import OpenSuite, open_all
-from holodeck_action.run.options.request import Permissions
 from holodeck_action.run.preflight import PreparedSuite, prepare_suites
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.configuration_errors import ConfigurationError
@@ -49,8 +48,8 @@ def open_remote_suite(run: RemoteRun, root: Path, environ: Mapping[str, str]) ->
         root / run.cwd,
         # A worker's variables do not describe the event.
         lambda folders: run.code,
-        allowed=Permissions((), run.plain_http),
-        requirements=run.requirements,
+        allowed=run.flags.allowed,
+        requirements=run.flags.requirements,
     )
     path = root / run.suite
     loaded = load_suite_at(path, Checkout(path.parent, (root,), root / run.cwd), around, run.flags)

@@ -10,7 +10,6 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from holodeck_action.run.open_suites import OpenSuite
-from holodeck_action.run.options.request import Request
 from holodeck_action.run.options.settings import AGAINST, Flags
 from holodeck_action.run.preflight import PreparedSuite
 from holodeck_action.run.schedule import Stop, Trials
@@ -52,15 +51,15 @@ class ClusterStages(Stages):
         """Return the package extra that installs the cluster's client; see `Stages.extras`."""
         return ((_EXTRA, "--cluster"),) if "cluster" in flags.extra else ()
 
-    def check_request(self, request: Request) -> None:
-        """Refuse options that conflict with a cluster or have no effect without one; see `Stages.check_request`."""
-        flags, given = request.flags, request.flags.extra
+    def check_flags(self, flags: Flags) -> None:
+        """Refuse options that conflict with a cluster or have no effect without one; see `Stages.check_flags`."""
+        given = flags.extra
         where = given.get("cluster")
         if where is None:
             name = next(name for name in ("cluster-env", "cluster-insecure") if name.replace("-", "_") in given)
             raise ConfigurationError([f"--{name} applies to the workers of --cluster; give --cluster, too"])
         here = [name for name in (*AGAINST, "record", "replay", "cache") if getattr(flags, name) is not None]
-        for name in (*here, *(["allow_path"] if request.allowed.paths else [])):
+        for name in (*here, *(["allow_path"] if flags.allowed.paths else [])):
             flag = name.replace("_", "-")
             raise ConfigurationError(
                 [f"--{flag} applies to this machine and cannot be combined with --cluster; leave one out"]
@@ -98,10 +97,10 @@ class ClusterStages(Stages):
             )
 
     def executor(
-        self, open_suite: OpenSuite, request: Request, excluded_folders: Sequence[Path], user_output: UserOutput
+        self, open_suite: OpenSuite, flags: Flags, excluded_folders: Sequence[Path], user_output: UserOutput
     ) -> Executor | None:
         """Return the executor that uses the cluster's workers; None if the suite runs in this process."""
-        given = request.flags.extra
+        given = flags.extra
         if find_spec("distributed") is None:
             raise ConfigurationError(
                 [f"--cluster needs the Python package 'distributed', which is not installed; {way_to_get(_EXTRA)}"]
@@ -115,7 +114,7 @@ class ClusterStages(Stages):
             # Sending a recorded answer to a worker takes longer than evaluating it.
             user_output.note(CLUSTER_UNUSED)
             return None
-        worker_input = build_worker_input(open_suite, request, excluded_folders)
+        worker_input = build_worker_input(open_suite, flags, excluded_folders)
 
         @asynccontextmanager
         async def open_cluster(stop: Stop, exams: Exams) -> AsyncIterator[Trials]:

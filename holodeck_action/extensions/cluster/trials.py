@@ -18,7 +18,6 @@ from holodeck_action.extensions.cluster.packing import PackingError, pack, packe
 from holodeck_action.extensions.cluster.values import RemoteRun, RemoteTrial
 from holodeck_action.record.record import TrialRecord
 from holodeck_action.run.open_suites import OpenSuite
-from holodeck_action.run.options.request import Request
 from holodeck_action.run.options.settings import Flags
 from holodeck_action.run.preflight import PreparedSuite
 from holodeck_action.run.trial import Clock
@@ -85,6 +84,13 @@ class ClusterTrials(Struct, frozen=True):
             counts.cost_usd = (counts.cost_usd or 0.0) + (more.cost_usd or 0.0) if known else None
 
 
+_WORKER_FLAGS = (
+    *("target", "policy", "repeat", "min_pass", "case_globs", "tags", "failed_from", "limit"),
+    *("allowed", "requirements"),
+)
+"""Names of the flags that workers use, which open the suite and its cases again."""
+
+
 class WorkerInput(Struct, frozen=True):
     """The data for workers: the run, the packed files of its checkout, and the number of concurrent trials."""
 
@@ -93,18 +99,18 @@ class WorkerInput(Struct, frozen=True):
     trials: int
 
 
-def build_worker_input(open_suite: OpenSuite, request: Request, excluded_folders: Sequence[Path]) -> WorkerInput:
+def build_worker_input(open_suite: OpenSuite, flags: Flags, excluded_folders: Sequence[Path]) -> WorkerInput:
     """Return the data that the workers of a cluster need to run a suite.
 
     Args:
         open_suite: the open suite.
-        request: the options of the command.
+        flags: the options of the command.
         excluded_folders: folders to exclude from the packed files.
 
     Raises:
         ConfigurationError: the files cannot be packed, or a setting cannot be sent to workers.
     """
-    item, flags = open_suite.prepared, request.flags
+    item = open_suite.prepared
     checkout = item.suite.checkout
     assert checkout.roots is not None
     root = checkout.roots[0]
@@ -119,10 +125,8 @@ def build_worker_input(open_suite: OpenSuite, request: Request, excluded_folders
             id=uuid.uuid4().hex,
             suite=os.path.relpath(folder / item.suite.file, root),
             cwd=os.path.relpath(cwd, root) if cwd.is_relative_to(root) else os.path.relpath(folder, root),
-            flags=_case_flags(flags),
+            flags=Flags(**{name: getattr(flags, name) for name in _WORKER_FLAGS}),
             settings=replace(item.settings, max_cost_usd=None, max_tokens=None, run_timeout_s=None),
-            requirements=request.requirements,
-            plain_http=request.allowed.plain_http,
             environ={name: item.environ[name] for name in flags.extra.get("cluster_env", ())},
             identity=suite_identity(item),
             code=item.code,
@@ -145,8 +149,3 @@ def _concurrent_trials(suite: PreparedSuite) -> int:
     at_once = suite.settings.concurrency
     only_calls = isinstance(suite.target, ModelTarget) and not suite.suite.agent.tools
     return at_once + at_once // 2 if only_calls else at_once
-
-
-def _case_flags(flags: Flags) -> Flags:
-    """Return only those flags that choose the cases and the target."""
-    return replace(flags, extra={}, shard=None, max_cost_usd=None, max_tokens=None, run_timeout_s=None)

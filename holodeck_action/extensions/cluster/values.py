@@ -28,10 +28,8 @@ class RemoteRun:
         id: unique id of the run.
         suite: path of agent.yaml from the root of the checkout.
         cwd: path of the working folder from the root of the checkout.
-        flags: flags that choose cases and target.
+        flags: the options of the command, without those that only the coordinator uses.
         settings: the coordinator's settings, which replace those of the worker's environment.
-        requirements: lines of `--requirements`; see `SuiteContext`.
-        plain_http: whether API keys may be sent unencrypted; see `Permissions`.
         environ: environment variables to set on workers.
         identity: parts of the suite's identity that must be equal on workers (`run.identity.run_identity`).
         code: the permission to run the suite's code, as granted on the coordinator.
@@ -46,8 +44,6 @@ class RemoteRun:
     cwd: str
     flags: Flags
     settings: Settings
-    requirements: tuple[str, ...]
-    plain_http: bool
     environ: Mapping[str, str] = field(repr=False)
     identity: Mapping[str, Any]
     code: CodeAllowed

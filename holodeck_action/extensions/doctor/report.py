@@ -13,7 +13,7 @@ from holodeck_action.github.job import event_permission
 from holodeck_action.record.serialization import to_json
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.loading import LoadedSuite, redactor_of_loaded
-from holodeck_action.run.options.request import permissions_from
+from holodeck_action.run.options.permissions import permissions_from
 from holodeck_action.text.plain import one_line
 
 _MAX_LINE = 2000

@@ -61,7 +61,7 @@ def import_(
     """
     from holodeck_action.extensions.importers.import_suite import ImportOptions, import_suite
     from holodeck_action.extensions.importers.prove import ProofOptions, prove_import
-    from holodeck_action.run.options.request import Permissions
+    from holodeck_action.run.options.permissions import Permissions
 
     if prove or answers:
         allowed = Permissions(unsafe_forks=allow_unsafe_forks)

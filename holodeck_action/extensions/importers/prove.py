@@ -17,7 +17,7 @@ from holodeck_action.extensions.importers.conversion import Conversion, prove_in
 from holodeck_action.extensions.importers.proof import verdict_table
 from holodeck_action.record.disk import write_atomically
 from holodeck_action.run.caller import Caller
-from holodeck_action.run.options.request import Permissions
+from holodeck_action.run.options.permissions import Permissions
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.foreign import ForeignError, read_file
 from holodeck_action.text.given_paths import GivenPath

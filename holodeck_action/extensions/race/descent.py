@@ -46,7 +46,6 @@ from holodeck_action.run.caller import Caller
 from holodeck_action.run.journal import Journal
 from holodeck_action.run.model_calls import make_budget
 from holodeck_action.run.open_suites import close_all, open_siblings
-from holodeck_action.run.options.request import Request
 from holodeck_action.suite.identity import slug
 from holodeck_action.suite.values import Case
 from holodeck_action.text.given_paths import GivenPath
@@ -104,15 +103,13 @@ class Plan(Struct, frozen=True):
 class Descent:
     """Runs the races of a plan with shared connections and one budget. The caller must close `host`."""
 
-    def __init__(
-        self, plan: Plan, request: Request, folder: GivenPath, claims: Claims, caller: Caller, runner: asyncio.Runner
-    ) -> None:
+    def __init__(self, plan: Plan, folder: GivenPath, claims: Claims, caller: Caller, runner: asyncio.Runner) -> None:
         """Open the host, whose connections all races share. All races run in the event loop of `runner`.
 
         Raises:
             ConfigurationError: the suite's model or judges cannot be called.
         """
-        self._plan, self._request, self._folder = plan, request, folder
+        self._plan, self._folder = plan, folder
         self._claims, self._caller, self._runner = claims, caller, runner
         self._flags = plan.suite.flags
         budget = make_budget(self._flags.max_cost_usd, self._flags.max_tokens)
@@ -200,7 +197,7 @@ class Descent:
             run=(started.isoformat(), 1000 * (time.monotonic() - begun)),
             redact=self._redact,
         )
-        write_outcome(outcome, concluded, folder, self._caller, html=self._request.html)
+        write_outcome(outcome, concluded, folder, self._caller, html=self._flags.html)
         self._caller.stdout.writelines(f"{line}\n" for line in console_lines(outcome))
         self._caller.stdout.flush()
         chosen, reason = 0, outcome.reason
@@ -242,7 +239,7 @@ class Descent:
     ) -> tuple[Finished, Sequence[GivenPath], Mapping[str, Conclusion]]:
         folders = variant_folders(race, folder)
         claim_folders((folder, *folders), (RACE_FILE, LEADERBOARD_FILE), self._claims, self._caller)
-        resume = self._request.resume
+        resume = self._flags.resume
         suites = open_siblings(race.items, folders, None, resume=resume, extra_inputs=race.inputs, host=self.host)
         limit = self._flags.run_timeout_s
         remaining = None if limit is None else limit - (time.monotonic() - self._begun)

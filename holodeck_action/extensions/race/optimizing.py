@@ -25,7 +25,8 @@ from holodeck_action.record.serialization import to_json
 from holodeck_action.reports.formats import write_reports
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.loading import LoadedSuite, SuiteContext, ensure_writable, load_one_suite
-from holodeck_action.run.options.request import Request, request_from
+from holodeck_action.run.options.request import flags_from
+from holodeck_action.run.options.settings import Flags
 from holodeck_action.suite.checkout import MOST_YAML, Checkout
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.values import Case
@@ -64,20 +65,20 @@ def optimize_suite(given: Mapping[str, Any], caller: Caller) -> int:
     progress = caller.progress_display()
     caller = replace(caller, stderr=progress.stream)
     folder = given["output_dir"] or GivenPath(DEFAULT_FOLDER, caller.cwd)
-    request = request_from({**given, "output_dir": folder, "suites": (given["suite"] or "agent.yaml",)})
-    context = caller.suite_context(request.env_file, request.allowed, request.requirements)
+    flags = flags_from({**given, "output_dir": folder, "suites": (given["suite"] or "agent.yaml",)})
+    context = caller.suite_context(flags.env_file, flags.allowed, flags.requirements)
     disk = caller.disk or DISK
     with Claims(disk) as claims, asyncio.Runner() as runner:
         with progress.phase("loading the suite"):
             reason = "an optimization needs a single suite; give one path"
-            loaded = load_one_suite(request.suites[0], context, reason, request.run_flags)
+            loaded = load_one_suite(flags.suites[0], context, reason, flags.run_flags)
             content = Checkout.unbounded(loaded.suite.folder).read(loaded.suite.file, MOST_YAML)
-            plan = _prepare(loaded, content, given, request, context)
+            plan = _prepare(loaded, content, given, flags, context)
             if given["apply"]:
                 _check_edits(plan, content)
-            descent = Descent(plan, request, folder, claims, caller, runner)
+            descent = Descent(plan, folder, claims, caller, runner)
         try:
-            if request.dry_run:
+            if flags.dry_run:
                 caller.stdout.writelines(f"{line}\n" for line in descent.plan_lines())
                 caller.stdout.flush()
                 return ExitCode.PASSED
@@ -102,7 +103,7 @@ def optimize_suite(given: Mapping[str, Any], caller: Caller) -> int:
 
 
 def _prepare(
-    loaded: LoadedSuite, content: Foreign, given: Mapping[str, Any], request: Request, context: SuiteContext
+    loaded: LoadedSuite, content: Foreign, given: Mapping[str, Any], flags: Flags, context: SuiteContext
 ) -> Plan:
     """Return the plan of an optimization, after checking that all values can be used.
 
@@ -115,7 +116,7 @@ def _prepare(
     weights, place = {} if optimizer is None else optimizer.loss, "evaluations.optimizer.loss"
     if given["objective"] is not None:
         weights, place = {given["objective"]: 1.0}, "--objective"
-    raced = raced_suite(loaded, weights, place, request.flags, context)
+    raced = raced_suite(loaded, weights, place, flags, context)
     if optimizer is None:
         raise ConfigurationError(
             [f"{raced.head.place}: evaluations.optimizer is missing; name the settings to vary, or use race --vary"]
@@ -132,7 +133,7 @@ def _prepare(
             ]
         )
     # One deadline holds for all races.
-    settings, limit = raced.head.settings, request.flags.run_timeout_s or raced.head.settings.run_timeout_s
+    settings, limit = raced.head.settings, flags.run_timeout_s or raced.head.settings.run_timeout_s
     raced = structs.replace(
         raced,
         head=structs.replace(raced.head, settings=structs.replace(settings, run_timeout_s=None)),

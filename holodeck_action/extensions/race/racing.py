@@ -40,7 +40,8 @@ from holodeck_action.run.environments.extras import needed_extras
 from holodeck_action.run.loading import load_one_suite
 from holodeck_action.run.model_calls import make_budget
 from holodeck_action.run.open_suites import OpenSuite, close_all, open_siblings
-from holodeck_action.run.options.request import Request, request_from
+from holodeck_action.run.options.request import flags_from
+from holodeck_action.run.options.settings import Flags
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.plain import one_line
@@ -84,48 +85,48 @@ def run_command(
     variants = parse_axes(values["vary"]) if file is None else read_variants(file, caller.cwd)
     check_variants(variants)
     folder = values["output_dir"] or GivenPath(DEFAULT_FOLDER, caller.cwd)
-    request = request_from({**values, "output_dir": folder, "suites": (values["suite"] or "agent.yaml",)})
-    context = caller.suite_context(request.env_file, request.allowed, request.requirements)
+    flags = flags_from({**values, "output_dir": folder, "suites": (values["suite"] or "agent.yaml",)})
+    context = caller.suite_context(flags.env_file, flags.allowed, flags.requirements)
     context = structs.replace(context, install=install)
     with Claims(caller.disk or DISK) as claims:
         with progress.phase("loading the suite"):
             reason = "a race needs a single suite; give one path"
-            loaded = load_one_suite(request.suites[0], context, reason, request.run_flags)
-            install(needed_extras(loaded.suite, loaded.environ, request.flags))
-            race = prepare_race(loaded, variants, values["objective"], request.flags, context)
-        if request.dry_run:
-            _print_plan(race, request, caller)
+            loaded = load_one_suite(flags.suites[0], context, reason, flags.run_flags)
+            install(needed_extras(loaded.suite, loaded.environ, flags))
+            race = prepare_race(loaded, variants, values["objective"], flags, context)
+        if flags.dry_run:
+            _print_plan(race, flags, caller)
             return None, folder
         limits = Limits(values["max_cost_per_case"], values["max_p95_ms"])
         with progress.phase(f"racing {len(variants)} variants"):
-            return _race(race, request, folder, limits, claims, caller, cheapest=values["cheapest"]), folder
+            return _race(race, flags, folder, limits, claims, caller, cheapest=values["cheapest"]), folder
 
 
-def _print_plan(race: PreparedRace, request: Request, caller: Caller) -> None:
-    suites = _open(race, [None] * len(race.items), request)
+def _print_plan(race: PreparedRace, flags: Flags, caller: Caller) -> None:
+    suites = _open(race, [None] * len(race.items), flags)
     try:
-        caller.stdout.writelines(f"{line}\n" for line in _plan(race, suites, request))
+        caller.stdout.writelines(f"{line}\n" for line in _plan(race, suites, flags))
         caller.stdout.flush()
     finally:
         asyncio.run(close_all(suites))
 
 
-def _open(race: PreparedRace, folders: Sequence[GivenPath | None], request: Request) -> list[OpenSuite]:
-    budget = make_budget(request.flags.max_cost_usd, request.flags.max_tokens)
-    return open_siblings(race.items, folders, budget, resume=request.resume, extra_inputs=race.inputs)
+def _open(race: PreparedRace, folders: Sequence[GivenPath | None], flags: Flags) -> list[OpenSuite]:
+    budget = make_budget(flags.max_cost_usd, flags.max_tokens)
+    return open_siblings(race.items, folders, budget, resume=flags.resume, extra_inputs=race.inputs)
 
 
-def _plan(race: PreparedRace, suites: Sequence[OpenSuite], request: Request) -> list[str]:
+def _plan(race: PreparedRace, suites: Sequence[OpenSuite], flags: Flags) -> list[str]:
     """Return the lines of the plan, which counts the calls of all variants as if no variant were dropped."""
     trials = len(race.items) * sum(case.repeat for case in race.cases)
     cases = count_phrase(len(race.cases), "case")
     total = f"plan: race of {len(race.items)} variants for {race.objective}: {cases}, at most {trials:,} trials"
-    return [*planned_calls(suites, request.flags), f"{total}; variants that are dropped need fewer"]
+    return [*planned_calls(suites, flags), f"{total}; variants that are dropped need fewer"]
 
 
 def _race(
     race: PreparedRace,
-    request: Request,
+    flags: Flags,
     folder: GivenPath,
     limits: Limits,
     claims: Claims,
@@ -136,16 +137,16 @@ def _race(
     started, begun = datetime.now(UTC), time.monotonic()
     folders = variant_folders(race, folder)
     # Opened first, so that a race that cannot start creates no folder.
-    suites = _open(race, folders, request)
+    suites = _open(race, folders, flags)
     try:
         claim_folders((folder, *folders), (RACE_FILE, LEADERBOARD_FILE), claims, caller)
     except (ConfigurationError, FolderError):
         asyncio.run(close_all(suites))
         raise
     if calls_models(suites):
-        caller.stderr.writelines(f"{line}\n" for line in _plan(race, suites, request))
+        caller.stderr.writelines(f"{line}\n" for line in _plan(race, suites, flags))
         caller.stderr.flush()
-    done, journals = run_variants(race, suites, request.flags, caller)
+    done, journals = run_variants(race, suites, flags, caller)
     outcome = conclude_race(
         *(race, done, [each.path.name for each in folders], limits),
         cheapest=cheapest,
@@ -154,7 +155,7 @@ def _race(
     )
     try:
         concluded = write_variants(folders, done, suites[0].prepared.display_folder, caller)
-        write_outcome(outcome, concluded, folder, caller, html=request.html)
+        write_outcome(outcome, concluded, folder, caller, html=flags.html)
     except OSError as error:
         caller.stderr.write(
             f"error: {folder}: results could not be written: {error.strerror}; --resume repeats no call\n"

@@ -27,7 +27,7 @@ from holodeck_action.record.agent_errors import TargetError
 from holodeck_action.record.disk import make_folder, write_atomically
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.loading import LoadedSuite, load_one_suite, redactor_of_loaded
-from holodeck_action.run.options.request import permissions_from
+from holodeck_action.run.options.permissions import permissions_from
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.values import Case

@@ -25,7 +25,7 @@ from holodeck_action.targets.reply import reply_from_mapping
 from holodeck_action.text.foreign import regular_file
 
 if TYPE_CHECKING:
-    from holodeck_action.run.options.request import Request
+    from holodeck_action.run.options.settings import Flags
 
 PREFIX = "traces"
 SEED = 1
@@ -38,9 +38,9 @@ _LISTS = ("tool_invocations", "retrieved_chunks", "usage", "model", "duration_ms
 class TraceStages(Stages):
     """Checks the options that sample conversations."""
 
-    def check_request(self, request: Request) -> None:
-        """Refuse sampling options if the target is not `traces:PATH`; see `Stages.check_request`."""
-        target, extra = request.flags.target, request.flags.extra
+    def check_flags(self, flags: Flags) -> None:
+        """Refuse sampling options if the target is not `traces:PATH`; see `Stages.check_flags`."""
+        target, extra = flags.target, flags.extra
         named = "--" + min(extra, default="").replace("_", "-")
         if not isinstance(target, str) or target.partition(":")[0] != PREFIX:
             raise ConfigurationError([f"{named} chooses conversations of --target traces:PATH; give that target"])

@@ -14,6 +14,8 @@ from typing import Any, Literal, TypeVar, get_args
 from msgspec import Struct, field
 from pydantic import BaseModel
 
+from holodeck_action.decide.exit_codes import TOLERABLE, ExitCode
+from holodeck_action.run.options.permissions import NO_PERMISSIONS, Permissions
 from holodeck_action.suite.applicability import case_asserts, compares_answers
 from holodeck_action.suite.errors import Problem
 from holodeck_action.suite.model.agent import DOWNLOADS_FOLDER
@@ -30,6 +32,7 @@ from holodeck_action.suite.model.targets import CallableTarget
 from holodeck_action.suite.values import Case, Suite
 from holodeck_action.text.given_paths import GivenPath
 
+FailOn = Literal["violation", "never"]
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
 
@@ -63,6 +66,12 @@ class Flags(Struct, frozen=True):
     differ from the base's, which no file can give. `policy` has values that
     override the policy file, by key, such as `gates.max_errors`; `extra` has the values of extensions' options, by
     setting name.
+
+    Paths and `suites` are as the user gave them; a path is None if it is not given. `html` is whether the viewer's
+    page is written. `fail_on` is `violation` if every verdict except `passed` fails the process, `never` if only a
+    configuration error fails it. `dry_run` requests only the plan. `history` is the folder of the history, or
+    `branch:NAME`. `bless` is the file for the results of the better of two agents. `verbose` is whether every case
+    is printed with its metrics and tool calls.
     """
 
     target: str | CallableTarget | None = None
@@ -88,6 +97,30 @@ class Flags(Struct, frozen=True):
     no_cache: bool = False
     on_changed_code: Literal["fail", "warn"] | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
+    allowed: Permissions = NO_PERMISSIONS
+    suites: tuple[str, ...] = ("agent.yaml",)
+    output_dir: GivenPath | None = None
+    resume: bool = False
+    allow_empty: bool = False
+    env_file: GivenPath | None = None
+    requirements: tuple[str, ...] = ()
+    template: GivenPath | None = None
+    html: bool = True
+    fail_on: FailOn = "violation"
+    dry_run: bool = False
+    bless: GivenPath | None = None
+    history: GivenPath | str | None = None
+    verbose: bool = False
+
+    @property
+    def run_flags(self) -> Flags | None:
+        """The flags if something is run; None if only the plan is requested."""
+        return None if self.dry_run else self
+
+    def process_exit_code(self, verdict_code: int) -> int:
+        """Return the exit code of the process for a verdict's exit code, as `fail_on` requests."""
+        tolerated = self.fail_on == "never" and verdict_code in TOLERABLE
+        return ExitCode.PASSED if tolerated else verdict_code
 
     def override(self, section: str, policy_section: M) -> M:
         """Return a section of the policy file in which the command line's values replace those of the file."""
