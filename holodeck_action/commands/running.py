@@ -13,35 +13,23 @@ from msgspec.structs import replace
 from holodeck_action.commands.output import Output
 from holodeck_action.decide.number_texts import count_phrase
 from holodeck_action.record.judge_probe import JudgeProbe
-from holodeck_action.record.record import CaseRecord, CertainEnd, Record
-from holodeck_action.record.workflow_job import workflow_job
+from holodeck_action.record.record import CaseRecord, Record
 from holodeck_action.reports.terminal.progress import CaseDisplay
-from holodeck_action.run.bases.baselines import Base, FoundBase, evaluated_commit, folder_of
-from holodeck_action.run.case_choice import filters_of
+from holodeck_action.run.bases.baselines import Base, FoundBase
 from holodeck_action.run.closure import add_closures
-from holodeck_action.run.confirmation import FinishedSide, cases_to_confirm, confirm_regressions
-from holodeck_action.run.journal import Journal
+from holodeck_action.run.confirmation import ask_again, cases_to_confirm
 from holodeck_action.run.judge_probes import probe_judges, seen_passes
-from holodeck_action.run.open_suites import OpenSuite
 from holodeck_action.run.options.settings import Flags
-from holodeck_action.run.schedule import Lane, Slots, Stop, Trials
+from holodeck_action.run.schedule import Slots, Stop, Trials
 from holodeck_action.run.signals import stop_on_signals
 from holodeck_action.run.stages import Executor
-from holodeck_action.run.suite_run import RunPlan, resumable_trials, run_suite
+from holodeck_action.run.suite_run import Side, run_suite
 from holodeck_action.run.trials import SYSTEM_CLOCK, grading_pool, trial_runner
 from holodeck_action.scoring.evaluations import add_custom_summary
 from holodeck_action.scoring.exam_results import Exams
 from holodeck_action.seam import registry
 from holodeck_action.suite.applicability import compares_answers
-from holodeck_action.targets.factory import describe_target
 from holodeck_action.workers.pool import WorkerPool
-
-
-class RunSide(Struct, frozen=True):
-    """A suite or its base, ready to run, and the journal of its trials (None if there is no folder for files)."""
-
-    open_suite: OpenSuite
-    journal: Journal | None
 
 
 class RunResult(Struct, frozen=True):
@@ -58,7 +46,7 @@ class RunResult(Struct, frozen=True):
 
 
 async def run_sides(
-    sides: Sequence[RunSide],
+    sides: Sequence[Side],
     flags: Flags,
     output: Output,
     deadline: float | None,
@@ -112,7 +100,15 @@ async def run_sides(
                 trials = [await held.enter_async_context(executor.open(stop, head.exams))]
             with output.progress.cases(totals, stop_when_decided=settings.stop_when_decided) as shown:
                 runs = (
-                    _run_side(side, _plan(side.open_suite, flags, positions), each, slots.lane(), stop, shown)
+                    run_suite(
+                        side,
+                        flags,
+                        each,
+                        slots.lane(),
+                        stop,
+                        on_case=partial(_show_case, shown, is_base=side.open_suite.as_base is not None),
+                        order=None if side.open_suite.as_base is not None else positions,
+                    )
                     for side, each in zip(sides, trials, strict=True)
                 )
                 waiting = asyncio.create_task(_show_waiting(shown))
@@ -142,8 +138,8 @@ async def run_sides(
 
 
 async def _probe_judges(
-    sides: Sequence[RunSide], seen: Mapping[str, JudgeProbe], pool: WorkerPool, stop: Stop, output: Output
-) -> list[RunSide]:
+    sides: Sequence[Side], seen: Mapping[str, JudgeProbe], pool: WorkerPool, stop: Stop, output: Output
+) -> list[Side]:
     """Return the sides with the results of the judges' probes; the same metrics and judges grade both."""
     if sides[0].open_suite.judges is None:
         return [*sides]
@@ -157,7 +153,7 @@ async def _probe_judges(
 
 
 async def _confirm(
-    sides: Sequence[RunSide],
+    sides: Sequence[Side],
     records: Sequence[Record],
     trials: Sequence[Trials],
     stored_base: Base,
@@ -166,19 +162,20 @@ async def _confirm(
     output: Output,
 ) -> list[Record]:
     """Run further trials of the cases that got worse, and return the records with these trials added."""
-    found = [
-        FinishedSide(side.open_suite, side.journal, each, record)
-        for side, each, record in zip(sides, trials, records, strict=True)
-    ]
-    ids = [] if stop.draining else cases_to_confirm(found, stored_base)
+    ids = [] if stop.draining else cases_to_confirm(sides, records, stored_base)
     if not ids:
         return [*records]
+    more = sides[0].open_suite.prepared.settings.baseline.confirm.trials
     with output.progress.phase(f"repeating {count_phrase(len(ids), 'case')} that got worse"):
-        return await confirm_regressions(found, ids, [slots.lane() for _ in found], stop)
+        asked = (
+            ask_again(side, record, ids, more, each, slots.lane(), stop)
+            for side, record, each in zip(sides, records, trials, strict=True)
+        )
+        return await asyncio.gather(*asked)
 
 
 async def _judge_pairs(
-    sides: Sequence[RunSide], records: list[Record], stored_base: Base, stop: Stop, output: Output
+    sides: Sequence[Side], records: list[Record], stored_base: Base, stop: Stop, output: Output
 ) -> list[Record]:
     """Return the records with the evaluations of metrics that compare the suite's answers with the base's."""
     ready, pairs = sides[0].open_suite, registry.pairs()
@@ -198,7 +195,7 @@ async def _show_waiting(display: CaseDisplay) -> None:
         display.show_waiting()
 
 
-def _write_notices(sides: Sequence[RunSide], written_notices: frozenset[str], output: Output) -> frozenset[str]:
+def _write_notices(sides: Sequence[Side], written_notices: frozenset[str], output: Output) -> frozenset[str]:
     """Write the notices that are not in `written_notices`; return all notices written so far."""
     for side in sides:
         for notice in side.open_suite.notices:
@@ -209,60 +206,7 @@ def _write_notices(sides: Sequence[RunSide], written_notices: frozenset[str], ou
     return written_notices
 
 
-async def _run_side(
-    side: RunSide, plan: RunPlan, trials: Trials, lane: Lane, stop: Stop, display: CaseDisplay
-) -> Record:
-    ready = side.open_suite
-    record = await run_suite(
-        ready.prepared.suite,
-        plan,
-        trials,
-        lane=lane,
-        stop=stop,
-        journal=side.journal,
-        resumed=resumable_trials(ready.prepared.cases, ready.resumed.trials, ready.redactor),
-        on_case=partial(_show_case, display, is_base=ready.as_base is not None),
-    )
-    shard = record.run.shard
-    if shard is None:
-        return record
-    return replace(record, run=replace(record.run, shard=replace(shard, depends=ready.dependency_digests)))
-
-
 def _show_case(display: CaseDisplay, case: CaseRecord, *, is_base: bool) -> None:
     # Cases of other shards, and cases that only the base has, have no trials here.
     if case.trials:
         display.show_finished(case, is_base=is_base)
-
-
-def _plan(open_suite: OpenSuite, flags: Flags, positions: Sequence[int] | None) -> RunPlan:
-    item, settings, stored = open_suite.prepared, open_suite.prepared.settings, open_suite.prepared.stored
-    plan = RunPlan(
-        cases=item.cases,
-        target=describe_target(item.target) if stored is None else stored.record.provenance.target,
-        gates=settings.gates,
-        run_timeout_s=settings.run_timeout_s,
-        stop_when_decided=settings.stop_when_decided,
-        filters=filters_of(flags) if stored is None else stored.record.provenance.filters,
-        commit=evaluated_commit(item),
-        folder=folder_of(item),
-        workflow_job=workflow_job(item.environ),
-    )
-    if item.part is not None:
-        own = frozenset((case.id, index) for case in item.own_cases for index in range(case.repeat))
-        plan = replace(plan, available=own, shard=item.part.shard)
-    if open_suite.as_base is not None:
-        base = open_suite.as_base
-        cases = (*item.cases, *base.unpaired)
-        return replace(plan, cases=cases, commit=base.run.commit, folder=base.folder, available=base.trials)
-    if stored is not None:
-        end = stored.record.certain
-        return replace(
-            plan,
-            available=stored.trials.keys(),
-            rejudged=stored.digest,
-            stopped=stored.stop_reason,
-            notices=stored.notices,
-            certain_end=None if end is None else CertainEnd(end.counted),
-        )
-    return replace(plan, order=positions)

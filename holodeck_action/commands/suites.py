@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from holodeck_action.commands.blessing import bless, check_blessing
 from holodeck_action.commands.output import FinishedRun, FinishedSuite, Output, report_suite, report_together
-from holodeck_action.commands.running import RunResult, RunSide, run_sides
+from holodeck_action.commands.running import RunResult, run_sides
 from holodeck_action.decide.decision import Terms
 from holodeck_action.decide.exit_codes import ExitCode, worst_exit_code
 from holodeck_action.decide.written_results import RelatedFiles
@@ -34,7 +34,7 @@ from holodeck_action.run.preflight import PreparedSuite
 from holodeck_action.run.shards import choose_part, durations_of
 from holodeck_action.run.signals import raise_on_signals
 from holodeck_action.run.stages import Stages, UserOutput, enter_all, executor_of, stages_of
-from holodeck_action.run.suite_run import resumable_trials
+from holodeck_action.run.suite_run import Side
 from holodeck_action.run.trials import SYSTEM_CLOCK
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.model.base_sources import MERGE_BASE
@@ -187,7 +187,7 @@ def _print_plan(
 
 def _start_journals(
     suites: Sequence[OpenSuite], folders: Sequence[GivenPath | None], output: Output, claims: Claims
-) -> list[list[RunSide]]:
+) -> list[list[Side]]:
     """Remove earlier results from the folders, and start the journals of suites and bases.
 
     Raises:
@@ -197,7 +197,7 @@ def _start_journals(
     try:
         for folder in (output.folder, *folders):
             claims.clear(folder)
-        return [[RunSide(ready, _start_journal(ready, output)) for ready in suite.sides] for suite in suites]
+        return [[Side(ready, _start_journal(ready, output)) for ready in suite.sides] for suite in suites]
     except ConfigurationError:
         asyncio.run(close_all(suites))
         raise
@@ -218,7 +218,7 @@ def _make_folders(folders: Sequence[GivenPath | None], bases_to_run: Sequence[Ba
 
 
 def _run(
-    sides: Sequence[RunSide],
+    sides: Sequence[Side],
     flags: Flags,
     output: Output,
     deadline: float | None,
@@ -247,18 +247,16 @@ def _run(
                 output.stderr.write(f"note: {side.journal.error}\n")
 
 
-def _close_journals(sides: Sequence[RunSide]) -> None:
+def _close_journals(sides: Sequence[Side]) -> None:
     for side in sides:
         if side.journal is not None:
             side.journal.close()
 
 
-def _finish_journal(side: RunSide) -> None:
+def _finish_journal(side: Side) -> None:
     """Put away the journal of a complete run; leave it if it has trials of cases outside of this run's selection."""
-    ready, journaled = side.open_suite, side.open_suite.resumed.trials
-    if side.journal is not None and len(resumable_trials(ready.prepared.cases, journaled, ready.redactor)) == len(
-        journaled
-    ):
+    ready = side.open_suite
+    if side.journal is not None and len(side.resumed(ready.prepared.cases)) == len(ready.resumed.trials):
         side.journal.finish()
 
 

@@ -56,28 +56,6 @@ class ContradictionTally:
         )
 
 
-class Inconsistent:
-    """Turns evaluations whose judge contradicts itself into errors while the trials of a run end."""
-
-    def __init__(self, is_refused: bool) -> None:
-        """Start without trials; nothing is changed unless `is_refused`."""
-        self._is_refused = is_refused
-        self._trials: dict[str, list[TrialRecord]] = defaultdict(list)
-
-    def find(self, case_id: str, trial: TrialRecord) -> Sequence[TrialRecord]:
-        """Add a finished trial of a case; return the changed trials of the case."""
-        if not self._is_refused:
-            return ()
-        self._trials[case_id].append(trial)
-        return tuple(refuse_contradictions(self._trials[case_id]).values())
-
-    def conclude(self, case_id: str, trials: Sequence[TrialRecord]) -> tuple[TrialRecord, ...]:
-        """Return all trials of a finished case, the changed ones among them, and forget the case."""
-        self._trials.pop(case_id, None)
-        changed = refuse_contradictions(trials) if self._is_refused else {}
-        return tuple(changed.get(trial.index, trial) for trial in trials)
-
-
 def refuse_contradictions(trials: Sequence[TrialRecord]) -> dict[int, TrialRecord]:
     """Turn evaluations whose judge contradicts itself into errors.
 

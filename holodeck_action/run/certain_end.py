@@ -8,14 +8,13 @@ from datetime import UTC, datetime
 from holodeck_action.decide.decision import decide
 from holodeck_action.decide.exit_codes import ExitCode
 from holodeck_action.decide.survey import RecordTotals, is_expired, judge_cases
-from holodeck_action.record.record import Record
+from holodeck_action.record.record import Record, TrialRecord
 from holodeck_action.run.preflight import PreparedSuite
+from holodeck_action.run.trial_plans import ChangedPlan, Plan, Position
 
 _SHARE, _ALLOWANCE_S = 0.05, 0.25
 """A run spends at most this share of its time plus this number of seconds on checks whether its exit code is certain.
 """
-Position = int
-"""Index of a case among all cases of a run."""
 
 
 def case_order(suite: PreparedSuite, base: Record | None, flaky: Set[str]) -> list[Position]:
@@ -41,66 +40,68 @@ def case_order(suite: PreparedSuite, base: Record | None, flaky: Set[str]) -> li
     return sorted((at for at, case in enumerate(suite.cases) if case.id in own), key=rank)
 
 
-class DecidingPart:
-    """Finds the deciding part of a run: the fewest cases, counted from the first, that make the exit code certain.
+class UntilCertain(ChangedPlan):
+    """A plan that ends when the exit code is certain: only the fewest cases in `order` that make it so count.
 
-    The part does not depend on the order in which cases finish: if the first n cases decide, so do the first n + 1.
+    They do not depend on the order in which cases finish: if the first n cases decide, so do the first n + 1.
     """
 
     def __init__(
         self,
-        positions: Sequence[Position],
-        record_of: Callable[[Mapping[Position, Sequence[int]]], Record],
+        plan: Plan,
+        order: Sequence[Position],
+        record_of: Callable[[Mapping[Position, tuple[TrialRecord, ...]]], Record],
         monotonic: Callable[[], float],
     ) -> None:
         """Start with no finished case.
 
         Args:
-            positions: positions of the cases in this run, in the order in which they run.
-            record_of: takes the positions of cases, each with the indexes of the trials that decide it, and returns
-                the record of a run that stopped after these cases.
+            plan: the plan of all trials.
+            order: positions of the cases in this run, in the order in which they run.
+            record_of: takes the positions of cases, each with the trials that decide it, and returns the record of a
+                run that stopped after these cases.
             monotonic: returns the time in seconds.
         """
-        self._order, self._record_of, self._monotonic = positions, record_of, monotonic
-        self._finished: dict[Position, Sequence[int]] = {}
+        super().__init__(plan)
+        self._order, self._record_of, self._monotonic = order, record_of, monotonic
+        self._finished: dict[Position, tuple[TrialRecord, ...]] = {}
         self._reached = self._undecided = 0
         self._begun, self._spent = monotonic(), 0.0
-        self.found: Sequence[Position] | None = None
-        """Positions of the cases of the deciding part, in order; None as long as it is unknown."""
+        self._found: Sequence[Position] | None = None
 
-    def finish(self, position: Position, trial_indexes: Sequence[int]) -> bool:
-        """Add a finished case with the indexes of the trials that decide it; return whether the deciding part is
-        found."""
-        self._finished[position] = trial_indexes
-        if self._advance():
-            begun = self._monotonic()
-            if self._spent <= _ALLOWANCE_S + _SHARE * (begun - self._begun):
-                self._search()
-                self._spent += self._monotonic() - begun
-        return self.found is not None
+    def order(self) -> Sequence[Position]:
+        """Return the positions of the cases to run."""
+        return self._order
 
-    def conclude(self) -> Sequence[Position] | None:
-        """Return the positions of the cases of the deciding part, in order; None if there is no deciding part."""
-        if self._reached > self._undecided:
-            self._search()
-        return self.found
-
-    def _advance(self) -> bool:
-        """Move past further finished cases in the order; return whether there were any."""
+    def end_case(self, at: Position, deciding: tuple[TrialRecord, ...]) -> bool:
+        """Return whether the run ends with this case."""
+        self._finished[at] = deciding
         before = self._reached
         while self._reached < len(self._order) and self._order[self._reached] in self._finished:
             self._reached += 1
-        return self._reached > before
+        begun = self._monotonic()
+        if self._reached > before and self._spent <= _ALLOWANCE_S + _SHARE * (begun - self._begun):
+            self._search()
+            self._spent += self._monotonic() - begun
+        return self._found is not None
+
+    async def counted(self, *, stopped: bool) -> Sequence[Position] | None:
+        """Return the cases that count; None if all do."""
+        if stopped:
+            return None
+        if self._reached > self._undecided:
+            self._search()
+        return None if self._found is None or len(self._found) == len(self._order) else self._found
 
     def _search(self) -> None:
         low, high = self._undecided, self._reached
-        if self.found is not None or not self._decides(high):
+        if self._found is not None or not self._decides(high):
             self._undecided = high
             return
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (low, middle) if self._decides(middle) else (middle, high)
-        self.found = self._order[:high]
+        self._found = self._order[:high]
 
     def _decides(self, length: int) -> bool:
         record = self._record_of({at: self._finished[at] for at in self._order[:length]})

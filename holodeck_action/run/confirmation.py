@@ -5,33 +5,20 @@ The first verdict of such a case is kept; the further trials count only for the 
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from holodeck_action.decide.compare.comparison import changed_ids, count_gating
 from holodeck_action.decide.decision import Terms, decide
 from holodeck_action.record.base_results import make_base_results
-from holodeck_action.record.record import CaseRecord, Record, TrialRecord
-from holodeck_action.record.serialization import to_json
-from holodeck_action.record.stored_cases import MappedCases
+from holodeck_action.record.record import Record
 from holodeck_action.run.bases.baselines import Base, FoundBase, attach_base
-from holodeck_action.run.journal import Journal
+from holodeck_action.run.loop import run_trials
 from holodeck_action.run.open_suites import OpenSuite
-from holodeck_action.run.schedule import Lane, Stop, Trials, run_cases
-from holodeck_action.run.suite_run import resumable_trials
-from holodeck_action.suite.values import Case
-
-
-class FinishedSide(Struct, frozen=True):
-    """A suite, or the base that ran with it, after all cases have run."""
-
-    open_suite: OpenSuite
-    journal: Journal | None
-    trials: Trials
-    record: Record
+from holodeck_action.run.schedule import Lane, Stop, Trials
+from holodeck_action.run.suite_run import Side
+from holodeck_action.run.trial_plans import Available, FurtherTrials, Plan, Resumed
 
 
 def base_of(open_suite: OpenSuite, record: Record | None, stored: Base) -> Base:
@@ -51,19 +38,20 @@ def base_of(open_suite: OpenSuite, record: Record | None, stored: Base) -> Base:
     return FoundBase(make_base_results(record), open_suite.base.as_base.run)
 
 
-def cases_to_confirm(sides: Sequence[FinishedSide], stored: Base) -> Sequence[str]:
+def cases_to_confirm(sides: Sequence[Side], made: Sequence[Record], stored: Base) -> Sequence[str]:
     """Return the ids of the regressed and undecided cases that get further trials, worst first; empty if the exit code
     is certain.
 
     Args:
         sides: the suite, and its base if one ran.
+        made: their records.
         stored: results of an earlier run to compare with; None if there are none.
     """
     head = sides[0]
     item, settings = head.open_suite.prepared, head.open_suite.prepared.settings.baseline
     if not item.confirms_regressions:
         return ()
-    records = [side.open_suite.complete_record(side.record) for side in sides]
+    records = [side.open_suite.complete_record(record) for side, record in zip(sides, made, strict=True)]
     if any(record.stopped is not None and record.run.shard is None for record in records):
         return ()
     if records[0].certain is not None:
@@ -81,70 +69,31 @@ def cases_to_confirm(sides: Sequence[FinishedSide], stored: Base) -> Sequence[st
     return [*regressed, *undecided][: settings.confirm.cases]
 
 
-async def confirm_regressions(
-    sides: Sequence[FinishedSide], ids: Sequence[str], lanes: Sequence[Lane], stop: Stop
-) -> list[Record]:
-    """Run further trials of cases on both sides, and return the records with these trials added.
+async def ask_again(
+    side: Side, record: Record, ids: Sequence[str], extra_trials: int, trials: Trials, lane: Lane, stop: Stop
+) -> Record:
+    """Run further trials of cases, and return the record with these trials added.
 
     Args:
-        sides: the suite, and its base if one ran.
-        ids: ids of the cases, as in the records.
-        lanes: for each side, the lane in which its trials run.
+        side: the suite or its base.
+        record: its record.
+        ids: ids of the cases, as in the records; those that this side does not have are ignored.
+        extra_trials: number of further trials of each case.
+        trials: runs one trial.
+        lane: gives each session a slot.
         stop: can end the trials early.
     """
-    more = sides[0].open_suite.prepared.settings.baseline.confirm.trials
-    asked = (_ask_again(side, ids, more, lane, stop) for side, lane in zip(sides, lanes, strict=True))
-    return [
-        _add_confirmation(side.record, trials) for side, trials in zip(sides, await asyncio.gather(*asked), strict=True)
-    ]
-
-
-async def _ask_again(
-    side: FinishedSide, ids: Sequence[str], extra_trials: int, lane: Lane, stop: Stop
-) -> Mapping[str, tuple[TrialRecord, ...]]:
-    """Return the further trials of each case by its id in the record, in order of index."""
-    ready, redactor = side.open_suite, side.open_suite.redactor
-    known = {redactor.case_id(case.id, case.content_hash): case for case in ready.prepared.cases}
-    cases = [known[name] for name in ids if name in known]
-    found: dict[str, dict[int, TrialRecord]] = {case.id: {} for case in cases}
-    keys = {(case.id, index) for case in cases for index in range(case.repeat, case.repeat + extra_trials)}
-    stored = ready.prepared.stored
-
-    def keep_trial(place: int, case: Case, trial: TrialRecord, finished: bool) -> None:
-        if (case.id, trial.index) not in keys:
-            return
-        found[case.id][trial.index] = trial
-        if side.journal is not None and finished:
-            side.journal.append(redactor.case_id(case.id, case.content_hash), to_json(trial))
-
-    await run_cases(
-        [replace(case, repeat=case.repeat + extra_trials) for case in cases],
-        side.trials,
-        lane=lane,
-        run_timeout_s=_seconds_left(side),
-        stop_when_decided=False,
-        stop=stop,
-        resumed=resumable_trials(cases, ready.resumed.trials, redactor),
-        on_trial=keep_trial,
-        on_case=lambda case, trials: None,
-        available=keys if stored is None else keys & stored.trials.keys(),
-    )
-    names = {case.id: name for name, case in known.items()}
-    return {names[case]: tuple(trials[index] for index in sorted(trials)) for case, trials in found.items() if trials}
-
-
-def _seconds_left(side: FinishedSide) -> float | None:
-    limit = side.open_suite.prepared.settings.run_timeout_s
-    return None if limit is None else max(0.0, limit - side.record.run.duration_ms / 1000)
-
-
-def _add_confirmation(record: Record, trials: Mapping[str, tuple[TrialRecord, ...]]) -> Record:
-    """Return a record with the further trials added to its cases; `trials` has them by case id."""
-    if not trials:
-        return record
-
-    def add(case: CaseRecord) -> CaseRecord:
-        return replace(case, confirmation=trials[case.id]) if case.id in trials else case
-
-    cases = tuple(map(add, record.cases)) if isinstance(record.cases, tuple) else MappedCases(record.cases, add)
-    return replace(record, cases=cases)
+    item, redactor = side.open_suite.prepared, side.open_suite.redactor
+    known = {redactor.case_id(case.id, case.content_hash): case for case in item.cases}
+    names = [name for name in ids if name in known]
+    cases = [known[name] for name in names]
+    plan: Plan = FurtherTrials(cases, extra_trials)
+    if item.stored is not None:
+        plan = Available(plan, item.stored.trials.keys())
+    limit = item.settings.run_timeout_s
+    left = None if limit is None else max(0.0, limit - record.run.duration_ms / 1000)
+    plan = Resumed(plan, side.resumed(cases))
+    done = await run_trials(plan, trials, lane, stop, timeout_s=left, on_trial=side.keep_trial)
+    found = dict(zip(names, done.trials, strict=True))
+    changed = (replace(case, confirmation=found.get(case.id) or case.confirmation) for case in record.cases)
+    return replace(record, cases=tuple(changed))

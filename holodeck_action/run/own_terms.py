@@ -14,7 +14,7 @@ from holodeck_action.record.facts import Nothing
 from holodeck_action.record.judge_card import Configuration
 from holodeck_action.record.own_terms import OwnCase, OwnPlan, OwnTerms, OwnTurn, text_digest
 from holodeck_action.record.record import Record
-from holodeck_action.run.suite_run import case_record
+from holodeck_action.run.case_records import case_record
 from holodeck_action.scoring.configurations import configuration_of
 from holodeck_action.scoring.planning import criteria_of
 from holodeck_action.suite.values import Case, MetricSpec, Suite, Turn

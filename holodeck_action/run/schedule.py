@@ -1,24 +1,19 @@
-"""Runs the trials of cases under a concurrency limit, a run deadline and a stop signal."""
+"""What limits the loop over trials: slots for concurrent sessions, and the request to stop."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Protocol
 
-from msgspec import Struct, field
+from msgspec import Struct
 
-from holodeck_action.decide.case_verdicts import deciding_prefix, judge_trial, trials_surely_needed
-from holodeck_action.llm.limits.pauses import use_slot
 from holodeck_action.record.record import TrialRecord
 from holodeck_action.run.trial import Clock
 from holodeck_action.suite.values import Case
 from holodeck_action.text.redaction import Redactor
-
-TrialKey = tuple[str, int]
-OnTrial = Callable[[int, Case, TrialRecord, bool], None]
 
 
 class Trials(Protocol):
@@ -67,17 +62,6 @@ class Stop:
     async def wait(self) -> None:
         """Wait until `request` is called."""
         await self._event.wait()
-
-
-class ScheduleResult(Struct, frozen=True):
-    """For each case, the sorted indexes of the trials that decide it; and why the run ended early, or None."""
-
-    counted: Sequence[tuple[int, ...]]
-    stopped: str | None
-
-
-class _NotStartedError(Exception):
-    """A trial was not started because the run is ending."""
 
 
 class Slots:
@@ -200,186 +184,3 @@ class Slot:
     def end(self) -> None:
         """Free the slot."""
         self._slots.give_back()
-
-
-class _Work(Struct):
-    trials: Trials
-    pending: Iterator[tuple[int, Case]]
-    lane: Lane
-    stop_when_decided: bool
-    stop: Stop
-    resumed: Mapping[TrialKey, TrialRecord]
-    on_trial: OnTrial
-    on_case: Callable[[Case, Sequence[TrialRecord]], None]
-    is_certain: Callable[[int, Sequence[int]], bool]
-    certain: asyncio.Event
-    available: Set[TrialKey] | None
-    counted: list[tuple[int, ...] | None]
-    begun: dict[int, dict[int, TrialRecord]] = field(default_factory=dict)
-    alike: dict[tuple[int, ...], tuple[int, ...]] = field(default_factory=dict)
-
-    async def serve(self) -> None:
-        for place, case in self.pending:
-            await self._run_case(place, case)
-
-    def counted_trials(self, place: int, case: Case) -> tuple[int, ...]:
-        """Return the indexes of the trials that decide the case at position `place`, and release the case's trials."""
-        counted = self.counted[place]
-        if counted is None:
-            done = self.begun.pop(place, None)
-            ordered = _counted_in_order(
-                self._resumed_trials(place, case) if done is None else done, case, self.stop_when_decided
-            )
-            found = tuple(trial.index for trial in ordered)
-            counted = self.counted[place] = self.alike.setdefault(found, found)
-        return counted
-
-    def _resumed_trials(self, place: int, case: Case) -> dict[int, TrialRecord]:
-        """Return the case's finished trials of an interrupted run, by trial index."""
-        keys = [(case.id, index) for index in range(case.repeat)] if self.resumed else ()
-        done = {key[1]: self.resumed[key] for key in keys if key in self.resumed}
-        for trial in done.values():
-            self.on_trial(place, case, trial, False)
-        return done
-
-    async def _run_case(self, place: int, case: Case) -> None:
-        done = self.begun[place] = self._resumed_trials(place, case)
-        while indexes := self._next_trials(case, done):
-            if self.stop.draining:
-                return
-            async with asyncio.TaskGroup() as group:
-                for index in indexes:
-                    group.create_task(self._run_trial(place, case, index, done))
-        self.on_case(case, [done[index] for index in sorted(done)])
-        if self.is_certain(place, self.counted_trials(place, case)):
-            self.certain.set()
-
-    def _next_trials(self, case: Case, finished: Mapping[int, TrialRecord]) -> list[int]:
-        wanted = self._wanted_trials(case, finished)
-        return wanted if self.available is None else [index for index in wanted if (case.id, index) in self.available]
-
-    def _wanted_trials(self, case: Case, finished: Mapping[int, TrialRecord]) -> list[int]:
-        missing = [index for index in range(case.repeat) if index not in finished]
-        if not self.stop_when_decided or case.repeat == 1:
-            return missing
-        # Only an interrupted run leaves gaps; the trials before a gap are needed for the deciding prefix.
-        prefix = next(iter(missing), case.repeat)
-        outcomes = [judge_trial(finished[index]).outcome for index in range(prefix)]
-        wanted = trials_surely_needed(outcomes, case.repeat, case.passes_needed)
-        return [index for index in range(prefix, prefix + wanted) if index not in finished]
-
-    async def _run_trial(self, place: int, case: Case, index: int, finished: dict[int, TrialRecord]) -> None:
-        try:
-            trial = await self.trials.run(case, index, self._slot())
-        except _NotStartedError:
-            return
-        if self.stop.draining and _has_error_or_skip(trial):
-            # The stop may have caused the errors: only a failure is certain, and --resume runs the trial again.
-            if judge_trial(trial).outcome == "failed":
-                finished[index] = trial
-                self.on_trial(place, case, trial, False)
-            return
-        finished[index] = trial
-        self.on_trial(place, case, trial, True)
-
-    @asynccontextmanager
-    async def _slot(self) -> AsyncIterator[None]:
-        async with self.lane.hold_slot() as place:
-            if self.stop.draining:
-                raise _NotStartedError
-            with use_slot(place):
-                yield
-
-
-async def run_cases(
-    cases: Sequence[Case],
-    trials: Trials,
-    *,
-    lane: Lane,
-    run_timeout_s: float | None,
-    stop_when_decided: bool,
-    stop: Stop,
-    resumed: Mapping[TrialKey, TrialRecord],
-    on_trial: OnTrial,
-    on_case: Callable[[Case, Sequence[TrialRecord]], None],
-    positions: Sequence[int] | None = None,
-    is_certain: Callable[[int, Sequence[int]], bool] = lambda place, counted: False,
-    available: Set[TrialKey] | None = None,
-) -> ScheduleResult:
-    """Run every trial that is not finished yet.
-
-    Args:
-        cases: the cases to run, in order.
-        trials: runs one trial.
-        lane: gives each session a slot.
-        run_timeout_s: seconds until the run is stopped; None if there is no limit.
-        stop_when_decided: whether to run no more trials of a case after its deciding trial.
-        stop: ends the run early; running trials are cancelled, or are finished if `stop` is draining.
-        resumed: finished trials of an interrupted run, by (case id, trial index).
-        on_trial: called for each trial that may decide a case, with the case's position, the case, the trial, and
-            whether to journal it; resumed trials, and trials that a stop may have disturbed, are not to be journaled.
-        on_case: called with every finished case, resumed ones included.
-        positions: positions of the cases to run, in order; None for all cases.
-        is_certain: called with the position of every finished case and the indexes of the trials that decide it;
-            returns whether the exit code of the run is certain, so that the run ends.
-        available: the trials that may be run; None to run all. A case without available trials counts as finished.
-
-    Returns:
-        The indexes of the trials that decide each case, and the reason if the run ended early.
-    """
-    counted: list[tuple[int, ...] | None] = [None] * len(cases)
-    certain = asyncio.Event()
-    work = _Work(
-        trials=trials,
-        pending=((place, cases[place]) for place in (range(len(cases)) if positions is None else positions)),
-        lane=lane,
-        stop_when_decided=stop_when_decided,
-        stop=stop,
-        resumed=resumed,
-        on_trial=on_trial,
-        on_case=on_case,
-        is_certain=is_certain,
-        certain=certain,
-        available=available,
-        counted=counted,
-    )
-    # Twice as many cases as sessions: answers are scored while the next sessions run.
-    serving = asyncio.create_task(_serve(work, min(2 * lane.slots.count, max(1, len(cases)))))
-    ending = [asyncio.create_task(stop.wait()), asyncio.create_task(certain.wait())]
-    await asyncio.wait({serving, *ending}, timeout=run_timeout_s, return_when=asyncio.FIRST_COMPLETED)
-    stopped = stop.reason if stop.draining else None
-    if not serving.done():
-        if stop.is_requested or not certain.is_set():
-            stopped = stop.reason or f"the run deadline of {run_timeout_s:g} s was reached"
-        serving.cancel()
-        await asyncio.wait({serving})
-    for task in ending:
-        task.cancel()
-    if not serving.cancelled():
-        serving.result()
-    return ScheduleResult([work.counted_trials(place, case) for place, case in enumerate(cases)], stopped)
-
-
-async def _serve(work: _Work, server_count: int) -> None:
-    async with asyncio.TaskGroup() as group:
-        for _ in range(server_count):
-            group.create_task(work.serve())
-
-
-def _has_error_or_skip(trial: TrialRecord) -> bool:
-    """Return whether a trial has an error, a skipped turn or a failed evaluation."""
-    return (
-        trial.error is not None
-        or any(turn.error is not None or turn.skipped is not None for turn in trial.turns)
-        or any(evaluation.status == "failed" for _, evaluation in trial.graded)
-    )
-
-
-def _counted_in_order(
-    finished: Mapping[int, TrialRecord], case: Case, stop_when_decided: bool
-) -> tuple[TrialRecord, ...]:
-    ordered = [finished[index] for index in sorted(finished) if index < case.repeat]
-    if stop_when_decided and len(ordered) > 1:
-        outcomes = [judge_trial(trial).outcome for trial in ordered]
-        ordered = ordered[: deciding_prefix(outcomes, case.repeat, case.passes_needed)]
-    return tuple(ordered)

@@ -15,8 +15,8 @@ from holodeck_action.record.evaluation import USER_ERROR, ErrorInfo
 from holodeck_action.record.facts import Fact, Nothing, join_facts
 from holodeck_action.record.record import CaseRecord, Record, ToolInvocation, TrialRecord, TurnRecord
 from holodeck_action.record.result_files import Results
-from holodeck_action.run.schedule import TrialKey
 from holodeck_action.run.trial import Clock
+from holodeck_action.run.trial_plans import TrialKey
 from holodeck_action.run.turn_sources import (
     Scorer,
     conversation_answer,

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import platform
 import uuid
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence, Set
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence, Set
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from holodeck_action import __version__
-from holodeck_action.decide.contradictions import Inconsistent
-from holodeck_action.record.answer_notices import answer_notices, has_answer_notice
+from holodeck_action.decide.contradictions import refuse_contradictions
+from holodeck_action.record.answer_notices import answer_notices
 from holodeck_action.record.canonical import chosen_cases
 from holodeck_action.record.record import (
     SCHEMA_VERSION,
@@ -21,176 +20,138 @@ from holodeck_action.record.record import (
     Provenance,
     Record,
     RunInfo,
-    Shard,
-    SimulatedUser,
     SuiteIdentity,
     TrialRecord,
 )
 from holodeck_action.record.serialization import to_json
-from holodeck_action.record.stored_cases import case_id
-from holodeck_action.record.workflow_job import NO_JOB, WorkflowJob
-from holodeck_action.run.certain_end import DecidingPart
+from holodeck_action.record.workflow_job import workflow_job
+from holodeck_action.run.bases.baselines import evaluated_commit, folder_of
+from holodeck_action.run.case_choice import filters_of
+from holodeck_action.run.case_records import case_record
+from holodeck_action.run.certain_end import UntilCertain
 from holodeck_action.run.conditions import run_notices
 from holodeck_action.run.journal import Journal
-from holodeck_action.run.kept_trials import KeptTrials
-from holodeck_action.run.schedule import Lane, Stop, TrialKey, Trials, run_cases
-from holodeck_action.suite.applicability import skip_reason
+from holodeck_action.run.loop import run_trials
+from holodeck_action.run.open_suites import OpenSuite
+from holodeck_action.run.options.settings import Flags
+from holodeck_action.run.schedule import Lane, Stop, Trials
+from holodeck_action.run.trial_plans import AllTrials, Available, Consistent, Plan, Position, Resumed, TrialKey
 from holodeck_action.suite.errors import SourceMark
-from holodeck_action.suite.model.policy import Gates, QuarantineEntry
+from holodeck_action.suite.model.policy import QuarantineEntry
 from holodeck_action.suite.values import Case, Suite
+from holodeck_action.targets.factory import describe_target
 from holodeck_action.targets.own_model.runner_settings import longest_answer
 from holodeck_action.text.redaction import Redactor
 
 
-class RunPlan(Struct, frozen=True):
-    """The inputs of a run except the suite itself.
+class Side(Struct, frozen=True):
+    """A suite or its base, ready to run, and the journal of its trials (None if there is no folder for files)."""
 
-    Attributes:
-        cases: the chosen cases with their number of trials, in suite order.
-        target: description of the target, without secrets.
-        gates: the gates, which are recorded so that `decide` can repeat the verdict.
-        run_timeout_s: seconds until the run is stopped; None if there is no limit.
-        stop_when_decided: whether to run no more trials of a case after its deciding trial.
-        filters: the case filters in force, for provenance.
-        commit: the evaluated commit; None if unknown.
-        folder: the suite's folder in its repository; None if unknown.
-        available: the trials that may be run; None to run all.
-        rejudged: digest of the record whose answers are graded again; None if this run calls the agent.
-        stopped: why the original run stopped early, if this run grades stored answers; None if the original run was
-            complete, or if this run calls the agent.
-        notices: further notices, each one sentence.
-        shard: the shard whose trials are `available`; None if the run has no shards.
-        workflow_job: the workflow and job of this run, for the record.
-        order: positions of the cases that this run asks, in order; the run ends when its exit code is certain. None to
-            ask all cases in the order of the suite.
-        counted_positions: awaited after the last trial; returns the positions of the cases that count. If it is given,
-            a run with an `order` does not end when its exit code is certain. None if all cases count.
-        certain_end: if this run grades stored answers, the cases that counted because the original run's exit code was
-            certain; None if all cases of the original run count.
-    """
+    open_suite: OpenSuite
+    journal: Journal | None
 
-    cases: Sequence[Case]
-    target: str
-    gates: Gates
-    run_timeout_s: float | None
-    stop_when_decided: bool
-    filters: Mapping[str, object]
-    commit: str | None
-    folder: str | None
-    available: Set[TrialKey] | None = None
-    rejudged: str | None = None
-    stopped: str | None = None
-    notices: tuple[str, ...] = ()
-    shard: Shard | None = None
-    workflow_job: WorkflowJob = NO_JOB
-    order: Sequence[int] | None = None
-    counted_positions: Callable[[], Awaitable[Set[int]]] | None = None
-    certain_end: CertainEnd | None = None
+    def keep_trial(self, case: Case, trial: TrialRecord) -> None:
+        """Append a trial that ran to the journal."""
+        if self.journal is not None:
+            self.journal.append(self.open_suite.redactor.case_id(case.id, case.content_hash), to_json(trial))
+
+    def resumed(self, cases: Sequence[Case]) -> Mapping[TrialKey, TrialRecord]:
+        """Return the journaled trials of cases by original case id; the journal has redacted ids."""
+        redactor = self.open_suite.redactor
+        own = {redactor.case_id(case.id, case.content_hash): case.id for case in cases}
+        journaled = self.open_suite.resumed.trials.items()
+        return {(own[name], index): trial for (name, index), trial in journaled if name in own}
 
 
 async def run_suite(
-    suite: Suite,
-    plan: RunPlan,
+    side: Side,
+    flags: Flags,
     trials: Trials,
-    *,
     lane: Lane,
     stop: Stop,
-    journal: Journal | None,
-    resumed: Mapping[TrialKey, TrialRecord],
+    *,
     on_case: Callable[[CaseRecord], None],
+    order: Sequence[Position] | None = None,
+    change_plan: Callable[[Plan], Plan] = lambda plan: plan,
 ) -> Record:
-    """Run a suite.
+    """Run a suite, or grade the answers of an earlier run again, and return the record, with any errors that occurred.
 
     Args:
-        suite: the suite.
-        plan: the other inputs of the run.
+        side: the suite, and the journal that receives every newly finished trial.
+        flags: options of the command line.
         trials: runs one trial.
         lane: gives each session a slot.
         stop: ends the run early.
-        journal: receives every newly finished trial; None to write no journal.
-        resumed: finished trials of an interrupted run.
         on_case: called with every finished case, in order of completion.
-
-    Returns:
-        The record, with any errors that occurred.
+        order: positions of the cases to run, in the order in which they run until the exit code is certain; None to run
+            all cases in the order of the suite.
+        change_plan: takes the plan of trials, and returns the plan that runs.
     """
-    clock, redactor = trials.clock, trials.redactor
+    ready, item, redactor, clock = side.open_suite, side.open_suite.prepared, trials.redactor, trials.clock
+    suite, settings, stored, base = item.suite, item.settings, item.stored, ready.as_base
     started, begun = clock.now(), clock.monotonic()
-
-    kept = KeptTrials(case.repeat for case in plan.cases)
-
-    # Reading all cases again is slow: it is only done if a trial calls for notices.
-    remarkable = False
+    cases = item.cases if base is None else (*item.cases, *base.unpaired)
+    bare = [case_record(case, (), redactor) for case in cases]
+    resumed = side.resumed(item.cases)
     consistent = suite.policy.judges.consistent
-    inconsistent = Inconsistent(consistent == "require")
-
-    def record_trial(place: int, case: Case, trial: TrialRecord, finished: bool) -> None:
-        nonlocal remarkable
-        remarkable = remarkable or has_answer_notice(trial)
-        text = to_json(trial)
-        kept.add(place, trial, text)
-        for changed in inconsistent.find(case.id, trial):
-            kept.add(place, changed, to_json(changed))
-        if journal is not None and finished:
-            journal.append(redactor.case_id(case.id, case.content_hash), text)
-
-    def report_case(case: Case, finished: Sequence[TrialRecord]) -> None:
-        on_case(case_record(case, inconsistent.conclude(case.id, finished), redactor))
-
-    def bare_cases() -> Iterator[CaseRecord]:
-        return (case_record(case, (), redactor) for case in plan.cases)
-
     made = Record(
         schema_version=SCHEMA_VERSION,
         suite=SuiteIdentity(redactor.text(suite.name), suite.file, suite.digest),
-        provenance=Provenance(__version__, ""),
-        gates=plan.gates,
+        provenance=_provenance(ready, flags),
+        gates=settings.gates,
         quarantine=_quarantine_entries(suite, redactor),
-        stop_when_decided=plan.stop_when_decided,
+        stop_when_decided=settings.stop_when_decided,
         cases=(),
         run=RunInfo("", started.isoformat(), "", 0.0, platform.python_version()),
     )
-    part = None
-    if plan.order is not None and plan.counted_positions is None:
-        part = DecidingPart(plan.order, partial(_record_of_part, made, list(bare_cases()), kept), clock.monotonic)
 
-    outcome = await run_cases(
-        plan.cases,
-        trials,
-        lane=lane,
-        run_timeout_s=plan.run_timeout_s,
-        stop_when_decided=plan.stop_when_decided,
-        stop=stop,
-        resumed=resumed,
-        on_trial=record_trial,
-        on_case=report_case,
-        positions=plan.order,
-        is_certain=(lambda place, counted: False) if part is None else part.finish,
-        available=plan.available,
+    def record_of_part(finished: Mapping[Position, tuple[TrialRecord, ...]]) -> Record:
+        """Return the record as if the run had stopped after these cases."""
+        ended = CertainEnd(tuple(bare[at].id for at in finished))
+        return replace(made, cases=_records(bare, [finished.get(at, ()) for at in range(len(bare))]), certain=ended)
+
+    plan: Plan = AllTrials(cases, stop_when_decided=settings.stop_when_decided)
+    available = _available_trials(ready)
+    if available is not None:
+        plan = Available(plan, available)
+    if resumed:
+        plan = Resumed(plan, resumed)
+    if consistent == "require":
+        plan = Consistent(plan)
+    if order is not None:
+        plan = UntilCertain(plan, order, record_of_part, clock.monotonic)
+    plan = change_plan(plan)
+
+    def report_case(case: Case, finished: Sequence[TrialRecord]) -> None:
+        changed = refuse_contradictions(finished) if consistent == "require" else {}
+        on_case(case_record(case, tuple(changed.get(trial.index, trial) for trial in finished), redactor))
+
+    timeout_s = settings.run_timeout_s
+    done = await run_trials(
+        plan, trials, lane, stop, timeout_s=timeout_s, on_trial=side.keep_trial, on_case=report_case
     )
-    counted, certain = outcome.counted, plan.certain_end
-    found = None if part is None or outcome.stopped is not None else part.conclude()
-    if found is not None and plan.order is not None and len(found) < len(plan.order):
-        finished = kept.records(bare_cases(), counted)
-        certain = _certain_end(finished, found)
-        counted = [indexes if at in found else () for at, indexes in enumerate(counted)]
-    elif plan.counted_positions is not None:
-        among = await plan.counted_positions()
-        counted = [indexes if at in among else () for at, indexes in enumerate(counted)]
-    records = kept.records(bare_cases(), counted)
-    before = redactor.value(
-        (*plan.notices, *run_notices(suite, plan.cases, plan.gates, plan.filters, started.date())),
-    )
-    most, stopped, shard = longest_answer(suite.agent), outcome.stopped or plan.stopped, plan.shard
+    counted = await plan.counted(stopped=done.stopped is not None)
+    certain = None if stored is None or stored.record.certain is None else CertainEnd(stored.record.certain.counted)
+    records = _records(bare, done.trials)
+    if counted is not None:
+        if order is not None:
+            others = {*range(len(bare))}.difference(counted)
+            answered = {records[at].id: records[at].trials for at in sorted(others) if records[at].trials}
+            certain = CertainEnd(tuple(bare[at].id for at in counted), answered)
+        records = _records(bare, [found if at in counted else () for at, found in enumerate(done.trials)])
+    filters = made.provenance.filters
+    notices = () if stored is None else stored.notices
+    before = redactor.value((*notices, *run_notices(suite, cases, settings.gates, filters, started.date())))
+    most, stopped = longest_answer(suite.agent), done.stopped or (None if stored is None else stored.stop_reason)
+    shard = None if item.part is None else item.part.shard
     if shard is not None:
         shard = replace(shard, conditions=len(before), max_tokens=most, stopped=stopped)
         stopped = f"this is shard {shard} with {shard.cases} of {len(records)} cases; `merge` joins all shards"
-    about = tuple(answer_notices(records, most)) if remarkable and shard is None else ()
+    about = () if shard is not None else tuple(answer_notices(records, most))
+    job = workflow_job(item.environ)
     return replace(
         made,
-        provenance=redactor.value(
-            Provenance(__version__, plan.target, plan.commit, dict(plan.filters), plan.folder, plan.rejudged),
-        ),
+        provenance=redactor.value(made.provenance),
         cases=records,
         run=replace(
             made.run,
@@ -198,12 +159,12 @@ async def run_suite(
             finished_at=clock.now().isoformat(),
             duration_ms=1000 * (clock.monotonic() - begun),
             resumed_trials=len(resumed),
-            shard=shard,
-            workflow=redactor.text(plan.workflow_job.workflow),
-            job=redactor.text(plan.workflow_job.job),
+            shard=None if shard is None else replace(shard, depends=ready.dependency_digests),
+            workflow=redactor.text(job.workflow),
+            job=redactor.text(job.job),
         ),
         stopped=stopped,
-        chosen=chosen_cases(redactor.case_id(case.id, case.content_hash) for case in plan.cases),
+        chosen=chosen_cases(case.id for case in bare),
         notices=(*before, *redactor.value((*about, *suite.notices))),
         marks=marks_of(suite, redactor),
         certain=certain,
@@ -211,19 +172,33 @@ async def run_suite(
     )
 
 
-def _record_of_part(
-    record: Record, bare: Sequence[CaseRecord], trials: KeptTrials, trial_indexes: Mapping[int, Sequence[int]]
-) -> Record:
-    """Return the record as if the run had stopped after the trials in `trial_indexes`, by position of the case."""
-    cases = trials.records(bare, [trial_indexes.get(at, ()) for at in range(len(bare))])
-    return replace(record, cases=cases, certain=CertainEnd(tuple(bare[at].id for at in trial_indexes)))
+def _provenance(ready: OpenSuite, flags: Flags) -> Provenance:
+    item, base, stored = ready.prepared, ready.as_base, ready.prepared.stored
+    filters, target, commit, folder = filters_of(flags), describe_target(item.target), evaluated_commit(item), None
+    if stored is not None:
+        filters, target = {**stored.record.provenance.filters}, stored.record.provenance.target
+    if base is not None:
+        commit, folder = base.run.commit, base.folder
+    else:
+        folder = folder_of(item)
+    return Provenance(__version__, target, commit, filters, folder, None if stored is None else stored.digest)
 
 
-def _certain_end(cases: Sequence[CaseRecord], case_positions: Sequence[int]) -> CertainEnd:
-    """Return the ids of the cases at these positions (only they count), and the finished trials of the other cases."""
-    others = {*range(len(cases))}.difference(case_positions)
-    answered = {case.id: case.trials for at in sorted(others) if (case := cases[at]).trials}
-    return CertainEnd(tuple(case_id(cases, at) for at in case_positions), answered)
+def _available_trials(ready: OpenSuite) -> Set[TrialKey] | None:
+    """Return the trials that may run; None if all may."""
+    item = ready.prepared
+    if ready.as_base is not None:
+        return ready.as_base.trials
+    if item.stored is not None:
+        return item.stored.trials.keys()
+    if item.part is not None:
+        return frozenset((case.id, index) for case in item.own_cases for index in range(case.repeat))
+    return None
+
+
+def _records(bare: Sequence[CaseRecord], trials: Sequence[tuple[TrialRecord, ...]]) -> tuple[CaseRecord, ...]:
+    """Return cases with the trials that decide them."""
+    return tuple(replace(case, trials=found) for case, found in zip(bare, trials, strict=True))
 
 
 def marks_of(suite: Suite, redactor: Redactor) -> dict[str, SourceMark]:
@@ -244,65 +219,4 @@ def _quarantine_entries(suite: Suite, redactor: Redactor) -> tuple[QuarantineEnt
             expires=entry.expires,
         )
         for entry in suite.policy.quarantine
-    )
-
-
-def resumable_trials(
-    cases: Sequence[Case], journaled: Mapping[TrialKey, TrialRecord], redactor: Redactor
-) -> Mapping[TrialKey, TrialRecord]:
-    """Return the journaled trials of these cases by original case id; the journal has redacted ids."""
-    if not journaled:
-        return {}
-    own = {redactor.case_id(case.id, case.content_hash): case.id for case in cases}
-    return _RenamedTrials(
-        journaled, {(own[case_id], index): (case_id, index) for case_id, index in journaled if case_id in own}
-    )
-
-
-class _RenamedTrials(Mapping[TrialKey, TrialRecord]):
-    """The trials of another mapping under new keys (`names` maps new keys to old ones), read on demand."""
-
-    def __init__(self, trials: Mapping[TrialKey, TrialRecord], names: Mapping[TrialKey, TrialKey]) -> None:
-        self._trials, self._names = trials, names
-
-    def __getitem__(self, key: TrialKey) -> TrialRecord:
-        return self._trials[self._names[key]]
-
-    def __iter__(self) -> Iterator[TrialKey]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-
-def case_record(case: Case, trials: tuple[TrialRecord, ...], redactor: Redactor) -> CaseRecord:
-    """Return the record of a case with its finished trials, which must already be redacted."""
-    planned = not_applicable = 0
-    asserting = False
-    for turn in case.turns:
-        if turn.expected_tools is not None:
-            planned += 1
-            asserting = True
-        for spec in turn.metrics:
-            if skip_reason(spec, turn) is not None:
-                not_applicable += 1
-                continue
-            planned += 1
-            asserting = asserting or spec.config.asserts
-    return CaseRecord(
-        id=redactor.case_id(case.id, case.content_hash),
-        name=redactor.value(case.name),
-        content_hash=case.content_hash,
-        source=case.mark,
-        multi_turn=case.multi_turn,
-        repeat=case.repeat,
-        min_pass=case.passes_needed,
-        planned_evaluations=planned,
-        not_applicable=not_applicable,
-        asserting=asserting,
-        tags=redactor.value(case.tags),
-        weight=case.weight,
-        trials=trials,
-        last=case.last,
-        user=None if case.simulation is None else redactor.value(SimulatedUser(**case.simulation.record_fields())),
     )

@@ -22,8 +22,10 @@ from holodeck_action.record.agent_errors import AgentError
 from holodeck_action.record.evaluation import Evaluation
 from holodeck_action.record.facts import Fact
 from holodeck_action.record.record import ToolAssertion, ToolInvocation, TrialRecord
-from holodeck_action.run.schedule import ScheduleResult, Slots, Stop, run_cases
+from holodeck_action.run.loop import LoopResult, run_trials
+from holodeck_action.run.schedule import Slots, Stop
 from holodeck_action.run.trial import Clock, Deadlines, TrialRunner
+from holodeck_action.run.trial_plans import AllTrials
 from holodeck_action.scoring.scoring import Answer
 from holodeck_action.suite.loader import load_suite
 from holodeck_action.suite.values import Case, Turn
@@ -117,7 +119,7 @@ class Content:
 class Ran:
     """How a run went."""
 
-    outcome: ScheduleResult
+    outcome: LoopResult
     most_open: int
     service: Service
     seconds: float = 0.0
@@ -176,16 +178,13 @@ async def outcome(
     trials_done: list[TrialRecord] = []
     stop = Stop()
     wire.on_outage = stop.drain
-    found = await run_cases(
-        loaded,
+    found = await run_trials(
+        AllTrials(loaded, stop_when_decided=False),
         trials,
-        lane=Slots(at_once).lane(),
-        run_timeout_s=run_s,
-        stop_when_decided=False,
-        stop=stop,
-        resumed={},
-        on_trial=lambda place, case, trial, finished: trials_done.append(trial),
-        on_case=lambda case, done: None,
+        Slots(at_once).lane(),
+        stop,
+        timeout_s=run_s,
+        on_trial=lambda case, trial: trials_done.append(trial),
     )
     return Ran(found, agent.most_open, service, errors=errors(trials_done))
 

@@ -38,10 +38,11 @@ from holodeck_action.run.model_calls import model_environment
 from holodeck_action.run.open_suites import OpenSuite, open_all
 from holodeck_action.run.options.settings import Flags, SettingsError, merge
 from holodeck_action.run.preflight import PreparedSuite, judge_problems, metric_class_problems, settings_problem
-from holodeck_action.run.schedule import Stop, TrialKey
+from holodeck_action.run.schedule import Stop
 from holodeck_action.run.stages import UserOutput, enter_all, stages_of
 from holodeck_action.run.stored import StoredRun, StoredTrials
 from holodeck_action.run.trial import Clock
+from holodeck_action.run.trial_plans import TrialKey
 from holodeck_action.scoring.scoring import TurnScorer
 from holodeck_action.seam import registry
 from holodeck_action.suite.applicability import missing_static_inputs

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from functools import partial
 from signal import Signals
 from typing import Any
@@ -18,34 +18,20 @@ from holodeck_action.extensions.race.evidence import Bounds, Drop, Standing, sta
 from holodeck_action.extensions.race.objective import UnboundedScoreError
 from holodeck_action.extensions.race.preparing import PreparedRace
 from holodeck_action.record.judge_probe import JudgeProbe
-from holodeck_action.record.record import CaseRecord, Record, TrialRecord
-from holodeck_action.record.workflow_job import workflow_job
-from holodeck_action.run.bases.baselines import evaluated_commit, folder_of
-from holodeck_action.run.case_choice import filters_of
+from holodeck_action.record.record import CaseRecord, Record
 from holodeck_action.run.closure import add_closures
-from holodeck_action.run.journal import Journal
 from holodeck_action.run.judge_probes import probe_judges
 from holodeck_action.run.open_suites import OpenSuite
 from holodeck_action.run.options.settings import Flags
-from holodeck_action.run.schedule import Slots, Stop, Trials
+from holodeck_action.run.schedule import Slots, Stop
 from holodeck_action.run.signals import stop_on_signals
-from holodeck_action.run.suite_run import RunPlan, resumable_trials, run_suite
-from holodeck_action.run.trial import Clock
+from holodeck_action.run.suite_run import Side, run_suite
+from holodeck_action.run.trial_plans import ChangedPlan, Plan, Position
 from holodeck_action.run.trials import grading_pool, trial_runner
 from holodeck_action.scoring.evaluations import add_custom_summary
 from holodeck_action.seam import registry
 from holodeck_action.suite.applicability import compares_answers
-from holodeck_action.suite.values import Case
-from holodeck_action.targets.factory import describe_target
-from holodeck_action.text.redaction import Redactor
 from holodeck_action.workers.pool import WorkerPool
-
-
-class Contender(Struct, frozen=True):
-    """A variant that is ready to run, and the journal of its trials."""
-
-    open_suite: OpenSuite
-    journal: Journal
 
 
 class Finished(Struct, frozen=True):
@@ -103,7 +89,7 @@ class _Course:
     ) -> None:
         self.standing = start_race(len(stops), len(order), drops=drops)
         self.values: list[list[Bounds]] = [[] for _ in stops]
-        self._order, self._weights, self._stops, self._slots = order, weights, stops, slots
+        self.order, self._weights, self._stops, self._slots = order, weights, stops, slots
         self._places = {at: place for place, at in enumerate(order)}
         self._found: list[dict[int, Bounds]] = [{} for _ in order]
         self._on_drop = on_drop
@@ -120,7 +106,7 @@ class _Course:
         self.wake()
         while self._running and not self.standing.is_over and variant not in self.standing.dropped:
             await self._moved.wait()
-        return frozenset(self._order[: len(self.values[variant])])
+        return frozenset(self.order[: len(self.values[variant])])
 
     async def wait_turn(self, variant: int, at: int) -> None:
         """Wait until a variant may start the case at a position, or until the variant is stopped."""
@@ -144,7 +130,7 @@ class _Course:
         before, found = self.standing, self._found[self.standing.seen]
         for variant in before.living:
             self.values[variant].append(found[variant])
-        self.standing = after = before.add_case(found, self._weights[self._order[before.seen]])
+        self.standing = after = before.add_case(found, self._weights[self.order[before.seen]])
         for variant in before.living:
             if variant not in after.living:
                 drop = after.dropped[variant]
@@ -163,35 +149,29 @@ class _Course:
         self._moved = asyncio.Event()
 
 
-class _PacedTrials(Struct, frozen=True):
-    """Runs the trials of a variant; each waits until the race allows its case. Implements `run.schedule.Trials`."""
+class _InRace(ChangedPlan):
+    """The plan of a variant: its cases run in the order of the race, as soon as the race allows them."""
 
-    trials: Trials
-    course: _Course
-    variant: int
-    positions: Mapping[str, int]
+    def __init__(self, plan: Plan, course: _Course, variant: int, end_early: Callable[[int], None]) -> None:
+        super().__init__(plan)
+        self._course, self._variant, self._end_early = course, variant, end_early
 
-    @property
-    def clock(self) -> Clock:
-        return self.trials.clock
+    def order(self) -> Sequence[Position]:
+        return self._course.order
 
-    @property
-    def redactor(self) -> Redactor:
-        return self.trials.redactor
+    async def wait_turn(self, at: Position) -> None:
+        await self._course.wait_turn(self._variant, at)
 
-    async def run(self, case: Case, index: int, slot: AbstractAsyncContextManager[Any]) -> TrialRecord:
-        @asynccontextmanager
-        async def paced() -> AsyncIterator[Any]:
-            await self.course.wait_turn(self.variant, self.positions[case.id])
-            async with slot as held:
-                yield held
-
-        return await self.trials.run(case, index, paced())
+    async def counted(self, *, stopped: bool) -> frozenset[Position]:
+        if not self._course.is_done(self._variant):
+            # The others would wait for its results.
+            self._end_early(self._variant)
+        return await self._course.wait_counted(self._variant)
 
 
 async def run_race(
     race: PreparedRace,
-    contenders: Sequence[Contender],
+    contenders: Sequence[Side],
     flags: Flags,
     signals: Sequence[Signals],
     note: Callable[[str], None],
@@ -215,7 +195,8 @@ async def run_race(
     stops = [Stop() for _ in contenders]
     slots = Slots(settings.concurrency)
     for each in contenders:
-        each.open_suite.imported.notify(each.journal.append_imports)
+        if each.journal is not None:
+            each.open_suite.imported.notify(each.journal.append_imports)
 
     def note_drop(variant: int, drop: Drop) -> None:
         names = [race.variants[at].name for at in (variant, drop.rival)]
@@ -224,7 +205,6 @@ async def run_race(
     course = _Course(race.order, race.weights, stops, slots.count, note_drop, drops=race.drops)
     everything = _EveryStop(stops, course.wake)
     spent, lanes = [Amounts() for _ in contenders], [slots.lane() for _ in contenders]
-    positions = {case.id: at for at, case in enumerate(race.cases)}
     recorded = {head.redactor.case_id(case.id, case.content_hash): at for at, case in enumerate(race.cases)}
     troubles: list[UnboundedScoreError] = []
 
@@ -238,23 +218,18 @@ async def run_race(
             return
         course.enter(variant, recorded[case.id], value)
 
-    async def counted_positions(variant: int) -> frozenset[int]:
-        if not course.is_done(variant):
-            # The others would wait for its results.
-            everything.drain(stops[variant].reason or "a variant ended early")
-        return await course.wait_counted(variant)
+    def end_early(variant: int) -> None:
+        everything.drain(stops[variant].reason or "a variant ended early")
 
     async def run_variant(variant: int) -> Record:
-        ready, journal = contenders[variant].open_suite, contenders[variant].journal
         return await run_suite(
-            ready.prepared.suite,
-            _plan(ready, flags, race.order, partial(counted_positions, variant)),
-            _PacedTrials(trial_runner(ready, pool), course, variant, positions),
-            lane=lanes[variant],
-            stop=stops[variant],
-            journal=journal,
-            resumed=resumable_trials(ready.prepared.cases, ready.resumed.trials, ready.redactor),
+            contenders[variant],
+            flags,
+            trial_runner(contenders[variant].open_suite, pool),
+            lanes[variant],
+            stops[variant],
             on_case=partial(finish_case, variant),
+            change_plan=lambda plan: _InRace(plan, course, variant, end_early),
         )
 
     timeout = flags.run_timeout_s
@@ -281,9 +256,9 @@ async def run_race(
     )
 
 
-async def _probe_judges(contenders: Sequence[Contender], pool: WorkerPool, stop: Stop) -> list[Contender]:
+async def _probe_judges(contenders: Sequence[Side], pool: WorkerPool, stop: Stop) -> list[Side]:
     """Return the contenders with the results of their judges' probes; equal probes are made once."""
-    found: list[Contender] = []
+    found: list[Side] = []
     seen: dict[str, JudgeProbe] = {}
     for each in contenders:
         probed = await probe_judges(each.open_suite, seen, pool, stop)
@@ -299,25 +274,3 @@ async def _complete(record: Record, open_suite: OpenSuite, pool: Any) -> Record:
         record = registry.resolve(pairs.skip)(record, "a race has no base to compare answers with")
     record = open_suite.complete_record(await add_custom_summary(record, pool, open_suite.redactor))
     return add_closures([open_suite], [record], None)[0]
-
-
-def _plan(
-    open_suite: OpenSuite,
-    flags: Flags,
-    positions: Sequence[int],
-    counted_positions: Callable[[], Awaitable[frozenset[int]]],
-) -> RunPlan:
-    item, settings = open_suite.prepared, open_suite.prepared.settings
-    return RunPlan(
-        cases=item.cases,
-        target=describe_target(item.target),
-        gates=settings.gates,
-        run_timeout_s=settings.run_timeout_s,
-        stop_when_decided=settings.stop_when_decided,
-        filters=filters_of(flags),
-        commit=evaluated_commit(item),
-        folder=folder_of(item),
-        workflow_job=workflow_job(item.environ),
-        order=positions,
-        counted_positions=counted_positions,
-    )

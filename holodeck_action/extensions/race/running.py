@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from holodeck_action.decide.written_results import write_results
-from holodeck_action.extensions.race.contest import Contender, Finished, run_race
+from holodeck_action.extensions.race.contest import Finished, run_race
 from holodeck_action.extensions.race.preparing import PreparedRace
 from holodeck_action.record.disk import DISK
 from holodeck_action.record.folder import Claims
@@ -23,6 +23,7 @@ from holodeck_action.run.options.settings import Flags
 from holodeck_action.run.plan import plan_lines
 from holodeck_action.run.probe_estimates import estimate_probes
 from holodeck_action.run.stages import UserOutput, enter_all, stages_of
+from holodeck_action.run.suite_run import Side
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.identity import slug
 from holodeck_action.targets.own_model.toolbox import PlannedCalls
@@ -111,7 +112,7 @@ def run_variants(
     stages = stages_of([race.items[0].suite], flags)
     try:
         with enter_all(stages, suites[0], UserOutput(note, caller.stderr)):
-            contenders = [*map(Contender, suites, journals)]
+            contenders = [*map(Side, suites, journals)]
             done = run(run_race(race, contenders, flags, caller.signals, note, remaining_s))
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None

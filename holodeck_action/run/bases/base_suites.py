@@ -18,7 +18,7 @@ from holodeck_action.run.case_choice import filters_of, with_trials
 from holodeck_action.run.loading import SuiteContext, display_folder, load_one_suite, with_lines, with_python
 from holodeck_action.run.options.settings import Flags, ModelCalls, SettingsError, merge_baseline, merge_calls
 from holodeck_action.run.preflight import PreparedSuite, check_python_target, target_of
-from holodeck_action.run.schedule import TrialKey
+from holodeck_action.run.trial_plans import TrialKey
 from holodeck_action.suite.checkout import Checkout, head_commit
 from holodeck_action.suite.configuration_errors import ConfigurationError, target_problems
 from holodeck_action.suite.model.agent import Instructions
