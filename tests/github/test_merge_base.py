@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -307,9 +306,7 @@ def artifact(repo: Repository) -> Artifact:
 
 
 def downloaded(api: Api, artifact: Artifact) -> bytes:
-    into = io.BytesIO()
-    api.download_artifact(artifact.id, 1000, into)
-    return into.getvalue()
+    return api.download_artifact(artifact.id, 1000)
 
 
 def test_trouble_of_the_storage_is_tried_again(hub: FakeGitHub, api: Api, artifact: Artifact) -> None:
@@ -339,8 +336,6 @@ def test_a_repository_that_was_renamed() -> None:
             return [answer("", "Location: /_storage/octo/shop?token=key", status=302)]
         return [answer(b"content")]
 
-    into = io.BytesIO()
     with serving(script) as (url, requests), connect(TOKEN, url, REPOSITORY, pause=lambda _: None) as api:
-        api.download_artifact(7, 1000, into)
-    assert into.getvalue() == b"content"
+        assert api.download_artifact(7, 1000) == b"content"
     assert [TOKEN in text for text in requests] == [True, True, False]

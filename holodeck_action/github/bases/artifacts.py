@@ -7,7 +7,6 @@ a schedule or a person with write access started them. The commit in an artifact
 from __future__ import annotations
 
 import hashlib
-import io
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
@@ -246,16 +245,15 @@ class ArtifactResults:
             return self._archive[1]
         if artifact.size > MOST_PACKED:
             raise ZipError(f"is larger than {MOST_PACKED:,} bytes")
-        packed = io.BytesIO()
         try:
-            self._api.download_artifact(artifact.id, MOST_PACKED, packed)
+            packed = self._api.download_artifact(artifact.id, MOST_PACKED)
         except ApiError as error:
             if error.kind not in ("not_found", "invalid"):
                 raise
             # It has expired or has been deleted since it was listed.
             raise ZipError(f"cannot be downloaded: {error}") from None
-        digest = hashlib.sha256(packed.getbuffer()).hexdigest()
+        digest = hashlib.sha256(packed).hexdigest()
         if artifact.digest is not None and artifact.digest != f"sha256:{digest}":
             raise ZipError("does not match the digest of its upload")
-        self._archive = artifact.id, packed.getvalue()
+        self._archive = artifact.id, packed
         return self._archive[1]

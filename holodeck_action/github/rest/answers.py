@@ -38,7 +38,7 @@ class TooSlowError(Exception):
     """The body did not arrive within its time limit."""
 
 
-def read_body(response: httpx2.Response, max_bytes: int, within_s: float, monotonic: Callable[[], float]) -> Foreign:
+def read_body(response: httpx2.Response, max_bytes: int, within_s: float, monotonic: Callable[[], float]) -> bytes:
     """Return the decompressed body of a response.
 
     Args:
@@ -60,12 +60,12 @@ def read_body(response: httpx2.Response, max_bytes: int, within_s: float, monoto
             raise TooLargeError
         if monotonic() > end:
             raise TooSlowError
-    return Foreign(bytes(data))
+    return bytes(data)
 
 
 def _error_content(response: httpx2.Response, monotonic: Callable[[], float]) -> Foreign:
     try:
-        return read_body(response, _ERROR_BYTES, _ERROR_S, monotonic)
+        return Foreign(read_body(response, _ERROR_BYTES, _ERROR_S, monotonic))
     except (httpx2.RequestError, TooLargeError, TooSlowError):
         return Foreign(b"")
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from itertools import islice
-from typing import TYPE_CHECKING, Any, BinaryIO, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -239,14 +239,14 @@ class Api:
             }
         return known
 
-    def download_artifact(self, artifact_id: int, max_bytes: int, output: BinaryIO) -> None:
-        """Write the zip file of an artifact, at most `max_bytes` bytes, to `output`."""
+    def download_artifact(self, artifact_id: int, max_bytes: int) -> bytes:
+        """Return the zip file of an artifact, at most `max_bytes` bytes."""
         from holodeck_action.github.rest.downloads import fetch
 
         path = f"{self._path}/actions/artifacts/{artifact_id:d}/zip"
         address = self._requester.file_address(path)
         # What it says is shown without the address, which is a key to the file.
-        fetch(address, f"GET {path}", max_bytes, output, pause=self._pause, timeout_s=self._timeout_s)
+        return fetch(address, f"GET {path}", max_bytes, pause=self._pause, timeout_s=self._timeout_s)
 
     def _query(self, text: str, variables: Mapping[str, Any]) -> dict[str, Any]:
         """Send a GraphQL query, and return its data. It must not be a mutation, since it may be repeated."""

@@ -4,20 +4,24 @@ PyGithub's own connections read a body of any size for any time. PyGithub repeat
 computes the response (202), and follows a 301. PyGithub therefore gets only successes; for any other response, this
 module raises an error.
 
-This module imports httpx2: import it only where GitHub is called.
+This module imports httpx2 and requests, which PyGithub needs: import it only where GitHub is called.
 """
 
 from __future__ import annotations
 
+import os
+import ssl
 from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
 
 import httpx2
 from msgspec import Struct
+from requests import Session
 
 from holodeck_action.github.rest.answers import error_message, read_body
 from holodeck_action.github.rest.objects import ApiError
 from holodeck_action.suite.hosts import is_loopback
+from holodeck_action.text.foreign import Foreign
 
 MOST_BYTES = 64 * 1024 * 1024
 """Maximum bytes of a decompressed response; 100 comments of 65,536 characters of 4 bytes take 26 MB."""
@@ -58,6 +62,31 @@ class RedirectedError(UnsuccessfulError):
     """The response redirects to another URL."""
 
 
+def http_client(url: str, timeout_s: float) -> httpx2.Client:
+    """Return a client for the host of a URL, with the proxy and the certificates that the environment names.
+
+    The variables are those of httpx and requests: `HTTPS_PROXY`, `NO_PROXY`, …; `SSL_CERT_FILE` or `SSL_CERT_DIR`
+    instead of the system's certificates, and `REQUESTS_CA_BUNDLE` for further ones.
+
+    Raises:
+        ApiError: the environment names a proxy or certificates that cannot be used.
+    """
+    parts = urlsplit(url)
+    verify: ssl.SSLContext | bool = False
+    try:
+        # Certificates, which take longer to read than a request, are for HTTPS.
+        if parts.scheme == "https":
+            verify = httpx2.create_ssl_context()
+            bundle = Session().merge_environment_settings(url, {}, None, None, None)["verify"]
+            if isinstance(bundle, str):
+                verify.load_verify_locations(**{"capath" if os.path.isdir(bundle) else "cafile": bundle})
+        # A proxy cannot reach this machine.
+        return httpx2.Client(timeout=timeout_s, trust_env=not is_loopback(parts.hostname or ""), verify=verify)
+    except (ImportError, OSError, ValueError, httpx2.InvalidURL):
+        problem = "the proxy or the certificates that the environment names cannot be used"
+        raise ApiError(f"GitHub cannot be called: {problem}", "invalid", None) from None
+
+
 class Connection:
     """Sends requests to one server, one at a time, with the methods that PyGithub calls on a connection.
 
@@ -74,14 +103,7 @@ class Connection:
         parts = urlsplit(base)
         self._server = f"{parts.scheme}://{parts.netloc}"
         self._timeout_s, self._monotonic = timeout_s, monotonic
-        # A proxy cannot reach this machine. Certificates, which take longer to read than a request, are for HTTPS.
-        local = is_loopback(parts.hostname or "")
-        verify = not local or parts.scheme == "https"
-        try:
-            self._http = httpx2.Client(timeout=timeout_s, trust_env=not local, verify=verify)
-        except (ImportError, OSError, ValueError, httpx2.InvalidURL):
-            problem = "the proxy or the certificates that the environment names cannot be used"
-            raise ApiError(f"GitHub cannot be called: {problem}", "invalid", None) from None
+        self._http = http_client(base, timeout_s)
         self._reply: Reply | None = None
 
     def close(self) -> None:
@@ -105,7 +127,7 @@ class Connection:
             # With 202 GitHub says that it is still computing the answer.
             if status >= 400 or (status == 202 and method == "GET"):
                 raise RefusedError(response, error_message(response, self._monotonic))
-            body = read_body(response, MOST_BYTES, _BODY_TIMEOUTS * self._timeout_s, self._monotonic)
+            body = Foreign(read_body(response, MOST_BYTES, _BODY_TIMEOUTS * self._timeout_s, self._monotonic))
             if status >= 300:
                 raise RedirectedError(response)
             # Half a character in a text costs that character, not the answer.
