@@ -33,6 +33,8 @@ _KINDS: dict[str, Work] = {
     "RETRIEVER": "retrieval",
     "RERANKER": "reranking",
 }
+_PREPARATION = "._prepare_chat_with_tools"
+"""The end of the names of LlamaIndex's spans in which a request is written, to which it gives the kind `LLM`."""
 _PROMPT_TOKENS = ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt")
 _COMPLETION_TOKENS = ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens", "llm.token_count.completion")
 _CACHED_TOKENS = (
@@ -85,11 +87,10 @@ _DOCUMENT = lazy_pattern(r"(?:retrieval\.documents|reranker\.output_documents)\.
 
 def work_kind(span: Span) -> Work:
     """Return the kind of work of a span; `other` for agents, chains and anything else."""
-    kind = span.attributes.get("openinference.span.kind")
-    operation = span.attributes.get("gen_ai.operation.name")
-    if isinstance(kind, str) and kind.upper() in _KINDS:
-        return _KINDS[kind.upper()]
-    return _OPERATIONS.get(operation, "other") if isinstance(operation, str) else "other"
+    kind = _kind(span).upper()
+    if kind in _KINDS and not span.name.endswith(_PREPARATION):
+        return _KINDS[kind]
+    return _OPERATIONS.get(str(span.attributes.get("gen_ai.operation.name")), "other")
 
 
 def follows_convention(span: Span) -> bool:
