@@ -37,20 +37,20 @@ def without_index(environ: Mapping[str, str]) -> dict[str, str]:
     return {**environ, "UV_OFFLINE": "1", "UV_NO_CACHE": "1"}
 
 
-def check_record(path: Path) -> None:
+def check_record(path: Path, tool: str = "find_order", model: str = SMALL) -> None:
     """Check that a record tells answers, calls with results, tokens and cost, and that state lasts two turns."""
     order, other, opening = read_record(path).cases
     assert [turn.response for turn in order.turns] == [ANSWERS["where is"].format("Leeds"), ANSWERS["when does"]]
     for turn in order.turns:
         assert turn.error is None
         (call,) = turn.tool_invocations or ()
-        assert (call.name, call.args, call.error) == ("find_order", {"id": ORDER}, None)
+        assert (call.name, call.args, call.error) == (tool, {"id": ORDER}, None)
         assert "Leeds" in str(call.result)
         assert turn.usage is not None
         assert (turn.usage.prompt_tokens, turn.usage.completion_tokens, turn.usage.cached_tokens) == (30, 10, 4)
         # 26 and 4 cached tokens of the prompt, 10 of the answer, at the list price.
         assert turn.usage.cost_usd == pytest.approx((26 * 0.1 + 4 * 0.01 + 10 * 0.5) / 1e6)
-        assert str(turn.model).endswith(SMALL)
+        assert str(turn.model).endswith(model)
     assert [turn.response for turn in other.turns] == [ANSWERS["where is"].format("York")]
     (turn,) = opening.turns
     assert (turn.response, turn.tool_invocations) == (ANSWERS["you open"], ())

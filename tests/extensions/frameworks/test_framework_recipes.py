@@ -12,7 +12,8 @@ from holodeck_action.suite.model.named_models import SMALL
 from tests.commands.project import Project
 from tests.docs.pages import blocks
 from tests.extensions.frameworks.framework_examples import FOLDER, check_record, variables
-from tests.llm.models import serve_models
+from tests.extensions.frameworks.framework_models import answer_claude, answer_dspy, answer_smolagents
+from tests.llm.models import KEY, serve_models
 from tests.targets.shop_model import shop_answer
 from tests.workers.installing import uv
 
@@ -25,6 +26,9 @@ RECIPES = {
     "agent_framework_agent.py": "Agent Framework",
     "autogen_agent.py": "AutoGen",
     "haystack_agent.py": "Haystack",
+    "smolagents_agent.py": "smolagents",
+    "dspy_agent.py": "DSPy",
+    "claude_agent.py": "Claude Agent SDK",
 }
 """The name of each recipe's framework in the table."""
 CONTENT = {
@@ -34,10 +38,14 @@ CONTENT = {
         # No list of prices is fetched.
         "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     },
+    "claude_agent.py": {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"},
+    "dspy_agent.py": {"LITELLM_LOCAL_MODEL_COST_MAP": "True"},
     "haystack_agent.py": {"HAYSTACK_TELEMETRY_ENABLED": "False"},
     "semantic_kernel_agent.py": {"SEMANTICKERNEL_EXPERIMENTAL_GENAI_ENABLE_OTEL_DIAGNOSTICS_SENSITIVE": "true"},
 }
 """The variables that the page asks for."""
+MODELS = {"smolagents_agent.py": answer_smolagents, "dspy_agent.py": answer_dspy, "claude_agent.py": answer_claude}
+"""The models of frameworks that call tools in words of their own."""
 
 
 @pytest.mark.frameworks
@@ -50,11 +58,13 @@ def test_a_recipe(project: Project, recipe: str) -> None:
     project.write("my_agent.py", found[at].text)
     project.write("requirements.txt", found[at - 1].text)
     project.write("agent.yaml", (FOLDER / "crewai" / "agent.yaml").read_text(encoding="utf-8"))
-    project.write("holodeck-action.yaml", found[0].text + "limits: {concurrency: 1}\n")
+    policy = found[at - 2].text if recipe == "claude_agent.py" else found[0].text
+    project.write("holodeck-action.yaml", policy + "limits: {concurrency: 1}\n")
     path = f"{uv().parent}:{project.environ()['PATH']}"
-    with serve_models(answer=shop_answer) as models:
+    with serve_models(answer=MODELS.get(recipe, shop_answer)) as models:
         # LlamaIndex has a name of its own for the address.
-        given = {**variables(models), "OPENAI_API_BASE": models.openai_url, **CONTENT.get(recipe, {}), "PATH": path}
+        addresses = {"OPENAI_API_BASE": models.openai_url, "ANTHROPIC_BASE_URL": models.anthropic_url}
+        given = {**variables(models), **addresses, "ANTHROPIC_API_KEY": KEY, **CONTENT.get(recipe, {}), "PATH": path}
         ran = project.run_process("run", "-o", "out", **given)
     assert ran.code == 0, ran.stderr + ran.stdout
     if recipe == "semantic_kernel_agent.py":
@@ -63,6 +73,8 @@ def test_a_recipe(project: Project, recipe: str) -> None:
         assert (call.name, call.args, call.result) == ("Shop-find_order", {"id": "A-17"}, "{'place': 'Leeds'}")
         assert first.usage is not None
         assert (first.usage.prompt_tokens, first.usage.completion_tokens, first.model) == (30, 10, f"openai/{SMALL}")
+    elif recipe == "claude_agent.py":
+        check_record(project.out / "results.json", "mcp__shop__find_order", "claude-haiku-5-5")
     else:
         check_record(project.out / "results.json")
 

@@ -86,6 +86,17 @@ parts, flat, reasons = asking(_parts), asking(_flat), asking(lambda number: {})
 unanswered = asking(lambda number: _parts(0) if number == 0 else {})
 
 
+def ending(messages, request):
+    # DSPy and smolagents end their work with tools of their own.
+    for library, name in (("dspy", "find_order.acall"), ("dspy", "finish.__call__"), ("smolagents", "final_answer")):
+        tracer = traced.trace.get_tracer("openinference.instrumentation." + library)
+        told = {"input.value": json.dumps({"kwargs": CALL["arguments"]}), "output.mime_type": "application/json",
+                "output.value": json.dumps({"place": "Leeds"}), "openinference.span.kind": "TOOL"}
+        with tracer.start_as_current_span(name, attributes=told):
+            pass
+    return traced.silent(request)
+
+
 def forged(messages, request):
     # What a process says of its spans is what its code makes of it.
     from holodeck_action.extensions.frameworks.instrumentation import Recorder
@@ -200,9 +211,10 @@ def test_spans_of_a_service_go_to_the_turn_that_they_belong_to(
 @pytest.mark.full
 def test_without_spans_of_tools_the_messages_of_models_tell_the_calls(asked: Project) -> None:
     call = ToolInvocation("find_order", {"id": "A-17"}, {"place": "Leeds"}, bytes=18)
-    for way in ("parts", "flat"):
+    for way in ("parts", "flat", "ending"):
         record = _record(asked, f"python:shop:{way}", 1)
-        assert [turn.tool_invocations for turn in record.turns] == [(call,), (call,)]
+        made = [[replace(each, duration_ms=None) for each in turn.tool_invocations or ()] for turn in record.turns]
+        assert made == [[call], [call]]
     # A wish is no call: whether the program heeded it, nobody tells.
     for way in ("reasons", "unanswered"):
         record = _record(asked, f"python:shop:{way}", 3)

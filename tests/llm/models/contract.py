@@ -96,7 +96,7 @@ BETA_FIELDS = frozenset(
 _LIMITS = ("max_completion_tokens", "max_tokens", "max_output_tokens")
 _TOOLS_ELSEWHERE = ("gpt-5.5", "gpt-5.6", "gpt-6")
 """Models that take tools in chat completions only while they do not reason."""
-_SYSTEM_INLINE = ("claude-opus-4-8", "claude-opus-5")
+_SYSTEM_INLINE = ("claude-opus-4-8", "claude-opus-5", "claude-haiku-5-5")
 _SAMPLING_GONE = ("claude-opus-4-7", "claude-opus-4-8", "claude-opus-5", "claude-sonnet-5", "claude-haiku-5-5")
 _SAMPLING_EITHER = (
     "claude-opus-4-1",

@@ -61,8 +61,7 @@ _MODEL_NAME = (
 )
 _PROVIDER_NAME = ("gen_ai.provider.name", "gen_ai.system", "llm.provider", "llm.system")
 _PROVIDERS = {
-    "openai": "openai",
-    "anthropic": "anthropic",
+    **{name: name for name in ("openai", "anthropic", "google", "groq", "deepseek", "cohere", "perplexity")},
     "azure": "azure_openai",
     "azure.ai.openai": "azure_openai",
     "az.ai.openai": "azure_openai",
@@ -70,16 +69,13 @@ _PROVIDERS = {
     "gcp.vertex_ai": "vertex",
     "gcp.gemini": "google",
     "gcp.gen_ai": "google",
-    "google": "google",
-    "groq": "groq",
-    "deepseek": "deepseek",
     "mistral_ai": "mistral",
     "mistralai": "mistral",
     "x_ai": "x-ai",
-    "cohere": "cohere",
-    "perplexity": "perplexity",
 }
 """The provider's name for price look-ups, by the provider's name in spans."""
+_ANSWERING_TOOLS = {"smolagents": "final_answer", "dspy": "finish"}
+"""The tool with which a framework's agent ends its work, by the instrumentation of OpenInference."""
 HIDDEN = "__REDACTED__"
 """The text with which OpenInference replaces hidden values."""
 _DOCUMENT = lazy_pattern(r"(?:retrieval\.documents|reranker\.output_documents)\.(\d+)\.document\.(id|content|score)")
@@ -153,7 +149,14 @@ def message_call(name: str, arguments: Any, result: Any) -> dict[str, Any]:
 def tool_name(span: Span) -> str:
     """Return the name of the tool that a span is about."""
     named = first_attribute(span, ("gen_ai.tool.name", "tool.name"))
-    return named if isinstance(named, str) and named else span.name.removeprefix("execute_tool ") or "tool"
+    # DSPy names its spans after the method that runs the tool.
+    own = span.name.removeprefix("execute_tool ").removesuffix(".__call__").removesuffix(".acall")
+    return named if isinstance(named, str) and named else own or "tool"
+
+
+def ends_loop(span: Span) -> bool:
+    """Return whether a span of a tool is about the framework's own tool that ends the agent's work."""
+    return _ANSWERING_TOOLS.get(span.scope.removeprefix("openinference.instrumentation.")) == tool_name(span)
 
 
 def call_id(span: Span) -> str | None:

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from holodeck_action.extensions.frameworks.spans.conventions import (
     Work,
     call_id,
+    ends_loop,
     follows_convention,
     is_embedding,
     message_call,
@@ -116,7 +117,8 @@ class _Turn:
         requested = [call for span in models for call in requested_calls(span)]
         tools = self.outermost_spans("tool")
         if tools:
-            return [tool_call(span, arguments) for span, arguments in _requests_of(tools, requested)]
+            pairs = _requests_of(tools, requested)
+            return [tool_call(span, arguments) for span, arguments in pairs if not ends_loop(span)]
         answers = [answer_kind(span) for span in models]
         if "unreadable" in answers or not {"text", "tools"}.intersection(answers):
             return None
