@@ -43,6 +43,7 @@ lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python -m scripts.check_doors
+	$(BIN)/python -m scripts.check_circles
 	$(BIN)/python -m scripts.budget
 	$(BIN)/python -m scripts.check_weight
 	$(BIN)/python -m scripts.check_words

@@ -65,7 +65,7 @@ def rooms(package: Path) -> dict[str, int]:
     return found
 
 
-def _imports(module: Path) -> Iterator[str]:
+def imports(module: Path) -> Iterator[str]:
     """Yield the dotted names that a module imports, and what it asks the registry of extensions for."""
     for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
         match node:
@@ -86,7 +86,7 @@ def crossings(package: Path, patterns: Mapping[str, str]) -> dict[str, int]:
     """
     core = [module for module in _modules(package) if module.relative_to(package).parts[0] != EXTENSIONS]
     dotted = {module: ".".join(module.relative_to(package.parent).with_suffix("").parts) for module in core}
-    imported = {module: [*_imports(module)] for module in core}
+    imported = {module: [*imports(module)] for module in core}
     found = {}
     for feature, pattern in patterns.items():
         own = re.compile(pattern).search

@@ -25,8 +25,8 @@ from holodeck_action.run.options.action_inputs import INPUTS
 from holodeck_action.suite.model.agent import AgentConfig, ProjectConfig
 from holodeck_action.suite.model.base import FormatModel, Section
 from holodeck_action.suite.model.metric_base import Metric
-from holodeck_action.suite.model.metric_types import PLACE
 from holodeck_action.suite.model.policy import GateMetric, Gates, Policy
+from holodeck_action.suite.model.schema_marks import PLACE
 from holodeck_action.suite.suite_schemas import all_subclasses, describe_fields
 from holodeck_action.text.key_forms import KEY_FORMS
 from holodeck_action.text.key_prefixes import KEY_PREFIXES

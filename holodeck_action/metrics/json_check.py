@@ -28,7 +28,7 @@ from holodeck_action.metrics.tools.matchers import (
 from holodeck_action.suite.identity import canonical_json
 from holodeck_action.suite.json_schemas import JsonSchema
 from holodeck_action.suite.model.base import Flag, FormatModel, NonBlank, Number
-from holodeck_action.suite.model.cases import check_json
+from holodeck_action.suite.model.expected_tools import check_json
 from holodeck_action.suite.model.metric_base import Role
 from holodeck_action.text.foreign import Foreign, ForeignError
 from holodeck_action.text.json_values import DuplicateKeyError, parse_json

@@ -6,7 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from holodeck_action.suite.errors import quoted
-from holodeck_action.suite.model.cases import MATCHER_KEYS, ExpectedToolEntry, OrderedExpectation, TrajectoryEntry
+from holodeck_action.suite.model.expected_tools import (
+    MATCHER_KEYS,
+    ExpectedToolEntry,
+    OrderedExpectation,
+    TrajectoryEntry,
+)
 from holodeck_action.suite.values import ArgumentMatcher, ExpectedTool, ToolExpectation
 
 

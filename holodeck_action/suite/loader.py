@@ -46,8 +46,9 @@ from holodeck_action.suite.identity import case_ids, question_hash
 from holodeck_action.suite.model.agent import AgentConfig, ProjectConfig
 from holodeck_action.suite.model.cases import CaseEntry, TableCase, TurnEntry
 from holodeck_action.suite.model.metric_base import Metric
-from holodeck_action.suite.model.metric_types import METRICS, MetricTypes
+from holodeck_action.suite.model.metric_types import MetricTypes
 from holodeck_action.suite.model.policy import Policy
+from holodeck_action.suite.model.schema_marks import METRICS
 from holodeck_action.suite.notices import suite_notices
 from holodeck_action.suite.resolve import (
     CaseBuilder,

@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from holodeck_action.suite.errors import quoted
 from holodeck_action.suite.model.base_sources import SOURCE_PATTERN
-from holodeck_action.suite.model.metric_types import MetricTypes
 from holodeck_action.suite.model.patterns import RESPONSE_PATH
+from holodeck_action.suite.model.schema_marks import KnownMetrics
 from holodeck_action.text.plain import cut
 
 
@@ -35,7 +35,7 @@ class Finding(Struct, frozen=True):
     schema: Mapping[str, Any]
     value: Any
     hidden: bool
-    metrics: MetricTypes | None = None
+    metrics: KnownMetrics | None = None
 
 
 _PATTERNS = {

@@ -25,8 +25,9 @@ from pydantic.json_schema import models_json_schema
 from holodeck_action.suite.model.agent import AgentConfig
 from holodeck_action.suite.model.base import FLAG_TEXT, INTEGER_TEXT, NUMBER_TEXT, FormatModel, with_values
 from holodeck_action.suite.model.metric_base import Metric
-from holodeck_action.suite.model.metric_types import PLACE, PLACES, MetricTypes, Place
+from holodeck_action.suite.model.metric_types import PLACES, MetricTypes
 from holodeck_action.suite.model.policy import BOUNDS_OF_METRICS, Policy
+from holodeck_action.suite.model.schema_marks import PLACE, Place
 
 M = TypeVar("M", bound=BaseModel)
 

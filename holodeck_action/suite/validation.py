@@ -10,8 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from holodeck_action.suite.errors import Problem, field_path, quoted
 from holodeck_action.suite.messages import Finding, sentence
-from holodeck_action.suite.model.base import LAZY
-from holodeck_action.suite.model.metric_types import METRICS, PLACE, WRITTEN_AS, MetricTypes
+from holodeck_action.suite.model.schema_marks import LAZY, METRICS, PLACE, WRITTEN_AS, KnownMetrics
 from holodeck_action.suite.yaml.document import Document, MarkedList, MarkedMap, Path, position_of
 from holodeck_action.suite.yaml.reading import SECRET_KEY
 
@@ -32,7 +31,7 @@ def validate(
     path: Path = (),
     *,
     case: str | None = None,
-    metrics: MetricTypes | None = None,
+    metrics: KnownMetrics | None = None,
 ) -> tuple[Model | None, list[Problem]]:
     """Validate a part of a document.
 
@@ -58,16 +57,23 @@ def _problems(
     error: ValidationError,
     data: Any,
     document: Document,
-    path: Path = (),
+    prefix: Path = (),
     case: str | None = None,
-    metrics: MetricTypes | None = None,
+    metrics: KnownMetrics | None = None,
 ) -> list[Problem]:
-    schema = model.__pydantic_core_schema__
-    found = [
-        _problem(details, schema, data, document, path, case, metrics)
-        for details in error.errors(include_url=False, include_context=True)
-    ]
-    return [problem for problem in found if problem is not None]
+    problems = []
+    for details in error.errors(include_url=False, include_context=True):
+        refusal = _refusal(details, model.__pydantic_core_schema__, data, metrics)
+        if refusal is None:
+            continue
+        path, message, of_key = refusal
+        if case is not None:
+            message += f" (case {quoted(case)})"
+        at_key = of_key or details["type"] == "extra_forbidden" or "at_key" in details.get("ctx", {})
+        line, column = position_of(data, path, key=at_key)
+        place = field_path((*prefix, *(path[:-1] if of_key else path)))
+        problems.append(Problem(document.mark(line, column), place, message))
+    return problems
 
 
 class EntryError(ValueError):
@@ -108,28 +114,8 @@ def _for_python(text: str) -> str:
     return re.sub("^unknown key", "unknown argument", text).removesuffix(": put the value in quotes")
 
 
-def _problem(
-    details: Mapping[str, Any],
-    schema: Any,
-    data: Any,
-    document: Document,
-    prefix: Path,
-    case: str | None,
-    metrics: MetricTypes | None,
-) -> Problem | None:
-    refusal = _refusal(details, schema, data, metrics)
-    if refusal is None:
-        return None
-    path, message, of_key = refusal
-    if case is not None:
-        message += f" (case {quoted(case)})"
-    at_key = of_key or details["type"] == "extra_forbidden" or "at_key" in details.get("ctx", {})
-    line, column = position_of(data, path, key=at_key)
-    return Problem(document.mark(line, column), field_path((*prefix, *(path[:-1] if of_key else path))), message)
-
-
 def _refusal(
-    details: Mapping[str, Any], schema: Any, data: Any, metrics: MetricTypes | None
+    details: Mapping[str, Any], schema: Any, data: Any, metrics: KnownMetrics | None
 ) -> tuple[Path, str, bool] | None:
     """Return an error's path in the data, a sentence about the error, and whether the error is about a key. Return None
     if the value contains an unset variable, which is reported elsewhere.
@@ -175,7 +161,7 @@ def _substitution_state(document: Any, path: Path) -> str | None:
     return None
 
 
-def _descend(schema: Any, loc: tuple[str | int, ...], data: Any, metrics: MetricTypes | None) -> tuple[Path, Any]:
+def _descend(schema: Any, loc: tuple[str | int, ...], data: Any, metrics: KnownMetrics | None) -> tuple[Path, Any]:
     """Convert the location `loc` of a pydantic error: return its path in the data, and the schema at that path. Parts
     of `loc` that only name a branch of the schema are dropped.
     """
@@ -216,7 +202,7 @@ def _value_at(data: Any, path: Sequence[str | int]) -> Any:
     return data
 
 
-def _unwrap(schema: Any, definitions: dict[str, Any], value: Any, metrics: MetricTypes | None) -> Any:
+def _unwrap(schema: Any, definitions: dict[str, Any], value: Any, metrics: KnownMetrics | None) -> Any:
     bounds: dict[str, Any] = {}
     written_as: Mapping[str, str] = {}
     while True:

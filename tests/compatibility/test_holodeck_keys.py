@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from holodeck_action.metrics.registry import built_in
 from holodeck_action.suite.model.agent import AgentConfig, ProjectConfig
-from holodeck_action.suite.model.metric_types import METRICS
+from holodeck_action.suite.model.schema_marks import METRICS
 from tests.suite.folders import HEAD, load
 from tests.tables import walk
 

@@ -18,8 +18,8 @@ from pydantic_core import ErrorDetails
 
 from holodeck_action.metrics.registry import built_in
 from holodeck_action.suite.model.agent import AgentConfig
-from holodeck_action.suite.model.metric_types import METRICS
 from holodeck_action.suite.model.policy import Policy
+from holodeck_action.suite.model.schema_marks import METRICS
 from holodeck_action.suite.suite_schemas import suite_schema
 from holodeck_action.suite.yaml.reading import read_yaml
 from holodeck_action.text.foreign import Foreign

@@ -21,8 +21,8 @@ from holodeck_action.decide.agreement import (
 )
 from holodeck_action.decide.case_verdicts import judge_evaluation
 from holodeck_action.decide.statistics import MIN_SAMPLE
+from holodeck_action.extensions.calibration.label_matches import LabelledEvaluation, MatchedLabels, judge_models
 from holodeck_action.extensions.calibration.labels import LabelError, Labels
-from holodeck_action.extensions.calibration.matching import LabelledEvaluation, MatchedLabels, judge_models
 from holodeck_action.extensions.calibration.pair_card import make_pair_card
 from holodeck_action.record.evaluation import Criteria, Evaluation
 from holodeck_action.record.judge_card import (

@@ -13,6 +13,7 @@ from msgspec import Struct, structs
 
 from holodeck_action import __version__
 from holodeck_action.extensions.calibration.card import NO_PAIR_THRESHOLD, NO_THRESHOLD
+from holodeck_action.extensions.calibration.label_matches import LabelledEvaluation, MatchedLabels
 from holodeck_action.extensions.calibration.labels import (
     LabelError,
     LabelledAnswer,
@@ -20,7 +21,6 @@ from holodeck_action.extensions.calibration.labels import (
     labels_of_metric,
     sole_metric,
 )
-from holodeck_action.extensions.calibration.matching import LabelledEvaluation, MatchedLabels
 from holodeck_action.record.evaluation import Evaluation
 from holodeck_action.record.judge_card import Configuration
 from holodeck_action.record.record import (

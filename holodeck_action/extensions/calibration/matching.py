@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from msgspec import Struct
-
+from holodeck_action.extensions.calibration.label_matches import (
+    Evaluations,
+    LabelledEvaluation,
+    MatchedLabels,
+    RecordedEvaluation,
+    judge_models,
+    metric_evaluations,
+    normalize,
+)
 from holodeck_action.extensions.calibration.labels import (
     LabelError,
     LabelledAnswer,
@@ -13,47 +20,10 @@ from holodeck_action.extensions.calibration.labels import (
     labels_of_metric,
     sole_metric,
 )
-from holodeck_action.record.evaluation import PREFERENCE, Evaluation
-from holodeck_action.record.record import CaseRecord, Record, TurnRecord
+from holodeck_action.extensions.calibration.pair_matching import match_pairs
+from holodeck_action.record.evaluation import PREFERENCE
+from holodeck_action.record.record import Record
 from holodeck_action.text.plain import cut
-
-
-class LabelledEvaluation(Struct, frozen=True):
-    """A label and the judge's evaluation of the same answer; `group` identifies the answer's test case."""
-
-    row: LabelledAnswer
-    group: str
-    evaluation: Evaluation
-
-
-class MatchedLabels(Struct, frozen=True):
-    """The labels for a metric, each with the judge's evaluation of the same answer.
-
-    Attributes:
-        metric: name of the metric.
-        pairs: the labelled answers with their evaluations, in the order of the file.
-        evaluations: the metric's evaluations of all answers, labelled or not.
-        absent: line numbers of labels that compare two answers which the record does not contain.
-    """
-
-    metric: str
-    pairs: tuple[LabelledEvaluation, ...]
-    evaluations: Iterable[Evaluation]
-    absent: tuple[int, ...] = ()
-
-    @property
-    def of_pairs(self) -> bool:
-        """Whether the labels compare two answers."""
-        return any(item.row.of_pair for item in self.pairs)
-
-
-class _RecordedEvaluation(Struct, frozen=True):
-    """An evaluation and its position in a record."""
-
-    case: CaseRecord
-    trial: int
-    turn: TurnRecord
-    evaluation: Evaluation
 
 
 def match_record(labels: Labels, record: Record, metric: str | None, record_name: str) -> MatchedLabels:
@@ -71,28 +41,26 @@ def match_record(labels: Labels, record: Record, metric: str | None, record_name
     name, of_pairs = _choose_metric(record, labels, metric or sole_metric(labels), record_name)
     labels = labels_of_metric(labels, name, record.suite.name, compares_pairs=of_pairs)
     if of_pairs:
-        from holodeck_action.extensions.calibration.pair_matching import match_pairs
-
         return match_pairs(labels, record, name, record_name)
     cases = {row.case for row in labels.rows}
     texts = {(normalize(row.input or ""), normalize(row.response or "")) for row in labels.rows if row.case is None}
     known: set[str] = set()
     by_name: dict[str, set[str]] = {}
-    by_case: dict[str, list[_RecordedEvaluation]] = {}
-    by_texts: dict[tuple[str, str], list[_RecordedEvaluation]] = {}
+    by_case: dict[str, list[RecordedEvaluation]] = {}
+    by_texts: dict[tuple[str, str], list[RecordedEvaluation]] = {}
     # Keep only the labelled parts of a large record.
     for case in record.cases:
         if case.id in cases:
             known.add(case.id)
         if case.name in cases and case.name is not None:
             by_name.setdefault(case.name, set()).add(case.id)
-        for place in _metric_evaluations(case, name):
+        for place in metric_evaluations(case, name):
             said = normalize(place.turn.input), normalize(place.turn.response or "")
             if said in texts:
                 by_texts.setdefault(said, []).append(place)
             if case.id in cases or case.name in cases:
                 by_case.setdefault(case.id, []).append(place)
-    found: list[tuple[LabelledAnswer, _RecordedEvaluation]] = []
+    found: list[tuple[LabelledAnswer, RecordedEvaluation]] = []
     problems: list[str] = []
     for row in labels.rows:
         try:
@@ -127,36 +95,6 @@ class _NotFoundError(Exception):
         self.column, self.not_judged = column, is_judging_missing
 
 
-def judge_models(evaluation: Evaluation) -> frozenset[str]:
-    """Return the names of the models that gave a verdict; empty if the evaluation names no model."""
-    judge, panel = evaluation.metadata.get("judge"), evaluation.metadata.get("panel")
-    found = {judge} if isinstance(judge, str) else set()
-    # A custom grader may store anything under these keys.
-    verdicts = panel.get("verdicts") if isinstance(panel, Mapping) else None
-    for verdict in verdicts if isinstance(verdicts, list | tuple) else ():
-        if isinstance(verdict, Mapping) and isinstance(verdict.get("model"), str) and not verdict.get("fallback"):
-            found.add(verdict["model"])
-    return frozenset(found)
-
-
-class Evaluations(Struct, frozen=True):
-    """The evaluations of a metric in a record; each iteration reads the record again."""
-
-    record: Record
-    metric: str
-
-    def __iter__(self) -> Iterator[Evaluation]:
-        return (place.evaluation for case in self.record.cases for place in _metric_evaluations(case, self.metric))
-
-
-def _metric_evaluations(case: CaseRecord, metric: str) -> Iterator[_RecordedEvaluation]:
-    for trial in case.trials:
-        turns = {turn.index: turn for turn in trial.turns}
-        for turn, evaluation in trial.graded:
-            if evaluation.status != "skipped" and evaluation.evaluator_name == metric:
-                yield _RecordedEvaluation(case, trial.index, turns[turn], evaluation)
-
-
 def _choose_metric(record: Record, labels: Labels, metric: str | None, record_name: str) -> tuple[str, bool]:
     """Return the name of the metric, and whether it compares two answers."""
     names: dict[str, bool] = {}
@@ -182,8 +120,8 @@ def _choose_metric(record: Record, labels: Labels, metric: str | None, record_na
 
 
 def _find_by_texts(
-    row: LabelledAnswer, evaluations: Mapping[tuple[str, str], Sequence[_RecordedEvaluation]], metric: str
-) -> _RecordedEvaluation:
+    row: LabelledAnswer, evaluations: Mapping[tuple[str, str], Sequence[RecordedEvaluation]], metric: str
+) -> RecordedEvaluation:
     places = evaluations.get((normalize(row.input or ""), normalize(row.response or "")), ())
     if len(places) == 1:
         return places[0]
@@ -195,8 +133,8 @@ def _find_by_texts(
 
 
 def _find_by_case(
-    row: LabelledAnswer, case: str, ids: set[str], by_case: Mapping[str, Sequence[_RecordedEvaluation]], metric: str
-) -> _RecordedEvaluation:
+    row: LabelledAnswer, case: str, ids: set[str], by_case: Mapping[str, Sequence[RecordedEvaluation]], metric: str
+) -> RecordedEvaluation:
     if not ids:
         raise _NotFoundError("case", f"there is no case {cut(case, 80)!r}")
     if len(ids) > 1:
@@ -212,13 +150,13 @@ def _find_by_case(
 
 
 def _filter_by_index(
-    places: Sequence[_RecordedEvaluation],
+    places: Sequence[RecordedEvaluation],
     column: str,
     position: int | None,
     indexes: Sequence[int],
     case: str,
     metric: str,
-) -> Sequence[_RecordedEvaluation]:
+) -> Sequence[RecordedEvaluation]:
     """Return the evaluations whose turn or trial index, given in `indexes`, is `position`."""
     if position is None and len(set(indexes)) > 1:
         which = ", ".join(map(str, sorted(set(indexes))))
@@ -230,7 +168,7 @@ def _filter_by_index(
     return kept
 
 
-def _check_texts(row: LabelledAnswer, place: _RecordedEvaluation) -> None:
+def _check_texts(row: LabelledAnswer, place: RecordedEvaluation) -> None:
     """Raise _NotFoundError if the texts of a label differ from the texts that the judge graded."""
     turn = place.turn
     if turn.response is None:
@@ -245,7 +183,7 @@ def _check_texts(row: LabelledAnswer, place: _RecordedEvaluation) -> None:
             raise _NotFoundError(column, "these are not the texts that were judged")
 
 
-def _duplicate_problems(labels: Labels, matches: Sequence[tuple[LabelledAnswer, _RecordedEvaluation]]) -> list[str]:
+def _duplicate_problems(labels: Labels, matches: Sequence[tuple[LabelledAnswer, RecordedEvaluation]]) -> list[str]:
     first: dict[int, int] = {}
     problems = []
     for row, place in matches:
@@ -255,8 +193,3 @@ def _duplicate_problems(labels: Labels, matches: Sequence[tuple[LabelledAnswer, 
                 f"{labels.file}:{row.line}: repeats the answer of line {line}; give one row for each answer"
             )
     return problems
-
-
-def normalize(text: str) -> str:
-    """Return a string with uniform line ends and no surrounding white space, both of which spreadsheets change."""
-    return text.replace("\r\n", "\n").replace("\r", "\n").strip()

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from holodeck_action import __version__
 from holodeck_action.decide.agreement import alpha_of_pairs, kappa_of_counts, krippendorff_alpha, wilson
 from holodeck_action.decide.statistics import MIN_SAMPLE
+from holodeck_action.extensions.calibration.label_matches import LabelledEvaluation, MatchedLabels, judge_models
 from holodeck_action.extensions.calibration.labels import Labels
-from holodeck_action.extensions.calibration.matching import LabelledEvaluation, MatchedLabels, judge_models
 from holodeck_action.record.evaluation import PREFERENCE
 from holodeck_action.record.judge_card import (
     CARD_VERSION,

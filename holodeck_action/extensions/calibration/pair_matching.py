@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holodeck_action.extensions.calibration.labels import LabelError, LabelledAnswer, Labels
-from holodeck_action.extensions.calibration.matching import (
+from holodeck_action.extensions.calibration.label_matches import (
     Evaluations,
     LabelledEvaluation,
     MatchedLabels,
     normalize,
 )
+from holodeck_action.extensions.calibration.labels import LabelError, LabelledAnswer, Labels
 from holodeck_action.record.evaluation import PREFERENCE, Evaluation
 from holodeck_action.record.pair_texts import (
     compared_text,

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from importlib import metadata
 
 from holodeck_action import __version__
-from holodeck_action.extensions.doctor.report import Finding
+from holodeck_action.extensions.doctor.findings import Finding
 from holodeck_action.seam import registry
 from holodeck_action.seam.extras import is_packaged
 from holodeck_action.text.lazy_patterns import lazy_pattern

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
+from holodeck_action.extensions.doctor.findings import Finding
 from holodeck_action.extensions.doctor.reachability import try_address
-from holodeck_action.extensions.doctor.report import Finding
 from holodeck_action.github.event import Destination, NoLookup, event_destination
 from holodeck_action.github.job import PUBLIC_API_URL, Job
 from holodeck_action.github.rest.api import user_permissions

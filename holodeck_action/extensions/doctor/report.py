@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, Literal
-
-from msgspec import Struct
+from typing import Any
 
 from holodeck_action.decide.exit_codes import ExitCode
+from holodeck_action.extensions.doctor.installation import examine_installation
+from holodeck_action.extensions.doctor.job import examine_job
+from holodeck_action.extensions.doctor.suites import examine_suites
 from holodeck_action.github.job import event_permission
 from holodeck_action.record.serialization import to_json
 from holodeck_action.run.caller import Caller
@@ -20,25 +21,6 @@ _MAX_LINE = 2000
 """Maximum characters of a printed line."""
 
 
-class Finding(Struct, frozen=True):
-    """One finding about the installation, the job or a suite.
-
-    Attributes:
-        about: the installation, the job, or the path of a suite.
-        subject: the fact's subject, such as `extras`.
-        state: `problem` if it prevents a suite from running, `note` if something may be missing, `unknown` if the check
-            was not possible.
-        text: the fact, with a remedy if something is missing.
-        details: the fact as JSON values, for programs.
-    """
-
-    about: str
-    subject: str
-    state: Literal["ok", "note", "unknown", "problem"]
-    text: str
-    details: Mapping[str, Any] = {}
-
-
 def examine(values: Mapping[str, Any], caller: Caller) -> int:
     """Print the findings about installation, job and suites; return 2 if a suite cannot run here, else 0.
 
@@ -47,10 +29,6 @@ def examine(values: Mapping[str, Any], caller: Caller) -> int:
             `permissions_from`).
         caller: gets the findings on standard output.
     """
-    from holodeck_action.extensions.doctor.installation import examine_installation
-    from holodeck_action.extensions.doctor.job import examine_job
-    from holodeck_action.extensions.doctor.suites import examine_suites
-
     allowed = permissions_from(values)
     judge = partial(event_permission, caller.environ, accepted=allowed.unsafe_forks)
     offline = None if values["online"] else judge

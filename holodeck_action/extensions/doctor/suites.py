@@ -9,9 +9,9 @@ from typing import Any
 from pydantic import BaseModel
 
 from holodeck_action.decide.number_texts import count_phrase
+from holodeck_action.extensions.doctor.findings import Finding
 from holodeck_action.extensions.doctor.installation import missing_packages
 from holodeck_action.extensions.doctor.reachability import try_address
-from holodeck_action.extensions.doctor.report import Finding
 from holodeck_action.llm.providers import KeylessEnvironment, ModelConfigError, resolve_model
 from holodeck_action.run.environments.extra_needs import describe_needs
 from holodeck_action.run.environments.extras import needed_extras

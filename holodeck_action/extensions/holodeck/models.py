@@ -12,7 +12,8 @@ from pydantic_core import PydanticCustomError, PydanticKnownError
 from holodeck_action.metrics.registry import built_in
 from holodeck_action.suite.model.agent import EvaluationConfig as SuiteEvaluations
 from holodeck_action.suite.model.base import ArgumentError
-from holodeck_action.suite.model.cases import CaseEntry, ExpectedToolEntry, ExpectedToolsField, MatcherValue, TurnEntry
+from holodeck_action.suite.model.cases import CaseEntry, TurnEntry
+from holodeck_action.suite.model.expected_tools import ExpectedToolEntry, ExpectedToolsField, MatcherValue
 from holodeck_action.suite.model.metric_base import Metric
 from holodeck_action.suite.validation import argument_errors
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from holodeck_action.decide.case_verdicts import judge_evaluation
+from holodeck_action.extensions.calibration.label_matches import LabelledEvaluation, MatchedLabels, judge_models
 from holodeck_action.extensions.calibration.labels import Labels
-from holodeck_action.extensions.calibration.matching import LabelledEvaluation, MatchedLabels, judge_models
 from holodeck_action.extensions.honeyhive.honeyhive_models import AIEvaluation, HumanAIEvaluation, HumanEvaluation
 from holodeck_action.extensions.honeyhive.honeyhive_patterns import derived_id
 

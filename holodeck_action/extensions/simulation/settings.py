@@ -10,7 +10,7 @@ from pydantic_core import PydanticCustomError
 
 from holodeck_action.extensions.simulation.prompt import PROMPT_DIGEST
 from holodeck_action.suite.model.base import Flag, FormatModel, Integer, MaybeText, NonBlank, Number
-from holodeck_action.suite.model.cases import ExpectedToolsField
+from holodeck_action.suite.model.expected_tools import ExpectedToolsField
 from holodeck_action.suite.model.metric_base import Metric
 from holodeck_action.suite.model.metric_types import CheckMetric
 from holodeck_action.suite.model.providers import LLMProvider

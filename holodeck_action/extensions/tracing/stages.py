@@ -56,7 +56,7 @@ class TracingStages(Stages):
             with SpanScope(NO_SPAN if traces is None else traces.root(f"run {suite.name}", attributes)):
                 yield
         finally:
-            for notice in () if traces is None else self._flush.close(traces):
+            for notice in () if traces is None else self._flush.spend(traces.close):
                 user_output.note(notice)
 
 

@@ -9,16 +9,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 from urllib.parse import urlsplit, urlunsplit
 
 from msgspec import Struct
 
 from holodeck_action.extensions.tracing.settings import ConsoleExporter, Observability, OTLPExporter, Traces
 from holodeck_action.suite.hosts import is_loopback
-
-if TYPE_CHECKING:
-    from holodeck_action.extensions.tracing.otel import OtelTraces
 
 _PATH = "/v1/traces"
 _LOCAL = {"grpc": "http://localhost:4317", "http": f"http://localhost:4318{_PATH}"}
@@ -177,9 +174,9 @@ class FlushTime:
         self._left = seconds
         self._monotonic = monotonic
 
-    def close(self, traces: OtelTraces) -> tuple[str, ...]:
-        """Close traces within the remaining time, and return notices for the user."""
+    def spend(self, close: Callable[[float], tuple[str, ...]]) -> tuple[str, ...]:
+        """Let `close` send spans within the remaining seconds, and return its notices for the user."""
         began = self._monotonic()
-        notices = traces.close(max(0.0, self._left))
+        notices = close(max(0.0, self._left))
         self._left -= self._monotonic() - began
         return notices

@@ -30,6 +30,7 @@ from pydantic_core.core_schema import (
 )
 
 from holodeck_action.seam.registry import resolve
+from holodeck_action.suite.model.schema_marks import LAZY
 
 T = TypeVar("T")
 
@@ -143,10 +144,6 @@ class EmptyAsNone:
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         return {"anyOf": [*handler(schema)["anyOf"], {"const": ""}]}
-
-
-LAZY = "later"
-"""Key of a `Section` in the metadata of core schemas."""
 
 
 class LazyType:

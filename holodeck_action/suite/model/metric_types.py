@@ -6,7 +6,7 @@ The available metrics are passed to validation as `context={METRICS: types}`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, get_args
 
 from msgspec import Struct
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
@@ -14,17 +14,8 @@ from pydantic import ValidationInfo as Info
 from pydantic_core import CoreSchema, PydanticCustomError, PydanticKnownError, core_schema
 
 from holodeck_action.suite.model.metric_base import Metric, Role
+from holodeck_action.suite.model.schema_marks import METRICS, PLACE, WRITTEN_AS, Place
 
-METRICS = "metrics"
-"""Key in the validation context."""
-PLACE = "metric_place"
-"""Key of an entry's place in the metadata of core schemas, and in JSON Schemas until the metrics are filled in."""
-
-WRITTEN_AS = "written_as"
-"""Key in core schemas, for messages. Its value maps names of fields to the keys that files have instead."""
-
-Place = Literal["suite", "case", "member", "expect"]
-"""The place of an entry: `evaluations.metrics`, a case's `evaluations`, a metric with members, or `expect`."""
 PLACES: tuple[Place, ...] = get_args(Place)
 
 

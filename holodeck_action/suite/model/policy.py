@@ -24,7 +24,8 @@ from holodeck_action.suite.model.base import (
     WrittenText,
 )
 from holodeck_action.suite.model.base_sources import SOURCE_PATTERN
-from holodeck_action.suite.model.cases import TableCase, TrajectoryEntry, Weight
+from holodeck_action.suite.model.cases import TableCase, Weight
+from holodeck_action.suite.model.expected_tools import TrajectoryEntry
 from holodeck_action.suite.model.judging import SuiteJudges
 from holodeck_action.suite.model.metric_types import CaseMetric, CheckMetric, SuiteMetric
 from holodeck_action.suite.model.targets import Target

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic_core import PydanticCustomError
 
 from holodeck_action.seam.registry import unknown_phrase
 from holodeck_action.suite.model.base import FormatModel
-
-if TYPE_CHECKING:
-    from holodeck_action.suite.model.cases import ExpectedToolsField
-    from holodeck_action.suite.model.metric_base import Metric
-
+from holodeck_action.suite.model.expected_tools import ExpectedToolsField
+from holodeck_action.suite.model.metric_base import Metric
 
 Speaker = Literal["", "script", "model"]
 """Who wrote a simulated user's input: the suite, in `opening` or `user_script`, or the model. Empty in other turns."""

@@ -21,7 +21,8 @@ from holodeck_action.suite.model.base import (
     UnitInterval,
     WrittenText,
 )
-from holodeck_action.suite.model.cases import FreeMapping, check_json
+from holodeck_action.suite.model.cases import FreeMapping
+from holodeck_action.suite.model.expected_tools import check_json
 from holodeck_action.suite.model.providers import LLMProvider
 
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "::1")

@@ -19,7 +19,8 @@ from holodeck_action.extensions.importers.converted_suite import (
 )
 from holodeck_action.extensions.importers.import_report import Outcome, Row
 from holodeck_action.extensions.importers.promptfoo.assertions import AssertionCounterpart
-from holodeck_action.extensions.importers.promptfoo.cases import BuiltCase, CaseBuilder, setting_row
+from holodeck_action.extensions.importers.promptfoo.built_case import BuiltCase
+from holodeck_action.extensions.importers.promptfoo.cases import CaseBuilder, setting_row
 from holodeck_action.extensions.importers.promptfoo.conversations import (
     conversation_key,
     conversations_of,

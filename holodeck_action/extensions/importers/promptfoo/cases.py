@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct, field
 from msgspec.structs import replace
 
 from holodeck_action.extensions.importers.converted_suite import NOT_IMPORTED
 from holodeck_action.extensions.importers.grader_file import Check, GraderFile
 from holodeck_action.extensions.importers.import_report import Outcome, Row
 from holodeck_action.extensions.importers.promptfoo.assertions import FAILING, AssertionCounterpart, convert_assertion
+from holodeck_action.extensions.importers.promptfoo.built_case import BuiltCase
 from holodeck_action.extensions.importers.promptfoo.conversations import recorded_exchanges
 from holodeck_action.extensions.importers.promptfoo.naming import NAME_LIMIT, slug
 from holodeck_action.extensions.importers.promptfoo.prompts import FilledPrompt, Prompt, fill_prompt
@@ -24,20 +24,6 @@ from holodeck_action.extensions.importers.promptfoo.tests import Test, WrittenAs
 from holodeck_action.extensions.importers.source import Place, Source, UnfitError, place_of
 from holodeck_action.extensions.importers.unique_names import UniqueNames
 from holodeck_action.text.plain import one_line
-
-
-class BuiltCase(Struct):
-    """A case, to which assertions are added one by one."""
-
-    name: str
-    test: Test
-    prompt: str
-    turn: dict[str, Any]
-    conversation: str | None = None
-    said: Sequence[tuple[str, str]] = ()
-    metrics: list[dict[str, Any]] = field(default_factory=list)
-    comments: list[str] = field(default_factory=list)
-    latencies: list[tuple[WrittenAssertion, float]] = field(default_factory=list)
 
 
 class CaseBuilder:

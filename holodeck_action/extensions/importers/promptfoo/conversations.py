@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from holodeck_action.extensions.importers.promptfoo.built_case import BuiltCase
 from holodeck_action.extensions.importers.promptfoo.judged import RELEVANCE
 from holodeck_action.extensions.importers.promptfoo.prompts import HISTORY
 from holodeck_action.extensions.importers.promptfoo.tests import Test
 from holodeck_action.extensions.importers.source import UnfitError
-
-if TYPE_CHECKING:
-    from holodeck_action.extensions.importers.promptfoo.cases import BuiltCase
 
 
 def recorded_exchanges(test: Test) -> list[tuple[str, str]]:
