@@ -63,6 +63,7 @@ PICTURES = (
     ),
     Picture("diff", "run", "#case=cancel-an-order", do=lambda page: page.keyboard.press("d")),
     Picture("compare", "compared", "#compare", do=lambda page: page.keyboard.press("j")),
+    Picture("changes", "compared", "#compare", do=lambda page: page.wait_for_selector(".paired .bad")),
     Picture("runs", "runs", do=lambda page: page.wait_for_selector(".grid .row")),
     Picture("dark", "run", "#metrics", scheme="dark"),
     Picture("phone", "run", "#case=return-of-a-milk-jug", size=_PHONE),

@@ -23,6 +23,7 @@ def test_changes_come_first_and_both_answers_stand_side_by_side(reader: Reader, 
     page = reader.open(compared, "#compare")
     assert page.locator(".changes .tag").all_inner_texts()[:2] == ["regressed", "improved"]
     assert titles(page)[:3] == ["refund", "gift card", "voucher"]
+    page.click("summary:has-text('The measures as a table')")
     assert "bleu" in page.inner_text('[aria-label="Measures of both runs"]')
     page.keyboard.press("j")
     until(page, heading, "refund")
@@ -35,6 +36,20 @@ def test_changes_come_first_and_both_answers_stand_side_by_side(reader: Reader, 
     until(page, lambda page: page.locator(".sides h5").all_inner_texts()[:2], ["Expected", "Answer"])
     page.click("text=Beside the base")
     until(page, lambda page: page.locator(".sides h5").all_inner_texts()[:2], ["Base", "This run"])
+
+
+def test_each_case_is_a_line_from_its_score_before_to_that_now(reader: Reader, compared: Path) -> None:
+    page = reader.open(compared, "#compare")
+    page.wait_for_selector(".paired .bad")
+    lines = page.locator('.paired[role="group"], .paired svg').first.locator(".case")
+    said = [line.get_attribute("aria-label") for line in lines.all()]
+    assert "refund: 0.95 → 0.2" in said
+    assert {line.get_attribute("tabindex") for line in page.locator(".paired .calm").all()} == {"-1"}
+    page.wait_for_selector(".answers ins")
+    assert page.locator(".answers article button").all_inner_texts()[:2] == ["refund", "gift card"]
+    page.locator('.paired .case[aria-label^="refund"]').first.focus()
+    page.keyboard.press("Enter")
+    until(page, heading, "refund")
 
 
 def test_changes_can_be_filtered(reader: Reader, compared: Path) -> None:

@@ -140,8 +140,8 @@ export function App(props: { page: Page }): JSX.Element {
     if (row !== null) {
       return <CaseView key={row} row={row} trial={state.trial} mode={state.mode} beside={beside} labels={labels} onStep={onStep} onClose={onClose} />;
     }
-    return view === "compare" && page.head.base ? <Comparison base={page.head.base} /> : <Summary />;
-  }, [page, view, row, state.trial, state.mode, beside, labels]);
+    return view === "compare" && page.head.base ? <Comparison base={page.head.base} reading={reading} /> : <Summary />;
+  }, [page, view, row, state.trial, state.mode, beside, labels, view === "compare" ? reading.read : 0]);
   const searched = page.size ? reading.read / page.size : 1;
   const bar = useMemo(() => <FilterBar filters={filters} sort={sort} layout={state.layout} search={search} searched={searched} />, [page, filters, sort, state.layout, searched]);
   const table = state.layout === "table" && row === null && view === "cases";

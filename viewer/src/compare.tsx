@@ -1,11 +1,18 @@
 /** What changed against the base; the cases stand in the list beside it, changes first. */
 
 import type { JSX } from "preact";
-import type { Base, Change } from "./data";
+import { useEffect, useState } from "preact/hooks";
+import { minimized } from "./columns";
+import { Compared } from "./compared";
+import type { Base, Change, Detail, Measure } from "./data";
 import { CHANGES, count, moment, number, visible } from "./format";
 import { ChangeTag } from "./case";
+import { IntervalBar, PairedPlot, short } from "./paired";
+import type { Reading } from "./reading";
 import { useShared } from "./state";
 
+/** Answers that are shown below the measures; the list has the other cases. */
+const MOST_ANSWERS = 12;
 const MEANING: Record<Change, string> = {
   regressed: "worse than before",
   flaky: "failed now, but not in most trials",
@@ -17,7 +24,7 @@ const MEANING: Record<Change, string> = {
   same: "as before",
 };
 
-export function Comparison(props: { base: Base }): JSX.Element {
+export function Comparison(props: { base: Base; reading: Reading }): JSX.Element {
   const { page, dispatch } = useShared();
   const { base } = props;
   const counts = new Map<string, number>();
@@ -39,24 +46,83 @@ export function Comparison(props: { base: Base }): JSX.Element {
           </li>
         ))}
       </ul>
-      {base.measures.length > 0 && (
-        <div class="scrolls" tabIndex={0} role="group" aria-label="Measures of both runs">
-          <table>
-            <thead><tr><th>Measure</th><th class="n">Base</th><th class="n">This run</th><th class="n">Difference, 95 %</th><th>Change</th></tr></thead>
-            <tbody>
-              {base.measures.map((measure) => (
-                <tr>
-                  <td>{visible(measure.name)}</td>
-                  <td class="n">{number(measure.base)}</td>
-                  <td class="n">{number(measure.head)}</td>
-                  <td class="n">{measure.low === null ? "–" : `${number(measure.low)} to ${number(measure.high)}`}</td>
-                  <td>{visible(measure.change)}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
-      )}
+      <div class="cards">{base.measures.map((measure) => <MeasureCard measure={measure} reading={props.reading} />)}</div>
+      <ChangedAnswers />
+      {base.measures.length > 0 && <MeasureTable base={base} />}
     </div>
+  );
+}
+
+function MeasureCard(props: { measure: Measure; reading: Reading }): JSX.Element {
+  const { metrics, head } = useShared().page;
+  const { measure, reading } = props;
+  const column = metrics.findIndex((metric) =>
+    measure.name === (head.suites.length > 1 ? `${head.suites[metric.suite]?.name}: ${metric.name}` : metric.name));
+  const metric = metrics[column];
+  return (
+    <section class="card">
+      <h3>{visible(measure.name)}</h3>
+      <p>
+        {short(measure.base)} → <b>{short(measure.head)}</b> <span class="soft">{visible(measure.change)}</span>
+      </p>
+      <IntervalBar measure={measure} worse={minimized(metric) ? "right" : "left"} />
+      {metric && <PairedPlot metric={metric} column={column} before={reading.before} />}
+    </section>
+  );
+}
+
+/** The answers of the cases that got worse or better, and how they differ from the base's. */
+function ChangedAnswers(): JSX.Element | null {
+  const { page, dispatch } = useShared();
+  const changes = page.index.change;
+  const rows = CHANGES.slice(0, 4).flatMap((change) => changes.flatMap((one, row) => (one === change ? [row] : []))).slice(0, MOST_ANSWERS);
+  const [details, setDetails] = useState<(Detail | null)[]>([]);
+  useEffect(() => {
+    let current = true;
+    void Promise.all(rows.map((row) => page.detail(row))).then((found) => { if (current) setDetails(found); });
+    return () => { current = false; };
+  }, [page]);
+  if (!rows.length) return null;
+  return (
+    <section class="answers">
+      <h3>Answers that changed</h3>
+      {rows.map((row, at) => {
+        const last = details[at]?.trials.at(-1)?.turns.at(-1);
+        const before = details[at]?.base?.at(-1)?.turns.at(-1);
+        return (
+          <article>
+            <h4 class="line">
+              <ChangeTag change={changes[row]!} />
+              <button type="button" class="plain" onClick={() => dispatch({ do: "open", row })}>{visible(page.index.title[row]!)}</button>
+            </h4>
+            {last && before && <Compared left={before.response} right={last.response} leftName="Base" rightName="This run" mode="inline" />}
+          </article>
+        );
+      })}
+    </section>
+  );
+}
+
+function MeasureTable(props: { base: Base }): JSX.Element {
+  return (
+    <details class="item">
+      <summary><span class="name">The measures as a table</span></summary>
+      <div class="scrolls" tabIndex={0} role="group" aria-label="Measures of both runs">
+        <table>
+          <thead><tr><th>Measure</th><th class="n">Base</th><th class="n">This run</th><th class="n">Difference, 95 %</th><th>Change</th></tr></thead>
+          <tbody>
+            {props.base.measures.map((measure) => (
+              <tr>
+                <td>{visible(measure.name)}</td>
+                <td class="n">{number(measure.base)}</td>
+                <td class="n">{number(measure.head)}</td>
+                <td class="n">{measure.low === null ? "–" : `${number(measure.low)} to ${number(measure.high)}`}</td>
+                <td>{visible(measure.change)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </details>
   );
 }

@@ -7,6 +7,7 @@ import { excerptOf } from "./excerpts";
 import type { Page } from "./page";
 import type { PairPlace } from "./pairs";
 import { pairsOf } from "./pairs";
+import { baseMeans } from "./paired";
 import { Texts } from "./texts";
 
 /** Cases that are printed in full. */
@@ -16,6 +17,8 @@ export interface Reading {
   texts: Texts;
   /** By row; those of cases that have been read. */
   excerpts: (Excerpt | undefined)[];
+  /** By row: the base's scores by metric. */
+  before: (ReadonlyMap<string, number> | null | undefined)[];
   /** Cases that have been read. */
   read: number;
   /** The answers that differ from the base's. */
@@ -36,7 +39,7 @@ export function useReading(page: Page): Reading {
   const kept = useRef<{ page: Page; reading: Reading } | undefined>(undefined);
   if (kept.current?.page !== page) {
     const problems = page.index.outcome.filter(isProblem).length;
-    kept.current = { page, reading: { texts: new Texts(page.index), excerpts: [], read: 0, pairs: [], printed: new Map(), problems } };
+    kept.current = { page, reading: { texts: new Texts(page.index), excerpts: [], before: [], read: 0, pairs: [], printed: new Map(), problems } };
   }
   const [, redraw] = useState(0);
   useEffect(() => {
@@ -51,6 +54,7 @@ export function useReading(page: Page): Reading {
           const row = first + at;
           reading.texts.add(row, detail);
           reading.excerpts[row] = excerptOf(detail);
+          reading.before[row] = baseMeans(detail);
           for (const { trial, key, order } of pairsOf(page.head, page.index, row, detail)) reading.pairs.push({ row, trial, key, order });
           if (isProblem(page.index.outcome[row]!) && reading.printed.size < MOST_PRINTED) reading.printed.set(row, detail);
         });
