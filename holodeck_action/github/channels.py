@@ -129,6 +129,37 @@ class Access(Struct, frozen=True):
             return [(item, Ownership(own=True, minimized=False)) for item in bots] if self.app else []
         return [(item, known[item.node_id]) for item in comments if item.node_id in known and known[item.node_id].own]
 
+    def create(
+        self,
+        make: Callable[[], T],
+        find: Callable[[], T | None],
+        unknown_message: str,
+        is_done: Callable[[T | None], bool] = lambda found: found is not None,
+    ) -> T:
+        """Create something at most once. If GitHub does not confirm it, look for it before a retry.
+
+        Args:
+            make: creates it.
+            find: returns it, or what another step has created in its place; None if GitHub shows neither.
+            unknown_message: clause of the error message if it is unknown whether it was created.
+            is_done: whether to look no further.
+
+        Raises:
+            ApiError: GitHub refused to create it.
+            Stopped: it is unknown whether it was created.
+        """
+        for _ in range(TRIES):
+            try:
+                return make()
+            except ApiError as unclear:
+                if not unclear.accepted:
+                    raise
+                error = unclear
+            found = self.poll_or_stop(find, is_done, unknown_message)
+            if found is not None:
+                return found
+        raise Stopped(Failed(f"{error_clause(error)}; {unknown_message}"))
+
     def edit(
         self,
         write: Callable[[], None],

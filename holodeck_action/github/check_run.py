@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Any, Literal
 from msgspec import Struct
 
 from holodeck_action.decide.exit_codes import TOLERABLE, ExitCode
-from holodeck_action.github.channels import POLL_PAUSES_S, Access, Failed, Outcome, Published, Skipped, error_clause
+from holodeck_action.github.channels import (
+    POLL_PAUSES_S,
+    Access,
+    Failed,
+    Outcome,
+    Published,
+    Skipped,
+    Stopped,
+    error_clause,
+)
 from holodeck_action.github.rest.api import every, page_url, reading
 from holodeck_action.github.rest.objects import ApiError
 from holodeck_action.text.lazy_patterns import lazy_pattern
@@ -83,24 +92,18 @@ def start_check(
     short = _one_line(name, NAME_LIMIT)
     output: dict[str, Any] = {"title": _RUNNING_TITLE, "summary": _RUNNING_SUMMARY}
     linked: dict[str, Any] = {} if details_url is None else {"details_url": details_url}
-    reason = ""
-    for _ in range(_MOST_TRIES - 1):
-        try:
-            return github.api.repository.create_check_run(
+    try:
+        return github.create(
+            lambda: github.api.repository.create_check_run(
                 short, sha, external_id=external_id, status="in_progress", output=output, **linked
-            )
-        except ApiError as error:
-            if not error.accepted:
-                return github.refusal_outcome("the check run could not be created", "checks: write", error)
-            reason = error_clause(error)
-        try:
-            made = _find_created(github, sha, short, external_id)
-        except ApiError as error:
-            reason = error_clause(error)
-            break
-        if made is not None:
-            return made
-    return Failed(f"it is unknown whether the check run was created, so it was not requested again: {reason}")
+            ),
+            lambda: _look_for(github, sha, short, external_id),
+            "it is unknown whether the check run was created, so it was not requested again",
+        )
+    except ApiError as error:
+        return github.refusal_outcome("the check run could not be created", "checks: write", error)
+    except Stopped as stopped:
+        return stopped.outcome
 
 
 def find_started(github: Access, sha: str, name: str, external_id: str) -> CheckRun | Outcome:
@@ -108,7 +111,7 @@ def find_started(github: Access, sha: str, name: str, external_id: str) -> Check
     channel's outcome."""
     stopped = "the step was stopped while the check run was being created"
     try:
-        made = _find_created(github, sha, _one_line(name, NAME_LIMIT), external_id)
+        made = github.poll(lambda: _look_for(github, sha, _one_line(name, NAME_LIMIT), external_id), bool)
     except ApiError as error:
         return Failed(f"{stopped}, which may stay in progress: {error_clause(error)}")
     return made if made is not None else Skipped(f"{stopped}, and GitHub shows no check run", requested=True)
@@ -255,12 +258,9 @@ def _end(github: Access, run: CheckRun, end_state: EndState) -> None:
         github.pause(seconds)
 
 
-def _find_created(github: Access, sha: str, name: str, external_id: str) -> CheckRun | None:
-    def look() -> CheckRun | None:
-        runs = github.api.repository.get_commit(sha).get_check_runs(check_name=name, filter="all")
-        return next((run for run in every(runs, "id", "external_id") if run.external_id == external_id), None)
-
-    return github.poll(look, bool)
+def _look_for(github: Access, sha: str, name: str, external_id: str) -> CheckRun | None:
+    runs = github.api.repository.get_commit(sha).get_check_runs(check_name=name, filter="all")
+    return next((run for run in every(runs, "id", "external_id") if run.external_id == external_id), None)
 
 
 def _published_outcome(end_state: EndState, count: int, run: CheckRun) -> Outcome:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from holodeck_action.github.channels import (
-    TRIES,
     Access,
     Channel,
     Failed,
@@ -136,22 +135,12 @@ class _MarkedIssue(Struct, frozen=True):
         return text if fits else cut(text, COMMENT, "the rest is in the results of the run")
 
     def _create(self, body: str) -> Outcome:
-        for _ in range(TRIES):
-            try:
-                return Published("opened", page_url(self.github.api.repository.create_issue(self.title, body)))
-            except ApiError as unclear:
-                if not unclear.accepted:
-                    raise
-                error = unclear
-            # The issue may exist already, and a second one would be worse than none.
-            found = self.github.poll_or_stop(
-                lambda: [issue for issue in self._own_issues() if issue.state == "open"],
-                bool,
-                _UNKNOWN.format("opened"),
-            )
-            if found:
-                return Published("opened", page_url(found[0]))
-        return Failed(f"{error_clause(error)}; {_UNKNOWN.format('opened')}")
+        made = self.github.create(
+            lambda: self.github.api.repository.create_issue(self.title, body),
+            lambda: next((issue for issue in self._own_issues() if issue.state == "open"), None),
+            _UNKNOWN.format("opened"),
+        )
+        return Published("opened", page_url(made))
 
     def _own_issues(self) -> Sequence[Issue]:
         """Return our issues with the marker, the newest first.

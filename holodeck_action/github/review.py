@@ -14,15 +14,12 @@ from holodeck_action.github.annotations import MESSAGE_LIMIT, TITLE_LIMIT, Annot
 from holodeck_action.github.case_annotations import passing_keys
 from holodeck_action.github.channels import (
     NO_PULL,
-    TRIES,
     Access,
-    Failed,
     Item,
     Outcome,
     Published,
     Skipped,
     Stopped,
-    error_clause,
     first_line,
     same_body,
     second_line,
@@ -282,24 +279,20 @@ class _ReviewChannel(Struct, frozen=True):
             for item in annotations
         ]
         keys = {annotation.key for annotation in annotations}
-        error: ApiError | None = None
-        for _ in range(TRIES):
-            try:
-                return page_url(self._pull.create_review(self._commit, body, "COMMENT", comments))
-            except ApiError as unclear:
-                if not unclear.accepted:
-                    raise Stopped(self._refusal("the review could not be created", "write", unclear)) from unclear
-                error = unclear
-            found = self.github.poll_or_stop(lambda: self._newest_about(keys), bool, _UNCONFIRMED.format("made"))
-            if found is not None:
-                return page_url(found)
-        assert error is not None
-        raise Stopped(Failed(f"{error_clause(error)}; {_UNCONFIRMED.format('made')}"))
+        try:
+            return self.github.create(
+                lambda: page_url(self._pull.create_review(self._commit, body, "COMMENT", comments)),
+                lambda: self._newest_about(keys),
+                _UNCONFIRMED.format("made"),
+            )
+        except ApiError as error:
+            raise Stopped(self._refusal("the review could not be created", "write", error)) from error
 
-    def _newest_about(self, keys: set[str]) -> PullRequestComment | None:
-        """Return the newest of our inline comments about any of the keys; None if there is no such comment."""
+    def _newest_about(self, keys: set[str]) -> str | None:
+        """Return the URL of our newest inline comment about any of the keys; None if there is no such comment."""
         ours = self._inline_comments()
-        return max((comment for key in keys & ours.keys() for comment in ours[key]), key=_age, default=None)
+        newest = max((comment for key in keys & ours.keys() for comment in ours[key]), key=_age, default=None)
+        return None if newest is None else page_url(newest)
 
     def _update_review(self, review: PullRequestReview, body: str) -> str:
         try:

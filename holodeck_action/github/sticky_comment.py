@@ -11,14 +11,12 @@ from msgspec import Struct
 
 from holodeck_action.github.channels import (
     NO_PULL,
-    TRIES,
     Access,
     Failed,
     Outcome,
     Published,
     Skipped,
     Stopped,
-    error_clause,
     first_line,
     newest_clause,
     same_body,
@@ -36,6 +34,7 @@ _ID_LIMIT = 200
 _IDS_PER_QUERY = 100
 """Maximum node ids of one GraphQL query (`nodes`)."""
 _UNCONFIRMED = "whether the comment was {} is unknown, so it was not sent again; the next run brings it up to date"
+_DELETED = "another step made the same comment, which was then deleted; the next run writes it again"
 
 _CHECK_ADVICE = " and its own `--check-name`, because GitHub shows one check run per name"
 
@@ -191,33 +190,28 @@ class _Sticky(Struct, frozen=True):
             return True
 
     def create(self, text: str) -> Outcome:
-        error: ApiError | None = None
-        for _ in range(TRIES):
-            try:
-                return Published("created", page_url(self._issue.create_comment(text)))
-            except ApiError as unclear:
-                if not unclear.accepted:
-                    raise Stopped(self._write_failure_outcome(unclear)) from unclear
-                error = unclear
-            found = self.github.poll_or_stop(
-                lambda: self._find_comment(text),
-                lambda found: found is not None and same_body(found.body, text),
-                _UNCONFIRMED.format("made"),
-            )
-            if found is not None:
-                if same_body(found.body, text):
-                    return Published("created", page_url(found))
-                # Another step with the same comment id has created it in the meantime.
-                outcome = self.replace(found, self.render(found.body))
-                if outcome is not None:
-                    return outcome
-        assert error is not None
-        return Failed(f"{error_clause(error)}; {_UNCONFIRMED.format('made')}")
+        def make() -> Published | IssueComment:
+            return Published("created", page_url(self._issue.create_comment(text)))
 
-    def _find_comment(self, text: str) -> IssueComment | None:
-        """Return our comment, preferably one with this text; None if there is no comment of ours."""
+        try:
+            made = self.github.create(
+                make,
+                lambda: self._find_created(text),
+                _UNCONFIRMED.format("made"),
+                lambda found: isinstance(found, Published),
+            )
+        except ApiError as error:
+            return self._write_failure_outcome(error)
+        if isinstance(made, Published):
+            return made
+        # Another step with the same comment id has created it in the meantime.
+        return self.replace(made, self.render(made.body)) or Failed(_DELETED)
+
+    def _find_created(self, text: str) -> Published | IssueComment | None:
+        """Return the outcome if we have a comment with this text, else our newest comment; None if there is none."""
         ours = self.own_comments()
-        return next((comment for comment in ours if same_body(comment.body, text)), ours[0] if ours else None)
+        equal = (Published("created", page_url(comment)) for comment in ours if same_body(comment.body, text))
+        return next(equal, ours[0] if ours else None)
 
     @property
     def _issue(self) -> Issue:

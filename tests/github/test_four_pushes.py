@@ -51,7 +51,6 @@ def pushes_on_merge_base(hub: FakeGitHub, project: Project) -> list[tuple[str, s
     write(shop, ())
     fork = commit(shop)
     git(shop.folder, "remote", "add", "origin", "https://github.com/octo/shop")
-    git(shop.folder, "update-ref", "refs/remotes/origin/main", fork)
     git(shop.folder, "checkout", "-q", "-b", "topic")
     told: list[tuple[str, str]] = []
     for wrong in PUSHES:
@@ -60,7 +59,7 @@ def pushes_on_merge_base(hub: FakeGitHub, project: Project) -> list[tuple[str, s
         topic = commit(shop)
         _push(remote, topic, first=not told)
         inputs = {"baseline": "merge-base", "check": "false"}
-        workflow.job(inputs=inputs, payload=head(topic), checkout=None)
+        workflow.job(inputs=inputs, payload={**head(topic), "pull_request.base.sha": fork}, checkout=None)
         told.append((topic, only_comment(remote)))
     return [(fork, ""), *told]
 
