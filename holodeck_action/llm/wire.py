@@ -157,6 +157,7 @@ class Counts(Struct):
         requests: number of requests sent.
         tokens: tokens of prompts and answers of the paid calls; None if an answer does not report them.
         cost_usd: cost of the paid calls in US dollars; None if the cost of a call is unknown.
+        notices: how requests were changed because services refused them, one sentence each.
     """
 
     calls: int = 0
@@ -165,6 +166,7 @@ class Counts(Struct):
     requests: int = 0
     tokens: int | None = 0
     cost_usd: float | None = 0.0
+    notices: tuple[str, ...] = ()
 
     def add(self, record: CallRecord) -> None:
         """Count a completed call."""
@@ -234,7 +236,6 @@ class Wire:
         self._chain = CacheKeys(
             self._store(), self._declared, persistent=settings.mode != "live" or settings.cache is not None
         )
-        self._changes: set[str] = set()
         self.counts = Counts()
         self.learned = Learned()
 
@@ -244,7 +245,7 @@ class Wire:
         """
         other = copy.copy(self)
         other._connections, other._limits = [], {}
-        other._changes, other.counts = set(), Counts()
+        other.counts = Counts()
         return other
 
     @property
@@ -252,7 +253,7 @@ class Wire:
         """Notices for the reader of the record, one sentence each."""
         trouble = None if self._live is None else self._live.trouble
         unused = () if trouble is None else (f"the cache of model answers could not be used: {trouble}",)
-        return (*unused, *sorted(self._changes), *self.learned.notices)
+        return (*unused, *dict.fromkeys((*sorted(self.counts.notices), *self.learned.notices)))
 
     @property
     def model_calls(self) -> ModelCalls:
@@ -292,7 +293,7 @@ class Wire:
                 self._note_call(call, error_record(call, "cancelled", None), None, trace_span)
                 raise
             self._note_call(call, record_of(call, answer, self._price), answer, trace_span)
-            self._changes.update(answer.changes)
+            self.counts.notices = tuple(dict.fromkeys((*self.counts.notices, *answer.changes)))
             return answer
 
     @property

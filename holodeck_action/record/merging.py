@@ -348,22 +348,22 @@ def _merge_runs(runs: Sequence[RunInfo], first_run: RunInfo) -> RunInfo:
         duration_ms=1000 * lasted.total_seconds(),
         resumed_trials=sum(run.resumed_trials for run in runs),
         model_calls=_sum_calls(calls) if calls else None,
+        notices=tuple(dict.fromkeys(notice for run in runs for notice in run.notices)),
         shard=None,
         closure=merge_closures([run.closure for run in runs]),
     )
+
+
+_COUNTS = ("calls", "cached", "failed", "requests", "reused")
 
 
 def _sum_calls(shard_calls: Sequence[ModelCalls]) -> ModelCalls:
     tokens = [part.tokens for part in shard_calls if part.tokens is not None]
     costs = [part.cost_usd for part in shard_calls if part.cost_usd is not None]
     return ModelCalls(
-        calls=sum(part.calls for part in shard_calls),
-        cached=sum(part.cached for part in shard_calls),
-        failed=sum(part.failed for part in shard_calls),
-        requests=sum(part.requests for part in shard_calls),
+        **{name: sum(getattr(part, name) for part in shard_calls) for name in _COUNTS},
         tokens=sum(tokens) if len(tokens) == len(shard_calls) else None,
         cost_usd=math.fsum(costs) if len(costs) == len(shard_calls) else None,
-        reused=sum(part.reused for part in shard_calls),
     )
 
 

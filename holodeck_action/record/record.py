@@ -441,7 +441,8 @@ class RunInfo(Struct, frozen=True, omit_defaults=True):
     `model_calls` is None if the run made no model calls. `base_digest` is the digest of the base's results file; None
     if there is no base. `shard` is None if the run is whole. `workflow` is the path of the workflow's file, `job` the
     id of the job, followed by the `comment-id` of a matrix job; empty if unknown. `closure` has the files and settings
-    that can change the verdict; None if an earlier version wrote the record.
+    that can change the verdict; None if an earlier version wrote the record. `notices` are about the model calls, one
+    sentence each.
     """
 
     run_id: str
@@ -456,6 +457,7 @@ class RunInfo(Struct, frozen=True, omit_defaults=True):
     workflow: str = ""
     job: str = ""
     closure: Closure | None = None
+    notices: tuple[str, ...] = ()
 
 
 class CustomSummary(Struct, frozen=True):

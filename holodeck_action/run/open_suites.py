@@ -133,11 +133,12 @@ class OpenSuite(Struct, frozen=True):
 
     def complete_record(self, record: Record) -> Record:
         """Return the record with the number and cost of model calls, judges' configurations and cards, notices about
-        embeddings, and a base's own gates added.
+        model calls and embeddings, and a base's own gates added.
         """
         if self.wire is not None:
             calls = replace(self.wire.model_calls, reused=count_reused_verdicts(record.cases))
-            record = replace(record, run=replace(record.run, model_calls=calls))
+            notices = tuple(map(self.redactor.text, self.wire.notices))
+            record = replace(record, run=replace(record.run, model_calls=calls, notices=notices))
         if self.judges is not None:
             from holodeck_action.scoring.configurations import add_configurations
 

@@ -117,7 +117,7 @@ def test_a_refused_setting_is_changed_once_and_the_recording_stands(
     models.answer(strict(*refusals, accepts=lambda name, value: value == "low"))
     ask_twice(project, models, provider, **more)
     tape = f"tape {before}"
-    finished, _ = project.evaluate("--record", tape, "--concurrency", "1", **KEYS)
+    finished, record = project.evaluate("--record", tape, "--concurrency", "1", **KEYS)
     assert finished.code == 0, finished.stdout + finished.stderr
     # Only the first case is refused: once for each setting.
     sent = [request.body for request in models.requests[before:]]
@@ -125,6 +125,7 @@ def test_a_refused_setting_is_changed_once_and_the_recording_stands(
     for accepted in sent[-2:]:
         assert {name: accepted.get(name) for name in body} == body
     assert noted(finished) == [*notices]
+    assert record.run.notices == notices
 
     # A recording keeps what was asked for, and its replay tells what was changed.
     lines = [json.loads(line) for line in (project.folder / tape / "cassette.jsonl").read_text().splitlines()]
@@ -133,6 +134,7 @@ def test_a_refused_setting_is_changed_once_and_the_recording_stands(
     assert replayed.code == 0, replayed.stdout + replayed.stderr
     assert len(models.requests) - before == len(sent)
     assert noted(replayed) == [*notices]
+    assert again.run.notices == notices
     assert [case.trials[0].turns[0].response for case in again.cases] == ["echo: one", "echo: two"]
 
 

@@ -62,6 +62,7 @@ def recorded_and_replayed(project: Project, models: FakeModels) -> tuple[Record,
     asked = len(models.requests)
     first = canonical(project)
     notes = finished.stderr.count("was called through the Responses API")
+    assert notes == sum("was called through the Responses API" in notice for notice in record.run.notices)
     finished = project.run("run", "-o", "out", "--replay", "tape")
     assert finished.code == 0, finished.stdout + finished.stderr
     assert len(models.requests) == asked

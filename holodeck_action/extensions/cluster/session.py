@@ -218,6 +218,7 @@ class Session(WorkerPlugin):  # type: ignore[misc]
             now.requests - before.requests,
             None if now.tokens is None or before.tokens is None else now.tokens - before.tokens,
             None if now.cost_usd is None or before.cost_usd is None else now.cost_usd - before.cost_usd,
+            wire.notices,
         )
 
     def _new_spending(self) -> Amount:

@@ -79,6 +79,7 @@ class ClusterTrials(Struct, frozen=True):
             counts.cached += more.cached
             counts.failed += more.failed
             counts.requests += more.requests
+            counts.notices = tuple(dict.fromkeys((*counts.notices, *more.notices)))
             counts.tokens = None if None in (counts.tokens, more.tokens) else (counts.tokens or 0) + (more.tokens or 0)
             known = None not in (counts.cost_usd, more.cost_usd)
             counts.cost_usd = (counts.cost_usd or 0.0) + (more.cost_usd or 0.0) if known else None

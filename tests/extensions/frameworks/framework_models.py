@@ -35,8 +35,8 @@ def answer_dspy(request: Request) -> Answer:
         )
     (call,) = answer.tools or (ToolCall("finish", {}),)
     wish = {"next_thought": "Look.", "next_tool_name": call.name, "next_tool_args": json.dumps(call.arguments)}
-    spent = {} if answer.tools else {"prompt_tokens": 10, "completion_tokens": 2, "cached_tokens": 0}
-    return replace(answer, text=_fields(**wish), tools=(), **spent)
+    written = replace(answer, text=_fields(**wish), tools=())
+    return written if answer.tools else replace(written, prompt_tokens=10, completion_tokens=2, cached_tokens=0)
 
 
 def answer_claude(request: Request) -> Answer:
