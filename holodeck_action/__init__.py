@@ -6,6 +6,7 @@ The package has the public names of `holodeck_action.api`; each is imported when
 __version__ = "1.0.0"
 
 __all__ = [
+    "AnswerFacts",
     "Case",
     "CaseRecord",
     "Comparison",
@@ -14,6 +15,7 @@ __all__ = [
     "LLMProvider",
     "MetricVerdict",
     "Record",
+    "RunOptions",
     "Suite",
     "TrialRecord",
     "Turn",

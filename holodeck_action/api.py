@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from io import StringIO, TextIOBase
 from pathlib import Path
-from typing import Any, TextIO, TypeVar, cast, overload
+from typing import Any, TextIO, TypedDict, TypeVar, Unpack, cast, overload
 
 from msgspec.structs import replace
 
@@ -38,6 +38,7 @@ from holodeck_action.run.caller import Caller
 from holodeck_action.run.loading import load_one_suite
 from holodeck_action.run.one_answer import score_answer
 from holodeck_action.run.options.action_inputs import INPUTS
+from holodeck_action.run.options.input_kinds import FOLDER, Kind
 from holodeck_action.run.options.request import flags_from
 from holodeck_action.run.preflight import prepare_suites
 from holodeck_action.suite.configuration_errors import ConfigurationError
@@ -50,6 +51,7 @@ from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.workers.threads import in_daemon_thread
 
 __all__ = [
+    "AnswerFacts",
     "Case",
     "CaseRecord",
     "Comparison",
@@ -58,6 +60,7 @@ __all__ = [
     "LLMProvider",
     "MetricVerdict",
     "Record",
+    "RunOptions",
     "Suite",
     "TrialRecord",
     "Turn",
@@ -90,37 +93,10 @@ def load_suite(suite: AnyPath = "agent.yaml", *, environ: Mapping[str, str] | No
     return load_one_suite(_path(suite), _caller(environ, None).suite_context(None), _ONE_SUITE).suite
 
 
-def evaluate(
-    suite: AnyPath | Suite = "agent.yaml",
-    target: str | Callable[..., Any] | None = None,
-    *,
-    cases: Iterable[str] = (),
-    tags: Iterable[str] = (),
-    limit: int | None = None,
-    repeat: int | None = None,
-    min_pass: int | None = None,
-    concurrency: int | None = None,
-    max_cost_usd: float | None = None,
-    max_tokens: int | None = None,
-    run_timeout: float | None = None,
-    record: AnyPath | None = None,
-    replay: AnyPath | None = None,
-    cache: AnyPath | None = None,
-    output_dir: AnyPath | None = None,
-    environ: Mapping[str, str] | None = None,
-    progress: TextIO | None = None,
-) -> Record:
-    """Evaluate a suite and return the record of the run.
+class RunOptions(TypedDict, total=False):
+    """The options of a run, which are keyword arguments of `evaluate`; None counts as left out.
 
-    It also works while an event loop runs, as in a notebook.
-
-    Args:
-        suite: path of an agent.yaml or of its folder, or a suite from `load_suite`.
-        target: the target that answers the cases: a string as for `--target`, or a callable. A callable, sync or async,
-            receives the conversation as `[{"role": ..., "content": ...}]`, and the turn's request if it has a second
-            parameter without a default. It returns the answer as a string, a reply mapping, or an iterator over parts
-            of an answer (docs/targets.md). It runs in this process; sync callables run in threads, up to `concurrency`
-            at once. None to use the target in the policy file, or else the suite's own model.
+    Attributes:
         cases: globs that select cases by id or name; empty to run all cases.
         tags: tags; cases with at least one of them are selected; empty to run all cases.
         limit: maximum number of cases.
@@ -133,52 +109,108 @@ def evaluate(
         record: folder in which to record all model calls.
         replay: folder of recorded model calls to answer from; no model is called.
         cache: folder in which to store models' answers for later runs.
-        output_dir: folder for the results and reports of `holodeck-action run`; None to write no files.
+        output_dir: folder for the results and reports of `holodeck-action run`; without it, no files are written.
+    """
+
+    cases: Iterable[str] | None
+    tags: Iterable[str] | None
+    limit: int | None
+    repeat: int | None
+    min_pass: int | None
+    concurrency: int | None
+    max_cost_usd: float | None
+    max_tokens: int | None
+    run_timeout: float | None
+    record: AnyPath | None
+    replay: AnyPath | None
+    cache: AnyPath | None
+    output_dir: AnyPath | None
+
+
+_SETTINGS = {"cases": "case_globs", "run_timeout": "run_timeout_s"}
+"""Names of settings that differ from those of options here."""
+
+
+def evaluate(
+    suite: AnyPath | Suite = "agent.yaml",
+    target: str | Callable[..., Any] | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    progress: TextIO | None = None,
+    **options: Unpack[RunOptions],
+) -> Record:
+    """Evaluate a suite and return the record of the run.
+
+    It also works while an event loop runs, as in a notebook.
+
+    Args:
+        suite: path of an agent.yaml or of its folder, or a suite from `load_suite`.
+        target: the target that answers the cases: a string as for `--target`, or a callable. A callable, sync or async,
+            receives the conversation as `[{"role": ..., "content": ...}]`, and the turn's request if it has a second
+            parameter without a default. It returns the answer as a string, a reply mapping, or an iterator over parts
+            of an answer (docs/targets.md). It runs in this process; sync callables run in threads, up to `concurrency`
+            at once. None to use the target in the policy file, or else the suite's own model.
         environ: environment variables; None to use those of this process.
         progress: stream for progress and notes, such as `sys.stderr`; None to discard them.
+        options: options of the run, by the names of `RunOptions`, such as `repeat=3`.
 
     Raises:
         ConfigurationError: an argument, the suite or its target cannot be used (then nothing has run), or the results
             cannot be written.
     """
     caller = _caller(environ, progress)
-    paths = {"record": record, "replay": replay, "cache": cache, "output_dir": output_dir}
-    given: dict[str, Any] = {
-        "target": target
-        if isinstance(target, str | None)
-        else CallableTarget(called=target, name=_callable_name(target)),
-        "case_globs": tuple(cases),
-        "tags": tuple(tags),
-        "limit": limit,
-        "repeat": repeat,
-        "min_pass": min_pass,
-        "concurrency": concurrency,
-        "max_cost_usd": max_cost_usd,
-        "max_tokens": max_tokens,
-        "run_timeout_s": run_timeout,
-    }
-    problems = [f"{name}: {value!r} is not allowed (allowed: {kind})" for name, value, kind in _invalid_inputs(given)]
+    _check_names("evaluate", options, RunOptions)
+    given: dict[str, Any] = {"target": target}
+    if not isinstance(target, str | None):
+        given["target"] = CallableTarget(called=target, name=_callable_name(target))
+    problems = []
+    for name, value in options.items():
+        if value is None:
+            continue
+        setting = _SETTINGS.get(name, name)
+        try:
+            given[setting] = _read_option(_INPUT_KINDS[setting], value, caller.cwd)
+        except ValueError:
+            problems.append(f"{name}: {value!r} is not allowed (allowed: {_INPUT_KINDS[setting].allowed})")
     if problems:
         raise ConfigurationError(problems)
-    given |= {name: GivenPath(Path(path), caller.cwd) for name, path in paths.items() if path is not None}
-    work = partial(_run_suite, suite, given, caller)
-    return _run_outside_loop(work)
+    return _run_outside_loop(partial(_run_suite, suite, given, caller))
+
+
+class AnswerFacts(TypedDict, total=False):
+    """The facts about an answer, which are keyword arguments of `score`; None counts as left out.
+
+    Attributes:
+        input: the question; required if a judge grades the answer.
+        ground_truth: the expected answer.
+        retrieval_context: the retrieved texts.
+        retrieved_chunks: the retrieved chunks in rank order, each `{"id": ..., "text": ..., "score": ...}`.
+        ground_truth_chunk_ids: the ids of the relevant chunks, or the gain of each by id.
+        tool_invocations: the tool calls in order, each `{"name": ..., "args": ..., "result": ..., "error": ...}`.
+        expected_tools: the expected tool calls, as `expected_tools` in agent.yaml.
+        expected_trajectory: the expected calls of the conversation, as `expected_trajectory` in the policy file.
+    """
+
+    input: str | None
+    ground_truth: str | None
+    retrieval_context: Sequence[str] | None
+    retrieved_chunks: Sequence[Mapping[str, Any]] | None
+    ground_truth_chunk_ids: Sequence[str] | Mapping[str, float] | None
+    tool_invocations: Sequence[Mapping[str, Any]] | None
+    expected_tools: Sequence[str | Mapping[str, Any]] | Mapping[str, Any] | None
+    expected_trajectory: Sequence[Mapping[str, Any]] | None
+
+
+_FACTS_OF_REPLY = ("retrieval_context", "retrieved_chunks", "tool_invocations")
 
 
 def score(
     metric: Metric,
     response: str | Mapping[str, Any],
     *,
-    input: str | None = None,
-    ground_truth: str | None = None,
-    retrieval_context: Sequence[str] | None = None,
-    retrieved_chunks: Sequence[Mapping[str, Any]] | None = None,
-    ground_truth_chunk_ids: Sequence[str] | Mapping[str, float] | None = None,
-    tool_invocations: Sequence[Mapping[str, Any]] | None = None,
-    expected_tools: Sequence[str | Mapping[str, Any]] | Mapping[str, Any] | None = None,
-    expected_trajectory: Sequence[Mapping[str, Any]] | None = None,
     model: LLMProvider | None = None,
     environ: Mapping[str, str] | None = None,
+    **facts: Unpack[AnswerFacts],
 ) -> Evaluation:
     """Score one answer by one metric, as a run does.
 
@@ -187,20 +219,10 @@ def score(
     Args:
         metric: a metric of `holodeck_action.metrics`, or of another package.
         response: the answer to score.
-        input: the question; required if a judge grades the answer.
-        ground_truth: the expected answer; None if no answer is expected.
-        retrieval_context: the retrieved texts; None if they are unknown.
-        retrieved_chunks: the retrieved chunks in rank order, each `{"id": ..., "text": ..., "score": ...}`; None if
-            they are unknown.
-        ground_truth_chunk_ids: the ids of the relevant chunks, or the gain of each by id; None if none are expected.
-        tool_invocations: the tool calls in order, each `{"name": ..., "args": ..., "result": ..., "error": ...}`;
-            None if they are unknown.
-        expected_tools: the expected tool calls, as `expected_tools` in agent.yaml; None if calls are not checked.
-        expected_trajectory: the expected calls of the conversation, as `expected_trajectory` in the policy file; None
-            if the calls are not checked.
         model: the judge of a metric that names no judge; for `Similar`, any model of the embedding model's provider.
             None if the metric names its model or calls no model.
         environ: environment variables with keys and URLs of models; None to use those of this process.
+        facts: facts about the answer, by the names of `AnswerFacts`, such as `input="Where is it?"`.
 
     Returns:
         The evaluation; if it has no score, its `error` has the reason.
@@ -208,22 +230,10 @@ def score(
     Raises:
         ValueError: an argument cannot be used; the message names it.
     """
-    turn_values = {
-        "input": input,
-        "ground_truth": ground_truth,
-        "ground_truth_chunk_ids": ground_truth_chunk_ids,
-        "expected_tools": expected_tools,
-        "expected_trajectory": expected_trajectory,
-    }
-    reply = {
-        "response": response,
-        "retrieval_context": retrieval_context,
-        "retrieved_chunks": retrieved_chunks,
-        "tool_invocations": tool_invocations,
-    }
-    work = partial(
-        asyncio.run, score_answer(metric, turn_values, reply, model, os.environ if environ is None else environ)
-    )
+    _check_names("score", facts, AnswerFacts)
+    known: dict[str, Any] = {name: facts.get(name) for name in AnswerFacts.__annotations__}
+    reply = {"response": response} | {name: known.pop(name) for name in _FACTS_OF_REPLY}
+    work = partial(asyncio.run, score_answer(metric, known, reply, model, os.environ if environ is None else environ))
     return _run_outside_loop(work)
 
 
@@ -313,15 +323,21 @@ def _callable_name(target: object) -> str:
     return f"{named.__module__}:{named.__qualname__}"
 
 
-def _invalid_inputs(values: Mapping[str, Any]) -> Iterable[tuple[str, Any, str]]:
-    """Yield each argument with an invalid value: its name, its value and a description of the allowed values."""
-    for name, value in values.items():
-        if value is None or isinstance(value, str | tuple | CallableTarget):
-            continue
-        try:
-            _INPUT_KINDS[name].read(str(value))
-        except ValueError:
-            yield name.removesuffix("_s"), value, _INPUT_KINDS[name].allowed
+def _check_names(function: str, given: Iterable[str], allowed: type) -> None:
+    """Raise TypeError for a keyword argument without a declaration, as Python does for other functions."""
+    for name in given:
+        if name not in allowed.__annotations__:
+            raise TypeError(f"{function}() got an unexpected keyword argument {name!r}")
+
+
+def _read_option(kind: Kind, value: Any, cwd: Path) -> Any:
+    """Return the value of a setting; raise ValueError if it is not allowed."""
+    if kind is FOLDER:
+        return GivenPath(Path(value), cwd)
+    if kind.many:
+        return tuple(value)
+    kind.read(str(value))
+    return value
 
 
 def _path(suite: AnyPath | Suite) -> str:

@@ -11,7 +11,7 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ForwardRef
 
 from pydantic import BaseModel
 
@@ -52,7 +52,8 @@ def _function(name: str, function: Any) -> str:
         value = parameter.default
         text = json.dumps(value) if isinstance(value, str) else repr(value)  # in the quotes of the formatter
         default = "" if value is parameter.empty else f" = {text}"
-        lines.append(f"    {parameter.name}: {parameter.annotation}{default},")
+        stars = "**" if parameter.kind is parameter.VAR_KEYWORD else ""
+        lines.append(f"    {stars}{parameter.name}: {parameter.annotation}{default},")
     lines.append(f") -> {signature.return_annotation}: ...")
     about, sections = _read_docstring(function)
     parts = [f"### {name}\n", "```python norun", *lines, "```\n", about]
@@ -87,7 +88,9 @@ def _class(name: str, kind: type) -> str:
 def _annotations(kind: type) -> Iterator[tuple[str, str]]:
     for owner in reversed(kind.__mro__):
         if owner.__module__.startswith("holodeck_action"):
-            yield from ((field, str(text)) for field, text in inspect.get_annotations(owner).items())
+            for field, text in inspect.get_annotations(owner).items():
+                written = text.__forward_arg__ if isinstance(text, ForwardRef) else str(text)
+                yield field, written.replace("AnyPath", "str | PathLike[str]")
 
 
 def _metric_row(name: str, source: str) -> str:
