@@ -125,7 +125,7 @@ def take_walk(folder: Path) -> Walk:
         code = main(("run",), environ, suite, *streams)
     finally:
         sys.setprofile(None)
-        threading.setprofile(None)  # type: ignore[arg-type] # None is how it ends
+        threading.setprofile(None)
     if code != 1:
         raise SystemExit(f"The case must fail, but the exit code is {code}:\n{streams[2].getvalue()}")
     loaded = frozenset(name for name in sys.modules if name.startswith(PACKAGE.name))
