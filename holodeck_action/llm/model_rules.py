@@ -8,8 +8,6 @@ Sources: OpenAI's guides on reasoning and the latest model, Anthropic's guides o
 outputs, Google's guide on thinking. `tests/llm/codecs/test_capabilities.py` compares with the profiles of pydantic-ai.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple

@@ -3,8 +3,6 @@
 Source: HoloDeck evaluation API, Parameter Specification.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from functools import lru_cache

@@ -3,8 +3,6 @@
 `KINDS` declares the kinds. docs/security.md and docs/verdict.md print them as a table.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 

@@ -1,7 +1,5 @@
 """Groups failing cases by cause, so that a report has a row for each cause instead of one for each case."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence

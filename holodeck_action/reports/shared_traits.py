@@ -1,7 +1,5 @@
 """Divides cases that fail only by scores into groups that share an answer, a tag, a file or a word of the title."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple, Protocol, TypeVar

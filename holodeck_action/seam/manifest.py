@@ -4,8 +4,6 @@ A manifest imports only this module, so that all manifests are read quickly. It 
 imported when it is used.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import NamedTuple
 

@@ -3,8 +3,6 @@
 Uses only the standard library of Python 3.9 or newer, for `runner/start.py`.
 """
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple, Optional
 

@@ -6,8 +6,6 @@ The runner upper-cases an input's name, replaces spaces by `_`, keeps hyphens, a
 string (runner source, `Handler.cs`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 

@@ -1,7 +1,5 @@
 """Kinds of values of inputs and options: how they are parsed from strings, and which values are allowed."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable

@@ -1,8 +1,6 @@
 """The `claude` and `openai` blocks of agent.yaml: settings of HoloDeck's runners for models of these providers."""
 
-from __future__ import annotations
-
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -62,7 +60,7 @@ class Subagent(FormatModel):
     """Model of the subagent."""
 
     @model_validator(mode="after")
-    def _check_prompt(self) -> Subagent:
+    def _check_prompt(self) -> Self:
         if (self.prompt is None) == (self.prompt_file is None):
             raise PydanticCustomError("subagent_prompt", "give exactly one of prompt and prompt_file")
         return self
@@ -120,7 +118,7 @@ class ToolPermissions(FormatModel):
     """Tools that the model cannot use. `*` is a wildcard. Example: `[refund]`."""
 
     @model_validator(mode="after")
-    def _check_tool_names(self) -> ToolPermissions:
+    def _check_tool_names(self) -> Self:
         if not set(self.allowed_tools or ()).isdisjoint(self.disallowed_tools or ()):
             raise PydanticCustomError("allowed_tools", "names a tool that disallowed_tools names too")
         return self

@@ -1,7 +1,5 @@
 """The base of all models of the format: strict keys, frozen values, and strict scalar types."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from functools import cached_property

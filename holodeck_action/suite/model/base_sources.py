@@ -1,7 +1,5 @@
 """The written forms of `baseline.source`. This module imports nothing heavy."""
 
-from __future__ import annotations
-
 from typing import Literal, NamedTuple
 
 SOURCE_PATTERN = r"^(file:.+|artifact(:.+)?|branch:[A-Za-z0-9._/-]+|merge-base)$"

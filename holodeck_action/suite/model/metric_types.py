@@ -3,8 +3,6 @@
 The available metrics are passed to validation as `context={METRICS: types}`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, get_args
 

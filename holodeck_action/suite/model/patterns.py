@@ -1,7 +1,5 @@
 """Checks of a suite's regular expressions: whether they compile, and fast enough."""
 
-from __future__ import annotations
-
 import re
 
 from holodeck_action.text.lazy_patterns import lazy_pattern

@@ -1,9 +1,7 @@
 """`probe` of a metric: an obviously right and an absurd answer, which a judge must tell apart before it grades."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Self
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -21,7 +19,7 @@ class Exam(Struct, frozen=True):
     absurd: Mapping[str, Any]
     options: Mapping[str, Any] = {}
 
-    def with_absurd(self, **inputs: Any) -> Exam:
+    def with_absurd(self, **inputs: Any) -> Self:
         """Return the exam with other inputs of the absurd answer."""
         return replace(self, absurd={**self.absurd, **inputs})
 

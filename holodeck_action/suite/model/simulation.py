@@ -1,7 +1,5 @@
 """A case's `simulate`, as the core reads it; the extension that plays the user defines the settings."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -30,12 +28,12 @@ class Simulation(FormatModel):
         return None
 
     @property
-    def stop_checks(self) -> Sequence[Metric | ExpectedToolsField]:
+    def stop_checks(self) -> "Sequence[Metric | ExpectedToolsField]":
         """The checks of an answer that end the conversation, in the order of the file."""
         return ()
 
     @property
-    def metrics_of_user(self) -> Sequence[Metric]:
+    def metrics_of_user(self) -> "Sequence[Metric]":
         """Metrics that grade the user, in addition to those of the case."""
         return ()
 
