@@ -124,7 +124,7 @@ def test_the_workflow_of_the_documentation(hub: FakeGitHub, project: Project, so
     workspace = Project(project.folder / "workspace")
     shop = Shop(hub, workspace, source)
     runner = Runner(hub, workspace, InProcess(), project.folder / "artifacts")
-    file = f"baseline-{source}.yml"
+    file = "evaluate.yml" if source == "artifact" else "baseline-branch.yml"
     pushed = {"before": "0" * 40, "after": shop.main}
     main = {"GITHUB_REF": "refs/heads/main", "GITHUB_SHA": shop.main}
     (ended,) = runner.run(file, "push", shop.main, pushed, **main)
