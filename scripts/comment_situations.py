@@ -48,6 +48,7 @@ from holodeck_action.reports.report_building import build_report
 from holodeck_action.reports.report_views import Report
 from holodeck_action.reports.terminal.console import print_report
 from holodeck_action.suite.errors import SourceMark
+from holodeck_action.suite.model.named_models import LARGE, NAMED
 from holodeck_action.suite.model.policy import Baseline, Gates
 from holodeck_action.text.terminal import Terminal
 from scripts.render_comment_picture import WIDTH, PictureError, comment_page, find_browser, photograph
@@ -126,7 +127,7 @@ def comments() -> Mapping[str, tuple[tuple[str, ...], str]]:
                 _comment(
                     _report(_record(answers, _HEAD), _record(fifty, _BASE)), at=structs.replace(_AT, comment_id=leg)
                 )
-                for leg, answers in (("gpt-4o", one), ("claude-sonnet-4", fifty))
+                for leg, answers in ((LARGE, one), (NAMED["anthropic"][0], fifty))
             ),
             "Return of a milk jug",
         ),
@@ -136,7 +137,7 @@ def comments() -> Mapping[str, tuple[tuple[str, ...], str]]:
 
 _REFUSED = ErrorInfo(
     "EvaluationError",
-    "openai/gpt-4o refused the key (status 401); check OPENAI_API_KEY",
+    f"openai/{LARGE} refused the key (status 401); check OPENAI_API_KEY",
     "judge_failed",
     {"cause": "authentication"},
 )
@@ -195,7 +196,7 @@ def _hostile_answer() -> Answer:
 
 def _validation_problems() -> tuple[str, ...]:
     suite = {
-        "agent.yaml": "name: support\nmodel: {provider: openai, name: gpt-4o}\ninstructions: {inline: Help.}\n"
+        "agent.yaml": "name: support\nmodel: {provider: openai, name: " + LARGE + "}\ninstructions: {inline: Help.}\n"
         "test_cases:\n- name: Return window\n  inputs: How long do I have?\n- nam: Late parcel\n  input: Where is it?\n"
         "evaluations:\n  metrics:\n  - {type: standard, metric: blue, threshold: 0.5}\n",
     }
@@ -223,7 +224,7 @@ def _record(answers: list[Answer], commit: str, name: str = "support") -> Record
     return Record(
         schema_version=SCHEMA_VERSION,
         suite=SuiteIdentity(name, "agent.yaml", "digest"),
-        provenance=Provenance("1.0.0", "model:openai/gpt-4o", commit, folder=f"agents/{name}"),
+        provenance=Provenance("1.0.0", f"model:openai/{LARGE}", commit, folder=f"agents/{name}"),
         gates=Gates(),
         quarantine=(),
         stop_when_decided=True,

@@ -137,8 +137,8 @@ class OpenSuite(Struct, frozen=True):
         """
         if self.wire is not None:
             calls = replace(self.wire.model_calls, reused=count_reused_verdicts(record.cases))
-            notices = tuple(map(self.redactor.text, self.wire.notices))
-            record = replace(record, run=replace(record.run, model_calls=calls, notices=notices))
+            told = tuple(map(self.redactor.text, self.wire.notices))
+            record = replace(record, run=replace(record.run, model_calls=calls, notices=told))
         if self.judges is not None:
             from holodeck_action.scoring.configurations import add_configurations
 
@@ -146,11 +146,8 @@ class OpenSuite(Struct, frozen=True):
             record = add_configurations(
                 record, grading.suite, grading.cards, judging_environment(self.prepared), self.redactor
             )
-            record = replace(
-                record,
-                notices=(*record.notices, *self.redactor.value(self.judges.expected_texts.notices)),
-                probes=self.exams.probes,
-            )
+            notices = (*record.notices, *self.redactor.value(self.judges.expected_texts.notices))
+            record = replace(record, notices=notices, probes=self.exams.probes)
         if self.as_base is not None:
             from holodeck_action.run.own_terms import with_own_terms
 

@@ -75,10 +75,8 @@ class ClusterTrials(Struct, frozen=True):
             budget.charge(trial.spent)
         if self.open_suite.wire is not None:
             counts, more = self.open_suite.wire.counts, trial.calls
-            counts.calls += more.calls
-            counts.cached += more.cached
-            counts.failed += more.failed
-            counts.requests += more.requests
+            for name in ("calls", "cached", "failed", "requests"):
+                setattr(counts, name, getattr(counts, name) + getattr(more, name))
             counts.notices = tuple(dict.fromkeys((*counts.notices, *more.notices)))
             counts.tokens = None if None in (counts.tokens, more.tokens) else (counts.tokens or 0) + (more.tokens or 0)
             known = None not in (counts.cost_usd, more.cost_usd)

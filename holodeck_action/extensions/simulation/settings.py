@@ -119,9 +119,8 @@ class Simulate(Simulation):
     @property
     def player(self) -> LLMProvider:
         """The model that plays the user, with its temperature."""
-        if "temperature" in self.model.model_fields_set:
-            return self.model
-        return self.model.model_copy(update={"temperature": self.temperature})
+        own = {} if "temperature" in self.model.model_fields_set else {"temperature": self.temperature}
+        return self.model.model_copy(update=own)
 
     @property
     def most_turns(self) -> int:
@@ -172,10 +171,13 @@ class Simulate(Simulation):
 
     def record_fields(self) -> Mapping[str, Any]:
         """Return the values for the fields of `record.record.SimulatedUser`."""
+        from holodeck_action.llm.model_facts import accepts_sampling, known_model
+
         player = self.player
+        sampled = accepts_sampling(known_model(player.provider, player.name), {})
         return {
             "model": f"{player.provider}/{player.name}",
-            "temperature": player.temperature,
+            "temperature": player.temperature if sampled else None,
             "prompt_digest": PROMPT_DIGEST,
             **self.facts(),
         }

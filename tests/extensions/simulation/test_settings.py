@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from holodeck_action.suite.model.named_models import SMALL
 from tests.commands.project import Project
 from tests.extensions.simulation.shop import USER, customer, shop
 from tests.llm.models import KEY, FakeModels
@@ -99,13 +100,16 @@ def test_problems_have_their_place(project: Project, lines: str, error: str) -> 
 @pytest.mark.proves(
     "CaseEntry: simulate", "Simulate: scenario user_description expected_outcome goal persona model temperature knows"
 )
-def test_the_names_of_deepeval_are_accepted(project: Project, models: FakeModels) -> None:
+@pytest.mark.parametrize(("name", "sent"), [("gpt-4o-mini", 0.2), (SMALL, None)])
+def test_the_names_of_deepeval_are_accepted(
+    project: Project, models: FakeModels, name: str, sent: float | None
+) -> None:
     user = {
         "scenario": "Wants money.",
         "user_description": "Ada",
         "expected_outcome": "The money is refunded.",
         "knows": "The order is A-17.",
-        "model": {**USER["model"], "temperature": 0.2},
+        "model": {**USER["model"], "name": name, "temperature": 0.2},
     }
     checks = [{"type": "standard", "metric": "equality", "threshold": 1}]
     shop(project, {"simulate": user, "evaluations": checks, "expect": None})
@@ -114,10 +118,11 @@ def test_the_names_of_deepeval_are_accepted(project: Project, models: FakeModels
     [case] = record.cases
     assert case.user is not None
     assert (case.user.goal, case.user.persona, case.user.knows) == ("Wants money.", "Ada", "The order is A-17.")
-    assert case.user.temperature == 0.2
+    # What is reported is what was sent.
+    assert case.user.temperature == sent
     assert case.trials[0].turns[-1].ground_truth == "The money is refunded."
     for request in models.requests:
-        assert request.body["temperature"] == 0.2
+        assert request.body.get("temperature") == sent
         assert "The money is refunded." not in request.system
 
 
