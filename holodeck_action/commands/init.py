@@ -109,12 +109,10 @@ def _framework_files(
         notes = [f"{target} {f'calls {reference}' if spanned else 'answers'}, from {agent.place}"]
         notes += [f"{other}; to use one of them, change {line}" for other in others]
     environment = packages_environment(folder)
-    packages = (
-        f"{{{environment.given_key}: {getattr(environment, environment.given_key)}}}"
-        if environment is not None
-        else None
-    )
-    if packages is None:
+    packages = None
+    if environment is not None:
+        packages = f"{{{environment.given_key}: {getattr(environment, environment.given_key)}}}"
+    else:
         notes.append(
             "found no requirements.txt, and no dependencies in pyproject.toml: "
             "name the agent's packages in the line `environment:`"

@@ -83,13 +83,6 @@ class ClusterTrials(Struct, frozen=True):
             counts.cost_usd = (counts.cost_usd or 0.0) + (more.cost_usd or 0.0) if known else None
 
 
-_WORKER_FLAGS = (
-    *("target", "policy", "repeat", "min_pass", "case_globs", "tags", "failed_from", "limit"),
-    *("allowed", "requirements"),
-)
-"""Names of the flags that workers use, which open the suite and its cases again."""
-
-
 class WorkerInput(Struct, frozen=True):
     """The data for workers: the run, the packed files of its checkout, and the number of concurrent trials."""
 
@@ -124,7 +117,7 @@ def build_worker_input(open_suite: OpenSuite, flags: Flags, excluded_folders: Se
             id=uuid.uuid4().hex,
             suite=os.path.relpath(folder / item.suite.file, root),
             cwd=os.path.relpath(cwd, root) if cwd.is_relative_to(root) else os.path.relpath(folder, root),
-            flags=Flags(**{name: getattr(flags, name) for name in _WORKER_FLAGS}),
+            flags=replace(flags, extra={}, shard=None, max_cost_usd=None, max_tokens=None, run_timeout_s=None),
             settings=replace(item.settings, max_cost_usd=None, max_tokens=None, run_timeout_s=None),
             environ={name: item.environ[name] for name in flags.extra.get("cluster_env", ())},
             identity=suite_identity(item),

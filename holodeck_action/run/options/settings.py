@@ -315,16 +315,10 @@ def merge_calls(suite: Suite, flags: Flags) -> ModelCalls:
         return ModelCalls("replay", flags.replay.path)
     if flags.cache is not None:
         return ModelCalls(cache=flags.cache.path, ttl_s=ttl_s)
-    if flags.no_cache:
+    if flags.no_cache or policy.mode == "off":
         return ModelCalls()
     folder = suite.folder / policy.dir
-    match policy.mode:
-        case "record" | "replay":
-            return ModelCalls(policy.mode, folder)
-        case "cache":
-            return ModelCalls(cache=folder, ttl_s=ttl_s)
-        case _:
-            return ModelCalls()
+    return ModelCalls(cache=folder, ttl_s=ttl_s) if policy.mode == "cache" else ModelCalls(policy.mode, folder)
 
 
 def merge_baseline(baseline: Baseline, flags: Flags) -> Baseline:
