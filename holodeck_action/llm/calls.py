@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -203,6 +204,21 @@ CALL: ContextVar[CallContext] = ContextVar("CALL")
 """The context of the current call, set by the caller. Without it a call counts as the agent's, in the first trial,
 without a deadline.
 """
+
+
+def judge_context() -> CallContext:
+    """Return the context of the current call of a judge."""
+    return CALL.get(CallContext("judge", 0, None, Meter()))
+
+
+@contextmanager
+def use_context(context: CallContext) -> Iterator[None]:
+    """Within the block, calls have this context."""
+    token = CALL.set(context)
+    try:
+        yield
+    finally:
+        CALL.reset(token)
 
 
 class HttpRequest(Struct, frozen=True):

@@ -14,7 +14,17 @@ from urllib.parse import quote
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holodeck_action.llm.calls import CALL, Account, Answer, CallContext, CallRecord, HttpRequest, Meter, WireError
+from holodeck_action.llm.calls import (
+    CALL,
+    Account,
+    Answer,
+    CallContext,
+    CallRecord,
+    HttpRequest,
+    Meter,
+    WireError,
+    use_context,
+)
 from holodeck_action.llm.clients import RequestSender
 from holodeck_action.llm.errors import ModelCallError, call_error, malformed_error, status_error
 from holodeck_action.llm.outcomes import error_payload
@@ -212,13 +222,11 @@ class Embedder:
         context = CALL.get(None)
         deadline = None if context is None else context.deadline
         meter = meter or (Meter() if context is None else context.meter)
-        token = CALL.set(CallContext("embedding", 0, deadline, meter))
         try:
-            answer = await self._post(texts)
+            with use_context(CallContext("embedding", 0, deadline, meter)):
+                answer = await self._post(texts)
         except WireError as error:
             raise call_error(error, self.plan.model) from error
-        finally:
-            CALL.reset(token)
         if answer.status != 200:
             raise self._refusal_error(answer)
         return self._read_vectors(answer.payload, len(texts))

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct, structs
 
 from holodeck_action import __version__
-from holodeck_action.llm.calls import CALL, CallContext, Meter
+from holodeck_action.llm.calls import Meter, judge_context, use_context
 from holodeck_action.llm.providers import ModelConfigError
 from holodeck_action.metrics.base import BaseEvaluator, RetryConfig
 from holodeck_action.metrics.composite import DelegatingEvaluator
@@ -273,17 +273,16 @@ class ReusingEvaluator(DelegatingEvaluator):
 
     async def _evaluate_impl(self, **kwargs: Any) -> EvaluationResult:
         inputs = self._evaluator.resolve(kwargs)
-        context = CALL.get(CallContext("judge", 0, None, Meter()))
+        context = judge_context()
         kept = self._reuse.find(self._config, self._evaluator, inputs, context.repeat)
         if kept is not None:
             context.meter.add_part(kept.usage, kept.duration_ms)
             return kept.result
         started, meter = time.perf_counter(), Meter()
-        token = CALL.set(structs.replace(context, meter=meter))
         try:
-            result = await self._evaluator.evaluate(**kwargs)
+            with use_context(structs.replace(context, meter=meter)):
+                result = await self._evaluator.evaluate(**kwargs)
         finally:
-            CALL.reset(token)
             context.meter.add_part(meter.usage())
         took = 1000 * (time.perf_counter() - started)
         self._reuse.keep(self._config, self._evaluator, inputs, context.repeat, result, took, meter.usage(), meter.keys)

@@ -14,7 +14,7 @@ from holodeck_action.extensions.deepeval.config import DeepEvalModelConfig
 from holodeck_action.extensions.deepeval.entities import GEvalConfig, check_criteria, check_params
 from holodeck_action.extensions.deepeval.library import load_module
 from holodeck_action.extensions.deepeval.rubric import RubricLevel, check_rubric, interpolate_score
-from holodeck_action.llm.calls import CALL, CallContext, Meter
+from holodeck_action.llm.calls import Meter, judge_context, use_context
 from holodeck_action.llm.judge import JudgeModel
 from holodeck_action.metrics.base import EvaluationResult, RetryConfig
 from holodeck_action.metrics.judging.judge_model import JudgeModelConfig
@@ -192,17 +192,11 @@ class GEvalEvaluator(DeepEvalBaseEvaluator):
         async with self._steps_lock:
             if self._steps is None:
                 # The cost belongs to no single evaluation.
-                context = structs.replace(
-                    CALL.get(CallContext("judge", 0, None, Meter())), repeat=0, sample=0, meter=Meter()
-                )
-                token = CALL.set(context)
-                try:
+                with use_context(structs.replace(judge_context(), repeat=0, sample=0, meter=Meter())):
                     if self._is_built_in:
                         self._steps = tuple(await evaluate_in_library("deepeval", self._worker_arguments(), judge))
                     else:
                         self._steps = tuple(await self.write_steps(LocalJudge(judge)))
-                finally:
-                    CALL.reset(token)
 
     async def write_steps(self, judge: LibraryJudge) -> list[str]:
         """Let a judge write the steps, using DeepEval in this process, and return them."""

@@ -11,7 +11,7 @@ from holodeck_action.decide.case_verdicts import judge_evaluation
 from holodeck_action.extensions.simulation.message_problems import message_problem
 from holodeck_action.extensions.simulation.prompt import UserAnswer, instructions, question
 from holodeck_action.extensions.simulation.settings import Simulate
-from holodeck_action.llm.calls import CALL, CallContext, Meter
+from holodeck_action.llm.calls import CallContext, Meter, use_context
 from holodeck_action.llm.chat import ChatModel
 from holodeck_action.llm.errors import ModelCallError
 from holodeck_action.llm.limits.pauses import Deadline, detach_limits, pause_all_clocks, stop_during_calls
@@ -206,14 +206,12 @@ class UserTurns:
     async def _ask(self, prompt: str) -> UserAnswer | str:
         """Return the model's answer, or a clause with the reason why the answer is invalid."""
         deadline = Deadline(self._message_s)
-        token = CALL.set(CallContext("user", self._trial, deadline, self._meter))
+        context = CallContext("user", self._trial, deadline, self._meter)
         try:
-            with stop_during_calls(deadline):
+            with use_context(context), stop_during_calls(deadline):
                 reply = await self._model.ask([Request((Question(prompt),), self._instructions)])
         except ModelCallError as error:
             raise UserError(error.message, error.code, error.context) from error
-        finally:
-            CALL.reset(token)
         if reply.refused:
             return "the model refuses to play the user"
         if reply.truncated:

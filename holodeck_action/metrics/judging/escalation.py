@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, final
 
+from msgspec import structs
+
+from holodeck_action.llm.calls import judge_context, use_context
 from holodeck_action.metrics.base import BaseEvaluator, EvaluationResult, RetryConfig
 from holodeck_action.metrics.errors import EvaluationError
 from holodeck_action.metrics.judging.panel import affects_all_judges, error_message
@@ -54,7 +57,9 @@ class EscalatingEvaluator(BaseEvaluator):
     async def _evaluate_impl(self, **kwargs: Any) -> EvaluationResult:
         told: dict[str, Any]
         try:
-            found = await self._first.evaluate(**kwargs)
+            # The second judge can take the place of the first.
+            with use_context(structs.replace(judge_context(), required=False)):
+                found = await self._first.evaluate(**kwargs)
         except (EvaluationError, TimeoutError) as error:
             if isinstance(error, EvaluationError) and affects_all_judges(error):
                 raise

@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar, final
 
 from msgspec import Struct, structs
 
-from holodeck_action.llm.calls import CALL, CallContext, Meter
+from holodeck_action.llm.calls import judge_context, use_context
 from holodeck_action.llm.errors import ModelCallError
 from holodeck_action.llm.limits.pauses import Deadline, TimeLimit, stop_during_calls
 from holodeck_action.llm.spans import Span, SpanScope, span
@@ -242,18 +242,16 @@ def build_panel(
 async def _evaluate_by(
     judge: PanelJudge, limit: float | None, inputs: dict[str, Any], required: bool
 ) -> EvaluationResult:
-    context = CALL.get(CallContext("judge", 0, None, Meter()))
+    context = judge_context()
     until = context.deadline if limit is None else Deadline(limit, asyncio.get_running_loop().time)
-    token = CALL.set(structs.replace(context, sample=judge.sample, deadline=until, required=required))
+    own = structs.replace(context, sample=judge.sample, deadline=until, required=context.required and required)
     try:
-        with stop_during_calls(until):
+        with use_context(own), stop_during_calls(until):
             async with TimeLimit(limit):
                 return await judge.evaluator.evaluate(**inputs)
     except TimeoutError:
         # No number, because the share of the time differs from run to run.
         raise TimeoutError(f"{judge.label} gave no verdict before its share of the timeout ended") from None
-    finally:
-        CALL.reset(token)
 
 
 def _read_verdict(

@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from holodeck_action.llm.calls import CALL, CallContext, Meter, Tokens
+from holodeck_action.llm.calls import CallContext, Meter, Tokens, use_context
 from holodeck_action.llm.chat import ChatAnswer, ChatModel
 from holodeck_action.llm.clients import RequestSender
 from holodeck_action.llm.errors import ModelCallError
@@ -258,14 +258,11 @@ class ModelAgent(Agent):
         deadline = None if self._turn_s is None else Deadline(self._turn_s, self._monotonic)
         spare = self._fallback is not None
         context = CallContext("agent", trial, deadline, cost.meter, has_fallback=spare, required=not spare)
-        token = CALL.set(context)
         try:
-            with stop_during_calls(deadline):
+            with use_context(context), stop_during_calls(deadline):
                 messages, answer, fallback = await self._converse([*history, request], tools, cost)
         except ModelCallError as error:
             raise AgentError(error.message, error.code, error.context) from error
-        finally:
-            CALL.reset(token)
         reply = reply_from_mapping(answer.text, max_bytes=self._max_bytes)
         if self._answer_format is not None:
             text = self._answer_format.read(answer, max_tokens=self._max_tokens, redact=self._clients.redact)

@@ -403,3 +403,12 @@ def test_a_second_judge_decides_when_the_first_gives_no_verdict(panel: Panel) ->
     panel.down.add(B)
     finished, record = panel.run()
     assert finished.code == 3
+
+
+def test_an_outage_of_a_first_judge_does_not_end_the_run(panel: Panel) -> None:
+    panel.scores = {B: 8}
+    away = panel.reference(A) | {"endpoint": "http://127.0.0.1:1/v1"}
+    metric = panel.metric(judges={"models": [away], "escalate": {"to": panel.reference(B)}})
+    panel.suite(metric, {"limits": {"turn_timeout_s": 1}}, CASES)
+    finished, record = panel.run()
+    assert (finished.code, [each.score for each in evaluations(record)]) == (0, [0.8] * 3)
