@@ -255,6 +255,7 @@ class Call(Struct):
         given_up: whether this call no longer waits for the account, which has refused all calls, or been away, for too
             long.
         held: whether the account is away or refuses everything, so that it holds calls back.
+        row: number of refusals of the account in a row that no limit explains, after the last attempt; many before.
         limited: set while a limit is kept that explains the account's refusals; None before the first answer.
         queue_position: position in the account's queue, kept across retries; None before the first attempt.
         attempts: number of times that the request was sent.
@@ -268,6 +269,7 @@ class Call(Struct):
     clocks: Clocks = msgspec.field(default_factory=Clocks)
     given_up: bool = False
     held: bool = False
+    row: int = 100
     limited: asyncio.Event | None = None
     queue_position: int | None = None
     attempts: int = 0

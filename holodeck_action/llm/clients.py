@@ -23,10 +23,9 @@ from holodeck_action.llm.errors import call_error, filtered_error, malformed_err
 from holodeck_action.llm.learned import Learned
 from holodeck_action.llm.messages import AnswerSchema, Message, Reply, ToolDefinition
 from holodeck_action.llm.model_facts import known_model
-from holodeck_action.llm.outcomes import error_payload
+from holodeck_action.llm.outcomes import NAMES_RESPONSES, error_payload
 from holodeck_action.llm.providers import ModelPlan
 from holodeck_action.llm.reasoning import sent_settings
-from holodeck_action.llm.refused_settings import NAMES_RESPONSES
 from holodeck_action.llm.request_bodies import encode_body
 from holodeck_action.suite.model.providers import ApiName
 

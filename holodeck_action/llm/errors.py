@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from holodeck_action.llm.calls import WireError
-from holodeck_action.llm.outcomes import error_object
+from holodeck_action.llm.outcomes import NAMES_RESPONSES, error_message, error_object, meaning_of
 from holodeck_action.llm.providers import ModelPlan
 from holodeck_action.text.foreign import Foreign, Redact
 from holodeck_action.text.lazy_patterns import lazy_pattern
@@ -103,7 +103,8 @@ def _classify(status: int, body: Any, detail: str, plan: ModelPlan) -> tuple[str
     if _FILTERED_WORDS in words or _FILTERED & set(_codes(body)):
         return "content_filter", f"the content filter of {name} refused the request"
     own = "context_length" if _TOO_LONG.search(words) else "model_not_found" if _NO_MODEL in words else None
-    match own or (_anthropic_code if plan.provider == "anthropic" else _openai_code)(status, error_object(body)):
+    code = own or (_anthropic_code if plan.provider == "anthropic" else _openai_code)(status, error_object(body))
+    match code:
         case "quota":
             return "quota", f"the account of {name} has no quota or credit left{with_status}"
         case "rate_limited":
@@ -123,18 +124,8 @@ def _classify(status: int, body: Any, detail: str, plan: ModelPlan) -> tuple[str
             large = " as too large" if status == 413 else ""
             hint = "" if large else _hint(detail, plan)
             return "bad_request", f"{name} refused the request{large}{with_status}{hint}"
-    return "timeout" if status == 408 else "http_status", f"{name} answered with status {status}"
+    return code, f"{name} answered with status {status}"
 
-
-_STATUSES: Mapping[int, str] = {
-    **dict.fromkeys((400, 413, 422), "bad_request"),
-    **dict.fromkeys((401, 403), "authentication"),
-    402: "quota",
-    404: "model_not_found",
-    429: "rate_limited",
-    **dict.fromkeys((503, 529), "overloaded"),
-}
-"""Error codes by status; any other status from 500 is a server error."""
 
 _UNPAID = frozenset(
     (
@@ -153,11 +144,7 @@ _TOO_LONG_TYPE = "exceed_context_size_error"
 _OVERLOADED = lazy_pattern("overloaded|over capacity", re.IGNORECASE)
 
 
-def _code_of_status(status: int) -> str | None:
-    return _STATUSES.get(status) or ("server_error" if status >= 500 else None)
-
-
-def _openai_code(status: int, error: Mapping[str, Any]) -> str | None:
+def _openai_code(status: int, error: Mapping[str, Any]) -> str:
     code, kind, metadata = error.get("code"), error.get("type"), error.get("metadata")
     if status == 403 and isinstance(metadata, Mapping) and {"flagged_input", "reasons"} & metadata.keys():
         # OpenRouter's moderation rejected the input; the key is valid.
@@ -168,10 +155,10 @@ def _openai_code(status: int, error: Mapping[str, Any]) -> str | None:
     if any(map(_OVERLOADED.search, names)):
         return "overloaded"
     named = "context_length" if kind == _TOO_LONG_TYPE else _NAMED.get(code) if isinstance(code, str) else None
-    return named or _code_of_status(status)
+    return named or meaning_of(status).code
 
 
-def _anthropic_code(status: int, error: Mapping[str, Any]) -> str | None:
+def _anthropic_code(status: int, error: Mapping[str, Any]) -> str:
     kind, message = error.get("type"), str(error.get("message")).lower()
     match kind:
         case "invalid_request_error" if "prompt is too long" in message:
@@ -184,13 +171,13 @@ def _anthropic_code(status: int, error: Mapping[str, Any]) -> str | None:
             return "quota"
         case "overloaded_error":
             return "overloaded"
-    return _code_of_status(status)
+    return meaning_of(status).code
 
 
 def _hint(detail: str, plan: ModelPlan) -> str:
     """Return a hint to omit the setting that the provider's message names; empty if it names no known setting."""
     text = detail.lower()
-    if plan.api_written and plan.api == "chat" and "v1/responses" in text:
+    if plan.api_written and plan.api == "chat" and NAMES_RESPONSES.search(detail):
         return "; `openai: {api: chat}` keeps the model from the Responses API"
     for field in ("temperature", "top_p"):
         if field in plan.settings and field in text:
@@ -205,13 +192,9 @@ def _detail(status: int, body: Any, redact: Redact) -> str:
     if status == 401:
         # Providers repeat parts of the key here and add nothing useful.
         return ""
-    for source in (body.get("error") if isinstance(body, Mapping) else None, body):
-        if isinstance(source, Mapping) and isinstance(source.get("message"), str):
-            return Foreign.of_text(source["message"]).short_line(redact, _DETAIL)
-        if isinstance(source, str):
-            page = source.lstrip()[:1] == "<"
-            return "an HTML page" if page else Foreign.of_text(source).short_line(redact, _DETAIL)
-    return Foreign.of_text(str(body)).short_line(redact, _DETAIL)
+    message = error_message(body)
+    text = str(body) if message is None else message
+    return "an HTML page" if text.lstrip()[:1] == "<" else Foreign.of_text(text).short_line(redact, _DETAIL)
 
 
 def _codes(body: object) -> Iterator[str]:

@@ -47,6 +47,7 @@ class Network:
         """
         call.attempts += 1
         request = self._build_request(call.request)
+        call.lost += 1
         started = self._monotonic()
         try:
             with self._lends() as transport:
@@ -61,6 +62,7 @@ class Network:
             message = f"{self._label} did not answer within {ATTEMPT_S:g} s"
             raise WireError(message, "timeout", retry_worthy=True) from None
         except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
+            call.lost -= 1
             reason = str(error) or "no connection in time"
             raise WireError(f"{self._label} cannot be reached: {reason}", "connect", retry_worthy=True) from None
         except httpx2.DecodingError:
@@ -81,6 +83,7 @@ class Network:
             except ValueError:
                 payload = None
         headers = tuple((name, value) for name, value in response.headers.items() if name not in _DROPPED_HEADERS)
+        call.lost -= 1
         return Answer(response.status_code, headers, body, payload, latency)
 
     def _build_request(self, call: HttpRequest) -> httpx2.Request:

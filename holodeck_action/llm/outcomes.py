@@ -7,17 +7,45 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from holodeck_action.llm.calls import Answer, WireError
 from holodeck_action.text.json_values import parse_json
 from holodeck_action.text.lazy_patterns import lazy_pattern
 
-TOO_MANY_REQUESTS = frozenset({429, 529})
-"""Statuses that mean too many requests; Anthropic's 529 is `overloaded_error`."""
+
+class StatusMeaning(NamedTuple):
+    """The meaning of an unsuccessful HTTP status.
+
+    Attributes:
+        code: the code of the error (see `errors.ModelCallError`).
+        retried: whether the same request may succeed later.
+        throttles: whether fewer requests would help.
+        away: whether the server is away: it starts, or a gateway does not reach it.
+    """
+
+    code: str
+    retried: bool = False
+    throttles: bool = False
+    away: bool = False
+
+
+_MEANINGS: Mapping[int, StatusMeaning] = {
+    **dict.fromkeys((400, 413, 422), StatusMeaning("bad_request")),
+    **dict.fromkeys((401, 403), StatusMeaning("authentication")),
+    402: StatusMeaning("quota"),
+    404: StatusMeaning("model_not_found"),
+    408: StatusMeaning("timeout", retried=True),
+    409: StatusMeaning("http_status", retried=True),
+    429: StatusMeaning("rate_limited", retried=True, throttles=True),
+    **dict.fromkeys((501, 505), StatusMeaning("server_error")),
+    **dict.fromkeys((502, 504), StatusMeaning("server_error", retried=True, away=True)),
+    503: StatusMeaning("overloaded", retried=True, away=True),
+    529: StatusMeaning("overloaded", retried=True, throttles=True),
+}
+"""Anthropic's 529 is `overloaded_error`."""
 MAX_RETRY_AFTER_S = 120.0
 """Longest Retry-After in seconds that is considered plausible."""
-_RETRIED_STATUSES = frozenset({408, 409, 429})
 # OpenAI sends these codes with status 429, like a rate limit, but a retry cannot succeed before a payment.
 _UNPAID_CODES = frozenset(
     {"insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "access_terminated"}
@@ -34,6 +62,8 @@ _EVENT_KEYS = frozenset({"choices", "done", "error", "message", "type"})
 """Keys by which the events of a stream are recognised; each event of every provider's API has at least one of them."""
 RESPONSES_ENDS = frozenset({"response.completed", "response.incomplete", "response.failed"})
 """Types of the events that end a stream of OpenAI's Responses API; each has the complete answer."""
+NAMES_RESPONSES = lazy_pattern(r"\bv1/responses\b|\bresponses api\b", re.IGNORECASE)
+"""Matches the words with which a service that refuses a chat completion names the Responses API."""
 _CHARSET = lazy_pattern(r"charset=[\"']?([\w.:-]+)", re.IGNORECASE)
 
 
@@ -129,6 +159,19 @@ def _parse_whole(body: bytes, label: str) -> Any:
         raise WireError(f"{label} aborted its answer before the end", "truncated", retry_worthy=True) from None
 
 
+def meaning_of(status: int) -> StatusMeaning:
+    """Return the meaning of an unsuccessful HTTP status."""
+    other = StatusMeaning("server_error", retried=True) if status >= 500 else StatusMeaning("http_status")
+    return _MEANINGS.get(status, other)
+
+
+def is_away(outcome: Answer | WireError) -> bool:
+    """Return whether the outcome of an attempt means that the server is away, so that it may come back."""
+    if isinstance(outcome, WireError):
+        return outcome.code in ("connect", "disconnected")
+    return meaning_of(outcome.status).away
+
+
 def is_retryable(answer: Answer) -> bool:
     """Return whether the same request may succeed later."""
     if answer.status < 400:
@@ -138,19 +181,13 @@ def is_retryable(answer: Answer) -> bool:
     wish = header(answer, "x-should-retry")
     if wish in ("true", "false"):
         return wish == "true"
-    return answer.status in _RETRIED_STATUSES or (answer.status >= 500 and answer.status not in (501, 505))
-
-
-def is_congested(answer: Answer) -> bool:
-    """Return whether the request was refused because of too many requests: of this account (429) or of all accounts
-    (529)."""
-    return answer.status in TOO_MANY_REQUESTS and error_name(answer) not in _UNPAID_CODES
+    return meaning_of(answer.status).retried
 
 
 def is_throttled(answer: Answer) -> bool:
     """Return whether the same request may succeed later if fewer requests are sent."""
-    waits = is_congested(answer) or (answer.status == 503 and bool(header(answer, "retry-after")))
-    return waits and is_retryable(answer)
+    waits = meaning_of(answer.status).throttles or (answer.status == 503 and header(answer, "retry-after"))
+    return bool(waits) and is_retryable(answer)
 
 
 def error_name(answer: Answer) -> str:
@@ -206,6 +243,15 @@ def error_object(body: Any) -> Mapping[str, Any]:
     """Return the error object in the body of an unsuccessful answer; empty if there is no error object."""
     inner = body.get("error", body) if isinstance(body, Mapping) else None
     return inner if isinstance(inner, Mapping) else {}
+
+
+def error_message(body: Any) -> str | None:
+    """Return the provider's message in the body of an unsuccessful answer; None if there is none."""
+    for source in (body.get("error") if isinstance(body, Mapping) else None, body):
+        message = source.get("message") if isinstance(source, Mapping) else source
+        if isinstance(message, str):
+            return message
+    return None
 
 
 def _decode(body: bytes) -> str:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from holodeck_action.llm.calls import Account, Answer, Call, Link
 from holodeck_action.llm.model_facts import EFFORTS
-from holodeck_action.llm.outcomes import error_payload
+from holodeck_action.llm.outcomes import NAMES_RESPONSES, error_message, error_object, error_payload
 from holodeck_action.llm.reasoning import closest_effort
 from holodeck_action.llm.request_bodies import encode_body
 from holodeck_action.text.lazy_patterns import lazy_pattern
@@ -27,8 +27,6 @@ _OPTIONAL = ("temperature", "top_p", "presence_penalty", "frequency_penalty", *_
 """Fields of a body without which the request means the same."""
 _LIMITS = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
 """Names of the token limit in chat completions, and the other name of each."""
-NAMES_RESPONSES = lazy_pattern(r"\bv1/responses\b|\bresponses api\b", re.IGNORECASE)
-"""Matches the words with which a service that refuses a chat completion names the Responses API."""
 _INSTEAD = lazy_pattern(r"use ['\"`]?(max_completion_tokens|max_tokens)['\"`]? instead", re.IGNORECASE)
 _NAMED = lazy_pattern(
     r"unsupported (?:parameter|value): ['\"`]([\w.]+)"
@@ -114,15 +112,13 @@ def _apply(changes: Mapping[str, Change], body: dict[str, Any], model: str) -> t
 def _required_change(body: Mapping[str, Any], answer: Answer) -> Change | None:
     """Return the change with which the service would take the request; None if it names no such change."""
     payload = error_payload(answer)
-    error = payload.get("error", payload) if isinstance(payload, Mapping) else payload
-    details = error if isinstance(error, Mapping) else {}
-    message = str(details.get("message") or (error if isinstance(error, str) else ""))
+    message = error_message(payload) or ""
     if NAMES_RESPONSES.search(message):
         return None
     if instead := _INSTEAD.search(message):
         field = _LIMITS[instead[1].lower()]
         return Change(field, instead[1].lower()) if field in body else None
-    refused = _refused_field(details, message)
+    refused = _refused_field(error_object(payload), message)
     value = None if refused is None else _value(body, refused)
     if refused is None or value is None:
         return None

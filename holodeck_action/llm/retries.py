@@ -11,10 +11,9 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime
 
 from holodeck_action.llm.calls import Answer, Call, Link, WireError
-from holodeck_action.llm.limits.limits import AWAY_CODES, AWAY_STATUSES
 from holodeck_action.llm.limits.pauses import lend_slot
 from holodeck_action.llm.limits.window import FIRST_BACKOFF_S, JITTER_FRACTION, MAX_AWAY_S, backoff_s
-from holodeck_action.llm.outcomes import is_retryable, is_throttled, retry_after
+from holodeck_action.llm.outcomes import is_away, is_retryable, is_throttled, retry_after
 
 PATIENT_REFUSALS = 3
 """Number of refusals of one call after which the call waits longer than the provider requests."""
@@ -70,15 +69,17 @@ class Retries:
         faults = refusals = 0
         waited = 0.0
         while True:
-            answer: Answer | None = None
-            error: WireError | None = None
+            outcome: Answer | WireError
             try:
-                answer = await self._next(call)
-            except WireError as trouble:
-                error = trouble
+                outcome = await self._next(call)
+                worth = is_retryable(outcome)
+            except WireError as error:
+                outcome, worth = error, error.retry_worthy
+            answer = outcome if isinstance(outcome, Answer) else None
             if answer is not None and is_throttled(answer):
                 refusals += 1
-                wait = refusal_wait(refusals, retry_after(answer, self._now()), self._uniform)
+                # The wait grows only while the account answers nothing else.
+                wait = refusal_wait(min(refusals, max(1, call.row)), retry_after(answer, self._now()), self._uniform)
                 if call.limited is not None and call.limited.is_set():
                     # The limit that refused this call is kept now, so it need not wait longer than others.
                     wait = min(wait, refusal_wait(1, None, self._uniform))
@@ -90,16 +91,14 @@ class Retries:
                     await self._wait(wait, call.limited)
                 continue
             wait = self._backoff_s(faults, answer)
-            worth = error.retry_worthy if error is not None else answer is not None and is_retryable(answer)
-            lasts = self._most > 0 and _is_away(answer, error) and _may_last(call)
+            lasts = self._most > 0 and is_away(outcome) and _may_last(call)
             if lasts:
                 # The account itself waits for a server that is away.
                 wait = 0.0 if call.held else min(wait, MAX_AWAY_S)
             if not worth or (faults >= self._most and not lasts) or _is_too_late(call, wait):
-                if answer is not None:
-                    return answer
-                assert error is not None
-                raise error
+                if isinstance(outcome, WireError):
+                    raise outcome
+                return outcome
             faults += 1
             await self._pause(wait)
 
@@ -122,13 +121,6 @@ class Retries:
             if requested_s is None
             else _add_jitter(requested_s, self._uniform)
         )
-
-
-def _is_away(answer: Answer | None, error: WireError | None) -> bool:
-    """Return whether an attempt failed because the server is away, so that it may come back."""
-    if error is not None:
-        return error.code in AWAY_CODES
-    return answer is not None and answer.status in AWAY_STATUSES
 
 
 def _may_last(call: Call) -> bool:

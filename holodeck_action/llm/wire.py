@@ -41,7 +41,7 @@ from holodeck_action.llm.cassette.documents import JsonFiles, JsonLinesFile
 from holodeck_action.llm.cassette.recorded_calls import RecordedCalls
 from holodeck_action.llm.known_rates import KnownRates
 from holodeck_action.llm.learned import Learned
-from holodeck_action.llm.limits.budget import Budget, BudgetLink, LossCounter
+from holodeck_action.llm.limits.budget import Budget, BudgetLink
 from holodeck_action.llm.limits.limits import AccountLimit
 from holodeck_action.llm.limits.pauses import TimeLimit, clocks_around
 from holodeck_action.llm.limits.window import Window
@@ -368,7 +368,7 @@ class Wire:
             )
             window.share(self._sharers)
             limit = self._limits[call.account] = AccountLimit(
-                LossCounter(network) if self._budgets else network,
+                network,
                 call.account.label,
                 window,
                 monotonic=self._monotonic,

@@ -73,7 +73,7 @@ def test_no_order_of_calls_overspends_or_releases_twice(calls: list[Planned], li
     async def one(call: Planned) -> None:
         await asyncio.sleep(call.at)
         try:
-            ticket = await budget.reserve(amount(call.reserves))
+            await budget.reserve(amount(call.reserves))
         except WireError as error:
             refused.append((error.code, error.retry_worthy, error.message))
             # Nobody is refused while a call under way could leave more.
@@ -87,9 +87,7 @@ def test_no_order_of_calls_overspends_or_releases_twice(calls: list[Planned], li
         finally:
             held = budget.reserved_amount.tokens + budget.spent_amount.tokens
             assert held <= limit
-            budget.replace_reservation(ticket, used)
-            with pytest.raises(KeyError):
-                budget.replace_reservation(ticket, used)
+            budget.replace_reservation(amount(call.reserves), used)
 
     async def work() -> None:
         with budget.notify_refusal(told.append):
@@ -115,17 +113,19 @@ def test_no_order_of_calls_overspends_or_releases_twice(calls: list[Planned], li
 def test_who_waits_gets_what_those_under_way_leave() -> None:
     async def work() -> None:
         budget = Budget(max_tokens=100)
-        first = await budget.reserve(Amount(80))
+        await budget.reserve(Amount(80))
         waiting = asyncio.create_task(budget.reserve(Amount(60)))
         behind = asyncio.create_task(budget.reserve(Amount(10)))
         await asyncio.sleep(1)
         # First come, first served: a small call does not pass a large one for ever.
         assert (waiting.done(), behind.done()) == (False, False)
-        budget.replace_reservation(first, Amount(20))
-        tickets = [await waiting, await behind]
+        budget.replace_reservation(Amount(80), Amount(20))
+        await asyncio.gather(waiting, behind)
         assert budget.reserved_amount == Amount(70)
-        for ticket in tickets:
-            budget.replace_reservation(ticket, None)
+        for amount in (Amount(60), Amount(10)):
+            budget.replace_reservation(amount, None)
+        with pytest.raises(ValueError, match="not in list"):
+            budget.replace_reservation(Amount(60), None)
         assert (budget.spent_amount, budget.refusal) == (Amount(20), None)
 
     run_ahead(work)
@@ -134,10 +134,10 @@ def test_who_waits_gets_what_those_under_way_leave() -> None:
 def test_who_waits_is_refused_when_those_under_way_leave_too_little() -> None:
     async def work() -> None:
         budget = Budget(max_cost_usd=0.5)
-        first = await budget.reserve(Amount(9, 0.4))
+        await budget.reserve(Amount(9, 0.4))
         waiting = [asyncio.create_task(budget.reserve(Amount(9, cost))) for cost in (0.3, 0.01)]
         await asyncio.sleep(1)
-        budget.replace_reservation(first, Amount(9, 0.3987))
+        budget.replace_reservation(Amount(9, 0.4), Amount(9, 0.3987))
         errors = await asyncio.gather(*waiting, return_exceptions=True)
         sentence = "the budget of $0.50 is used up: $0.3987 of it spent in 1 call, and the next call may cost $0.30"
         assert [str(error) for error in errors] == [sentence] * 2
@@ -164,10 +164,10 @@ def test_who_gives_up_lets_the_next_one_go() -> None:
 def test_a_ticket_given_to_someone_who_is_cancelled_at_that_moment_comes_back() -> None:
     async def work() -> None:
         budget = Budget(max_tokens=100)
-        first = await budget.reserve(Amount(90))
+        await budget.reserve(Amount(90))
         waiting = asyncio.create_task(budget.reserve(Amount(50)))
         await asyncio.sleep(1)
-        budget.replace_reservation(first, None)
+        budget.replace_reservation(Amount(90), None)
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
         assert budget.reserved_amount == Amount(0)

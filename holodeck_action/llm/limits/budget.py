@@ -61,9 +61,8 @@ class Budget:
         self._spent_usd = 0.0
         self._spent_tokens = 0
         self._calls = 0
-        self._reserved: dict[int, Amount] = {}
-        self._tickets = 0
-        self._queue: deque[tuple[Amount, asyncio.Future[int | None]]] = deque()
+        self._reserved: list[Amount] = []
+        self._queue: deque[tuple[Amount, asyncio.Future[bool]]] = deque()
         self._refusal: str | None = None
         self._on_refusal: Callable[[str], None] | None = None
 
@@ -75,7 +74,7 @@ class Budget:
     @property
     def reserved_amount(self) -> Amount:
         """The usage reserved for calls in progress."""
-        held = self._reserved.values()
+        held = self._reserved
         return Amount(sum(amount.tokens for amount in held), math.fsum(amount.cost_usd for amount in held))
 
     @property
@@ -96,55 +95,50 @@ class Budget:
         finally:
             self._on_refusal = None
 
-    async def reserve(self, amount: Amount) -> int:
+    async def reserve(self, amount: Amount) -> None:
         """Reserve an amount, waiting if necessary; waiting calls are served in order.
 
-        Returns:
-            The id of the reservation, which must be passed to `replace_reservation` once.
+        `replace_reservation` must be called once for each reservation.
 
         Raises:
             WireError: `budget_exhausted`: too little is left, and no call in progress could free more.
         """
         if self._refusal is None and not self._queue:
             if self._fits(amount):
-                return self._add_reservation(amount)
+                self._reserved.append(amount)
+                return
             if not self._reserved:
                 self._refuse(amount)
         if self._refusal is not None:
             raise WireError(self._refusal, EXHAUSTED)
-        turn: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
+        turn: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._queue.append((amount, turn))
         try:
-            ticket = await turn
+            is_reserved = await turn
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled() and (given := turn.result()) is not None:
-                self.replace_reservation(given, None)
+            if turn.done() and not turn.cancelled() and turn.result():
+                self.replace_reservation(amount, None)
             else:
                 turn.cancel()
                 self._wake()
             raise
-        if ticket is None:
+        if not is_reserved:
             raise WireError(self._refusal or "the budget is used up", EXHAUSTED)
-        return ticket
 
-    def replace_reservation(self, reservation_id: int, usage: Amount | None) -> None:
-        """Replace a reservation by the actual usage `usage`, which is None if the call was not made.
+    def replace_reservation(self, reserved: Amount, usage: Amount | None) -> None:
+        """Replace a reservation of the amount `reserved` by the actual usage, which is None if the call was not made.
 
         Raises:
-            KeyError: the reservation was already replaced.
+            ValueError: no such amount is reserved.
         """
-        del self._reserved[reservation_id]
+        self._reserved.remove(reserved)
         if usage is not None:
-            self._calls += 1
-            self._spent_tokens += usage.tokens
-            self._spent_usd += usage.cost_usd
+            self._spend(usage)
         self._wake()
 
     def charge(self, usage: Amount) -> None:
         """Count usage without a reservation; once it exceeds the budget, further calls are refused."""
-        self._calls += 1
-        self._spent_tokens += usage.tokens
-        self._spent_usd += usage.cost_usd
+        self._spend(usage)
         beyond = self._exceeds_usd(0.0) or (self.max_tokens is not None and self._spent_tokens > self.max_tokens)
         if beyond and self._refusal is None:
             self._refuse(None)
@@ -159,10 +153,10 @@ class Budget:
     def _exceeds_usd(self, amount: float) -> bool:
         return self.max_cost_usd is not None and self._spent_usd + amount > self.max_cost_usd + _SLACK_USD
 
-    def _add_reservation(self, amount: Amount) -> int:
-        self._tickets += 1
-        self._reserved[self._tickets] = amount
-        return self._tickets
+    def _spend(self, usage: Amount) -> None:
+        self._calls += 1
+        self._spent_tokens += usage.tokens
+        self._spent_usd += usage.cost_usd
 
     def _wake(self) -> None:
         while self._queue:
@@ -172,7 +166,9 @@ class Budget:
                     if self._reserved:
                         return
                     self._refuse(amount)
-                turn.set_result(None if self._refusal is not None else self._add_reservation(amount))
+                if self._refusal is None:
+                    self._reserved.append(amount)
+                turn.set_result(self._refusal is None)
             self._queue.popleft()
 
     def _refuse(self, amount: Amount | None) -> None:
@@ -215,7 +211,7 @@ class BudgetLink:
         """Reserve the estimate, make the call, and count its usage.
 
         The estimate is used for answers without token counts, and for sent requests whose answer was lost
-        (`LossCounter`), since the provider may have charged for them. An error of the provider costs nothing.
+        (`Call.lost`), since the provider may have charged for them. An error of the provider costs nothing.
 
         Raises:
             WireError: `budget_exhausted`, `price_unknown`, or an error of the call.
@@ -224,7 +220,7 @@ class BudgetLink:
         reservation = Amount(_total_tokens(tokens), self._cost(call, tokens))
         # Other calls may keep their reservations for as long as they wait for a rate limit.
         with call.clocks.pause():
-            ticket = await self._budget.reserve(reservation)
+            await self._budget.reserve(reservation)
         spent: Amount | None = None
         try:
             answer = await self._next(call)
@@ -233,7 +229,7 @@ class BudgetLink:
         finally:
             if call.lost:
                 spent = _add_times(spent or Amount(0), reservation, call.lost)
-            self._budget.replace_reservation(ticket, spent)
+            self._budget.replace_reservation(reservation, spent)
 
     def _cost(self, call: Call, tokens: Tokens) -> float:
         if self._budget.max_cost_usd is None:
@@ -261,25 +257,6 @@ class BudgetLink:
             return Amount(_total_tokens(tokens))
         costs = (record.cost_usd, self._price(call.account, _model_name(call), tokens), reservation.cost_usd)
         return Amount(_total_tokens(tokens), next(cost for cost in costs if cost is not None))
-
-
-class LossCounter:
-    """The link of the wire that counts requests without an answer; the next link is the network."""
-
-    def __init__(self, next_link: Link) -> None:
-        self._next = next_link
-
-    async def __call__(self, call: Call) -> Answer:
-        """Send the request, counting it as lost until it has an answer of any status."""
-        call.lost += 1
-        try:
-            answer = await self._next(call)
-        except WireError as error:
-            if error.code == "connect":
-                call.lost -= 1
-            raise
-        call.lost -= 1
-        return answer
 
 
 def estimate(call: Call) -> Tokens:

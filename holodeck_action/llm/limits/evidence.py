@@ -35,6 +35,11 @@ sooner count from then on, too: otherwise only refusals would be known of the la
 TOLERANCE = 0.01
 """Fraction by which times of refusals may differ without being different."""
 
+MIN_REFUSED = 3
+"""Minimum number of refusals above a split by requests a second: that number grows with time, and so meets refusals at
+random.
+"""
+
 Kind = Literal["at once", "a second"]
 
 
@@ -141,7 +146,8 @@ def _best_split(values: Sequence[int], refused: Sequence[bool], kind: Kind) -> F
     for place in range(1, total):
         bad_below += pairs[place - 1][1]
         above, bad_above = total - place, bad - bad_below
-        if pairs[place - 1][0] == pairs[place][0] or bad_above < REFUSED_ABOVE * above:
+        least = max(REFUSED_ABOVE * above, MIN_REFUSED if kind == "a second" else 0)
+        if pairs[place - 1][0] == pairs[place][0] or bad_above < least:
             continue
         likelihood = _logarithm(bad_above, above) + _logarithm(bad_below, place) - common
         if likelihood > best.likelihood and bad_below * above < bad_above * place:

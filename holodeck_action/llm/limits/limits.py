@@ -17,7 +17,7 @@ from datetime import datetime
 from holodeck_action.llm.calls import Answer, Call, Link, WireError
 from holodeck_action.llm.limits.evidence import Sent
 from holodeck_action.llm.limits.window import Window
-from holodeck_action.llm.outcomes import is_throttled, retry_after
+from holodeck_action.llm.outcomes import is_away, is_throttled, retry_after
 from holodeck_action.llm.rate_headers import stated_rate
 
 PATIENCE_FACTOR = 8.0
@@ -25,9 +25,6 @@ PATIENCE_FACTOR = 8.0
 MIN_PATIENCE_S = 2.0
 INITIAL_PATIENCE_S = 30.0
 """Seconds after which a call gives up its slot while the usual answer time is unknown."""
-AWAY_CODES = frozenset(("connect", "disconnected"))
-AWAY_STATUSES = frozenset((502, 503, 504))
-"""Codes of errors and HTTP statuses that mean that a server is away: it starts, or a gateway does not reach it."""
 SLOWER, LEAST_SHARE = 3.0, 1 / 3
 """A request without an answer is sent once more after this multiple of the account's slowest answer, but not before
 this share of the call's time.
@@ -120,7 +117,7 @@ class AccountLimit:
             answer = await self._answer(call)
             self._note_outcome(answer, sent)
         except WireError as error:
-            if error.code in AWAY_CODES:
+            if is_away(error):
                 self._note_failure(sent)
             raise
         except asyncio.CancelledError:
@@ -137,6 +134,7 @@ class AccountLimit:
             self._wake()
             call.given_up = self.window.is_given_up(self._monotonic())
             call.held = self.window.is_open
+            call.row = self.window.row
             call.limited = self._limited
         return answer
 
@@ -212,7 +210,7 @@ class AccountLimit:
         if is_throttled(answer):
             self.window.note_refusal(sent, now, retry_after(answer, self._now()), stated_rate(answer, self._now()))
             self._watch_breaker()
-        elif answer.status in AWAY_STATUSES:
+        elif is_away(answer):
             self._note_failure(sent)
         elif answer.status >= 400:
             self.window.note_alive()

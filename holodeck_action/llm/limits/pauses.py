@@ -8,9 +8,10 @@ wire can pause them. The deadline of the whole run is not among them.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from types import TracebackType
 from typing import Protocol
@@ -64,6 +65,11 @@ class Deadline:
         """Return the remaining seconds; negative after the deadline."""
         return self._until - (self._stopped_at if self._stops else self._monotonic())
 
+    @property
+    def ends_at(self) -> float | None:
+        """Monotonic seconds of the deadline; None while the clock is paused, or if there is no limit."""
+        return None if self._stops or self._until == math.inf else self._until
+
     def stop(self) -> None:
         """Pause the clock."""
         if not self._stops:
@@ -84,16 +90,16 @@ class TimeLimit:
         """Create the limit, whose clock starts with the block; `seconds` is None if there is no limit."""
         self._seconds = seconds
         self._timeout = asyncio.timeout(None)
-        self._left = 0.0
-        self._stops = 0
+        self._deadline = Deadline(math.inf)
         self._open = False
 
     async def __aenter__(self) -> TimeLimit:
         """Start the clock."""
         await self._timeout.__aenter__()
-        self._open = self._seconds is not None
+        self._open = True
         if self._seconds is not None:
-            self._timeout.reschedule(asyncio.get_running_loop().time() + self._seconds)
+            self._deadline = Deadline(self._seconds, asyncio.get_running_loop().time)
+            self._reschedule()
         self._token = _CLOCKS.set((*_CLOCKS.get(), self))
         return self
 
@@ -115,23 +121,18 @@ class TimeLimit:
 
     def stop(self) -> None:
         """Pause the clock."""
-        self._stops += 1
-        if self._stops == 1 and self._applies():
-            self._left = (self._timeout.when() or 0.0) - asyncio.get_running_loop().time()
-            self._timeout.reschedule(None)
+        self._deadline.stop()
+        self._reschedule()
 
     def resume(self) -> None:
         """Undo one `stop`."""
-        self._stops -= 1
-        if not self._stops and self._applies():
-            self._timeout.reschedule(asyncio.get_running_loop().time() + self._left)
+        self._deadline.resume()
+        self._reschedule()
 
-    def _applies(self) -> bool:
-        """Return whether the limit still applies: its block is open and its time is not over.
-
-        Tasks started in the block may outlive it.
-        """
-        return self._open and not self._timeout.expired()
+    def _reschedule(self) -> None:
+        """End the block at the deadline, unless the block or its time is over: tasks started in it may outlive it."""
+        if self._open and not self._timeout.expired():
+            self._timeout.reschedule(self._deadline.ends_at)
 
 
 class Clocks:
@@ -197,17 +198,9 @@ def is_late() -> bool:
     return any(isinstance(clock, Deadline) and clock.seconds_left() <= 0 for clock in _CLOCKS.get())
 
 
-@contextmanager
-def pause_all_clocks() -> Iterator[None]:
+def pause_all_clocks() -> AbstractContextManager[None]:
     """Within the block, pause the clocks of all time limits around it, so that the time of the block is not counted."""
-    clocks = _CLOCKS.get()
-    for clock in clocks:
-        clock.stop()
-    try:
-        yield
-    finally:
-        for clock in clocks:
-            clock.resume()
+    return clocks_around(None).pause()
 
 
 def detach_limits() -> None:

@@ -106,7 +106,7 @@ class Window:
         self._probe: Sent | None = None
         self._hold_until = float("-inf")
         self._first_times: list[float] = []
-        self._row = self._rounds = self._waves = self.trials = 0
+        self.row = self._rounds = self._waves = self.trials = 0
         self._since = 0.0
         self._longest_outage_s = longest_outage_s
         self._failures = 0
@@ -226,7 +226,7 @@ class Window:
 
     def note_alive(self) -> None:
         """Record an answer that is neither a refusal nor a sign that the account is away; it closes the breaker."""
-        self._row = self._rounds = self._failures = self.trials = 0
+        self.row = self._rounds = self._failures = self.trials = 0
         self._open_until = None
 
     def note_failure(self, sent: Sent, now: float, *, silent: bool = False) -> None:
@@ -257,12 +257,12 @@ class Window:
     def is_given_up(self, now: float) -> bool:
         """Return whether the account has refused everything or been away so long that calls must no longer wait."""
         return self.is_away(now) or (
-            self._row >= MIN_REFUSALS and max(now, self._open_until or now) - self._since >= self._longest_wait_s
+            self.row >= MIN_REFUSALS and max(now, self._open_until or now) - self._since >= self._longest_wait_s
         )
 
     def refused_seconds(self, now: float) -> float:
         """Return for how many seconds the account has refused everything; 0 after an answer."""
-        return now - self._since if self._row else 0.0
+        return now - self._since if self.row else 0.0
 
     def seconds_to_trial(self, now: float) -> float:
         """Return the seconds until the next trials may be sent; 0 if the breaker is closed."""
@@ -332,10 +332,10 @@ class Window:
         self._ceiling, self.size = self.most, min(self.most, max(self.busy, self.size, 1))
 
     def _count_row(self, row: int, now: float, requested_s: float | None) -> None:
-        if not self._row:
+        if not self.row:
             self._since = now
-        self._row = max(1, min(row, self._row + 1))
-        if self._open_until is None and self._row < IN_A_ROW:
+        self.row = max(1, min(row, self.row + 1))
+        if self._open_until is None and self.row < IN_A_ROW:
             return
         wait = (
             backoff_s(self._rounds + 1)
