@@ -17,8 +17,14 @@ from msgspec.structs import replace
 from holodeck_action.llm.calls import Account
 from holodeck_action.llm.model_facts import known_model
 from holodeck_action.suite.hosts import is_loopback
-from holodeck_action.suite.model.backends import Effort
-from holodeck_action.suite.model.providers import ADDRESS_VARIABLES, COMPATIBLE, ApiName, LLMProvider, ProviderName
+from holodeck_action.suite.model.providers import (
+    ADDRESS_VARIABLES,
+    COMPATIBLE,
+    ApiName,
+    Effort,
+    LLMProvider,
+    ProviderName,
+)
 from holodeck_action.text.lazy_patterns import lazy_pattern
 
 Credential = Literal["api_key", "bearer", "oauth"]

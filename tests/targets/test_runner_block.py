@@ -14,8 +14,7 @@ from holodeck_action.llm.messages import ToolDefinition
 from holodeck_action.llm.providers import Reasoning, resolve_model
 from holodeck_action.record.agent_errors import AgentError
 from holodeck_action.suite.model.agent import AgentConfig
-from holodeck_action.suite.model.backends import Effort
-from holodeck_action.suite.model.providers import LLMProvider
+from holodeck_action.suite.model.providers import Effort, LLMProvider
 from holodeck_action.targets.own_model.model_agent import ModelAgent
 from holodeck_action.targets.own_model.runner_settings import RunnerSettings, runner_settings
 from holodeck_action.targets.own_model.toolbox import ToolResult

@@ -6,10 +6,8 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from holodeck_action.suite.model.base import Flag, FormatModel, Integer, MaybeText, NonBlank, Number
-from holodeck_action.suite.model.providers import ApiName
+from holodeck_action.suite.model.providers import ApiName, Effort
 
-Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
-"""Levels of reasoning effort of OpenAI's API; `none` switches thinking off."""
 ClaudeEffort = Literal["low", "medium", "high", "xhigh", "max"]
 """Levels of effort of Anthropic's API."""
 

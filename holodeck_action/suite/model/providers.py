@@ -24,6 +24,8 @@ ProviderName = Literal[
     "openrouter",
     "huggingface",
 ]
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+"""Levels of reasoning effort of OpenAI's API; `none` switches thinking off."""
 ApiName = Literal["responses", "chat"]
 AuthProvider = Literal["api_key", "oauth_token", "bedrock", "vertex", "foundry", "custom"]
 

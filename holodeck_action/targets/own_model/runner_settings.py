@@ -12,10 +12,11 @@ from holodeck_action.llm.providers import Reasoning
 from holodeck_action.llm.reasoning import answer_limit
 from holodeck_action.suite.errors import quoted
 from holodeck_action.suite.model.agent import AgentConfig
-from holodeck_action.suite.model.backends import ClaudeConfig, OpenAIConfig
 from holodeck_action.suite.model.providers import ApiName, runner_block
 
 if TYPE_CHECKING:
+    # Most suites have neither block.
+    from holodeck_action.suite.model.backends import ClaudeConfig, OpenAIConfig
     from holodeck_action.targets.own_model.toolbox import Tool
 
 MOST_CALLS = 20

@@ -16,7 +16,8 @@ from holodeck_action.llm.model_facts import EFFORTS, KnownModel, known_model
 from holodeck_action.llm.model_rules import find_family
 from holodeck_action.llm.providers import Reasoning
 from holodeck_action.llm.reasoning import sent_settings
-from holodeck_action.suite.model.backends import ClaudeEffort, Effort
+from holodeck_action.suite.model.backends import ClaudeEffort
+from holodeck_action.suite.model.providers import Effort
 from tests.llm.codecs.plans import answer_of, codec_body, package_of, plan_of
 from tests.llm.codecs.test_requests import ASKED, CLOSED, SCHEMA, STREAM
 from tests.tables import walk
