@@ -73,16 +73,23 @@ def case_line(cases: Sequence[CaseRecord], index: int) -> bytes:
     return cases.line(index) if isinstance(cases, LazyCases) else to_json(cases[index])
 
 
-class MappedCases(LazyCases):
+class MadeCases(LazyCases):
+    """Cases that a function makes from their indexes when they are read."""
+
+    def __init__(self, length: int, make_case: Callable[[int], CaseRecord]) -> None:
+        super().__init__(length)
+        self._make_case = make_case
+
+    def make(self, index: int) -> CaseRecord:
+        """Return the case at an index."""
+        return self._make_case(index)
+
+
+class MappedCases(MadeCases):
     """A sequence that applies a function to each case of another sequence when the case is read."""
 
     def __init__(self, cases: Sequence[CaseRecord], change: Callable[[CaseRecord], CaseRecord]) -> None:
-        super().__init__(len(cases))
-        self._cases, self._change = cases, change
-
-    def make(self, index: int) -> CaseRecord:
-        """Return the result of the function for the case at an index."""
-        return self._change(self._cases[index])
+        super().__init__(len(cases), lambda index: change(cases[index]))
 
 
 def case_lines(cases: Sequence[CaseRecord]) -> Iterator[bytes]:

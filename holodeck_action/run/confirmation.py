@@ -12,7 +12,8 @@ from msgspec.structs import replace
 from holodeck_action.decide.compare.comparison import changed_ids, count_gating
 from holodeck_action.decide.decision import Terms, decide
 from holodeck_action.record.base_results import make_base_results
-from holodeck_action.record.record import Record
+from holodeck_action.record.record import CaseRecord, Record
+from holodeck_action.record.stored_cases import MappedCases
 from holodeck_action.run.bases.baselines import Base, FoundBase, attach_base
 from holodeck_action.run.loop import run_trials
 from holodeck_action.run.open_suites import OpenSuite
@@ -95,5 +96,9 @@ async def ask_again(
     plan = Resumed(plan, side.resumed(cases))
     done = await run_trials(plan, trials, lane, stop, timeout_s=left, on_trial=side.keep_trial)
     found = dict(zip(names, done.trials, strict=True))
-    changed = (replace(case, confirmation=found.get(case.id) or case.confirmation) for case in record.cases)
-    return replace(record, cases=tuple(changed))
+
+    def add(case: CaseRecord) -> CaseRecord:
+        return replace(case, confirmation=found.get(case.id, ()))
+
+    changed = tuple(map(add, record.cases)) if isinstance(record.cases, tuple) else MappedCases(record.cases, add)
+    return replace(record, cases=changed)

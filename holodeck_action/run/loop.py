@@ -11,6 +11,7 @@ from msgspec import Struct, field
 from holodeck_action.decide.case_verdicts import judge_trial
 from holodeck_action.llm.limits.pauses import use_slot
 from holodeck_action.record.record import TrialRecord
+from holodeck_action.run.kept_trials import KeptTrials
 from holodeck_action.run.schedule import Lane, Stop, Trials
 from holodeck_action.run.trial_plans import Plan, Position
 from holodeck_action.suite.values import Case
@@ -19,7 +20,7 @@ from holodeck_action.suite.values import Case
 class LoopResult(Struct, frozen=True):
     """The trials that decide each case, in order of the plan's cases; and why the loop ended early, or None."""
 
-    trials: Sequence[tuple[TrialRecord, ...]]
+    trials: KeptTrials
     stopped: str | None
 
 
@@ -35,8 +36,8 @@ class _Loop(Struct):
     on_trial: Callable[[Case, TrialRecord], None]
     on_case: Callable[[Case, Sequence[TrialRecord]], None]
     known_result: asyncio.Event
+    kept: KeptTrials
     running: dict[Position, dict[int, TrialRecord]] = field(default_factory=dict)
-    deciding: dict[Position, tuple[TrialRecord, ...]] = field(default_factory=dict)
 
     async def serve_all(self) -> None:
         # Twice as many cases as sessions: answers are scored while the next sessions run.
@@ -46,15 +47,12 @@ class _Loop(Struct):
             for _ in range(servers):
                 group.create_task(self._serve(pending))
 
-    def results(self) -> list[tuple[TrialRecord, ...]]:
-        """Return the deciding trials of every case, including the unfinished ones."""
-        return [self._decide(at) for at in range(len(self.plan.cases))]
-
-    def _decide(self, at: Position) -> tuple[TrialRecord, ...]:
-        if at not in self.deciding:
-            done = self.running.pop(at, None)
-            self.deciding[at] = self.plan.deciding(at, self.plan.known(at) if done is None else done)
-        return self.deciding[at]
+    def keep_unfinished(self) -> None:
+        """Keep the deciding trials of the cases that did not finish."""
+        for at in range(len(self.plan.cases)):
+            if not self.kept.has(at):
+                done = self.running.get(at)
+                self.kept.keep(at, self.plan.deciding(at, self.plan.known(at) if done is None else done))
 
     async def _serve(self, pending: Iterator[Position]) -> None:
         for at in pending:
@@ -69,7 +67,9 @@ class _Loop(Struct):
                 for index in indexes:
                     group.create_task(self._run_trial(at, case, index, done))
         self.on_case(case, [done[index] for index in sorted(done)])
-        if self.plan.end_case(at, self._decide(at)):
+        deciding = self.plan.deciding(at, self.running.pop(at))
+        self.kept.keep(at, deciding)
+        if self.plan.end_case(at, deciding):
             self.known_result.set()
 
     async def _run_trial(self, at: Position, case: Case, index: int, done: dict[int, TrialRecord]) -> None:
@@ -115,7 +115,7 @@ async def run_trials(
         on_trial: called with each trial that ran and is to be journaled: one that a stop may have disturbed is not.
         on_case: called with every finished case and its finished trials, resumed ones included, in order of index.
     """
-    loop = _Loop(plan, trials, lane, stop, on_trial, on_case, asyncio.Event())
+    loop = _Loop(plan, trials, lane, stop, on_trial, on_case, asyncio.Event(), KeptTrials(len(plan.cases)))
     serving = asyncio.create_task(loop.serve_all())
     ending = [asyncio.create_task(stop.wait()), asyncio.create_task(loop.known_result.wait())]
     await asyncio.wait({serving, *ending}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
@@ -129,7 +129,8 @@ async def run_trials(
         task.cancel()
     if not serving.cancelled():
         serving.result()
-    return LoopResult(loop.results(), stopped)
+    loop.keep_unfinished()
+    return LoopResult(loop.kept, stopped)
 
 
 def _has_error_or_skip(trial: TrialRecord) -> bool:

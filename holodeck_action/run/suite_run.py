@@ -24,6 +24,7 @@ from holodeck_action.record.record import (
     TrialRecord,
 )
 from holodeck_action.record.serialization import to_json
+from holodeck_action.record.stored_cases import MadeCases
 from holodeck_action.record.workflow_job import workflow_job
 from holodeck_action.run.bases.baselines import evaluated_commit, folder_of
 from holodeck_action.run.case_choice import filters_of
@@ -91,7 +92,10 @@ async def run_suite(
     suite, settings, stored, base = item.suite, item.settings, item.stored, ready.as_base
     started, begun = clock.now(), clock.monotonic()
     cases = item.cases if base is None else (*item.cases, *base.unpaired)
-    bare = [case_record(case, (), redactor) for case in cases]
+
+    def bare(at: Position) -> CaseRecord:
+        return case_record(cases[at], (), redactor)
+
     resumed = side.resumed(item.cases)
     consistent = suite.policy.judges.consistent
     made = Record(
@@ -105,10 +109,13 @@ async def run_suite(
         run=RunInfo("", started.isoformat(), "", 0.0, platform.python_version()),
     )
 
+    # The parts of a run are judged often.
+    heads = [] if order is None else [bare(at) for at in range(len(cases))]
+
     def record_of_part(finished: Mapping[Position, tuple[TrialRecord, ...]]) -> Record:
         """Return the record as if the run had stopped after these cases."""
-        ended = CertainEnd(tuple(bare[at].id for at in finished))
-        return replace(made, cases=_records(bare, [finished.get(at, ()) for at in range(len(bare))]), certain=ended)
+        part = tuple(replace(case, trials=finished.get(at, ())) for at, case in enumerate(heads))
+        return replace(made, cases=part, certain=CertainEnd(tuple(part[at].id for at in finished)))
 
     plan: Plan = AllTrials(cases, stop_when_decided=settings.stop_when_decided)
     available = _available_trials(ready)
@@ -131,14 +138,16 @@ async def run_suite(
         plan, trials, lane, stop, timeout_s=timeout_s, on_trial=side.keep_trial, on_case=report_case
     )
     counted = await plan.counted(stopped=done.stopped is not None)
+    among = {*range(len(cases))} if counted is None else {*counted}
     certain = None if stored is None or stored.record.certain is None else CertainEnd(stored.record.certain.counted)
-    records = _records(bare, done.trials)
-    if counted is not None:
-        if order is not None:
-            others = {*range(len(bare))}.difference(counted)
-            answered = {records[at].id: records[at].trials for at in sorted(others) if records[at].trials}
-            certain = CertainEnd(tuple(bare[at].id for at in counted), answered)
-        records = _records(bare, [found if at in counted else () for at, found in enumerate(done.trials)])
+    if counted is not None and order is not None:
+        answered = {heads[at].id: done.trials[at] for at in range(len(cases)) if at not in among and done.trials[at]}
+        certain = CertainEnd(tuple(heads[at].id for at in counted), answered)
+    records: Sequence[CaseRecord] = MadeCases(
+        len(cases), lambda at: replace(bare(at), trials=done.trials[at] if at in among else ())
+    )
+    if done.trials.is_in_memory:
+        records = tuple(records)
     filters = made.provenance.filters
     notices = () if stored is None else stored.notices
     before = redactor.value((*notices, *run_notices(suite, cases, settings.gates, filters, started.date())))
@@ -164,7 +173,7 @@ async def run_suite(
             job=redactor.text(job.job),
         ),
         stopped=stopped,
-        chosen=chosen_cases(case.id for case in bare),
+        chosen=chosen_cases(redactor.case_id(case.id, case.content_hash) for case in cases),
         notices=(*before, *redactor.value((*about, *suite.notices))),
         marks=marks_of(suite, redactor),
         certain=certain,
@@ -194,11 +203,6 @@ def _available_trials(ready: OpenSuite) -> Set[TrialKey] | None:
     if item.part is not None:
         return frozenset((case.id, index) for case in item.own_cases for index in range(case.repeat))
     return None
-
-
-def _records(bare: Sequence[CaseRecord], trials: Sequence[tuple[TrialRecord, ...]]) -> tuple[CaseRecord, ...]:
-    """Return cases with the trials that decide them."""
-    return tuple(replace(case, trials=found) for case, found in zip(bare, trials, strict=True))
 
 
 def marks_of(suite: Suite, redactor: Redactor) -> dict[str, SourceMark]:
