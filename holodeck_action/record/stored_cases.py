@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import weakref
-from abc import abstractmethod
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import BinaryIO
@@ -45,10 +44,6 @@ class RecordError(ConfigurationError):
 class LazyCases(LazySequence[CaseRecord]):
     """Cases that are read on demand."""
 
-    @abstractmethod
-    def make(self, index: int) -> CaseRecord:
-        """Return the case at an index."""
-
     def line(self, index: int) -> bytes:
         """Return the case at an index as JSON, as in a results file."""
         return to_json(self[index])
@@ -73,19 +68,7 @@ def case_line(cases: Sequence[CaseRecord], index: int) -> bytes:
     return cases.line(index) if isinstance(cases, LazyCases) else to_json(cases[index])
 
 
-class MadeCases(LazyCases):
-    """Cases that a function makes from their indexes when they are read."""
-
-    def __init__(self, length: int, make_case: Callable[[int], CaseRecord]) -> None:
-        super().__init__(length)
-        self._make_case = make_case
-
-    def make(self, index: int) -> CaseRecord:
-        """Return the case at an index."""
-        return self._make_case(index)
-
-
-class MappedCases(MadeCases):
+class MappedCases(LazyCases):
     """A sequence that applies a function to each case of another sequence when the case is read."""
 
     def __init__(self, cases: Sequence[CaseRecord], change: Callable[[CaseRecord], CaseRecord]) -> None:

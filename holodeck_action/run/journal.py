@@ -10,10 +10,9 @@ import hashlib
 import json
 import os
 import threading
-import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from msgspec import Struct, field
 
@@ -314,7 +313,7 @@ def read_journal(path: GivenPath, identity: Mapping[str, Any]) -> JournalContent
         JournalError: the journal belongs to another run, or its header or a line with digests of code is broken.
         OSError: the file cannot be read.
     """
-    places: dict[tuple[str, int], tuple[int, int]] = {}
+    trials: dict[tuple[str, int], TrialRecord] = {}
     imported: dict[str, str | None] = {}
     sound = broken = 0
     with open_file(path, None, follow_links=False) as file:
@@ -339,33 +338,13 @@ def read_journal(path: GivenPath, identity: Mapping[str, Any]) -> JournalContent
                 trial = from_plain(entry["trial"], TrialRecord)
                 if path.name != FINISHED_FILE and _was_outage(trial):
                     continue
-                places[entry["case"], trial.index] = (sound - len(line), len(line))
+                trials[entry["case"], trial.index] = trial
             except (ValueError, KeyError, TypeError):
                 if line.startswith(b'{"imported"'):
                     # The code of the trials is unknown.
                     raise JournalError(f"{path}: the journal was edited; run without --resume to start again") from None
                 broken += 1
-        return JournalContent(_JournaledTrials(file, places), sound, broken, imported)
-
-
-class _JournaledTrials(Mapping[tuple[str, int], TrialRecord]):
-    """Trials of a journal by case id and index, read on demand."""
-
-    def __init__(self, file: BinaryIO, places: Mapping[tuple[str, int], tuple[int, int]]) -> None:
-        """Store the open file, and the position and length in bytes of each trial's line."""
-        self._handle, self._places = os.dup(file.fileno()), places
-        weakref.finalize(self, os.close, self._handle)
-
-    def __getitem__(self, key: tuple[str, int]) -> TrialRecord:
-        start, length = self._places[key]
-        entry = Foreign(os.pread(self._handle, length, start)).json()
-        return from_plain(entry["trial"], TrialRecord)
-
-    def __iter__(self) -> Iterator[tuple[str, int]]:
-        return iter(self._places)
-
-    def __len__(self) -> int:
-        return len(self._places)
+        return JournalContent(trials, sound, broken, imported)
 
 
 def _was_outage(trial: TrialRecord) -> bool:

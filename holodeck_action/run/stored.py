@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
@@ -75,28 +75,6 @@ class StoredRun(Struct, frozen=True):
         return None if stopped is None else f"the run that gave the answers had stopped early: {stopped}"
 
 
-class _RecordedTrials(Mapping[TrialKey, TrialRecord]):
-    """The trials of a record by the suite's case ids, read on demand."""
-
-    def __init__(self, record: Record) -> None:
-        self._cases = record.cases
-        self._places: dict[TrialKey, int] = {}
-
-    def add(self, case_id: str, place: int, trials: Iterable[TrialRecord]) -> None:
-        """Add the trials of the case at a position in the record."""
-        self._places.update({(case_id, trial.index): place for trial in trials})
-
-    def __getitem__(self, key: TrialKey) -> TrialRecord:
-        case = self._cases[self._places[key]]
-        return next(trial for trial in case.all_trials if trial.index == key[1])
-
-    def __iter__(self) -> Iterator[TrialKey]:
-        return iter(self._places)
-
-    def __len__(self) -> int:
-        return len(self._places)
-
-
 def find_stored_run(results: Results, suite: Suite, redactor: Redactor) -> StoredRun:
     """Find the cases of a suite in the record of a results file.
 
@@ -106,9 +84,9 @@ def find_stored_run(results: Results, suite: Suite, redactor: Redactor) -> Store
     known = {redactor.case_id(case.id, case.content_hash): case for case in suite.cases}
     record = results.record
     chosen: dict[str, Case] = {}
-    trials = _RecordedTrials(record)
+    trials: dict[TrialKey, TrialRecord] = {}
     problems: list[str] = []
-    for place, stored in enumerate(record.cases):
+    for stored in record.cases:
         case = known.get(stored.id)
         problem = _mismatch(stored, case)
         if problem is not None or case is None:
@@ -116,7 +94,7 @@ def find_stored_run(results: Results, suite: Suite, redactor: Redactor) -> Store
             continue
         # The run decided the number of trials, and how many must pass.
         chosen[case.id] = replace(case, repeat=stored.repeat, min_pass=stored.min_pass)
-        trials.add(case.id, place, stored.all_trials)
+        trials.update({(case.id, trial.index): trial for trial in stored.all_trials})
     if problems:
         raise StoredError(problems)
     return StoredRun(

@@ -24,7 +24,7 @@ from holodeck_action.record.record import (
     TrialRecord,
 )
 from holodeck_action.record.serialization import to_json
-from holodeck_action.record.stored_cases import MadeCases
+from holodeck_action.record.stored_cases import LazyCases
 from holodeck_action.record.workflow_job import workflow_job
 from holodeck_action.run.bases.baselines import evaluated_commit, folder_of
 from holodeck_action.run.case_choice import filters_of
@@ -143,7 +143,7 @@ async def run_suite(
     if counted is not None and order is not None:
         answered = {heads[at].id: done.trials[at] for at in range(len(cases)) if at not in among and done.trials[at]}
         certain = CertainEnd(tuple(heads[at].id for at in counted), answered)
-    records: Sequence[CaseRecord] = MadeCases(
+    records: Sequence[CaseRecord] = LazyCases(
         len(cases), lambda at: replace(bare(at), trials=done.trials[at] if at in among else ())
     )
     if done.trials.is_in_memory:
