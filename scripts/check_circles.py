@@ -12,7 +12,7 @@ from pathlib import Path
 
 from scripts.budget import PACKAGE, ROOT, imports
 
-LEFT = ("holodeck_action.run.", "holodeck_action.github.rest.")
+LEFT = ("holodeck_action.github.rest.",)
 """Rooms that still have a circle within themselves."""
 
 

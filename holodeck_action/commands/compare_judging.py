@@ -19,7 +19,7 @@ from holodeck_action.run.caller import Caller
 from holodeck_action.run.judge_probes import probe_judges
 from holodeck_action.run.loading import SuiteContext, display_folder, load_one_suite, with_lines
 from holodeck_action.run.model_calls import make_budget
-from holodeck_action.run.open_suites import OpenSuite, open_all, secrets_of
+from holodeck_action.run.open_suites import OpenSuite, ToOpen, open_suites, secrets_of
 from holodeck_action.run.options.flags import MODEL_CALLS
 from holodeck_action.run.options.request import flags_from
 from holodeck_action.run.options.settings import Flags, merge
@@ -77,7 +77,7 @@ def _judge_answers(
     context = caller.suite_context(flags.env_file, flags.allowed, flags.requirements)
     item = _prepare(judge, path, head, flags, context)
     shared = make_budget(flags.max_cost_usd, flags.max_tokens)
-    (ready,) = open_all([item], [None], shared, resume=False, bases_to_run=[None])
+    (ready,) = open_suites([ToOpen(item)], shared)
     plan = _plan_text(item, flags)
     if flags.dry_run:
         asyncio.run(ready.close())

@@ -137,9 +137,7 @@ def stored_suite(
         context: environment, folders and permissions of suites.
     """
     return PreparedSuite(
-        suite=loaded.suite,
-        environ=loaded.environ,
-        code=loaded.code,
+        **structs.asdict(loaded),
         display_folder=display_folder(loaded.suite.folder, context.cwd),
         # The run decided which trials count.
         settings=structs.replace(settings, stop_when_decided=stored.record.stop_when_decided),
@@ -148,6 +146,4 @@ def stored_suite(
         target_files=Checkout.unbounded(context.cwd),
         base_files=loaded.suite.checkout,
         stored=stored,
-        cards=loaded.cards,
-        python=loaded.python,
     )

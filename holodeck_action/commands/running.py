@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack, ExitStack
+from contextlib import AsyncExitStack
 from functools import partial
 
 from msgspec import Struct
@@ -19,11 +19,12 @@ from holodeck_action.run.bases.baselines import Base, FoundBase
 from holodeck_action.run.closure import add_closures
 from holodeck_action.run.confirmation import ask_again, cases_to_confirm
 from holodeck_action.run.judge_probes import probe_judges, seen_passes
+from holodeck_action.run.open_suites import OpenSuite
 from holodeck_action.run.options.settings import Flags
 from holodeck_action.run.schedule import Slots, Stop, Trials
 from holodeck_action.run.signals import stop_on_signals
 from holodeck_action.run.stages import Executor
-from holodeck_action.run.suite_run import Side, run_suite
+from holodeck_action.run.suite_run import run_suite
 from holodeck_action.run.trials import SYSTEM_CLOCK, grading_pool, trial_runner
 from holodeck_action.scoring.evaluations import add_custom_summary
 from holodeck_action.scoring.exam_results import Exams
@@ -46,7 +47,7 @@ class RunResult(Struct, frozen=True):
 
 
 async def run_sides(
-    sides: Sequence[Side],
+    ready: OpenSuite,
     flags: Flags,
     output: Output,
     deadline: float | None,
@@ -57,7 +58,7 @@ async def run_sides(
     """Run a suite and its base at the same time, with shared limits, deadline and stop signal, and close both.
 
     Args:
-        sides: the suite, and its base if one runs.
+        ready: the suite, with its base if one runs.
         flags: the command line.
         output: the outputs of the run.
         deadline: time at which the run is stopped, in seconds of the system's monotonic clock; None if there is no
@@ -70,90 +71,77 @@ async def run_sides(
     Raises:
         ConfigurationError: the executor cannot be used; nothing has run.
     """
-    head = sides[0].open_suite
-    settings = head.prepared.settings
-    pool = grading_pool(head)
+    settings = ready.prepared.settings
+    sides: Sequence[OpenSuite] = ready.sides
     for side in sides:
         if side.journal is not None:
-            side.open_suite.imported.notify(side.journal.append_imports)
+            side.imported.notify(side.journal.append_imports)
     written = _write_notices(sides, frozenset(), output)
     stop, slots = Stop(), Slots(settings.concurrency if executor is None else executor.max_trials)
-    held = AsyncExitStack()
-    totals = [len(side.open_suite.prepared.own_cases) for side in sides]
-    with ExitStack() as scope:
-        left = None if deadline is None else deadline - SYSTEM_CLOCK.monotonic()
-        scope.enter_context(
-            stop_on_signals(
-                stop, left, f"the run deadline of {flags.run_timeout_s or 0:g} s was reached", output.signals
-            )
-        )
-        for budget in head.budgets:
-            scope.enter_context(budget.notify_refusal(stop.drain))
+    totals = [len(side.prepared.own_cases) for side in sides]
+    left = None if deadline is None else deadline - SYSTEM_CLOCK.monotonic()
+    reason = f"the run deadline of {flags.run_timeout_s or 0:g} s was reached"
+    async with AsyncExitStack() as held:
+        held.enter_context(stop_on_signals(stop, left, reason, output.signals))
+        for budget in ready.budgets:
+            held.enter_context(budget.notify_refusal(stop.drain))
         for side in sides:
-            if side.open_suite.wire is not None:
-                side.open_suite.wire.on_outage = stop.drain
-        try:
-            sides = await _probe_judges(sides, seen_passes(head.prepared, stored_base), pool, stop, output)
-            head = sides[0].open_suite
-            trials = [trial_runner(side.open_suite, pool) for side in sides]
-            if executor is not None:
-                trials = [await held.enter_async_context(executor.open(stop, head.exams))]
-            with output.progress.cases(totals, stop_when_decided=settings.stop_when_decided) as shown:
-                runs = (
-                    run_suite(
-                        side,
-                        flags,
-                        each,
-                        slots.lane(),
-                        stop,
-                        on_case=partial(_show_case, shown, is_base=side.open_suite.as_base is not None),
-                        order=None if side.open_suite.as_base is not None else positions,
-                    )
-                    for side, each in zip(sides, trials, strict=True)
+            if side.wire is not None:
+                side.wire.on_outage = stop.drain
+        pool = await held.enter_async_context(grading_pool(ready))
+        held.push_async_callback(ready.close)
+        sides = await _probe_judges(sides, seen_passes(ready.prepared, stored_base), pool, stop, output)
+        trials = [trial_runner(side, pool) for side in sides]
+        if executor is not None:
+            trials = [await held.enter_async_context(executor.open(stop, sides[0].exams))]
+        with output.progress.cases(totals, stop_when_decided=settings.stop_when_decided) as shown:
+            runs = (
+                run_suite(
+                    side,
+                    flags,
+                    each,
+                    slots.lane(),
+                    stop,
+                    on_case=partial(_show_case, shown, is_base=side.as_base is not None),
+                    order=None if side.as_base is not None else positions,
                 )
-                waiting = asyncio.create_task(_show_waiting(shown))
-                try:
-                    records = await asyncio.gather(*runs)
-                finally:
-                    waiting.cancel()
-            records = await _confirm(sides, records, trials, stored_base, slots, stop, output)
-            records = await _judge_pairs(sides, records, stored_base, stop, output)
-            records = [
-                await add_custom_summary(record, pool, side.open_suite.redactor)
-                for side, record in zip(sides, records, strict=True)
-            ]
-        finally:
-            await held.aclose()
-            await head.close()
-            await pool.close()
+                for side, each in zip(sides, trials, strict=True)
+            )
+            waiting = asyncio.create_task(_show_waiting(shown))
+            try:
+                records = await asyncio.gather(*runs)
+            finally:
+                waiting.cancel()
+        records = await _confirm(sides, records, trials, stored_base, slots, stop, output)
+        records = await _judge_pairs(sides, records, stored_base, stop, output)
+        records = [
+            await add_custom_summary(record, pool, side.redactor) for side, record in zip(sides, records, strict=True)
+        ]
     _write_notices(sides, written, output)
     stopped = next((record.ended_early for record in records[1:] if record.ended_early is not None), None)
     if stopped is not None and records[0].ended_early is None:
         # A case that the base lacks may have got worse.
         records[0] = records[0].with_end(f"{stopped}; the base was not fully evaluated")
-    done = [side.open_suite.complete_record(record) for side, record in zip(sides, records, strict=True)]
+    done = [side.complete_record(record) for side, record in zip(sides, records, strict=True)]
     earlier = stored_base.results.results.record if isinstance(stored_base, FoundBase) else None
-    done = add_closures([side.open_suite for side in sides], done, earlier)
+    done = add_closures(sides, done, earlier)
     return RunResult(done[0], done[1] if len(done) > 1 else None, stop.is_requested)
 
 
 async def _probe_judges(
-    sides: Sequence[Side], seen: Mapping[str, JudgeProbe], pool: WorkerPool, stop: Stop, output: Output
-) -> list[Side]:
+    sides: Sequence[OpenSuite], seen: Mapping[str, JudgeProbe], pool: WorkerPool, stop: Stop, output: Output
+) -> Sequence[OpenSuite]:
     """Return the sides with the results of the judges' probes; the same metrics and judges grade both."""
-    if sides[0].open_suite.judges is None:
-        return [*sides]
+    if sides[0].judges is None:
+        return sides
     with output.progress.phase("probing the judges"):
-        head = await probe_judges(sides[0].open_suite, seen, pool, stop)
+        head = await probe_judges(sides[0], seen, pool, stop)
     others = Exams(errors=head.exams.errors)
-    return [
-        replace(sides[0], open_suite=head),
-        *(replace(side, open_suite=replace(side.open_suite, exams=others)) for side in sides[1:]),
-    ]
+    return [head, *(replace(side, exams=others) for side in sides[1:])]
 
 
 async def _confirm(
-    sides: Sequence[Side],
+    sides: Sequence[OpenSuite],
     records: Sequence[Record],
     trials: Sequence[Trials],
     stored_base: Base,
@@ -165,7 +153,7 @@ async def _confirm(
     ids = [] if stop.draining else cases_to_confirm(sides, records, stored_base)
     if not ids:
         return [*records]
-    more = sides[0].open_suite.prepared.settings.baseline.confirm.trials
+    more = sides[0].prepared.settings.baseline.confirm.trials
     with output.progress.phase(f"repeating {count_phrase(len(ids), 'case')} that got worse"):
         asked = (
             ask_again(side, record, ids, more, each, slots.lane(), stop)
@@ -175,10 +163,10 @@ async def _confirm(
 
 
 async def _judge_pairs(
-    sides: Sequence[Side], records: list[Record], stored_base: Base, stop: Stop, output: Output
+    sides: Sequence[OpenSuite], records: list[Record], stored_base: Base, stop: Stop, output: Output
 ) -> list[Record]:
     """Return the records with the evaluations of metrics that compare the suite's answers with the base's."""
-    ready, pairs = sides[0].open_suite, registry.pairs()
+    ready, pairs = sides[0], registry.pairs()
     if pairs is None or not any(map(compares_answers, ready.prepared.own_cases)):
         return records
     head, *others = records
@@ -195,14 +183,14 @@ async def _show_waiting(display: CaseDisplay) -> None:
         display.show_waiting()
 
 
-def _write_notices(sides: Sequence[Side], written_notices: frozenset[str], output: Output) -> frozenset[str]:
+def _write_notices(sides: Sequence[OpenSuite], written_notices: frozenset[str], output: Output) -> frozenset[str]:
     """Write the notices that are not in `written_notices`; return all notices written so far."""
     for side in sides:
-        for notice in side.open_suite.notices:
+        for notice in side.notices:
             if notice not in written_notices:
                 written_notices |= {notice}
-                place = "" if side.open_suite.as_base is None else f"{side.open_suite.prepared.place}: "
-                output.note(side.open_suite.redactor.text(place + notice))
+                place = "" if side.as_base is None else f"{side.prepared.place}: "
+                output.note(side.redactor.text(place + notice))
     return written_notices
 
 

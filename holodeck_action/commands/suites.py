@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from holodeck_action.commands.blessing import bless, check_blessing
 from holodeck_action.commands.output import FinishedRun, FinishedSuite, Output, report_suite, report_together
-from holodeck_action.commands.running import RunResult, run_sides
+from holodeck_action.commands.running import run_sides
 from holodeck_action.decide.decision import Terms
 from holodeck_action.decide.exit_codes import ExitCode, worst_exit_code
 from holodeck_action.decide.written_results import RelatedFiles
@@ -23,28 +23,31 @@ from holodeck_action.run.bases.base_suites import BaseSuite, load_base_suites
 from holodeck_action.run.bases.baselines import Base, FoundBase, MissingBase, attach_base, find_bases
 from holodeck_action.run.certain_end import case_order
 from holodeck_action.run.confirmation import base_of
-from holodeck_action.run.journal import JOURNAL_FILE, Journal, set_aside_journal
 from holodeck_action.run.judge_probes import seen_passes
 from holodeck_action.run.loading import SuiteContext, ensure_writable
 from holodeck_action.run.model_calls import make_budget
-from holodeck_action.run.open_suites import BaseToRun, OpenSuite, close_all, open_all
+from holodeck_action.run.open_suites import BaseToRun, OpenSuite, ToOpen, closing, open_suites, start_journals
 from holodeck_action.run.options.settings import Flags
 from holodeck_action.run.past import KeptRuns, histories_of
 from holodeck_action.run.preflight import PreparedSuite
 from holodeck_action.run.shards import choose_part, durations_of
 from holodeck_action.run.signals import raise_on_signals
-from holodeck_action.run.stages import Stages, UserOutput, enter_all, executor_of, stages_of
-from holodeck_action.run.suite_run import Side
+from holodeck_action.run.stages import (
+    Counters,
+    Executor,
+    Stages,
+    UserOutput,
+    enter_all,
+    executor_of,
+    stages_of,
+)
 from holodeck_action.run.trials import SYSTEM_CLOCK
-from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.model.base_sources import MERGE_BASE
 from holodeck_action.targets.factory import describe_target
 from holodeck_action.text.given_paths import GivenPath
 
 if TYPE_CHECKING:
     from holodeck_action.github.job import Job
-    from holodeck_action.run.estimates import ModelEstimate
-    from holodeck_action.targets.own_model.toolbox import PlannedCalls
 
 
 def evaluate(
@@ -70,84 +73,82 @@ def evaluate(
         FolderError: another run is writing to the folder.
     """
     check_blessing(suites, flags)
+    sharded = flags.shard is not None
     with ExitStack() as scope:
-        bases_to_run: Sequence[BaseToRun] = load_base_suites(suites, flags, context)
-        if any(item.settings.baseline.source == MERGE_BASE for item in suites):
-            from holodeck_action.run.bases.commit_trees import CommitTrees
-            from holodeck_action.run.bases.merge_base_suites import suites_at_merge_base
+        bases_to_run = _load_bases(suites, flags, context, job, output, scope)
+        if flags.dry_run:
+            return _show_plan(suites, bases_to_run, flags, output)
+        folders = suite_folders([(item.display_folder, item.suite.file) for item in suites], output.folder)
+        with output.progress.phase("looking for the base and the history"):
+            bases = find_bases(suites, job)
+            suites = [_balance_shard(item, base) for item, base in zip(suites, bases, strict=True)]
+            histories = histories_of(flags.history, job, output.disk, output.note)
+            earlier = [None if sharded or histories is None else histories.of(item) for item in suites]
+        _make_folders(folders, bases_to_run, output)
+        shared = make_budget(flags.max_cost_usd, flags.max_tokens, suites[0].shards)
+        wanted = [ToOpen(*each) for each in zip(suites, folders, bases_to_run, strict=True)]
+        with output.progress.phase("preparing targets and judges"):
+            opened = open_suites(wanted, shared, resume=flags.resume)
+        scope.enter_context(closing(opened))
+        stages = stages_of([item.suite for item in suites], flags)
+        _clear_and_start_journals(opened, (output.folder, *folders), output, claims)
+        _announce_costs(opened, bases, flags, output)
+        all_opened = tuple(opened)
+        deadline = None if flags.run_timeout_s is None else SYSTEM_CLOCK.monotonic() + flags.run_timeout_s
+        finished: list[FinishedSuite] = []
+        kept: list[tuple[PreparedSuite, Conclusion]] = []
+        complete = blessed = True
+        for ready, base, past in zip(all_opened, bases, earlier, strict=True):
+            item, order = ready.prepared, _order(ready.prepared, base, past, job, output)
+            executor = _executor_of(ready, stages, flags, output)
+            with _running(opened.pop(0), stages, output):
+                done = asyncio.run(run_sides(ready, flags, output, deadline, executor, base, order))
+            record, results = attach_base(done.record, item, base_of(ready, done.base, base))
+            terms = Terms.against(None if results is None else results.results)
+            concluded = conclude(record, terms, folder=item.display_folder, earlier_runs=past or NO_RUNS)
+            related = RelatedFiles(results, () if past is None else past.saved_lines)
+            reported = report_suite(concluded, ready.folder, output, related, journaled=ready.journal is not None)
+            finished.append(reported)
+            if reported.written and not sharded:
+                kept.append((item, concluded))
+            if flags.bless is not None:
+                blessed = bless(flags.bless, concluded, results, output)
+            complete = complete and reported.written and done.record.ended_early is None
+            if done.interrupted or (shared is not None and shared.refusal is not None):
+                break
+        not_run = tuple(ready.prepared.place for ready in opened)
+        code = report_together(finished, not_run, output)
+        if sharded and complete and not not_run:
+            # Only all shards together have a verdict.
+            code = ExitCode.PASSED
+            output.note("this shard is done; holodeck-action merge judges all shards together")
+        code = code if blessed else worst_exit_code([code, ExitCode.INCOMPLETE])
+        if histories is not None:
+            histories.add(kept)
+        if complete and not not_run:
+            for side in (side for ready in all_opened for side in ready.sides):
+                _finish_journal(side)
+        return FinishedRun(code, tuple(finished), not_run)
 
-            # From here on there are temporary files to remove.
-            scope.enter_context(raise_on_signals(output.signals))
-            trees = scope.enter_context(CommitTrees(job))
-            with output.progress.phase("loading the merge base"):
-                bases_to_run = suites_at_merge_base(suites, flags, context, job, trees)
-        return _run_all(suites, bases_to_run, flags, output, claims, job)
 
+def _load_bases(
+    suites: Sequence[PreparedSuite], flags: Flags, context: SuiteContext, job: Job, output: Output, scope: ExitStack
+) -> Sequence[BaseToRun]:
+    """Load the base that runs with each suite; temporary files are removed when `scope` ends.
 
-def _run_all(
-    prepared_suites: Sequence[PreparedSuite],
-    bases_to_run: Sequence[BaseToRun],
-    flags: Flags,
-    output: Output,
-    claims: Claims,
-    job: Job,
-) -> FinishedRun:
-    if flags.dry_run:
-        return _print_plan(prepared_suites, bases_to_run, flags, output)
-    folders = suite_folders([(item.display_folder, item.suite.file) for item in prepared_suites], output.folder)
-    with output.progress.phase("looking for the base and the history"):
-        bases = find_bases(prepared_suites, job)
-        prepared_suites = [_balance_shard(item, base) for item, base in zip(prepared_suites, bases, strict=True)]
-        sharded = flags.shard is not None
-        histories = histories_of(flags.history, job, output.disk, output.note)
-        earlier = [None if sharded or histories is None else histories.of(item) for item in prepared_suites]
-    _make_folders(folders, bases_to_run, output)
-    shared = make_budget(flags.max_cost_usd, flags.max_tokens, prepared_suites[0].shards)
-    with output.progress.phase("preparing targets and judges"):
-        suites = open_all(prepared_suites, folders, shared, resume=flags.resume, bases_to_run=bases_to_run)
-    stages = stages_of([item.suite for item in prepared_suites], flags)
-    started = _start_journals(suites, folders, output, claims)
-    _announce_costs(suites, bases, flags, output)
-    deadline = None if flags.run_timeout_s is None else SYSTEM_CLOCK.monotonic() + flags.run_timeout_s
-    finished: list[FinishedSuite] = []
-    kept: list[tuple[PreparedSuite, Conclusion]] = []
-    complete = blessed = True
-    for sides, base, past in zip(started, bases, earlier, strict=True):
-        head = sides[0]
-        order = _order(head.open_suite.prepared, base, past, job, output)
-        done = _run(sides, flags, output, deadline, stages, base, order)
-        record, results = attach_base(done.record, head.open_suite.prepared, base_of(head.open_suite, done.base, base))
-        terms = Terms.against(None if results is None else results.results)
-        concluded = conclude(
-            record, terms, folder=head.open_suite.prepared.display_folder, earlier_runs=past or NO_RUNS
-        )
-        related = RelatedFiles(results, () if past is None else past.saved_lines)
-        reported = report_suite(concluded, head.open_suite.folder, output, related, journaled=head.journal is not None)
-        finished.append(reported)
-        if reported.written and not sharded:
-            kept.append((head.open_suite.prepared, concluded))
-        if flags.bless is not None:
-            blessed = bless(flags.bless, concluded, results, output)
-        complete = complete and reported.written and done.record.ended_early is None
-        if done.interrupted or (shared is not None and shared.refusal is not None):
-            break
-    left = len(finished)
-    asyncio.run(close_all(suites[left:]))
-    for sides in started[left:]:
-        _close_journals(sides)
-    not_run = tuple(item.place for item in prepared_suites[left:])
-    code = report_together(finished, not_run, output)
-    if sharded and complete and not not_run:
-        # Only all shards together have a verdict.
-        code = ExitCode.PASSED
-        output.note("this shard is done; holodeck-action merge judges all shards together")
-    code = code if blessed else worst_exit_code([code, ExitCode.INCOMPLETE])
-    if histories is not None:
-        histories.add(kept)
-    if complete and left == len(prepared_suites):
-        for side in (side for sides in started for side in sides):
-            _finish_journal(side)
-    return FinishedRun(code, tuple(finished), not_run)
+    Raises:
+        ConfigurationError: a base cannot be run.
+    """
+    if not any(item.settings.baseline.source == MERGE_BASE for item in suites):
+        return load_base_suites(suites, flags, context)
+    from holodeck_action.run.bases.commit_trees import CommitTrees
+    from holodeck_action.run.bases.merge_base_suites import suites_at_merge_base
+
+    # From here on there are temporary files to remove.
+    scope.enter_context(raise_on_signals(output.signals))
+    trees = scope.enter_context(CommitTrees(job))
+    with output.progress.phase("loading the merge base"):
+        return suites_at_merge_base(suites, flags, context, job, trees)
 
 
 def _balance_shard(suite: PreparedSuite, base: Base | None) -> PreparedSuite:
@@ -172,35 +173,41 @@ def _order(
     return case_order(suite, stored, frozenset() if kept_runs is None else kept_runs.flaky_ids)
 
 
-def _print_plan(
+def _show_plan(
     suites: Sequence[PreparedSuite], bases_to_run: Sequence[BaseToRun], flags: Flags, output: Output
 ) -> FinishedRun:
+    """Print the plan, without calling a model or writing a file.
+
+    Raises:
+        ConfigurationError: a target cannot be used.
+    """
     for missing in bases_to_run:
         if isinstance(missing, MissingBase):
             output.note(missing.reason)
-    # Without the base's record, which is fetched when the run begins.
-    plan = _plan_run(suites, bases_to_run, flags)
+    shared = make_budget(flags.max_cost_usd, flags.max_tokens, suites[0].shards)
+    wanted = [ToOpen(item, base=base) for item, base in zip(suites, bases_to_run, strict=True)]
+    opened = open_suites(wanted, shared)
+    with closing(opened):
+        # Without the base's record, which is fetched when the run begins.
+        plan = _plan_text(opened, [None] * len(opened), flags)
     output.stdout.write(plan)
     output.stdout.flush()
     return FinishedRun(ExitCode.PASSED, plan=plan)
 
 
-def _start_journals(
-    suites: Sequence[OpenSuite], folders: Sequence[GivenPath | None], output: Output, claims: Claims
-) -> list[list[Side]]:
+def _clear_and_start_journals(
+    opened: list[OpenSuite], folders: Sequence[GivenPath | None], output: Output, claims: Claims
+) -> None:
     """Remove earlier results from the folders, and start the journals of suites and bases.
 
     Raises:
         ConfigurationError: an existing journal cannot be replaced.
         FolderError: another run is writing to a folder.
     """
-    try:
-        for folder in (output.folder, *folders):
-            claims.clear(folder)
-        return [[Side(ready, _start_journal(ready, output)) for ready in suite.sides] for suite in suites]
-    except ConfigurationError:
-        asyncio.run(close_all(suites))
-        raise
+    for folder in folders:
+        claims.clear(folder)
+    for at, ready in enumerate(opened):
+        opened[at] = start_journals(ready, output.disk, output.note)
 
 
 def _make_folders(folders: Sequence[GivenPath | None], bases_to_run: Sequence[BaseToRun], output: Output) -> None:
@@ -217,61 +224,36 @@ def _make_folders(folders: Sequence[GivenPath | None], bases_to_run: Sequence[Ba
             ensure_writable(folder / BASE_FOLDER)
 
 
-def _run(
-    sides: Sequence[Side],
-    flags: Flags,
-    output: Output,
-    deadline: float | None,
-    stages: Sequence[Stages],
-    stored_base: Base,
-    positions: Sequence[int] | None,
-) -> RunResult:
-    """Run a suite and its base, and close their journals."""
-    ready = sides[0].open_suite
+def _executor_of(ready: OpenSuite, stages: Sequence[Stages], flags: Flags, output: Output) -> Executor | None:
+    """Return the executor of a suite's trials; None to run them in this process.
+
+    Raises:
+        ConfigurationError: an extension cannot run the trials.
+    """
     own = [folder.path for folder in (output.folder, ready.folder) if folder is not None]
-    user_output = UserOutput(output.note, output.stderr)
+    counters = Counters(ready.imported, ready.used, ready.budgets, ready.wire)
+    return executor_of(stages, ready.staged, counters, flags, own, UserOutput(output.note, output.stderr))
+
+
+@contextmanager
+def _running(ready: OpenSuite, stages: Sequence[Stages], output: Output) -> Iterator[None]:
+    """Enter the stages of a suite's run; afterwards close its journals, and print why they could not be written."""
     try:
-        try:
-            executor = executor_of(stages, ready, flags, own, user_output)
-        except ConfigurationError:
-            asyncio.run(ready.close())
-            raise
-        with enter_all(stages, ready, user_output):
-            return asyncio.run(run_sides(sides, flags, output, deadline, executor, stored_base, positions))
+        with enter_all(stages, ready.staged, UserOutput(output.note, output.stderr)):
+            yield
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
     finally:
-        _close_journals(sides)
-        for side in sides:
+        ready.close_journals()
+        for side in ready.sides:
             if side.journal is not None and side.journal.error is not None:
                 output.stderr.write(f"note: {side.journal.error}\n")
 
 
-def _close_journals(sides: Sequence[Side]) -> None:
-    for side in sides:
-        if side.journal is not None:
-            side.journal.close()
-
-
-def _finish_journal(side: Side) -> None:
+def _finish_journal(side: OpenSuite) -> None:
     """Put away the journal of a complete run; leave it if it has trials of cases outside of this run's selection."""
-    ready = side.open_suite
-    if side.journal is not None and len(side.resumed(ready.prepared.cases)) == len(ready.resumed.trials):
+    if side.journal is not None and len(side.resumed_trials(side.prepared.cases)) == len(side.resumed.trials):
         side.journal.finish()
-
-
-def _plan_run(prepared_suites: Sequence[PreparedSuite], bases_to_run: Sequence[BaseToRun], flags: Flags) -> str:
-    """Return the plan of a run as text, without calling a model or writing a file.
-
-    Raises:
-        ConfigurationError: a target cannot be used.
-    """
-    shared = make_budget(flags.max_cost_usd, flags.max_tokens, prepared_suites[0].shards)
-    suites = open_all(prepared_suites, [None] * len(prepared_suites), shared, resume=False, bases_to_run=bases_to_run)
-    try:
-        return _plan_text(suites, [None] * len(suites), flags)
-    finally:
-        asyncio.run(close_all(suites))
 
 
 def _announce_costs(suites: Sequence[OpenSuite], bases: Sequence[Base], flags: Flags, output: Output) -> None:
@@ -293,45 +275,9 @@ def _announce_costs(suites: Sequence[OpenSuite], bases: Sequence[Base], flags: F
 
 def _plan_text(suites: Sequence[OpenSuite], bases: Sequence[Base], flags: Flags) -> str:
     from holodeck_action.run.plan import plan_lines
-    from holodeck_action.run.probe_estimates import estimate_probes
 
     sides = [side for suite in suites for side in suite.sides]
     heads = {id(suite): seen_passes(suite.prepared, base) for suite, base in zip(suites, bases, strict=True)}
-
-    def plan_probes(index: int) -> Sequence[ModelEstimate]:
-        # The head's probes hold for its base, too.
-        seen = heads.get(id(sides[index]))
-        return () if seen is None else estimate_probes(sides[index], seen)
-
-    def plan_searches(index: int) -> Sequence[PlannedCalls]:
-        own = sides[index].own
-        return () if own is None or not own.calls_models else asyncio.run(own.plan_calls())
-
-    lines = plan_lines([side.prepared for side in sides], flags, plan_searches, plan_probes)
-    return "".join(f"{line}\n" for line in lines)
-
-
-def _start_journal(open_suite: OpenSuite, output: Output) -> Journal | None:
-    """Start the journal of a suite; None if it has no folder.
-
-    Raises:
-        ConfigurationError: an existing journal cannot be replaced.
-    """
-    folder, resumed = open_suite.folder, open_suite.resumed
-    if folder is None:
-        return None
-    path = folder.path / JOURNAL_FILE
-    try:
-        for notice in resumed.notices if resumed.keep_bytes else (*resumed.notices, *set_aside_journal(path)):
-            output.note(notice)
-        return Journal(path, open_suite.identity, resumed.keep_bytes, output.disk, len(open_suite.prepared.cases))
-    except OSError as error:
-        if error.filename is None:
-            reason = (
-                f"{folder / JOURNAL_FILE}: the journal cannot be written: {error.strerror}; nothing was run: make room"
-            )
-            raise ConfigurationError([f"{reason}, or give another --output-dir"]) from error
-        place = folder.written_path(error.filename)
-        raise ConfigurationError(
-            [f"{place}: cannot be replaced: {error.strerror}; remove it or give another --output-dir"]
-        ) from error
+    # The head's probes hold for its base, too.
+    seen = [heads.get(id(side)) for side in sides]
+    return "".join(f"{line}\n" for line in plan_lines([side.prepared for side in sides], flags, sides, seen))

@@ -2,53 +2,50 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from msgspec.structs import replace
 
 from holodeck_action.run.options.settings import Flags, Settings
 from holodeck_action.run.stages import stages_of
 from holodeck_action.suite.hosts import is_public_url
-from holodeck_action.suite.model.targets import ModelTarget
-
-if TYPE_CHECKING:
-    from holodeck_action.run.preflight import PreparedSuite
+from holodeck_action.suite.model.targets import AnyTarget, ModelTarget
+from holodeck_action.suite.values import Suite
 
 MOST = 100
 """Largest number of conversations at the same time if nothing is set."""
 
 
-def with_growth(suite: PreparedSuite, flags: Flags) -> PreparedSuite:
-    """Return the suite with a number of conversations that may grow from the default, if nothing is set and nothing
-    speaks against it.
+def with_growth(
+    settings: Settings, suite: Suite, target: AnyTarget, environ: Mapping[str, str], trials: int, flags: Flags
+) -> Settings:
+    """Return the settings with a number of conversations that may grow from the default, if nothing is set and nothing
+    speaks against it; `trials` is the number of trials that run.
 
     More at the same time would be of no use beside a budget or an early end, which leave part of the calls unmade. They
     would be a load on this machine if models run on it or near it, or if tools have processes for each conversation.
     """
-    settings = suite.settings
-    trials = sum(case.repeat for case in suite.own_cases)
-    if trials <= settings.concurrency or not _may_grow(suite, flags):
-        return suite
-    grown: Settings = replace(settings, concurrency=min(trials, MOST), start_concurrency=settings.concurrency)
-    return replace(suite, settings=grown)
+    if trials <= settings.concurrency or not _may_grow(settings, suite, target, environ, flags):
+        return settings
+    return replace(settings, concurrency=min(trials, MOST), start_concurrency=settings.concurrency)
 
 
-def _may_grow(suite: PreparedSuite, flags: Flags) -> bool:
-    settings, agent = suite.settings, suite.suite.agent
+def _may_grow(settings: Settings, suite: Suite, target: AnyTarget, environ: Mapping[str, str], flags: Flags) -> bool:
+    agent = suite.agent
     limits = (settings.max_cost_usd, settings.max_tokens, flags.max_cost_usd, flags.max_tokens)
-    if any(stage.GRADES_ELSEWHERE for stage in stages_of([suite.suite], flags)):
+    if any(stage.GRADES_ELSEWHERE for stage in stages_of([suite], flags)):
         # Other processes have fixed shares of the limits.
         return False
     if settings.concurrency_given or settings.stop_when_certain or any(limit is not None for limit in limits):
         return False
-    if suite.stored is not None or not isinstance(suite.target, ModelTarget) or settings.calls.mode == "replay":
+    if not isinstance(target, ModelTarget) or settings.calls.mode == "replay":
         return False
     if any(tool.type != "prompt" for tool in agent.tools or ()) or agent.model.provider == "ollama":
         return False
     from holodeck_action.llm.providers import KeylessEnvironment, ModelConfigError, resolve_model
 
     try:
-        return is_public_url(resolve_model(agent.model, KeylessEnvironment(suite.environ)).account.base_url)
+        return is_public_url(resolve_model(agent.model, KeylessEnvironment(environ)).account.base_url)
     except ModelConfigError:
         # The problem is reported when the model is opened.
         return False

@@ -18,7 +18,6 @@ from holodeck_action.run.bases.baselines import Base, FoundBase, attach_base
 from holodeck_action.run.loop import run_trials
 from holodeck_action.run.open_suites import OpenSuite
 from holodeck_action.run.schedule import Lane, Stop, Trials
-from holodeck_action.run.suite_run import Side
 from holodeck_action.run.trial_plans import Available, FurtherTrials, Plan, Resumed
 
 
@@ -39,7 +38,7 @@ def base_of(open_suite: OpenSuite, record: Record | None, stored: Base) -> Base:
     return FoundBase(make_base_results(record), open_suite.base.as_base.run)
 
 
-def cases_to_confirm(sides: Sequence[Side], made: Sequence[Record], stored: Base) -> Sequence[str]:
+def cases_to_confirm(sides: Sequence[OpenSuite], made: Sequence[Record], stored: Base) -> Sequence[str]:
     """Return the ids of the regressed and undecided cases that get further trials, worst first; empty if the exit code
     is certain.
 
@@ -49,17 +48,15 @@ def cases_to_confirm(sides: Sequence[Side], made: Sequence[Record], stored: Base
         stored: results of an earlier run to compare with; None if there are none.
     """
     head = sides[0]
-    item, settings = head.open_suite.prepared, head.open_suite.prepared.settings.baseline
+    item, settings = head.prepared, head.prepared.settings.baseline
     if not item.confirms_regressions:
         return ()
-    records = [side.open_suite.complete_record(record) for side, record in zip(sides, made, strict=True)]
+    records = [side.complete_record(record) for side, record in zip(sides, made, strict=True)]
     if any(record.stopped is not None and record.run.shard is None for record in records):
         return ()
     if records[0].certain is not None:
         return ()
-    record, results = attach_base(
-        records[0], item, base_of(head.open_suite, records[1] if len(records) > 1 else None, stored)
-    )
+    record, results = attach_base(records[0], item, base_of(head, records[1] if len(records) > 1 else None, stored))
     if results is None:
         return ()
     comparison = decide(record, Terms.against(results.results)).comparison
@@ -71,7 +68,7 @@ def cases_to_confirm(sides: Sequence[Side], made: Sequence[Record], stored: Base
 
 
 async def ask_again(
-    side: Side, record: Record, ids: Sequence[str], extra_trials: int, trials: Trials, lane: Lane, stop: Stop
+    side: OpenSuite, record: Record, ids: Sequence[str], extra_trials: int, trials: Trials, lane: Lane, stop: Stop
 ) -> Record:
     """Run further trials of cases, and return the record with these trials added.
 
@@ -84,7 +81,7 @@ async def ask_again(
         lane: gives each session a slot.
         stop: can end the trials early.
     """
-    item, redactor = side.open_suite.prepared, side.open_suite.redactor
+    item, redactor = side.prepared, side.redactor
     known = {redactor.case_id(case.id, case.content_hash): case for case in item.cases}
     names = [name for name in ids if name in known]
     cases = [known[name] for name in names]
@@ -93,7 +90,7 @@ async def ask_again(
         plan = Available(plan, item.stored.trials.keys())
     limit = item.settings.run_timeout_s
     left = None if limit is None else max(0.0, limit - record.run.duration_ms / 1000)
-    plan = Resumed(plan, side.resumed(cases))
+    plan = Resumed(plan, side.resumed_trials(cases))
     done = await run_trials(plan, trials, lane, stop, timeout_s=left, on_trial=side.keep_trial)
     found = dict(zip(names, done.trials, strict=True))
 

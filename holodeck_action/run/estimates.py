@@ -102,13 +102,10 @@ class JudgingEstimate(Struct, frozen=True):
             for judge in self.judges
         )
         evaluations = f"{self.evaluations} {pluralize(self.evaluations.high, 'evaluation')}"
-        kinds = [kind for kind, any_of in (("judges", self._longest), ("embeddings", self._embeds)) if any_of]
+        embeds = any(judge.max_tokens == 0 for judge in self.judges)
+        kinds = [kind for kind, any_of in (("judges", self._longest), ("embeddings", embeds)) if any_of]
         words = f"{evaluations} by {' and '.join(kinds)}: about {parts}, {self._price()}"
         return f"{words}; calls of fallback models are added if a judge gives no verdict" if self.fallbacks else words
-
-    @property
-    def _embeds(self) -> bool:
-        return any(judge.max_tokens == 0 for judge in self.judges)
 
     @property
     def _longest(self) -> Range | None:

@@ -142,7 +142,7 @@ class ImportedFiles:
         self._checkout = checkout
         self._named = frozenset(os.path.relpath(path, checkout.folder) for path in excluded)
         self._digests: dict[str, str | None] = {}
-        self._listener: Callable[[Mapping[str, str | None]], None] = _ignore
+        self._listener: Callable[[Mapping[str, str | None]], None] = lambda digests: None
 
     def __call__(self, paths: Sequence[str]) -> None:
         """Add files by their absolute paths. Excluded files and files added before are ignored."""
@@ -152,9 +152,7 @@ class ImportedFiles:
             name = os.path.relpath(path, self._checkout.folder) if len(path) <= _LONGEST_PATH else ""
             if name and name not in self._digests and name not in self._named:
                 found[name] = self._digest(name)
-        self._digests |= found
-        if found:
-            self._listener(found)
+        self.add_digests(found)
 
     def add_digests(self, digests: Mapping[str, str | None]) -> None:
         """Add the digests of files that were imported on another machine, from a copy of the checkout."""
@@ -184,7 +182,3 @@ class ImportedFiles:
             return self._checkout.read(name, MOST_FILE).digest()
         except (OSError, ValueError):
             return None
-
-
-def _ignore(digests: Mapping[str, str | None]) -> None:
-    pass

@@ -5,8 +5,9 @@ Tokens are counted as in `holodeck_action.llm.limits.budget`. Every judge of a p
 
 from __future__ import annotations
 
+import asyncio
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -14,6 +15,7 @@ from holodeck_action.llm.calls import Tokens
 from holodeck_action.llm.limits.budget import COMPLETION_GUESS, IMAGE_TOKENS, format_dollars, text_tokens
 from holodeck_action.llm.usage import list_price as model_price
 from holodeck_action.record.agent_errors import AgentError
+from holodeck_action.record.judge_probe import JudgeProbe
 from holodeck_action.run.concurrency import concurrency_phrase
 from holodeck_action.run.estimates import (
     JudgingEstimate,
@@ -25,8 +27,10 @@ from holodeck_action.run.estimates import (
     pluralize,
 )
 from holodeck_action.run.loading import redactor_of_loaded
+from holodeck_action.run.open_suites import OpenSuite
 from holodeck_action.run.options.settings import Flags
 from holodeck_action.run.preflight import PreparedSuite
+from holodeck_action.run.probe_estimates import estimate_probes
 from holodeck_action.seam import registry
 from holodeck_action.suite.model.targets import ModelTarget
 from holodeck_action.suite.values import Case, Turn
@@ -57,88 +61,86 @@ def estimate_own(suite: PreparedSuite) -> OwnEstimate:
     tally = Tally(agent.model, longest_answer(agent) or COMPLETION_GUESS)
     fewest = most = 0
     for case in suite.own_cases:
+        times = fewest_trials(suite, case), case.repeat
+        fewest, most = fewest + times[0], most + times[1]
         if case.simulation is not None:
             # A user ends a conversation after any number of turns; what the user writes is unknown.
             turns = case.simulation.most_turns
             most_prompts = turns * fixed + 2 * tally.longest * (turns * (turns + 1) // 2)
-            times = fewest_trials(suite, case), case.repeat
             tally.add_range((times[0], times[1] * turns), (times[0] * fixed, times[1] * most_prompts))
-            fewest, most = fewest + times[0], most + times[1]
             continue
         turns = len(case.turns)
         empty = _prompt_tokens(case, fixed)
         # In turn k, counted from 0, the prompt contains k answers.
         answers = tally.longest * (turns * (turns - 1) // 2)
-        times = fewest_trials(suite, case), case.repeat
         tally.add(times, turns, (empty, empty + answers))
-        fewest, most = fewest + times[0], most + times[1]
     return OwnEstimate(Range(fewest, most), tally.estimate())
-
-
-PlanProbes = Callable[[int], Sequence[ModelEstimate]]
-"""Function that takes a suite's index, and returns the estimated calls of each model in the judges' probes."""
-PlanSearches = Callable[[int], Sequence[PlannedCalls]]
-"""Function that takes a suite's index, and returns the planned calls for document search; it may raise AgentError."""
 
 
 def plan_lines(
     suites: Sequence[PreparedSuite],
     flags: Flags,
-    searches: PlanSearches = lambda at: (),
-    probes: PlanProbes = lambda at: (),
+    opened: Sequence[OpenSuite] = (),
+    seen: Sequence[Mapping[str, JudgeProbe] | None] = (),
 ) -> Iterator[str]:
     """Return the lines of the plan: the model calls and cost of each suite, then the budgets.
+
+    Args:
+        suites: the suites.
+        flags: the command line.
+        opened: the same suites, open, whose document searches and judges' probes are planned; empty to plan none.
+        seen: for each open suite, the probes that hold already, by identity; None for a suite without own probes.
 
     Raises:
         TargetError: instructions cannot be read.
     """
-    return map(redactor_of_loaded(suites).text, _plan_lines(suites, flags, searches, probes))
+    others = zip(opened, seen, strict=True) if opened else ((None, None) for _ in suites)
+    return map(redactor_of_loaded(suites).text, _plan_lines(list(zip(suites, others, strict=True)), flags))
 
 
 def _plan_lines(
-    suites: Sequence[PreparedSuite], flags: Flags, searches: PlanSearches, probes: PlanProbes
+    suites: Sequence[tuple[PreparedSuite, tuple[OpenSuite | None, Mapping[str, JudgeProbe] | None]]], flags: Flags
 ) -> Iterator[str]:
     needed: list[_MinUse] = []
     together: list[_MinUse] = []
-    for at, item in enumerate(suites):
+    for at, (item, (ready, seen)) in enumerate(suites):
         if item.graded_by is None or at == 0:
             head, together = item, []
+        place = f"plan: {one_line(item.place, 200)}:"
         online = item.settings.calls.mode != "replay"
         found = estimate_own(item) if online and isinstance(item.target, ModelTarget) else None
         judging = estimate_judges(item) if online else None
         playing = estimate_users(item) if online else ()
-        line = _agent_and_judges_line(item, found, judging, has_other_calls=bool(playing))
-        yield f"plan: {one_line(item.place, 200)}: {line}"
+        yield f"{place} {_agent_and_judges_line(item, found, judging, has_other_calls=bool(playing))}"
         if found is not None:
-            yield f"plan: {one_line(item.place, 200)}: conversations: {concurrency_phrase(item.settings)}"
+            yield f"{place} conversations: {concurrency_phrase(item.settings)}"
         if item.confirms_regressions and item.stored is None:
-            yield f"plan: {one_line(item.place, 200)}: {_confirmation_line(item)}"
+            yield f"{place} {_confirmation_line(item)}"
         calls: Sequence[PlannedCalls] = ()
-        if found is not None:
+        if found is not None and ready is not None and ready.own is not None and ready.own.calls_models:
             try:
-                calls = searches(at)
+                calls = asyncio.run(ready.own.plan_calls())
             except AgentError as error:
-                yield f"plan: {one_line(item.place, 200)}: {one_line(error.message, 500)}"
+                yield f"{place} {one_line(error.message, 500)}"
         if calls:
-            yield f"plan: {one_line(item.place, 200)}: {_search_line(calls)}"
+            yield f"{place} {_search_line(calls)}"
         if playing:
-            yield f"plan: {one_line(item.place, 200)}: simulated users: {_models_phrase(playing)}"
-        probing = probes(at)
+            yield f"{place} simulated users: {_models_phrase(playing)}"
+        probing = () if ready is None or seen is None else estimate_probes(ready, seen)
         if probing:
-            words = f"probes of judges, before the first case: {_models_phrase(probing)}"
-            yield f"plan: {one_line(item.place, 200)}: {words}"
+            yield f"{place} probes of judges, before the first case: {_models_phrase(probing)}"
         if found is not None or judging is not None or playing:
             least = _min_use(found, judging, calls, (*playing, *probing))
             needed.append(least)
             together.append(least)
         # A base follows its suite and spends the same budget.
-        if together and (at + 1 == len(suites) or suites[at + 1].graded_by is None):
+        if together and (at + 1 == len(suites) or suites[at + 1][0].graded_by is None):
             settings = head.settings
             yield from _budget_lines(
                 *(f"of {one_line(head.place, 200)}", settings.max_cost_usd, settings.max_tokens),
                 *(together, head.shards),
             )
-    yield from _budget_lines("of the run", flags.max_cost_usd, flags.max_tokens, needed, suites[0].shards)
+    yield from _budget_lines("of the run", flags.max_cost_usd, flags.max_tokens, needed, suites[0][0].shards)
 
 
 class _MinUse(Struct, frozen=True):
@@ -182,12 +184,8 @@ def _search_line(planned: Sequence[PlannedCalls]) -> str:
         if each.per_search:
             continue
         calls, tokens = Range(*each.calls), Range(*each.prompt_tokens)
-        low, high = _price_range(each)
-        price = (
-            "price unknown" if low is None or high is None else f"from {format_dollars(low)} to {format_dollars(high)}"
-        )
-        counted = f"{calls} {pluralize(calls.high, 'call')}"
-        parts.append(f"{counted} of {_model_label(each)} for {each.purpose}, about {tokens} tokens, {price}")
+        counted = f"{calls} {pluralize(calls.high, 'call')} of {_model_label(each)} for {each.purpose}"
+        parts.append(f"{counted}, about {tokens} tokens, {_price_phrase(*_price_range(each))}")
     often = [f"{_model_label(each)} for {each.purpose}" for each in planned if each.per_search]
     words = f"documents, before the first case: {'; '.join(parts)}" if parts else "documents"
     return f"{words}; for each search 1 call of {' and 1 of '.join(dict.fromkeys(often))}" if often else words
@@ -206,14 +204,14 @@ def _models_phrase(estimates: Sequence[ModelEstimate]) -> str:
     """Return a phrase for the plan about the calls of models."""
     parts = []
     for model in estimates:
-        price = (
-            "price unknown"
-            if model.low_usd is None or model.high_usd is None
-            else f"from {format_dollars(model.low_usd)} to {format_dollars(model.high_usd)}"
-        )
         counted = f"{model.calls} {pluralize(model.calls.high, 'call')} of {one_line(model.label, 80)}"
+        price = _price_phrase(model.low_usd, model.high_usd)
         parts.append(f"{counted}, about {model.prompt_tokens} prompt tokens, {price}")
     return "; ".join(parts)
+
+
+def _price_phrase(low: float | None, high: float | None) -> str:
+    return "price unknown" if low is None or high is None else f"from {format_dollars(low)} to {format_dollars(high)}"
 
 
 def _model_label(calls: PlannedCalls) -> str:

@@ -6,6 +6,9 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
+from holodeck_action.github.annotations import locate_folder
 from holodeck_action.record.agent_errors import TargetError
 from holodeck_action.run.case_choice import check_bounds_attainable, choose_cases, unmatched_filters
 from holodeck_action.run.concurrency import with_growth
@@ -22,10 +25,10 @@ from holodeck_action.run.loading import (
 )
 from holodeck_action.run.options.settings import Flags, Settings, SettingsError, baseline_problem, gates_problem, merge
 from holodeck_action.run.shards import Part, ShardError, choose_part, parse_shard
-from holodeck_action.run.stages import check_all, stages_of
+from holodeck_action.run.stages import StagedSuite, stages_of
 from holodeck_action.seam import registry
 from holodeck_action.suite.applicability import judged_metrics, library_metrics
-from holodeck_action.suite.checkout import Checkout
+from holodeck_action.suite.checkout import Checkout, head_commit
 from holodeck_action.suite.configuration_errors import (
     ConfigurationError,
     LocatedProblem,
@@ -49,6 +52,7 @@ from holodeck_action.suite.model.targets import (
 from holodeck_action.suite.values import Case, Suite
 from holodeck_action.targets.factory import build_agent, describe_target
 from holodeck_action.targets.protocol import Agent
+from holodeck_action.text.redaction import Redactor
 from holodeck_action.workers.pool import WorkerPool
 
 if TYPE_CHECKING:
@@ -83,6 +87,16 @@ class PreparedSuite(LoadedSuite, frozen=True, kw_only=True):
     variant: str = ""
 
     @property
+    def commit(self) -> str | None:
+        """The commit that is evaluated; if stored answers are graded, the commit in their record."""
+        return head_commit(self.suite.folder) if self.stored is None else self.stored.record.provenance.commit
+
+    @property
+    def repository_folder(self) -> str | None:
+        """The path of the suite's folder in its repository; None if it is in no repository."""
+        return locate_folder(self.suite.folder, self.environ).folder
+
+    @property
     def place(self) -> str:
         """Path of the suite's file relative to the current folder, followed by its variant in parentheses."""
         place = f"{self.display_folder}/{self.suite.file}" if self.display_folder else self.suite.file
@@ -102,6 +116,13 @@ class PreparedSuite(LoadedSuite, frozen=True, kw_only=True):
     def grading(self) -> LoadedSuite:
         """The suite whose metrics and judges grade the answers."""
         return self.graded_by or self
+
+    def staged(self, redactor: Redactor) -> StagedSuite:
+        """Return the part of the suite that extensions see, with the redactor for their output."""
+        return StagedSuite(
+            *(self.suite, self.display_folder, self.environ, self.code, self.settings),
+            *(self.target, self.target_files, redactor),
+        )
 
     @property
     def confirms_regressions(self) -> bool:
@@ -149,14 +170,7 @@ def prepare_suites(suites: Sequence[LoadedSuite], flags: Flags, context: SuiteCo
         lines += user_problems(suite, cases, settings, loaded.environ, shown)
         prepared.append(
             PreparedSuite(
-                suite,
-                loaded.environ,
-                loaded.code,
-                loaded.cards,
-                equipped.python,
-                loaded.used,
-                loaded.case_functions,
-                loaded.started,
+                **structs.asdict(equipped),
                 display_folder=shown,
                 settings=settings,
                 cases=cases,
@@ -167,9 +181,11 @@ def prepare_suites(suites: Sequence[LoadedSuite], flags: Flags, context: SuiteCo
                 part=None if shard is None else choose_part(cases, *shard, None),
             )
         )
-        prepared[-1] = with_growth(prepared[-1], flags)
+        trials = sum(case.repeat for case in prepared[-1].own_cases)
+        grown = with_growth(settings, suite, target, loaded.environ, trials, flags)
+        prepared[-1] = structs.replace(prepared[-1], settings=grown)
         lines += () if shard is None else _unmergeable_settings(prepared[-1])
-        lines += check_all(stages, prepared[-1])
+        lines += (each for stage in stages for each in stage.check(prepared[-1].staged(prepared[-1].redactor)))
     if lines:
         redactor = redactor_of_loaded(suites, context.environ)
         raise ConfigurationError([map_texts(line, redactor.text) for line in with_lines(lines, suites)])
@@ -233,10 +249,9 @@ def check_targets(suites: Sequence[LoadedSuite], context: SuiteContext) -> tuple
         except ConfigurationError as error:
             lines += (map_texts(each, redactor.text) for each in error.problems)
         lines += gate_problems(suite.policy.gates, suite.policy.baseline, Flags(), suite, suite.cases, shown)
-        wrong, lacking = _check_judges(suite, loaded.environ, shown)
-        users_wrong, users_lacking = _check_users(suite, loaded.environ, shown)
-        wrong, lacking = [*wrong, *users_wrong], [*lacking, *users_lacking]
-        lines += (map_texts(each, redactor.text) for each in wrong)
+        unusable, missing = _check_models(suite, loaded.environ)
+        lines += (map_texts(locate_problem(each, suite.folder, shown), redactor.text) for each in unusable)
+        lacking = [str(locate_problem(each, suite.folder, shown)) for each in missing]
         # If the suite's own model is also a judge, what it lacks is reported once.
         baseline = suite.policy.baseline
         without_base = baseline_problem(baseline, suite.policy.gates, compared=baseline.source is not None)
@@ -379,38 +394,25 @@ def user_problems(
     return [locate_problem(problem, suite.folder, display_path) for problem in _unusable_users(cases, keys)]
 
 
-def _check_users(
-    suite: Suite, environ: Mapping[str, str], display_path: str
-) -> tuple[list[str | LocatedProblem], list[str]]:
-    """Return the problems of the models of simulated users, and a note for each API key that is missing here."""
-    from holodeck_action.llm.providers import KeylessEnvironment
-
-    wrong = [
-        locate_problem(each, suite.folder, display_path)
-        for each in _unusable_users(suite.cases, KeylessEnvironment(environ))
-    ]
-    if wrong:
-        return [*wrong], []
-    first = {problem.message: problem for problem in reversed(_unusable_users(suite.cases, environ))}
-    return [], [str(locate_problem(problem, suite.folder, display_path)) for problem in first.values()]
-
-
 def _unusable_users(cases: Sequence[Case], environ: Mapping[str, str]) -> list[Problem]:
     found, simulated = registry.users(), [case for case in cases if case.simulation is not None]
     return [] if found is None or not simulated else [*registry.resolve(found.problems)(simulated, environ)]
 
 
-def _check_judges(
-    suite: Suite, environ: Mapping[str, str], display_path: str
-) -> tuple[list[str | LocatedProblem], list[str]]:
-    """Return the problems of a suite's judges, and a note for each package or API key that is missing here."""
+def _check_models(suite: Suite, environ: Mapping[str, str]) -> tuple[list[Problem], list[Problem]]:
+    """Return the problems of a suite's judges and simulated users, and those of packages and API keys that are missing
+    here."""
     metrics = judged_metrics(suite.cases) | library_metrics(suite.cases)
-    if not metrics:
-        return [], []
-    from holodeck_action.scoring.judges import check_judges
+    wrong: list[Problem] = []
+    lacking: list[Problem] = []
+    if metrics:
+        from holodeck_action.scoring.judges import check_judges
 
-    wrong, lacking = check_judges(suite, metrics, environ)
-    return (
-        [locate_problem(problem, suite.folder, display_path) for problem in wrong],
-        [str(locate_problem(problem, suite.folder, display_path)) for problem in lacking],
-    )
+        wrong, lacking = check_judges(suite, metrics, environ)
+    if any(case.simulation is not None for case in suite.cases):
+        from holodeck_action.llm.providers import KeylessEnvironment
+
+        unusable = _unusable_users(suite.cases, KeylessEnvironment(environ))
+        missing = () if unusable else reversed(_unusable_users(suite.cases, environ))
+        wrong, lacking = [*wrong, *unusable], [*lacking, *{problem.message: problem for problem in missing}.values()]
+    return wrong, lacking

@@ -15,11 +15,43 @@ from holodeck_action.suite.values import Suite
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from holodeck_action.run.open_suites import OpenSuite
-    from holodeck_action.run.options.settings import Flags
-    from holodeck_action.run.preflight import PreparedSuite
+    from holodeck_action.llm.limits.budget import Budget
+    from holodeck_action.llm.wire import Wire
+    from holodeck_action.run.identity import ImportedFiles
+    from holodeck_action.run.options.settings import Flags, Settings
     from holodeck_action.run.schedule import Stop, Trials
+    from holodeck_action.run.used_files import UsedFiles
     from holodeck_action.scoring.exam_results import Exams
+    from holodeck_action.suite.checkout import Checkout
+    from holodeck_action.suite.model.targets import AnyTarget
+    from holodeck_action.text.redaction import Redactor
+    from holodeck_action.workers.permission import CodeAllowed
+
+
+class StagedSuite(Struct, frozen=True):
+    """What an extension sees of a suite that is ready to run.
+
+    `display_folder` is the path of the suite's folder relative to the current folder; `target_files` has the folder
+    that paths in the target are relative to, and the files that may be read.
+    """
+
+    suite: Suite
+    display_folder: str
+    environ: Mapping[str, str]
+    code: CodeAllowed
+    settings: Settings
+    target: AnyTarget
+    target_files: Checkout
+    redactor: Redactor
+
+
+class Counters(Struct, frozen=True):
+    """What counts the files, the spending and the model calls of a suite's trials; `wire` is None without calls."""
+
+    imported: ImportedFiles
+    used: UsedFiles
+    budgets: tuple[Budget, ...]
+    wire: Wire | None
 
 
 class UserOutput(Struct, frozen=True):
@@ -63,19 +95,20 @@ class Stages:
             ConfigurationError: options contradict each other.
         """
 
-    def check(self, suite: PreparedSuite) -> Iterable[str | LocatedProblem]:
+    def check(self, suite: StagedSuite) -> Iterable[str | LocatedProblem]:
         """Return a problem for each setting of a suite that the extension cannot honour."""
         return ()
 
     def executor(
-        self, open_suite: OpenSuite, flags: Flags, excluded_folders: Sequence[Path], user_output: UserOutput
+        self, suite: StagedSuite, counters: Counters, flags: Flags, excluded: Sequence[Path], user_output: UserOutput
     ) -> Executor | None:
         """Return the executor of a suite's trials, or None. At most one extension may return an executor.
 
         Args:
-            open_suite: the suite.
+            suite: the suite.
+            counters: what counts the files, spending and calls of the trials.
             flags: the options of the command.
-            excluded_folders: folders for the run's output, which are not sent as inputs of the trials.
+            excluded: folders for the run's output, which are not sent as inputs of the trials.
             user_output: the extension's output to the user.
 
         Raises:
@@ -83,7 +116,7 @@ class Stages:
         """
         return None
 
-    def run_context(self, open_suite: OpenSuite, user_output: UserOutput) -> AbstractContextManager[None]:
+    def run_context(self, suite: StagedSuite, user_output: UserOutput) -> AbstractContextManager[None]:
         """Return a context manager that is entered while a suite runs."""
         return nullcontext()
 
@@ -98,7 +131,8 @@ def stages_of(suites: Iterable[Suite], flags: Flags) -> tuple[Stages, ...]:
 
 def executor_of(
     stages: Sequence[Stages],
-    open_suite: OpenSuite,
+    suite: StagedSuite,
+    counters: Counters,
     flags: Flags,
     excluded_folders: Sequence[Path],
     user_output: UserOutput,
@@ -108,7 +142,7 @@ def executor_of(
     Raises:
         ConfigurationError: the extension cannot run the trials, or two extensions return an executor.
     """
-    answers = [stage.executor(open_suite, flags, excluded_folders, user_output) for stage in stages]
+    answers = [stage.executor(suite, counters, flags, excluded_folders, user_output) for stage in stages]
     found = [answer for answer in answers if answer is not None]
     if len(found) > 1:
         raise ConfigurationError(["two extensions would run the trials; leave out one extension's options"])
@@ -116,15 +150,9 @@ def executor_of(
 
 
 @contextmanager
-def enter_all(stages: Iterable[Stages], open_suite: OpenSuite, user_output: UserOutput) -> Iterator[None]:
+def enter_all(stages: Iterable[Stages], suite: StagedSuite, user_output: UserOutput) -> Iterator[None]:
     """Enter the run contexts of all extensions within the block."""
     with ExitStack() as scope:
         for stage in stages:
-            scope.enter_context(stage.run_context(open_suite, user_output))
+            scope.enter_context(stage.run_context(suite, user_output))
         yield
-
-
-def check_all(stages: Iterable[Stages], suite: PreparedSuite) -> Iterator[str | LocatedProblem]:
-    """Yield a problem for each setting of a suite that an extension cannot honour."""
-    for stage in stages:
-        yield from stage.check(suite)

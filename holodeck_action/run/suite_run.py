@@ -6,7 +6,6 @@ import platform
 import uuid
 from collections.abc import Callable, Mapping, Sequence, Set
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from holodeck_action import __version__
@@ -23,15 +22,12 @@ from holodeck_action.record.record import (
     SuiteIdentity,
     TrialRecord,
 )
-from holodeck_action.record.serialization import to_json
 from holodeck_action.record.stored_cases import LazyCases
 from holodeck_action.record.workflow_job import workflow_job
-from holodeck_action.run.bases.baselines import evaluated_commit, folder_of
 from holodeck_action.run.case_choice import filters_of
 from holodeck_action.run.case_records import case_record
 from holodeck_action.run.certain_end import UntilCertain
 from holodeck_action.run.conditions import run_notices
-from holodeck_action.run.journal import Journal
 from holodeck_action.run.loop import run_trials
 from holodeck_action.run.open_suites import OpenSuite
 from holodeck_action.run.options.settings import Flags
@@ -45,27 +41,8 @@ from holodeck_action.targets.own_model.runner_settings import longest_answer
 from holodeck_action.text.redaction import Redactor
 
 
-class Side(Struct, frozen=True):
-    """A suite or its base, ready to run, and the journal of its trials (None if there is no folder for files)."""
-
-    open_suite: OpenSuite
-    journal: Journal | None
-
-    def keep_trial(self, case: Case, trial: TrialRecord) -> None:
-        """Append a trial that ran to the journal."""
-        if self.journal is not None:
-            self.journal.append(self.open_suite.redactor.case_id(case.id, case.content_hash), to_json(trial))
-
-    def resumed(self, cases: Sequence[Case]) -> Mapping[TrialKey, TrialRecord]:
-        """Return the journaled trials of cases by original case id; the journal has redacted ids."""
-        redactor = self.open_suite.redactor
-        own = {redactor.case_id(case.id, case.content_hash): case.id for case in cases}
-        journaled = self.open_suite.resumed.trials.items()
-        return {(own[name], index): trial for (name, index), trial in journaled if name in own}
-
-
 async def run_suite(
-    side: Side,
+    ready: OpenSuite,
     flags: Flags,
     trials: Trials,
     lane: Lane,
@@ -78,7 +55,7 @@ async def run_suite(
     """Run a suite, or grade the answers of an earlier run again, and return the record, with any errors that occurred.
 
     Args:
-        side: the suite, and the journal that receives every newly finished trial.
+        ready: the suite, with the journal that receives every newly finished trial.
         flags: options of the command line.
         trials: runs one trial.
         lane: gives each session a slot.
@@ -88,7 +65,7 @@ async def run_suite(
             all cases in the order of the suite.
         change_plan: takes the plan of trials, and returns the plan that runs.
     """
-    ready, item, redactor, clock = side.open_suite, side.open_suite.prepared, trials.redactor, trials.clock
+    item, redactor, clock = ready.prepared, trials.redactor, trials.clock
     suite, settings, stored, base = item.suite, item.settings, item.stored, ready.as_base
     started, begun = clock.now(), clock.monotonic()
     cases = item.cases if base is None else (*item.cases, *base.unpaired)
@@ -96,7 +73,7 @@ async def run_suite(
     def bare(at: Position) -> CaseRecord:
         return case_record(cases[at], (), redactor)
 
-    resumed = side.resumed(item.cases)
+    resumed = ready.resumed_trials(item.cases)
     consistent = suite.policy.judges.consistent
     made = Record(
         schema_version=SCHEMA_VERSION,
@@ -135,7 +112,7 @@ async def run_suite(
 
     timeout_s = settings.run_timeout_s
     done = await run_trials(
-        plan, trials, lane, stop, timeout_s=timeout_s, on_trial=side.keep_trial, on_case=report_case
+        plan, trials, lane, stop, timeout_s=timeout_s, on_trial=ready.keep_trial, on_case=report_case
     )
     counted = await plan.counted(stopped=done.stopped is not None)
     among = {*range(len(cases))} if counted is None else {*counted}
@@ -148,9 +125,8 @@ async def run_suite(
     )
     if done.trials.is_in_memory:
         records = tuple(records)
-    filters = made.provenance.filters
-    notices = () if stored is None else stored.notices
-    before = redactor.value((*notices, *run_notices(suite, cases, settings.gates, filters, started.date())))
+    notices = run_notices(suite, cases, settings.gates, made.provenance.filters, started.date())
+    before = redactor.value((*(() if stored is None else stored.notices), *notices))
     most, stopped = longest_answer(suite.agent), done.stopped or (None if stored is None else stored.stop_reason)
     shard = None if item.part is None else item.part.shard
     if shard is not None:
@@ -183,14 +159,11 @@ async def run_suite(
 
 def _provenance(ready: OpenSuite, flags: Flags) -> Provenance:
     item, base, stored = ready.prepared, ready.as_base, ready.prepared.stored
-    filters, target, commit, folder = filters_of(flags), describe_target(item.target), evaluated_commit(item), None
-    if stored is not None:
-        filters, target = {**stored.record.provenance.filters}, stored.record.provenance.target
-    if base is not None:
-        commit, folder = base.run.commit, base.folder
-    else:
-        folder = folder_of(item)
-    return Provenance(__version__, target, commit, filters, folder, None if stored is None else stored.digest)
+    commit, folder = (item.commit, item.repository_folder) if base is None else (base.run.commit, base.folder)
+    if stored is None:
+        return Provenance(__version__, describe_target(item.target), commit, filters_of(flags), folder)
+    earlier = stored.record.provenance
+    return Provenance(__version__, earlier.target, commit, {**earlier.filters}, folder, stored.digest)
 
 
 def _available_trials(ready: OpenSuite) -> Set[TrialKey] | None:

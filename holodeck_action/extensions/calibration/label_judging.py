@@ -35,7 +35,7 @@ from holodeck_action.record.record import (
 )
 from holodeck_action.run.loading import LoadedSuite, SuiteContext, display_folder, display_path, with_lines, with_python
 from holodeck_action.run.model_calls import model_environment
-from holodeck_action.run.open_suites import OpenSuite, open_all
+from holodeck_action.run.open_suites import OpenSuite, ToOpen, open_suites
 from holodeck_action.run.options.settings import Flags, SettingsError, merge
 from holodeck_action.run.preflight import PreparedSuite, judge_problems, metric_class_problems, settings_problem
 from holodeck_action.run.schedule import Stop
@@ -171,12 +171,12 @@ def judge_labels(
     Raises:
         ConfigurationError: the connection to the judge cannot be set up.
     """
-    (opened,) = open_all([suite], [None], budget, resume=False, bases_to_run=[None])
+    (opened,) = open_suites([ToOpen(suite)], budget)
 
     def note(sentence: str) -> None:
         stderr.write(f"note: {one_line(sentence, 1000)}\n")
 
-    with enter_all(stages_of([suite.suite], Flags()), opened, UserOutput(note, stderr)):
+    with enter_all(stages_of([suite.suite], Flags()), opened.staged, UserOutput(note, stderr)):
         trials = asyncio.run(_grade_answers(opened, labels, clock))
     for notice in opened.notices:
         note(opened.redactor.text(notice))

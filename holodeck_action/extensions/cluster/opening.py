@@ -13,8 +13,9 @@ from holodeck_action.extensions.cluster.values import RemoteRun
 from holodeck_action.llm.limits.budget import Budget
 from holodeck_action.run.identity import file_digests, run_identity
 from holodeck_action.run.loading import SuiteContext, load_suite_at
-from holodeck_action.run.open_suites import OpenSuite, open_all
+from holodeck_action.run.open_suites import OpenSuite, ToOpen, open_suites
 from holodeck_action.run.preflight import PreparedSuite, prepare_suites
+from holodeck_action.run.stages import StagedSuite
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.configuration_errors import ConfigurationError
 
@@ -60,13 +61,13 @@ def open_remote_suite(run: RemoteRun, root: Path, environ: Mapping[str, str]) ->
     budget = (
         None if run.budget_unit is None else Budget(max_cost_usd=float("inf") if run.budget_unit == "dollars" else None)
     )
-    (ready,) = open_all([item], [None], budget, resume=False, bases_to_run=[None])
+    (ready,) = open_suites([ToOpen(item)], budget)
     if ready.wire is not None:
         ready.wire.share(run.sharers)
     return RemoteSuite(replace(ready, exams=run.exams), budget)
 
 
-def suite_identity(suite: PreparedSuite) -> dict[str, Any]:
+def suite_identity(suite: StagedSuite) -> dict[str, Any]:
     """Return the keys and values of a suite's identity that must be equal on every machine.
 
     Raises:
@@ -79,7 +80,7 @@ def suite_identity(suite: PreparedSuite) -> dict[str, Any]:
 
 def _check_identity(expected: Mapping[str, Any], suite: PreparedSuite) -> None:
     try:
-        found = suite_identity(suite)
+        found = suite_identity(suite.staged(suite.redactor))
     except OSError as error:
         raise ConfigurationError([f"{error.filename}: cannot be read: {error.strerror}"]) from error
     differing = [name for name in expected if expected[name] != found.get(name)]

@@ -9,11 +9,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from holodeck_action.run.open_suites import OpenSuite
 from holodeck_action.run.options.settings import AGAINST, Flags
-from holodeck_action.run.preflight import PreparedSuite
 from holodeck_action.run.schedule import Stop, Trials
-from holodeck_action.run.stages import Executor, Stages, UserOutput
+from holodeck_action.run.stages import Counters, Executor, StagedSuite, Stages, UserOutput
 from holodeck_action.scoring.exam_results import Exams
 from holodeck_action.seam.extras import way_to_get
 from holodeck_action.suite.configuration_errors import ConfigurationError, LocatedProblem, suite_problem
@@ -76,28 +74,26 @@ class ClusterStages(Stages):
                 ]
             )
 
-    def check(self, prepared_suite: PreparedSuite) -> Iterator[str | LocatedProblem]:
+    def check(self, staged: StagedSuite) -> Iterator[str | LocatedProblem]:
         """Yield a problem for each setting of the policy file that a cluster does not support."""
-        calls, suite, marks = prepared_suite.settings.calls, prepared_suite.suite, prepared_suite.suite.gate_marks
+        calls, suite, marks = staged.settings.calls, staged.suite, staged.suite.gate_marks
         if calls.mode != "live" or calls.cache is not None:
             message = (
                 "--cluster cannot be combined with recorded or cached model calls, which are on this machine; remove it"
             )
-            yield suite_problem(suite, prepared_suite.display_folder, marks.get("cache"), "cache.mode", message)
-        if isinstance(prepared_suite.target, ConversationsTarget):
-            target = prepared_suite.target.name
+            yield suite_problem(suite, staged.display_folder, marks.get("cache"), "cache.mode", message)
+        if isinstance(staged.target, ConversationsTarget):
+            target = staged.target.name
             yield f"--cluster cannot be combined with --target {target}:, whose files are on this machine"
-        if prepared_suite.settings.baseline.source == MERGE_BASE:
+        if staged.settings.baseline.source == MERGE_BASE:
             message = (
                 "--cluster cannot be combined with merge-base, which runs the base together with the "
                 "suite; compare with stored results"
             )
-            yield suite_problem(
-                suite, prepared_suite.display_folder, marks.get("baseline.source"), "baseline.source", message
-            )
+            yield suite_problem(suite, staged.display_folder, marks.get("baseline.source"), "baseline.source", message)
 
     def executor(
-        self, open_suite: OpenSuite, flags: Flags, excluded_folders: Sequence[Path], user_output: UserOutput
+        self, suite: StagedSuite, counters: Counters, flags: Flags, excluded: Sequence[Path], user_output: UserOutput
     ) -> Executor | None:
         """Return the executor that uses the cluster's workers; None if the suite runs in this process."""
         given = flags.extra
@@ -107,14 +103,14 @@ class ClusterStages(Stages):
             )
         from holodeck_action.extensions.cluster.trials import build_worker_input
 
-        missing = [name for name in given.get("cluster_env", ()) if name not in open_suite.prepared.environ]
+        missing = [name for name in given.get("cluster_env", ()) if name not in suite.environ]
         if missing:
             raise ConfigurationError([f"--cluster-env {name}: there is no such variable" for name in missing])
-        if isinstance(open_suite.prepared.target, RecordedTarget) and open_suite.wire is None:
+        if isinstance(suite.target, RecordedTarget) and counters.wire is None:
             # Sending a recorded answer to a worker takes longer than evaluating it.
             user_output.note(CLUSTER_UNUSED)
             return None
-        worker_input = build_worker_input(open_suite, flags, excluded_folders)
+        worker_input = build_worker_input(suite, counters.budgets, flags, excluded)
 
         @asynccontextmanager
         async def open_cluster(stop: Stop, exams: Exams) -> AsyncIterator[Trials]:
@@ -122,10 +118,10 @@ class ClusterStages(Stages):
             from holodeck_action.extensions.cluster.trials import ClusterTrials
 
             def note(sentence: str) -> None:
-                user_output.note(open_suite.redactor.text(sentence))
+                user_output.note(suite.redactor.text(sentence))
 
             run, packed = replace(worker_input.run, exams=exams), worker_input.packed
             async with Cluster(given["cluster"], run, packed, on_lost=stop.request, note=note) as cluster:
-                yield ClusterTrials(cluster, open_suite)
+                yield ClusterTrials(cluster, suite.redactor, counters)
 
         return Executor(worker_input.trials, open_cluster)

@@ -17,9 +17,8 @@ from holodeck_action.extensions.cluster.opening import suite_identity
 from holodeck_action.extensions.cluster.packing import PackingError, pack, packed_digest
 from holodeck_action.extensions.cluster.values import RemoteRun, RemoteTrial
 from holodeck_action.record.record import TrialRecord
-from holodeck_action.run.open_suites import OpenSuite
 from holodeck_action.run.options.settings import Flags
-from holodeck_action.run.preflight import PreparedSuite
+from holodeck_action.run.stages import Counters, StagedSuite
 from holodeck_action.run.trial import Clock
 from holodeck_action.run.trials import SYSTEM_CLOCK
 from holodeck_action.suite.configuration_errors import ConfigurationError
@@ -29,23 +28,23 @@ from holodeck_action.text.redaction import Redactor
 
 if TYPE_CHECKING:
     from holodeck_action.extensions.cluster.coordinator import Cluster
+    from holodeck_action.llm.limits.budget import Budget
 
 
 class ClusterTrials(Struct, frozen=True):
-    """Runs the trials of an open suite on a cluster, and adds up their calls and costs."""
+    """Runs the trials of an open suite on a cluster, and adds up their calls and costs.
+
+    `redactor` masks secrets; trials from workers arrive with their secrets masked.
+    """
 
     cluster: Cluster
-    open_suite: OpenSuite
+    redactor: Redactor
+    counters: Counters
 
     @property
     def clock(self) -> Clock:
         """Clock of this machine."""
         return SYSTEM_CLOCK
-
-    @property
-    def redactor(self) -> Redactor:
-        """Redactor that masks secrets. Trials from workers arrive with their secrets masked."""
-        return self.open_suite.redactor
 
     async def run(self, case: Case, index: int, slot: AbstractAsyncContextManager[Any]) -> TrialRecord:
         """Run one trial; see `run.trial.TrialRunner.run`."""
@@ -69,12 +68,12 @@ class ClusterTrials(Struct, frozen=True):
         return done.trial
 
     def _add_totals(self, trial: RemoteTrial) -> None:
-        self.open_suite.imported.add_digests(trial.imported)
-        self.open_suite.used.add_digests(trial.used)
-        for budget in self.open_suite.budgets:
+        self.counters.imported.add_digests(trial.imported)
+        self.counters.used.add_digests(trial.used)
+        for budget in self.counters.budgets:
             budget.charge(trial.spent)
-        if self.open_suite.wire is not None:
-            counts, more = self.open_suite.wire.counts, trial.calls
+        if self.counters.wire is not None:
+            counts, more = self.counters.wire.counts, trial.calls
             for name in ("calls", "cached", "failed", "requests"):
                 setattr(counts, name, getattr(counts, name) + getattr(more, name))
             counts.notices = tuple(dict.fromkeys((*counts.notices, *more.notices)))
@@ -91,25 +90,27 @@ class WorkerInput(Struct, frozen=True):
     trials: int
 
 
-def build_worker_input(open_suite: OpenSuite, flags: Flags, excluded_folders: Sequence[Path]) -> WorkerInput:
+def build_worker_input(
+    item: StagedSuite, budgets: Sequence[Budget], flags: Flags, excluded_folders: Sequence[Path]
+) -> WorkerInput:
     """Return the data that the workers of a cluster need to run a suite.
 
     Args:
-        open_suite: the open suite.
+        item: the suite.
+        budgets: the budgets of its model calls.
         flags: the options of the command.
         excluded_folders: folders to exclude from the packed files.
 
     Raises:
         ConfigurationError: the files cannot be packed, or a setting cannot be sent to workers.
     """
-    item = open_suite.prepared
     checkout = item.suite.checkout
     assert checkout.roots is not None
     root = checkout.roots[0]
     folder, cwd = Path(os.path.realpath(item.suite.folder)), Path(os.path.realpath(checkout.cwd))
     budget_unit: Literal["tokens", "dollars"] | None = None
-    if open_suite.budgets:
-        in_dollars = any(budget.max_cost_usd is not None for budget in open_suite.budgets)
+    if budgets:
+        in_dollars = any(budget.max_cost_usd is not None for budget in budgets)
         budget_unit = "dollars" if in_dollars else "tokens"
     try:
         packed = pack(root, item.environ, [Path(os.path.realpath(path)) for path in excluded_folders])
@@ -132,7 +133,7 @@ def build_worker_input(open_suite: OpenSuite, flags: Flags, excluded_folders: Se
         raise ConfigurationError([str(error)]) from error
 
 
-def _concurrent_trials(suite: PreparedSuite) -> int:
+def _concurrent_trials(suite: StagedSuite) -> int:
     """Return the number of trials that are submitted to workers at the same time.
 
     If trials only call models, this is 1.5 times the concurrency: the additional trials wait on the workers, so that a

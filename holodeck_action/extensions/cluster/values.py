@@ -66,7 +66,7 @@ class RemoteTrial(Struct, frozen=True):
         calls: totals of model calls.
         spent: amount spent, in the unit of the budgets.
         imported: newly imported files of the suite's code with their digests (`run.identity.ImportedFiles`).
-        used: files that grading code has used since, with their digests (`run.closure.UsedFiles`).
+        used: files that grading code has used since, with their digests (`run.used_files.UsedFiles`).
     """
 
     trial: TrialRecord

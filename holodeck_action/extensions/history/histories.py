@@ -15,7 +15,6 @@ from holodeck_action.extensions.history.history_lines import (
 from holodeck_action.record.base_results import make_base_results
 from holodeck_action.record.disk import Disk
 from holodeck_action.reports.conclusion import Conclusion
-from holodeck_action.run.bases.baselines import folder_of
 from holodeck_action.run.preflight import PreparedSuite
 from holodeck_action.suite.checkout import repository_root
 from holodeck_action.suite.configuration_errors import ConfigurationError
@@ -65,7 +64,7 @@ class Histories:
         if history_id not in self._lines:
             self._stores[history_id] = self._open_store(history_id, suite)
             self._lines[history_id] = self._read(history_id)
-        return EarlierLines(self._lines[history_id].of_suite(suite_name(folder_of(suite), suite.suite.file)))
+        return EarlierLines(self._lines[history_id].of_suite(suite_name(suite.repository_folder, suite.suite.file)))
 
     def add(self, runs: Sequence[tuple[PreparedSuite, Conclusion]]) -> None:
         """Add runs to their histories, with one write per history. A failure causes a note and changes no verdict."""

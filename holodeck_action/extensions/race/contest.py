@@ -11,7 +11,6 @@ from signal import Signals
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from holodeck_action.decide.consumption import Amounts, add_case_costs
 from holodeck_action.extensions.race.evidence import Bounds, Drop, Standing, start_race
@@ -25,7 +24,7 @@ from holodeck_action.run.open_suites import OpenSuite
 from holodeck_action.run.options.settings import Flags
 from holodeck_action.run.schedule import Slots, Stop
 from holodeck_action.run.signals import stop_on_signals
-from holodeck_action.run.suite_run import Side, run_suite
+from holodeck_action.run.suite_run import run_suite
 from holodeck_action.run.trial_plans import ChangedPlan, Plan, Position
 from holodeck_action.run.trials import grading_pool, trial_runner
 from holodeck_action.scoring.evaluations import add_custom_summary
@@ -171,7 +170,7 @@ class _InRace(ChangedPlan):
 
 async def run_race(
     race: PreparedRace,
-    contenders: Sequence[Side],
+    contenders: Sequence[OpenSuite],
     flags: Flags,
     signals: Sequence[Signals],
     note: Callable[[str], None],
@@ -190,13 +189,13 @@ async def run_race(
     Raises:
         UnboundedScoreError: the objective cannot be used.
     """
-    head = contenders[0].open_suite
+    head = contenders[0]
     settings, pool = head.prepared.settings, grading_pool(head)
     stops = [Stop() for _ in contenders]
     slots = Slots(settings.concurrency)
     for each in contenders:
         if each.journal is not None:
-            each.open_suite.imported.notify(each.journal.append_imports)
+            each.imported.notify(each.journal.append_imports)
 
     def note_drop(variant: int, drop: Drop) -> None:
         names = [race.variants[at].name for at in (variant, drop.rival)]
@@ -225,7 +224,7 @@ async def run_race(
         return await run_suite(
             contenders[variant],
             flags,
-            trial_runner(contenders[variant].open_suite, pool),
+            trial_runner(contenders[variant], pool),
             lanes[variant],
             stops[variant],
             on_case=partial(finish_case, variant),
@@ -242,12 +241,10 @@ async def run_race(
         try:
             contenders = await _probe_judges(contenders, pool, everything)
             done = await asyncio.gather(*map(run_variant, range(len(contenders))))
-            records = [
-                await _complete(record, each.open_suite, pool) for record, each in zip(done, contenders, strict=True)
-            ]
+            records = [await _complete(record, each, pool) for record, each in zip(done, contenders, strict=True)]
         finally:
             for each in contenders:
-                await each.open_suite.close()
+                await each.close()
             await pool.close()
     if troubles:
         raise troubles[0]
@@ -256,14 +253,14 @@ async def run_race(
     )
 
 
-async def _probe_judges(contenders: Sequence[Side], pool: WorkerPool, stop: Stop) -> list[Side]:
+async def _probe_judges(contenders: Sequence[OpenSuite], pool: WorkerPool, stop: Stop) -> list[OpenSuite]:
     """Return the contenders with the results of their judges' probes; equal probes are made once."""
-    found: list[Side] = []
+    found: list[OpenSuite] = []
     seen: dict[str, JudgeProbe] = {}
     for each in contenders:
-        probed = await probe_judges(each.open_suite, seen, pool, stop)
+        probed = await probe_judges(each, seen, pool, stop)
         seen |= {probe.identity: probe for probe in probed.exams.probes}
-        found.append(replace(each, open_suite=probed))
+        found.append(probed)
     return found
 
 

@@ -45,7 +45,7 @@ from holodeck_action.reports.conclusion import Conclusion
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.journal import Journal
 from holodeck_action.run.model_calls import make_budget
-from holodeck_action.run.open_suites import close_all, open_siblings
+from holodeck_action.run.open_suites import closing, open_suites
 from holodeck_action.suite.identity import slug
 from holodeck_action.suite.values import Case
 from holodeck_action.text.given_paths import GivenPath
@@ -114,7 +114,7 @@ class Descent:
         self._flags = plan.suite.flags
         budget = make_budget(self._flags.max_cost_usd, self._flags.max_tokens)
         as_it_is = plan.suite.race([Variant("as it is", {})], plan.raced)
-        (self.host,) = open_siblings(as_it_is.items, [None], budget, resume=False, extra_inputs=as_it_is.inputs)
+        (self.host,) = open_suites(as_it_is.to_open([None]), budget, siblings=True)
         self._redact = self.host.redactor.text
         self._started, self._begun = datetime.now(UTC), time.monotonic()
         self._base: dict[str, Value] = {}
@@ -128,13 +128,10 @@ class Descent:
         plan = self._plan
         races = [plan.race(axis, {}) for axis in plan.axes]
         every = [*races, plan.held_out_race({axis.key: axis.values[0] for axis in plan.axes})]
-        items = [item for race in every for item in race.items]
-        inputs = [given for race in every for given in race.inputs]
-        suites = open_siblings(items, [None] * len(items), None, resume=False, extra_inputs=inputs, host=self.host)
-        try:
+        wanted = [each for race in every for each in race.to_open([None] * len(race.items))]
+        suites = open_suites(wanted, siblings=True, host=self.host)
+        with closing(suites):
             yield from planned_calls(suites, self._flags)
-        finally:
-            asyncio.run(close_all(suites))
         trials = [len(race.items) * sum(case.repeat for case in race.cases) for race in every]
         cycles = 1 if len(races) == 1 else plan.cycles
         yield (
@@ -240,7 +237,7 @@ class Descent:
         folders = variant_folders(race, folder)
         claim_folders((folder, *folders), (RACE_FILE, LEADERBOARD_FILE), self._claims, self._caller)
         resume = self._flags.resume
-        suites = open_siblings(race.items, folders, None, resume=resume, extra_inputs=race.inputs, host=self.host)
+        suites = open_suites(race.to_open(folders), resume=resume, siblings=True, host=self.host)
         limit = self._flags.run_timeout_s
         remaining = None if limit is None else limit - (time.monotonic() - self._begun)
         done, journals = run_variants(race, suites, self._flags, self._caller, self._runner.run, remaining)

@@ -23,6 +23,7 @@ from holodeck_action.extensions.race.variants import (
 from holodeck_action.record.agent_errors import TargetError
 from holodeck_action.run.environments.extras import agent_extras
 from holodeck_action.run.loading import LoadedSuite, SuiteContext, with_lines, with_python
+from holodeck_action.run.open_suites import ToOpen
 from holodeck_action.run.options.settings import Flags
 from holodeck_action.run.preflight import PreparedSuite, check_python_target, prepare_suites, target_of
 from holodeck_action.suite.checkout import Checkout
@@ -30,6 +31,7 @@ from holodeck_action.suite.configuration_errors import ConfigurationError, targe
 from holodeck_action.suite.model.targets import OWN_MODEL, ModelTarget
 from holodeck_action.suite.values import Case
 from holodeck_action.targets.factory import describe_target
+from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.plain import one_line
 from holodeck_action.text.redaction import mask_keys
 
@@ -54,6 +56,13 @@ class PreparedRace(Struct, frozen=True):
     order: Sequence[int]
     weights: Sequence[float]
     drops: bool = True
+
+    def to_open(self, folders: Sequence[GivenPath | None]) -> list[ToOpen]:
+        """Return the variants to open, each with its folder."""
+        return [
+            ToOpen(item, folder, inputs=inputs)
+            for item, folder, inputs in zip(self.items, folders, self.inputs, strict=True)
+        ]
 
     @property
     def cases(self) -> Sequence[Case]:

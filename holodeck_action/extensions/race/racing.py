@@ -39,7 +39,7 @@ from holodeck_action.run.environments.extra_needs import NeededExtra
 from holodeck_action.run.environments.extras import needed_extras
 from holodeck_action.run.loading import load_one_suite
 from holodeck_action.run.model_calls import make_budget
-from holodeck_action.run.open_suites import OpenSuite, close_all, open_siblings
+from holodeck_action.run.open_suites import OpenSuite, close_all, open_suites
 from holodeck_action.run.options.request import flags_from
 from holodeck_action.run.options.settings import Flags
 from holodeck_action.suite.configuration_errors import ConfigurationError
@@ -113,7 +113,7 @@ def _print_plan(race: PreparedRace, flags: Flags, caller: Caller) -> None:
 
 def _open(race: PreparedRace, folders: Sequence[GivenPath | None], flags: Flags) -> list[OpenSuite]:
     budget = make_budget(flags.max_cost_usd, flags.max_tokens)
-    return open_siblings(race.items, folders, budget, resume=flags.resume, extra_inputs=race.inputs)
+    return open_suites(race.to_open(folders), budget, resume=flags.resume, siblings=True)
 
 
 def _plan(race: PreparedRace, suites: Sequence[OpenSuite], flags: Flags) -> list[str]:

@@ -7,26 +7,25 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Se
 from functools import partial
 from typing import Any
 
+from msgspec.structs import replace
+
 from holodeck_action.decide.written_results import write_results
 from holodeck_action.extensions.race.contest import Finished, run_race
 from holodeck_action.extensions.race.preparing import PreparedRace
 from holodeck_action.record.disk import DISK
 from holodeck_action.record.folder import Claims
+from holodeck_action.record.judge_probe import JudgeProbe
 from holodeck_action.reports.conclusion import Conclusion, conclude
 from holodeck_action.reports.formats import JUNIT_FILE, REPORT_FILE, markdown_report, render, write_reports
 from holodeck_action.run.caller import Caller
-from holodeck_action.run.estimates import ModelEstimate
 from holodeck_action.run.journal import JOURNAL_FILE, Journal, set_aside_journal
 from holodeck_action.run.loading import ensure_writable
 from holodeck_action.run.open_suites import OpenSuite, close_all
 from holodeck_action.run.options.settings import Flags
 from holodeck_action.run.plan import plan_lines
-from holodeck_action.run.probe_estimates import estimate_probes
 from holodeck_action.run.stages import UserOutput, enter_all, stages_of
-from holodeck_action.run.suite_run import Side
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.identity import slug
-from holodeck_action.targets.own_model.toolbox import PlannedCalls
 from holodeck_action.text.given_paths import GivenPath
 
 Run = Callable[[Coroutine[Any, Any, Finished]], Finished]
@@ -68,16 +67,9 @@ def calls_models(suites: Sequence[OpenSuite]) -> bool:
 
 def planned_calls(suites: Sequence[OpenSuite], flags: Flags) -> Iterator[str]:
     """Return the lines of the plan of suites, which counts the calls of all of them as if none were dropped."""
-
-    def plan_searches(at: int) -> Sequence[PlannedCalls]:
-        own = suites[at].own
-        return () if own is None or not own.calls_models else asyncio.run(own.plan_calls())
-
-    def plan_probes(at: int) -> Sequence[ModelEstimate]:
-        # Variants with equal judges share their probes.
-        return estimate_probes(suites[at], {}) if at == 0 else ()
-
-    return plan_lines([ready.prepared for ready in suites], flags, plan_searches, plan_probes)
+    # Variants with equal judges share their probes.
+    seen: list[Mapping[str, JudgeProbe] | None] = [{}, *(None for _ in suites[1:])]
+    return plan_lines([ready.prepared for ready in suites], flags, suites, seen)
 
 
 def run_variants(
@@ -111,8 +103,8 @@ def run_variants(
     journals = _start_journals(suites, caller, note)
     stages = stages_of([race.items[0].suite], flags)
     try:
-        with enter_all(stages, suites[0], UserOutput(note, caller.stderr)):
-            contenders = [*map(Side, suites, journals)]
+        with enter_all(stages, suites[0].staged, UserOutput(note, caller.stderr)):
+            contenders = [replace(ready, journal=journal) for ready, journal in zip(suites, journals, strict=True)]
             done = run(run_race(race, contenders, flags, caller.signals, note, remaining_s))
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None

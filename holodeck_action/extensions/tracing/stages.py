@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 from holodeck_action.extensions.tracing.settings import secrets
 from holodeck_action.extensions.tracing.traces import FlushTime, TracePlan, plan_traces
 from holodeck_action.llm.spans import NO_SPAN, SpanScope
-from holodeck_action.run.open_suites import OpenSuite
 from holodeck_action.run.options.settings import Flags
-from holodeck_action.run.stages import Stages, UserOutput
+from holodeck_action.run.stages import StagedSuite, Stages, UserOutput
 from holodeck_action.seam.extras import way_to_get
 from holodeck_action.suite.values import Suite
 from holodeck_action.text.plain import cut
@@ -39,18 +38,18 @@ class TracingStages(Stages):
         return () if planned.plan is None else ((_EXTRA, "observability"),)
 
     @contextmanager
-    def run_context(self, open_suite: OpenSuite, user_output: UserOutput) -> Iterator[None]:
+    def run_context(self, staged: StagedSuite, user_output: UserOutput) -> Iterator[None]:
         """Trace the run of a suite inside the context, if the suite enables tracing."""
-        suite = open_suite.prepared.suite
+        suite = staged.suite
         # The SDK reads the variables of the process, which an env file does not change.
-        environ = {name: value for name, value in open_suite.prepared.environ.items() if name in os.environ}
+        environ = {name: value for name, value in staged.environ.items() if name in os.environ}
         planned = plan_traces(suite.agent.observability, suite.name, environ)
-        unread = [name for name in open_suite.prepared.environ.keys() - environ if name.startswith("OTEL_")]
+        unread = [name for name in staged.environ.keys() - environ if name.startswith("OTEL_")]
         if unread and planned.plan is not None:
             user_output.note(f"{', '.join(sorted(unread))}: not read from an env file; set it for the whole process")
         for notice in planned.notices:
-            user_output.note(open_suite.redactor.text(notice))
-        traces = None if planned.plan is None else _open_traces(planned.plan, open_suite, user_output)
+            user_output.note(staged.redactor.text(notice))
+        traces = None if planned.plan is None else _open_traces(planned.plan, staged, user_output)
         try:
             attributes = {"holodeck_action.suite.name": suite.name}
             with SpanScope(NO_SPAN if traces is None else traces.root(f"run {suite.name}", attributes)):
@@ -60,12 +59,12 @@ class TracingStages(Stages):
                 user_output.note(notice)
 
 
-def _open_traces(plan: TracePlan, open_suite: OpenSuite, user_output: UserOutput) -> OtelTraces | None:
+def _open_traces(plan: TracePlan, staged: StagedSuite, user_output: UserOutput) -> OtelTraces | None:
     """Return the traces of a run; if they cannot be sent, print a notice and return None, so that no suite fails."""
-    suite = open_suite.prepared.suite
+    suite = staged.suite
     # These attributes may contain values of variables, except those that their name or the policy file makes secret.
     hidden = {
-        *environment_secrets(open_suite.prepared.environ),
+        *environment_secrets(staged.environ),
         *suite.policy.secrets,
         *secrets(suite.agent.observability),
     }
@@ -74,7 +73,7 @@ def _open_traces(plan: TracePlan, open_suite: OpenSuite, user_output: UserOutput
 
         return OtelTraces(
             plan,
-            redactor=open_suite.redactor,
+            redactor=staged.redactor,
             resource_redactor=Redactor(hidden),
             stderr=user_output.stderr,
             uniform=random.random,
@@ -86,5 +85,5 @@ def _open_traces(plan: TracePlan, open_suite: OpenSuite, user_output: UserOutput
         )
     except Exception as error:  # noqa: BLE001 - no suite fails because of its traces
         said = f"observability: traces cannot be sent: {type(error).__name__}: {error}"
-        user_output.note(cut(open_suite.redactor.text(said), 500))
+        user_output.note(cut(staged.redactor.text(said), 500))
     return None

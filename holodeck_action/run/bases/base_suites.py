@@ -103,10 +103,12 @@ def _load_base_suite(prepared_suite: PreparedSuite, flags: Flags, context: Suite
         raise ConfigurationError(with_lines(wrong, [loaded])) from error
     source, name = _describe_source(flags, target)
     changed = structs.replace(
-        prepared_suite, suite=suite, environ=loaded.environ, display_folder=shown, target=target, target_files=files
-    )
-    changed = structs.replace(
-        changed,
+        prepared_suite,
+        suite=suite,
+        environ=loaded.environ,
+        display_folder=shown,
+        target=target,
+        target_files=files,
         python=equipped.python,
         used=loaded.used,
         case_functions=loaded.case_functions,

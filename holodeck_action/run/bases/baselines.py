@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holodeck_action.github.annotations import locate_folder
 from holodeck_action.record.base_results import NO_BASE, read_open_results, read_results_file
 from holodeck_action.record.record import BaseRun, Record, RecordedBaseline
 from holodeck_action.record.result_files import BaseResults, results_path
@@ -18,7 +17,6 @@ from holodeck_action.record.workflow_job import workflow_job
 from holodeck_action.run.loading import with_lines
 from holodeck_action.run.preflight import PreparedSuite
 from holodeck_action.seam import registry
-from holodeck_action.suite.checkout import head_commit
 from holodeck_action.suite.configuration_errors import ConfigurationError, LocatedProblem, locate_problem, suite_problem
 from holodeck_action.suite.errors import Problem
 from holodeck_action.suite.model.base_sources import MERGE_BASE, parse_source
@@ -112,7 +110,7 @@ def _find_on_github(suite: PreparedSuite, job: Job, stores: dict[tuple[Api, str]
 
     folder, source = suite.suite.folder, suite.settings.baseline.source or ""
     api = job.api(folder)
-    wanted = job.commit_to_compare(evaluated_commit(suite), folder)
+    wanted = job.commit_to_compare(suite.commit, folder)
     if isinstance(wanted, NoCommit):
         return MissingBase(wanted.sentence)
     if (api, source) not in stores:
@@ -133,22 +131,14 @@ def _branch_results(api: Api, name: str, job: Job) -> ResultsSource:
     return found
 
 
-def evaluated_commit(suite: PreparedSuite) -> str | None:
-    """Return the commit that is evaluated; if stored answers are graded, the commit in their record."""
-    return head_commit(suite.suite.folder) if suite.stored is None else suite.stored.record.provenance.commit
-
-
-def folder_of(suite: PreparedSuite) -> str | None:
-    """Return the path of a suite's folder in its repository; None if it is in no repository."""
-    return locate_folder(suite.suite.folder, suite.environ).folder
-
-
 def wanted_suite(suite: PreparedSuite) -> WantedSuite:
     """Return the properties of a suite by which its stored results are found."""
     from holodeck_action.github.bases.stored_results import WantedSuite
 
     target = describe_target(suite.target) if suite.stored is None else suite.stored.record.provenance.target
-    return WantedSuite(folder_of(suite), suite.suite.file, suite.redactor.text(target), workflow_job(suite.environ))
+    return WantedSuite(
+        suite.repository_folder, suite.suite.file, suite.redactor.text(target), workflow_job(suite.environ)
+    )
 
 
 def _read_base_file(suite: PreparedSuite, name: str, job: Job) -> FoundBase:
@@ -171,7 +161,7 @@ def _read_base_file(suite: PreparedSuite, name: str, job: Job) -> FoundBase:
         raise RecordError(f"{name}: {NO_BASE}; give the results.json of a run that asked all cases")
     from holodeck_action.run.bases.committed_results import find_replaced
 
-    replaced = find_replaced(suite, evaluated_commit(suite), files.folder / name, found, results.path, job)
+    replaced = find_replaced(suite, suite.commit, files.folder / name, found, results.path, job)
     return FoundBase(found, BaseRun(f"file:{name}", found.results.record.provenance.commit, replaced=replaced))
 
 

@@ -14,7 +14,7 @@ from holodeck_action.github.job import Job
 from holodeck_action.record.agent_errors import TargetError
 from holodeck_action.record.record import BaseRun
 from holodeck_action.run.bases.base_suites import BaseSuite, pair_suites
-from holodeck_action.run.bases.baselines import MissingBase, evaluated_commit, folder_of
+from holodeck_action.run.bases.baselines import MissingBase
 from holodeck_action.run.bases.commit_trees import CommitTree, CommitTrees, TreeError
 from holodeck_action.run.environments.extras import agent_extras
 from holodeck_action.run.loading import LoadedSuite, SuiteContext, load_suite_at, with_python
@@ -50,7 +50,7 @@ def suites_at_merge_base(
 def _prepare_base_suite(
     suite: PreparedSuite, flags: Flags, context: SuiteContext, job: Job, trees: CommitTrees
 ) -> BaseSuite | MissingBase:
-    folder, commit = suite.suite.folder, evaluated_commit(suite)
+    folder, commit = suite.suite.folder, suite.commit
     if suite.stored is not None:
         return MissingBase("stored answers that are graded again can only be compared with a file")
     wanted = job.commit_to_compare(commit, folder)
@@ -95,7 +95,7 @@ def _prepare_base_suite(
     own_base = _own_base_notice(short, is_own_base=wanted.commit == commit)
     notices = (*_notices(tree, target), *former, *own_base)
     run = BaseRun(MERGE_BASE, wanted.commit, wanted.commit, 0, notices, wanted.branch)
-    folder_before = None if folder_of(suite) is None else posixpath.dirname(place)
+    folder_before = None if suite.repository_folder is None else posixpath.dirname(place)
     return pair_suites(suite, changed, flags, run, folder_before, is_required=False)
 
 
