@@ -94,7 +94,7 @@ def load_suite(suite: AnyPath = "agent.yaml", *, environ: Mapping[str, str] | No
 
 
 class RunOptions(TypedDict, total=False):
-    """The options of a run, which are keyword arguments of `evaluate`; None counts as left out.
+    """The options of a run, which are keyword arguments of `evaluate`; None is as good as no value.
 
     Attributes:
         cases: globs that select cases by id or name; empty to run all cases.
@@ -178,7 +178,7 @@ def evaluate(
 
 
 class AnswerFacts(TypedDict, total=False):
-    """The facts about an answer, which are keyword arguments of `score`; None counts as left out.
+    """The facts about an answer, which are keyword arguments of `score`; None is as good as no value.
 
     Attributes:
         input: the question; required if a judge grades the answer.

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import sys
-from functools import partial
 from typing import Any
 
 import pytest
 import requests
 
-from tests.action.step import ROOT
 from tests.commands.project import Project
 from tests.github.baselines import Shop
 from tests.github.fake import FakeGitHub
@@ -79,15 +77,6 @@ def test_every_request_goes_over_our_connection(scene: Scene, monkeypatch: pytes
     ended = scene.step(ALL)
     assert all(map(is_published, rows(ended.summary).values()))
     assert len(scene.hub.requests) > 5
-
-
-def test_a_publication_makes_as_many_requests_as_the_page_says(scene: Scene) -> None:
-    page = (ROOT / "docs" / "github.md").read_text("utf-8")
-    scene.keep()
-    for name, inputs in {"check run and comment": {}, "check run, comment and review": ALL}.items():
-        scene.restore()
-        first, later = (len(scene.calls(partial(scene.step, inputs))) for _ in range(2))
-        assert f"\n| {name} | {first} | {later} |\n" in page, (first, later)
 
 
 @pytest.mark.parametrize("arguments", [("--version",), ("validate",), ("run", "-o", "out")])
