@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, get_args, is_typeddict
 
 import click
 import yaml
@@ -82,7 +82,18 @@ def _keys(schema: Any, at: str = "") -> Iterator[str]:
 
 
 def _parameters(of: Any) -> list[str]:
-    return [] if get_args(of) else sorted(inspect.signature(of).parameters)
+    if is_typeddict(of):
+        return sorted(of.__annotations__)
+    return [] if get_args(of) else sorted(_names(inspect.signature(of, eval_str=inspect.isfunction(of))))
+
+
+def _names(signature: inspect.Signature) -> Iterator[str]:
+    """Yield the names of a function's arguments; those of `**options: Unpack[TYPE]` are the keys of the type."""
+    for name, parameter in signature.parameters.items():
+        if parameter.kind is parameter.VAR_KEYWORD and get_args(parameter.annotation):
+            yield from get_args(parameter.annotation)[0].__annotations__
+        else:
+            yield name
 
 
 def _is_own(value: Any) -> bool:

@@ -4,6 +4,8 @@ A manifest imports only this module, so that all manifests are read quickly. It 
 imported when it is used.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import NamedTuple
 

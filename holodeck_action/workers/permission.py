@@ -4,6 +4,8 @@ A process that runs such code cannot be started without the permission. This mod
 Python 3.9 or newer, because `runner/start.py` imports it.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType

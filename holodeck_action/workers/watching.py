@@ -3,6 +3,8 @@
 Only the standard library of Python 3.9 or newer is used, because it runs in the project's Python.
 """
 
+from __future__ import annotations
+
 import os
 import shlex
 import sys

@@ -35,6 +35,7 @@ _HELPER = """def share_of(weights, answer):
 """
 _LENIENT_GRADER = "def share(ctx):\n    return 1.0\n"
 _LENIENT_HELPER = "def share_of(weights, answer):\n    return 1.0\n"
+_MAIN = ".git/refs/remotes/origin/main"
 _TAPE, _TRANSCRIPT = "tape", "answers.jsonl"
 
 
@@ -48,12 +49,14 @@ def run(job: Job) -> int:
     job.environ |= {"GITHUB_EVENT_NAME": "pull_request", "GITHUB_REPOSITORY": "octo/shop", "GITHUB_BASE_REF": "main"}
     job.environ |= {"GITHUB_WORKSPACE": str(job.folder), "GITHUB_HEAD_REF": "topic"}
     job.environ["GITHUB_EVENT_PATH"] = str(job.folder.parent / "event.json")
-    (job.folder.parent / "event.json").write_text(json.dumps(_event()))
+    event = job.folder.parent / "event.json"
+    event.write_text(json.dumps(_event()))
     base = scenario.base
     options = _write_base(job) if base else []
     if not base:
         _write(job, scenario, _HEAD_MARK)
     if base:
+        event.write_text(json.dumps(_event((job.folder / _MAIN).read_text(encoding="ascii").strip())))
         # `on_loosened` also protects the committed results, so that it is not for strict exams alone.
         options += ["--on-missing-baseline", scenario.team.on_missing_base, "--on-loosened", "fail"]
     if scenario.team.accepts_code:
@@ -63,10 +66,10 @@ def run(job: Job) -> int:
     return job.run(*PROGRAM, "run", "-o", "out", *options)
 
 
-def _event() -> dict[str, Any]:
+def _event(base_sha: str | None = None) -> dict[str, Any]:
     repository = {"full_name": "octo/shop", "default_branch": "main", "fork": False}
     base, head = ({"ref": ref, "repo": repository} for ref in ("main", "topic"))
-    request = {"number": 7, "base": base, "head": head}
+    request = {"number": 7, "base": {**base, "sha": base_sha}, "head": head}
     return {"action": "synchronize", "number": 7, "pull_request": request, "repository": repository}
 
 
