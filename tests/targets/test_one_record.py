@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from holodeck_action.record.canonical import canonical_json
 from holodeck_action.record.record import Record, ToolInvocation, Usage
+from holodeck_action.suite.model.named_models import SMALL
 from tests.commands.project import Project
 from tests.extensions.frameworks.framework_examples import FOLDER, variables
 from tests.llm.models import KEY, FakeModels
@@ -207,7 +208,7 @@ import shop
 def answer(messages, request):
     reply = shop.converse(request)
     # As these frameworks name their models; LangGraph keeps the text of a result.
-    reply["usage"]["model"] = "gpt-4o-mini"
+    reply["usage"]["model"] = "{model}"
     for call in reply["tool_invocations"]:
         call["result"] = {result}
     return reply
@@ -241,7 +242,7 @@ def test_an_adapter_gives_the_record_of_a_callable(
     found = "return ORDERS.get(id, {})"
     assert found in code
     asked.write("shop_agent.py", code.replace(found, 'return {"place": ORDERS[id]["place"]}'))
-    asked.write("as_told.py", AS_TOLD.format(result=result))
+    asked.write("as_told.py", AS_TOLD.format(result=result, model=SMALL))
     environ = {**variables(models), "PATH": f"{uv().parent}:{asked.environ()['PATH']}"}
     requirements = ("--requirements", str(FOLDER / example / "requirements.txt"))
     records = [_record(asked, models, each, *requirements, **environ) for each in (target, "python:as_told:answer")]
