@@ -96,8 +96,8 @@ def corpus() -> Iterator[tuple[str, str]]:
     """Some 10 MB of what is no secret."""
     random = Random(7)
     docs = [path.read_text() for path in sorted((ROOT / "docs").glob("*.md"))]
-    # A word after this one is a credential.
-    words = [word for word in " ".join(docs).split() if not word.endswith("Authorization:")]
+    # A word after `api_key:` or `Authorization:` may be a credential.
+    words = [word for word in " ".join(docs).split() if not word.endswith((":", "="))]
     yield "documentation", "\n".join(docs)
     yield "answers", "\n".join(" ".join(random.choices(words, k=60)) for _ in range(4000))
     yield "code", "\n".join(path.read_text() for path in sorted((ROOT / "holodeck_action").rglob("*.py"))[:300])
