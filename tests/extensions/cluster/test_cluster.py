@@ -143,7 +143,8 @@ def test_the_checkout_is_sent_once_for_all_workers(project: Project, models: Fak
     replacing.join()
     assert (finished.code, len(record.cases)) == (1, 60), finished.stderr
     assert not [case for case in record.cases if any(trial.error for trial in case.trials)]
-    assert large < proxy.sent < 1.5 * large
+    # A second time if the first holder is gone before another worker has it; four workers would make it four times.
+    assert large < proxy.sent < 2.5 * large
 
 
 @pytest.mark.full
