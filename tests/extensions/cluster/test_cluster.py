@@ -132,7 +132,8 @@ def test_the_checkout_is_sent_once_for_all_workers(project: Project, models: Fak
     before = len(models.requests)
 
     def replace_one() -> None:
-        models.wait_for(lambda found: len(found.requests) > before + 20, seconds=90)
+        # By then the other workers have the checkout, too.
+        models.wait_for(lambda found: len(found.requests) > before + 40, seconds=90)
         cluster.kill()
         cluster.start_worker(OPENAI_API_KEY=KEY)
 
@@ -143,8 +144,7 @@ def test_the_checkout_is_sent_once_for_all_workers(project: Project, models: Fak
     replacing.join()
     assert (finished.code, len(record.cases)) == (1, 60), finished.stderr
     assert not [case for case in record.cases if any(trial.error for trial in case.trials)]
-    # A second time if the first holder is gone before another worker has it; four workers would make it four times.
-    assert large < proxy.sent < 2.5 * large
+    assert large < proxy.sent < 1.5 * large
 
 
 @pytest.mark.full
