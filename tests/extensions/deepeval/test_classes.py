@@ -8,6 +8,7 @@ import asyncio
 import importlib.util
 import json
 import os
+import re
 import shutil
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -129,12 +130,11 @@ def prompts(models: FakeModels, count: int | None = None) -> list[str]:
 
 
 def _comparable(prompt: str) -> str:
-    """A prompt; DeepEval lists the reasons of turns in the order in which they were answered."""
+    """A prompt; DeepEval lists the reasons of turns, as Python prints a list, in the order in which they were answered."""
     joins_reasons = prompt.startswith("You are an AI evaluator producing a single final explanation")
-    return " ".join(sorted(prompt.split())) if joins_reasons else prompt
+    return " ".join(sorted(re.findall(r"\w+", prompt))) if joins_reasons else prompt
 
 
-@pytest.mark.full
 @pytest.mark.full
 def test_every_class_scores_and_asks_as_the_bare_library(tmp_path: Path) -> None:
     requests: dict[str, int] = {}
@@ -345,7 +345,6 @@ class PolitenessMetric(BaseMetric):
 """
 
 
-@pytest.mark.full
 @pytest.mark.full
 def test_a_class_of_a_newer_deepeval_works_without_a_change(project: Project, suite: Any, tmp_path: Path) -> None:
     spec = importlib.util.find_spec("deepeval")
