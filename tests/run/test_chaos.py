@@ -146,7 +146,6 @@ def test_every_fault_leaves_the_old_or_the_new_and_is_resumed(
 
 
 @pytest.mark.full
-@pytest.mark.full
 @pytest.mark.races
 def test_of_two_writers_one_is_refused_and_what_stands_is_whole(
     suites: dict[bool, Project], serve: Serve, tmp_path: Path

@@ -102,7 +102,6 @@ def prompts(models: FakeModels) -> list[tuple[str, str]]:
 
 
 @pytest.mark.full
-@pytest.mark.full
 def test_each_class_scores_and_asks_as_the_bare_library(tmp_path: Path) -> None:
     known = entries()
     assert len(known) > 5
@@ -141,7 +140,6 @@ class CloserEvaluator(_Closer): pass
 """
 
 
-@pytest.mark.full
 @pytest.mark.full
 def test_a_newer_class_is_refused_or_served_by_the_bases_of_its_bases(
     project: Project, suite: Any, tmp_path: Path

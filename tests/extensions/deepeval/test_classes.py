@@ -130,7 +130,7 @@ def prompts(models: FakeModels, count: int | None = None) -> list[str]:
 
 
 def _comparable(prompt: str) -> str:
-    """A prompt; DeepEval lists the reasons of turns, as Python prints a list, in the order in which they were answered."""
+    """A prompt; DeepEval prints the reasons of turns as a list in the order in which they were answered."""
     joins_reasons = prompt.startswith("You are an AI evaluator producing a single final explanation")
     return " ".join(sorted(re.findall(r"\w+", prompt))) if joins_reasons else prompt
 

@@ -90,7 +90,6 @@ OWN = {"metric": "my_metrics:Tone", "options": {"words": ["glad"]}}
 
 
 @pytest.mark.full
-@pytest.mark.full
 @pytest.mark.proves("DeepEvalClassMetric: metric options threshold required_params")
 @pytest.mark.models(answer=judge)
 def test_an_own_class_asks_the_judge_and_is_replayed_byte_for_byte(
@@ -146,7 +145,6 @@ CAUGHT = {**OWN, "metric": "my_metrics:Stubborn"}
 
 
 @pytest.mark.full
-@pytest.mark.full
 @pytest.mark.models(answer=judge)
 def test_an_exhausted_budget_is_no_score_though_the_class_catches_the_error(
     project: Project, models: FakeModels, suite: Any
@@ -158,7 +156,6 @@ def test_an_exhausted_budget_is_no_score_though_the_class_catches_the_error(
     assert models.requests == []
 
 
-@pytest.mark.full
 @pytest.mark.full
 @pytest.mark.models(answer=lambda request: Answer('{"reason": "it depends", "verdict": "perhaps"}'))
 def test_a_verdict_beside_the_schema_is_asked_for_once_more_and_is_then_no_score(
@@ -274,7 +271,6 @@ class Fine(Plain):
 """
 
 
-@pytest.mark.full
 @pytest.mark.full
 @pytest.mark.models(answer=judge)
 def test_a_class_that_crashes_hangs_or_leaves_its_bounds_is_an_error_of_its_own(
@@ -412,7 +408,6 @@ class Memory(BaseConversationalMetric):
 
 
 @pytest.mark.full
-@pytest.mark.full
 @pytest.mark.models(answer=judge)
 def test_a_class_of_conversations_grades_once_with_all_turns_and_with_every_judge_of_a_panel(
     project: Project, models: FakeModels, suite: Any
@@ -446,7 +441,6 @@ def test_a_class_of_conversations_grades_once_with_all_turns_and_with_every_judg
     assert [request.text for request in models.requests] == [said, said]
 
 
-@pytest.mark.full
 @pytest.mark.full
 @pytest.mark.models(answer=judge)
 def test_a_member_of_a_composite_may_be_an_own_class_and_unknown_calls_are_an_error(
@@ -526,7 +520,6 @@ def test_validate_imports_nothing(project: Project, suite: Any) -> None:
     assert not (project.folder / "imported").exists()
 
 
-@pytest.mark.full
 @pytest.mark.full
 @pytest.mark.models(answer=judge)
 def test_an_environment_without_the_library_is_refused_before_anything_is_asked(

@@ -51,7 +51,6 @@ def test_an_agent_of_pydantic_ai(project: Project, models: FakeModels) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.full
 def test_a_function_that_makes_an_agent_of_pydantic_ai(project: Project, models: FakeModels) -> None:
     example = Project(copied("pydantic_ai", project.folder / "example"))
     _changed(example, "holodeck-action.yaml", ENVIRONMENT, "")

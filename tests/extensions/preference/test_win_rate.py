@@ -161,7 +161,6 @@ def preference_of(comparison: Comparison) -> Preference | None:
 
 
 @pytest.mark.full
-@pytest.mark.full
 @pytest.mark.parametrize("seed", range(2))
 def test_an_oracle_agrees_on_random_records(made: Made, seed: int) -> None:
     drawn, graded = random.Random(seed), 0

@@ -83,7 +83,6 @@ def test_the_status_in_exports_of_langfuse_and_phoenix(project: Project) -> None
 
 
 @pytest.mark.full
-@pytest.mark.full
 def test_a_trace_with_very_many_spans_is_judged(project: Project) -> None:
     talk = exchange(trace(1), "Where is A-17?", "In Leeds.")
     many = [span(trace(1), 100 + at, 1, "SELECT", 0, {}) for at in range(10_003)]
