@@ -12,9 +12,6 @@ from pathlib import Path
 
 from scripts.budget import PACKAGE, ROOT, imports
 
-LEFT = ("holodeck_action.github.rest.",)
-"""Rooms that still have a circle within themselves."""
-
 
 def circle(root: Path) -> list[str]:
     """Return the names of the modules of a circle, the first of them again at the end; empty if there is none."""
@@ -24,8 +21,8 @@ def circle(root: Path) -> list[str]:
     }
     graph = {}
     for name, file in files.items():
-        found = {part if part in files else part.rpartition(".")[0] for part in imports(file)} & {*files} - {name}
-        graph[name] = {other for other in found if not any(name.startswith(x) and other.startswith(x) for x in LEFT)}
+        found = (part if part in files else part.rpartition(".")[0] for part in imports(file))
+        graph[name] = {*found} & {*files} - {name}
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:

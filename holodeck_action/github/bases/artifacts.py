@@ -27,8 +27,8 @@ from holodeck_action.github.bases.stored_results import (
     to_stored_results,
 )
 from holodeck_action.github.bases.zip_files import MOST_PACKED, ZipError, results_files
-from holodeck_action.github.rest.api import PER_PAGE, Api, reading
-from holodeck_action.github.rest.objects import ApiError
+from holodeck_action.github.rest.api import Api, reading
+from holodeck_action.github.rest.objects import PER_PAGE, ApiError
 from holodeck_action.github.rest.payload import is_hash, is_number
 from holodeck_action.record.result_files import BaseResults
 from holodeck_action.record.stored_cases import RecordError

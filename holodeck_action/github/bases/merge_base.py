@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from holodeck_action.github.bases.branches import default_branch, merge_base
 from holodeck_action.github.bases.local_git import run_git
-from holodeck_action.github.rest.api import PER_PAGE, Api, reading
-from holodeck_action.github.rest.objects import ApiError
+from holodeck_action.github.rest.api import Api, reading
+from holodeck_action.github.rest.objects import PER_PAGE, ApiError
 from holodeck_action.github.rest.payload import EventError, Payload, is_hash, read_event
 from holodeck_action.text.plain import one_line
 

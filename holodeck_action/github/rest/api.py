@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from holodeck_action.github.rest.objects import ApiError
+from holodeck_action.github.rest.objects import MOST_PAGES, PER_PAGE, ApiError, ErrorKind
 from holodeck_action.seam.extras import way_to_get
 from holodeck_action.text.lazy_patterns import lazy_pattern
 
@@ -25,10 +25,6 @@ if TYPE_CHECKING:
 
 TIMEOUT_S = 15.0
 """Timeout in seconds for a connection, and for each read of a response."""
-PER_PAGE = 100
-"""Number of entries per page, the maximum that GitHub allows."""
-MOST_PAGES = 100
-"""Maximum number of pages of a list."""
 MOST_NODES = 100
 """Maximum number of ids in one GraphQL query (GitHub, node limit)."""
 
@@ -37,6 +33,13 @@ _REPOSITORY = lazy_pattern(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*/[A-Za-z0-9_.-]+")
 _TOKEN = lazy_pattern(r"[!-~]+")
 _PAGE = lazy_pattern(r"https?://[A-Za-z0-9./:?#@!$&*+,;=%_~\[\]-]+")
 _BOT_SUFFIX = "[bot]"
+_GRAPHQL_KINDS: Mapping[str, ErrorKind] = {
+    "FORBIDDEN": "denied",
+    "INSUFFICIENT_SCOPES": "denied",
+    "RATE_LIMITED": "rate_limited",
+    "RATE_LIMIT": "rate_limited",
+    "NOT_FOUND": "not_found",
+}
 _OWNERSHIP = """
 query Ownership($ids: [ID!]!) {
   viewer { login }
@@ -250,14 +253,16 @@ class Api:
 
     def _query(self, text: str, variables: Mapping[str, Any]) -> dict[str, Any]:
         """Send a GraphQL query, and return its data. It must not be a mutation, since it may be repeated."""
-        from holodeck_action.github.rest.answers import graphql_refusal
-
         url = self._requester.graphql_url
         _, answer = self._requester.requestJsonAndCheck("POST", url, input={"query": text, "variables": variables})
-        refusal = graphql_refusal(answer)
-        if refusal is not None:
-            sentence = f"GitHub refused POST /graphql: {self._requester.masked_line(refusal.message)}"
-            raise ApiError(sentence, refusal.kind, 200)
+        for error in answer.get("errors") or ():
+            described = error if isinstance(error, dict) else {}
+            kind, message = str(described.get("type")), described.get("message")
+            # An id that is gone is reported as an error, and as a null among the nodes.
+            if kind != "NOT_FOUND" or not answer.get("data"):
+                reason = self._requester.masked_line(message if isinstance(message, str) else "no reason given")
+                sentence = f"GitHub refused POST /graphql: {reason}"
+                raise ApiError(sentence, _GRAPHQL_KINDS.get(kind, "invalid"), 200)
         data: dict[str, Any] = answer["data"]
         return data
 

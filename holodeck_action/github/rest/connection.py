@@ -1,8 +1,4 @@
-"""The connection over which PyGithub sends its requests: httpx2, with limits on the responses.
-
-PyGithub's own connections read a body of any size for any time. PyGithub repeats a request endlessly while GitHub
-computes the response (202), and follows a 301. PyGithub therefore gets only successes; for any other response, this
-module raises an error.
+"""Connections to GitHub, and to the storage of its files: certificates, bodies within limits, and failures.
 
 This module imports httpx2 and requests, which PyGithub needs: import it only where GitHub is called.
 """
@@ -11,55 +7,22 @@ from __future__ import annotations
 
 import os
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from urllib.parse import urlsplit
 
 import httpx2
-from msgspec import Struct
 from requests import Session
 
-from holodeck_action.github.rest.answers import error_message, read_body
 from holodeck_action.github.rest.objects import ApiError
 from holodeck_action.suite.hosts import is_loopback
-from holodeck_action.text.foreign import Foreign
-
-MOST_BYTES = 64 * 1024 * 1024
-"""Maximum bytes of a decompressed response; 100 comments of 65,536 characters of 4 bytes take 26 MB."""
-
-_BODY_TIMEOUTS = 4
 
 
-class Reply(Struct, frozen=True):
-    """A successful response, with the methods that PyGithub calls on a response."""
-
-    status: int
-    text: str
-    link: str
-
-    def getheaders(self) -> list[tuple[str, str]]:
-        """Return only the `link` header, since PyGithub fails on rate-limit headers that are not numbers."""
-        return [("link", self.link)] if self.link else []
-
-    def read(self) -> str:
-        """Return the body."""
-        return self.text
+class TooLargeError(Exception):
+    """The body is longer than its limit."""
 
 
-class UnsuccessfulError(Exception):
-    """A response is not a success; the message is untrusted text."""
-
-    def __init__(self, response: httpx2.Response, message: str = "") -> None:
-        super().__init__(message)
-        self.status = response.status_code
-        self.headers: Mapping[str, str] = response.headers
-
-
-class RefusedError(UnsuccessfulError):
-    """GitHub refused a request, failed, or is still computing the response."""
-
-
-class RedirectedError(UnsuccessfulError):
-    """The response redirects to another URL."""
+class TooSlowError(Exception):
+    """The body did not arrive within its time limit."""
 
 
 def http_client(url: str, timeout_s: float) -> httpx2.Client:
@@ -87,53 +50,48 @@ def http_client(url: str, timeout_s: float) -> httpx2.Client:
         raise ApiError(f"GitHub cannot be called: {problem}", "invalid", None) from None
 
 
-class Connection:
-    """Sends requests to one server, one at a time, with the methods that PyGithub calls on a connection.
+def read_body(response: httpx2.Response, max_bytes: int, within_s: float, monotonic: Callable[[], float]) -> bytes:
+    """Return the decompressed body of a response.
 
     Args:
-        base: URL of the API.
-        timeout_s: timeout in seconds for a connection, and for each read of a response.
+        response: the response, whose body is not read yet.
+        max_bytes: maximum number of bytes.
+        within_s: time limit for the whole body in seconds, since a body with a limit only per read could arrive
+            endlessly slowly.
         monotonic: returns monotonic seconds.
 
     Raises:
-        ApiError: the environment names a proxy or certificates that cannot be used.
+        TooLargeError: the body is longer than `max_bytes` bytes.
+        TooSlowError: the body takes longer than `within_s`.
     """
+    data = bytearray()
+    end = monotonic() + within_s
+    for piece in response.iter_bytes():
+        data += piece
+        if len(data) > max_bytes:
+            raise TooLargeError
+        if monotonic() > end:
+            raise TooSlowError
+    return bytes(data)
 
-    def __init__(self, base: str, timeout_s: float, monotonic: Callable[[], float]) -> None:
-        parts = urlsplit(base)
-        self._server = f"{parts.scheme}://{parts.netloc}"
-        self._timeout_s, self._monotonic = timeout_s, monotonic
-        self._http = http_client(base, timeout_s)
-        self._reply: Reply | None = None
 
-    def close(self) -> None:
-        """Close the sockets."""
-        self._http.close()
+def describe_failure(error: Exception) -> tuple[str, bool]:
+    """Return a clause on why a request got no response, and whether GitHub may have received the request."""
+    if isinstance(error, httpx2.ProxyError):
+        return "the proxy cannot be used", False
+    if is_certificate_error(error):
+        return "its certificate is not trusted here", False
+    if isinstance(error, httpx2.ConnectTimeout):
+        return "no connection could be made in time", False
+    if isinstance(error, httpx2.ConnectError):
+        return "no connection could be made", False
+    if isinstance(error, httpx2.TimeoutException | TooSlowError):
+        return "the answer did not arrive in time", True
+    return "the connection ended early before the answer", True
 
-    def request(
-        self, method: str, path: str, content: str | None, headers: Mapping[str, str], stream: bool = False
-    ) -> None:
-        """Send a request, and read the whole response.
 
-        Raises:
-            RefusedError, RedirectedError: the response is not a success.
-            TooLargeError, TooSlowError: the body exceeds its limits.
-            httpx2.RequestError, httpx2.InvalidURL, httpx2.StreamError: there is no response.
-        """
-        # The slash ends the name of the host: nothing in a path can lead the token elsewhere.
-        url = f"{self._server}/{path.removeprefix('/')}"
-        with self._http.stream(method, url, content=content, headers=headers) as response:
-            status = response.status_code
-            # With 202 GitHub says that it is still computing the answer.
-            if status >= 400 or (status == 202 and method == "GET"):
-                raise RefusedError(response, error_message(response, self._monotonic))
-            body = Foreign(read_body(response, MOST_BYTES, _BODY_TIMEOUTS * self._timeout_s, self._monotonic))
-            if status >= 300:
-                raise RedirectedError(response)
-            # Half a character in a text costs that character, not the answer.
-            self._reply = Reply(status, body.lossy_text(), response.headers.get("link", ""))
-
-    def getresponse(self) -> Reply:
-        """Return the response to the last request."""
-        assert self._reply is not None
-        return self._reply
+def is_certificate_error(error: BaseException | None) -> bool:
+    """Return whether a connection failed because its certificate is not trusted."""
+    while error is not None and not isinstance(error, ssl.SSLCertVerificationError):
+        error = error.__cause__ or error.__context__
+    return error is not None

@@ -10,8 +10,7 @@ from collections.abc import Callable
 
 import httpx2
 
-from holodeck_action.github.rest.answers import TooLargeError, TooSlowError, read_body
-from holodeck_action.github.rest.connection import http_client
+from holodeck_action.github.rest.connection import TooLargeError, TooSlowError, http_client, read_body
 from holodeck_action.github.rest.objects import ApiError
 
 MOST_SECONDS = 300.0

@@ -6,6 +6,11 @@ from typing import Literal
 
 from msgspec import Struct
 
+PER_PAGE = 100
+"""Number of entries per page, the maximum that GitHub allows."""
+MOST_PAGES = 100
+"""Maximum number of pages of a list."""
+
 ErrorKind = Literal["denied", "not_found", "invalid", "rate_limited", "unavailable"]
 
 

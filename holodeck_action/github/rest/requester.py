@@ -3,39 +3,37 @@
 PyGithub's own objects (`Repository`, `IssueComment`, …) send all their requests through it. PyGithub's retries
 (`GithubRetry`) repeat a POST, read an error of any size, and never see a body that breaks off or is not JSON. Its
 connection reads an answer of any size for any time, and its requester asks for ever while GitHub computes an answer
-(202). That is why the requests are repeated here, and go over our `Connection`.
+(202). That is why the requests are sent and repeated here.
 
 This module imports PyGithub and httpx2: import it only where GitHub is called.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit
 
 import httpx2
 from github import Auth
 from github.Requester import Requester
 from msgspec import Struct
-from msgspec.structs import replace
 
 from holodeck_action import __version__
-from holodeck_action.github.rest.answers import (
+from holodeck_action.github.rest.answers import check_answer, error_kind, error_message, is_refusal
+from holodeck_action.github.rest.connection import (
     TooLargeError,
     TooSlowError,
-    check_shape,
     describe_failure,
-    error_kind,
+    http_client,
     is_certificate_error,
-    parse_body,
+    read_body,
 )
-from holodeck_action.github.rest.api import MOST_PAGES, PER_PAGE
-from holodeck_action.github.rest.connection import MOST_BYTES, Connection, RedirectedError, RefusedError
-from holodeck_action.github.rest.objects import ApiError, ShapeError
+from holodeck_action.github.rest.objects import MOST_PAGES, PER_PAGE, ApiError, ShapeError
 from holodeck_action.github.rest.retry import (
     MOST_REPEATS,
     MOST_TIMEOUTS,
@@ -46,6 +44,7 @@ from holodeck_action.github.rest.retry import (
     retry_after,
 )
 from holodeck_action.suite.hosts import is_loopback
+from holodeck_action.text.foreign import Foreign
 from holodeck_action.text.lazy_patterns import lazy_pattern
 from holodeck_action.text.plain import one_line
 from holodeck_action.text.redaction import Redactor
@@ -53,62 +52,59 @@ from holodeck_action.text.redaction import Redactor
 if TYPE_CHECKING:
     from github.Requester import HTTPRequestsConnectionClass, HTTPSRequestsConnectionClass
 
+MOST_BYTES = 64 * 1024 * 1024
+"""Maximum bytes of a decompressed response; 100 comments of 65,536 characters of 4 bytes take 26 MB."""
 WRITE_INTERVAL_S = 1.0
 """Seconds between writes (GitHub, best practices for the REST API)."""
 
+_BODY_TIMEOUTS = 4
 _MOST_REDIRECTS = 3
 _MESSAGE_LIMIT = 300
 _NEXT_LINK = lazy_pattern(r"""<([^>]*)>\s*;\s*rel=["']?next\b""")
 _RESOURCE = lazy_pattern(r"/(?:repos|repositories)/.*", re.DOTALL)
 
 
-class _Request(Struct, frozen=True):
-    """A request. `address` is the path or URL to request; `path` is the path below the API's URL, for messages."""
+class _Call(Struct):
+    """A request, and how often it was sent in vain.
+
+    Attributes:
+        method: its method.
+        path: the path as PyGithub names it, for messages.
+        address: URL to request; another one after a redirect.
+        content: JSON to send; None if there is none.
+        leaves: whether the answer is to redirect to a file outside of the API.
+        repeats: number of repeats.
+        timeouts: number of timeouts.
+        limited: number of refusals because of a rate limit.
+        redirects: number of redirects.
+    """
 
     method: str
     path: str
     address: str
-    parameters: Mapping[str, Any]
-    body: Any
-
-    @property
-    def reads(self) -> bool:
-        return is_read(self.method, self.path)
-
-
-class _FailedError(Exception):
-    """An attempt failed.
-
-    Attributes:
-        error: the error to raise if this was the last attempt.
-        wait: seconds to wait before the next attempt; None if the request must not be repeated.
-    """
-
-    def __init__(self, error: ApiError, wait_s: float | None) -> None:
-        super().__init__(str(error))
-        self.error = error
-        self.wait = wait_s
-
-
-class _Attempts(Struct):
-    """Counts of a request's repeats, timeouts, refusals because of a rate limit, and redirects."""
-
+    content: str | None = None
+    leaves: bool = False
     repeats: int = 0
     timeouts: int = 0
     limited: int = 0
     redirects: int = 0
 
     @property
+    def reads(self) -> bool:
+        return is_read(self.method, self.path)
+
+    @property
     def backoff(self) -> float:
         return 2.0**self.repeats
 
+    def follow(self, address: str) -> None:
+        """Request another URL from now on, whose repeats are counted anew."""
+        self.address, self.redirects = address, self.redirects + 1
+        self.repeats = self.timeouts = self.limited = 0
 
-class _LeftError(ApiError):
-    """A response redirects to a URL outside of the API; `address` is empty if it is missing or invalid."""
 
-    def __init__(self, error: ApiError, address: str) -> None:
-        super().__init__(str(error), error.kind, error.status, accepted=error.accepted)
-        self.address = address
+_Answer = tuple[int, dict[str, Any], str]
+"""Status, headers that PyGithub or this module reads, and body."""
 
 
 class BoundedRequester(Requester):
@@ -136,33 +132,33 @@ class BoundedRequester(Requester):
         timeout_s: float,
         monotonic: Callable[[], float],
     ) -> None:
-        api_url = api_url.rstrip("/")
+        api_url, auth, agent = api_url.rstrip("/"), Auth.Token(token), f"holodeck-action/{__version__}"
         super().__init__(
-            auth=Auth.Token(token),
+            auth=auth,
             base_url=api_url,
             timeout=math.ceil(timeout_s),
-            user_agent=f"holodeck-action/{__version__}",
+            user_agent=agent,
             per_page=PER_PAGE,
             verify=True,
             retry=None,
             pool_size=None,
             lazy=True,
         )
-        parts = urlsplit(api_url)
-        self._origin = (parts.scheme, parts.hostname, parts.port)
-        self._root = parts.path + "/"
-        self._bounded = Connection(api_url, timeout_s, monotonic)
+        self._http = http_client(api_url, timeout_s)
+        self._headers = {"Accept": "application/vnd.github+json", "User-Agent": agent}
+        auth.authentication(self._headers)
+        self._body_timeout_s = _BODY_TIMEOUTS * timeout_s
         self._redactor = Redactor((token,))
         self._pause, self._clock, self._monotonic = pause, clock, monotonic
         self._waits_left = TOTAL_WAIT_S
-        self._interval = 0.0 if is_loopback(parts.hostname or "") else WRITE_INTERVAL_S
+        self._interval = 0.0 if is_loopback(urlsplit(api_url).hostname or "") else WRITE_INTERVAL_S
         self._next_write = 0.0
         self._page_numbers: dict[str, int] = {}
 
     def close(self) -> None:
         """Close the connections."""
         super().close()
-        self._bounded.close()
+        self._http.close()
 
     def requestJsonAndCheck(  # noqa: N802 - PyGithub's name
         self,
@@ -191,23 +187,19 @@ class BoundedRequester(Requester):
         input: Any | None = None,
         cnx: HTTPRequestsConnectionClass | HTTPSRequestsConnectionClass | None = None,
         follow_302_redirect: bool = False,
-    ) -> tuple[int, dict[str, Any], str]:
+    ) -> _Answer:
         """Send a request, and return status, headers and body of its response, which is a success with usable JSON.
 
         Raises:
             ApiError: the request failed.
         """
-        request = _Request(verb, urlsplit(url).path, url, parameters or {}, _replace_surrogates(input))
-        attempts = _Attempts()
-        while True:
-            try:
-                return self._attempt(request, attempts)
-            except RedirectedError as redirected:
-                # A repository that was renamed. The parameters are part of the new address.
-                request = replace(request, address=self._redirect_url(request, redirected, attempts), parameters={})
-                attempts = _Attempts(redirects=attempts.redirects + 1)
-            except _FailedError as failed:
-                self._wait(failed, attempts)
+        # PyGithub names what it requests by a path below the API, or by the URL of GraphQL.
+        address = self.add_parameters_to_url(self._url(url), parameters or {})
+        content = None if input is None else json.dumps(_replace_surrogates(input))
+        call = _Call(verb, urlsplit(url).path, address, content)
+        answer = self._send(call)
+        self._count_page(call, url, answer)
+        return answer
 
     def file_address(self, path: str) -> str:
         """Return the URL outside of the API to which `path` redirects.
@@ -215,129 +207,145 @@ class BoundedRequester(Requester):
         Raises:
             ApiError: the request failed, or does not redirect to the URL of a file.
         """
-        problem = "it is not a redirect to a file"
-        try:
-            self.requestJson("GET", path)
-        except _LeftError as left:
-            parts = urlsplit(left.address)
-            # Encrypted, unless the API is not either.
-            if parts.hostname and parts.scheme in ("https", self.scheme):
-                return left.address
-            problem = "it does not redirect to the URL of a file"
-        raise self._unusable_error(_Request("GET", path, path, {}, None), None, problem)
+        call = _Call("GET", path, self._url(path), leaves=True)
+        _, headers, _ = self._send(call)
+        if "location" not in headers:
+            raise self._unusable_error(call, None, "it is not a redirect to a file")
+        address: str = headers["location"]
+        # Encrypted, unless the API is not either.
+        if not urlsplit(address).hostname or urlsplit(address).scheme not in ("https", self.scheme):
+            raise self._unusable_error(call, None, "it does not redirect to the URL of a file")
+        return address
 
     def masked_line(self, text: str) -> str:
         """Return a text from GitHub as one short line without the token."""
         return one_line(self._redactor.text(text), _MESSAGE_LIMIT)
 
-    def _wait(self, failed: _FailedError, attempts: _Attempts) -> None:
-        """Wait before a request is repeated. Raises: `ApiError` if it must not be repeated."""
-        if failed.wait is None or attempts.repeats == MOST_REPEATS:
-            raise failed.error from None
-        if failed.wait > self._waits_left:
-            left = "none" if self._waits_left < 1 else f"only {self._waits_left:.0f}"
-            total = f"of the {TOTAL_WAIT_S:.0f} seconds that calls to GitHub may wait, {left} are left"
-            raise failed.error.with_suffix(f"; {total}") from None
-        self._waits_left -= failed.wait
-        attempts.repeats += 1
-        self._pause(failed.wait)
+    def _url(self, address: str) -> str:
+        return f"{self.base_url}{address}" if address.startswith("/") else address
 
-    def _attempt(self, request: _Request, attempts: _Attempts) -> tuple[int, dict[str, Any], str]:
-        if request.method != "GET" and (early := self._next_write - self._monotonic()) > 0:
+    def _send(self, call: _Call) -> _Answer:
+        while (answer := self._attempt(call)) is None:
+            pass
+        return answer
+
+    def _attempt(self, call: _Call) -> _Answer | None:
+        """Send a request; return None if it is to be sent again, after its wait is over."""
+        if call.method != "GET" and (early := self._next_write - self._monotonic()) > 0:
             self._pause(early)
         try:
-            status, headers, text = super().requestJson(
-                request.method,
-                request.address,
-                dict(request.parameters),
-                {"Accept": "application/vnd.github+json"},
-                request.body,
-                # PyGithub calls its methods and asks nothing else of it.
-                cast("HTTPSRequestsConnectionClass", self._bounded),
-            )
-            check_shape(parse_body(text), request.method, is_query=request.method == "POST" and request.reads)
-        except RefusedError as refused:
-            raise self._refusal_error(request, refused, attempts) from None
-        except ShapeError as error:
-            wait = attempts.backoff if request.reads else None
-            raise _FailedError(self._unusable_error(request, status, str(error)), wait) from None
+            status, headers, text = self._exchange(call)
         except TooLargeError:
-            raise self._unusable_error(request, None, f"it is larger than {MOST_BYTES:,} bytes") from None
+            raise self._unusable_error(call, None, f"it is larger than {MOST_BYTES:,} bytes") from None
         except (httpx2.RequestError, TooSlowError) as error:
-            raise self._no_response_error(request, error, attempts) from None
+            self._wait_after_silence(call, error)
+            return None
         except (httpx2.InvalidURL, httpx2.StreamError) as error:
             # Their texts may hold what was sent: only the name is shown.
-            raise self._unusable_error(request, None, f"it raised {type(error).__name__}") from None
+            raise self._unusable_error(call, None, f"it raised {type(error).__name__}") from None
         finally:
-            if request.method != "GET":
+            if call.method != "GET":
                 self._next_write = self._monotonic() + self._interval
-        self._count_page(request, status, headers.get("link", ""))
-        return status, headers, text
+        if is_refusal(call.method, status):
+            self._wait_after_refusal(call, status, headers, text)
+            return None
+        if status >= 300:
+            return self._follow(call, status, headers.get("location"))
+        try:
+            check_answer(text, call.method, is_query=call.method == "POST" and call.reads)
+        except ShapeError as error:
+            self._wait(call, self._unusable_error(call, status, str(error)), call.backoff if call.reads else None)
+            return None
+        # Of rate-limit headers PyGithub reads numbers, and fails on any other text.
+        return status, {"link": headers["link"]} if "link" in headers else {}, text
 
-    def _count_page(self, request: _Request, status: int, link: str) -> None:
+    def _exchange(self, call: _Call) -> tuple[int, Mapping[str, str], str]:
+        """Return status, headers and body of a response; if GitHub refused the request, the reason instead of the
+        body."""
+        headers = self._headers | ({} if call.content is None else {"Content-Type": "application/json"})
+        with self._http.stream(call.method, call.address, content=call.content, headers=headers) as response:
+            if is_refusal(call.method, response.status_code):
+                text = error_message(response, self._monotonic)
+            else:
+                body = read_body(response, MOST_BYTES, self._body_timeout_s, self._monotonic)
+                # Half a character in a text costs that character, not the answer.
+                text = Foreign(body).lossy_text()
+            return response.status_code, response.headers, text
+
+    def _wait(self, call: _Call, error: ApiError, wait_s: float | None) -> None:
+        """Wait before a request is repeated; None if it must not be. Raises: `error` if it is not repeated."""
+        if wait_s is None or call.repeats == MOST_REPEATS:
+            raise error from None
+        if wait_s > self._waits_left:
+            left = "none" if self._waits_left < 1 else f"only {self._waits_left:.0f}"
+            total = f"of the {TOTAL_WAIT_S:.0f} seconds that calls to GitHub may wait, {left} are left"
+            raise error.with_suffix(f"; {total}") from None
+        self._waits_left -= wait_s
+        call.repeats += 1
+        self._pause(wait_s)
+
+    def _wait_after_refusal(self, call: _Call, status: int, headers: Mapping[str, str], message: str) -> None:
+        kind, wait = error_kind(status), None
+        sentence = f"GitHub answered {status} to {self._label(call)}: {self.masked_line(message)}"
+        if status in (403, 429):
+            wait = rate_limit_wait(status, headers, message, self._clock(), call.limited)
+            call.limited += 1
+            if wait is not None:
+                kind = "rate_limited"
+                sentence = f"GitHub's rate limit is used up for {self._label(call)}: {self._retry_clause(wait)}"
+        elif (status >= 500 or status == 202) and is_repeatable(call.method, call.path):
+            wait = max(call.backoff, retry_after(headers.get("retry-after"), self._clock()) or 0.0)
+        self._wait(call, ApiError(sentence, kind, status, accepted=kind == "unavailable" and not call.reads), wait)
+
+    def _wait_after_silence(self, call: _Call, error: Exception) -> None:
+        reason, sent = describe_failure(error)
+        call.timeouts += isinstance(error, httpx2.TimeoutException | TooSlowError)
+        again = (
+            call.timeouts <= MOST_TIMEOUTS
+            and not is_certificate_error(error)
+            and (not sent or is_repeatable(call.method, call.path))
+        )
+        sentence = f"GitHub did not answer {self._label(call)}: {reason}"
+        lost = ApiError(sentence, "unavailable", None, accepted=sent and not call.reads)
+        self._wait(call, lost, call.backoff if again else None)
+
+    def _follow(self, call: _Call, status: int, location: str | None) -> _Answer | None:
+        """Let a call follow a redirect within the API, as of a renamed repository; return a redirect to a file."""
+        try:
+            address = urljoin(self.base_url, location) if location else ""
+            origin = urlsplit(address)[:2]
+        except ValueError:
+            address, origin = "", ("", "")
+        base = urlsplit(self.base_url)
+        if origin != base[:2] or not urlsplit(address).path.startswith(f"{base.path}/repo"):
+            if call.leaves:
+                return status, {"location": address}, ""
+            raise self._unusable_error(call, status, "it redirects to a URL outside of the API")
+        if call.redirects == _MOST_REDIRECTS:
+            raise self._unusable_error(call, None, f"more than {_MOST_REDIRECTS} redirects")
+        call.follow(address)
+        return None
+
+    def _count_page(self, call: _Call, url: str, answer: _Answer) -> None:
         """Count the pages of a list, which PyGithub follows without end."""
-        following = _NEXT_LINK.search(link)
+        status, headers, _ = answer
+        following = _NEXT_LINK.search(headers.get("link", ""))
         if following is None:
             return
         address = _below_api(following[1])
         if address is None:
-            raise self._unusable_error(request, status, "it names a URL outside of the API")
-        if address == request.address:
-            raise self._unusable_error(request, status, "it repeats a page")
-        number = self._page_numbers.get(request.address, 1) + 1
+            raise self._unusable_error(call, status, "it names a URL outside of the API")
+        if address == url:
+            raise self._unusable_error(call, status, "it repeats a page")
+        number = self._page_numbers.get(url, 1) + 1
         if number > MOST_PAGES:
             problem = f"it has more than {MOST_PAGES} pages of {PER_PAGE} entries"
-            raise self._unusable_error(request, status, problem)
+            raise self._unusable_error(call, status, problem)
         self._page_numbers[address] = number
 
-    def _refusal_error(self, request: _Request, refused: RefusedError, attempts: _Attempts) -> _FailedError:
-        status, headers, message = refused.status, refused.headers, str(refused)
-        wait = None
-        if status in (403, 429):
-            wait = rate_limit_wait(status, headers, message, self._clock(), attempts.limited)
-            attempts.limited += 1
-            if wait is not None:
-                sentence = f"GitHub's rate limit is used up for {self._label(request)}: {self._retry_clause(wait)}"
-                return _FailedError(ApiError(sentence, "rate_limited", status), wait)
-        elif (status >= 500 or status == 202) and is_repeatable(request.method, request.path):
-            wait = max(attempts.backoff, retry_after(headers.get("retry-after"), self._clock()) or 0.0)
-        kind = error_kind(status)
-        sentence = f"GitHub answered {status} to {self._label(request)}: {self.masked_line(message)}"
-        return _FailedError(
-            ApiError(sentence, kind, status, accepted=kind == "unavailable" and not request.reads), wait
-        )
-
-    def _no_response_error(self, request: _Request, error: Exception, attempts: _Attempts) -> _FailedError:
-        reason, sent = describe_failure(error)
-        attempts.timeouts += isinstance(error, httpx2.TimeoutException | TooSlowError)
-        again = (
-            attempts.timeouts <= MOST_TIMEOUTS
-            and not is_certificate_error(error)
-            and (not sent or is_repeatable(request.method, request.path))
-        )
-        sentence = f"GitHub did not answer {self._label(request)}: {reason}"
-        lost = ApiError(sentence, "unavailable", None, accepted=sent and not request.reads)
-        return _FailedError(lost, attempts.backoff if again else None)
-
-    def _unusable_error(self, request: _Request, status: int | None, problem: str) -> ApiError:
-        sentence = f"GitHub's answer to {self._label(request)} cannot be used: {problem}"
-        return ApiError(sentence, "unavailable", status, accepted=not request.reads)
-
-    def _redirect_url(self, request: _Request, redirected: RedirectedError, attempts: _Attempts) -> str:
-        """Return the URL within the API to which a response redirects."""
-        location = redirected.headers.get("location")
-        try:
-            address = urljoin(self.base_url, location) if location else ""
-            parts = urlsplit(address)
-            origin = parts.scheme, parts.hostname, parts.port
-        except ValueError:
-            address, origin = "", ("", None, None)
-        if origin != self._origin or not parts.path.startswith(f"{self._root}repo"):
-            problem = "it redirects to a URL outside of the API"
-            raise _LeftError(self._unusable_error(request, redirected.status, problem), address)
-        if attempts.redirects == _MOST_REDIRECTS:
-            raise self._unusable_error(request, None, f"more than {_MOST_REDIRECTS} redirects")
-        return address
+    def _unusable_error(self, call: _Call, status: int | None, problem: str) -> ApiError:
+        sentence = f"GitHub's answer to {self._label(call)} cannot be used: {problem}"
+        return ApiError(sentence, "unavailable", status, accepted=not call.reads)
 
     def _retry_clause(self, wait_s: float) -> str:
         if wait_s > 24 * 3600:
@@ -345,8 +353,8 @@ class BoundedRequester(Requester):
         moment = datetime.fromtimestamp(self._clock() + wait_s, UTC)
         return f"it takes requests again at {moment:%H:%M:%S} UTC, in {max(1, round(wait_s)):,} seconds"
 
-    def _label(self, request: _Request) -> str:
-        return f"{request.method} {self.masked_line(request.path)}"
+    def _label(self, call: _Call) -> str:
+        return f"{call.method} {self.masked_line(call.path)}"
 
 
 def _below_api(url: str) -> str | None:
