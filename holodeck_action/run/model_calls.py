@@ -17,7 +17,7 @@ from holodeck_action.text.redaction import Redactor
 if TYPE_CHECKING:
     from holodeck_action.llm.limits.budget import Budget
     from holodeck_action.llm.wire import Wire
-    from holodeck_action.run.turn_sources import Users
+    from holodeck_action.run.conversations import Users
     from holodeck_action.scoring.judges import Judges
     from holodeck_action.scoring.reuse import Reuse
     from holodeck_action.targets.own_model.case_files import CaseFiles

@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holodeck_action.llm.spans import span
 from holodeck_action.record.canonical import record_digest
 from holodeck_action.record.evaluation import USER_ERROR, ErrorInfo
-from holodeck_action.record.facts import Fact, Nothing, join_facts
-from holodeck_action.record.record import CaseRecord, Record, ToolInvocation, TrialRecord, TurnRecord
+from holodeck_action.record.record import CaseRecord, Record, TrialRecord, TurnRecord
 from holodeck_action.record.result_files import Results
-from holodeck_action.run.trial import Clock
-from holodeck_action.run.trial_plans import TrialKey
-from holodeck_action.run.turn_sources import (
+from holodeck_action.run.conversations import (
+    Conversation,
     Scorer,
-    conversation_answer,
+    case_span,
     conversation_turn,
-    lift_evaluations,
+    finish_trial,
+    grade_turn,
+    leave_ungraded,
     said_turn,
 )
+from holodeck_action.run.trial import Clock
+from holodeck_action.run.trial_plans import TrialKey
 from holodeck_action.scoring.scoring import Answer
 from holodeck_action.suite.values import Case, Suite, Turn
-from holodeck_action.text.plain import cut
 from holodeck_action.text.redaction import Redactor
 
 _SHOWN = 10
@@ -150,44 +150,26 @@ class StoredTrials(Struct, frozen=True):
             The recorded trial with new evaluations and tool assertions. Only cancellation is raised.
         """
         trial = self.stored.trials[case.id, index]
-        attributes = {
-            "holodeck_action.case.id": self.redactor.case_id(case.id, case.content_hash),
-            "holodeck_action.case.name": case.name,
-            "holodeck_action.trial.index": index,
-        }
+        asked, conversation = _recorded_turns(case, trial), Conversation(case, index)
         async with slot:
-            with span(f"case {attributes['holodeck_action.case.id']}", attributes, sampled=True):
+            with case_span(case, index, self.redactor):
                 turns: list[TurnRecord] = []
-                answers: list[Answer] = []
-                asked = _recorded_turns(case, trial)
-                for turn, kept, calls in zip(asked, trial.turns, _calls_so_far(trial), strict=True):
-                    answer = _stored_answer(case, index, turn, kept, calls)
-                    answers.append(answer)
-                    graded = replace(answer, earlier=tuple(answers[:-1]))
+                for turn, stored in zip(asked, trial.turns, strict=True):
+                    answer = conversation.add(turn, stored)
                     if case.simulation is not None and turn is asked[-1]:
-                        graded = conversation_answer(turn, answers)
-                    turns.append(await self._grade(turn, kept, graded))
-        graded_trial = replace(trial, turns=tuple(turns), evaluations=())
-        return self.redactor.value(lift_evaluations(graded_trial, asked[-1]) if turns else graded_trial)
+                        answer = conversation.whole(turn)
+                    turns.append(await self._grade(answer, stored))
+        return finish_trial(replace(trial, turns=tuple(turns), evaluations=()), asked[-1], self.redactor)
 
-    async def _grade(self, turn: Turn, stored: TurnRecord, answer: Answer) -> TurnRecord:
+    async def _grade(self, answer: Answer, stored: TurnRecord) -> TurnRecord:
         # If there is an answer, an error can only come from its grading.
-        error = stored.error
+        turn, error = answer.turn, stored.error
         if stored.response is not None and (error is None or error.type != USER_ERROR):
             error = self._missing_texts_error(turn, stored)
-        if stored.response is None or error is not None:
-            reason = stored.skipped or f"not evaluated: {error.message if error else 'no answer'}"
-            pending = self.scorer.pending_evaluations(turn, reason)
-            return replace(stored, source=turn.mark, evaluations=pending, tool_assertions=(), error=error)
-        try:
-            evaluations = await self.scorer.score(answer)
-            assertions = await self.scorer.check_tools(turn, answer.calls)
-        except Exception as defect:  # noqa: BLE001 - a failure stays in its case
-            said = self.redactor.text(f"{type(defect).__name__}: {defect}")
-            message = cut(f"the answer could not be graded: {said}", 1000)
-            error = ErrorInfo(type(defect).__name__, message, "internal")
-            evaluations, assertions = self.scorer.pending_evaluations(turn, f"not evaluated: {message}"), ()
-        return replace(stored, source=turn.mark, evaluations=evaluations, tool_assertions=assertions, error=error)
+        record = replace(stored, source=turn.mark, error=error)
+        if record.response is None or error is not None:
+            return leave_ungraded(self.scorer, turn, record)
+        return await grade_turn(self.scorer, answer, record, self.redactor.text)
 
     def _missing_texts_error(self, turn: Turn, stored: TurnRecord) -> ErrorInfo | None:
         """Return an error if a metric needs texts of the turn's files, which the record does not contain; else None."""
@@ -204,29 +186,3 @@ def _recorded_turns(case: Case, trial: TrialRecord) -> Sequence[Turn]:
         return case.turns
     said = [said_turn(case, place, turn.input, turn.said_by) for place, turn in enumerate(trial.turns)]
     return [*said[:-1], conversation_turn(case.turns[0], said[-1])]
-
-
-def _stored_answer(
-    case: Case, index: int, turn: Turn, stored: TurnRecord, calls: Fact[tuple[ToolInvocation, ...]]
-) -> Answer:
-    return Answer(
-        trial=index,
-        turn=turn,
-        case_name=case.name,
-        multi_turn=case.multi_turn,
-        response=stored.response or "",
-        calls=stored.calls,
-        conversation_calls=calls,
-        texts=stored.texts,
-        chunks=stored.chunks,
-        context=stored.context,
-        metadata=stored.metadata,
-    )
-
-
-def _calls_so_far(trial: TrialRecord) -> Iterator[Fact[tuple[ToolInvocation, ...]]]:
-    """Yield, for each turn, the tool calls of the conversation up to and including this turn."""
-    calls: Fact[tuple[ToolInvocation, ...]] = Nothing()
-    for turn in trial.turns:
-        calls = join_facts(calls, turn.calls)
-        yield calls

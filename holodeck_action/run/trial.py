@@ -12,27 +12,23 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holodeck_action.llm.limits.pauses import TimeLimit, detach_limits, pause_all_clocks
-from holodeck_action.llm.spans import Attributes, SpanScope, span
+from holodeck_action.llm.spans import Attributes, span
 from holodeck_action.record.agent_errors import AgentError
-from holodeck_action.record.evaluation import OWN_MODEL_FACT, ErrorInfo, Evaluation
-from holodeck_action.record.facts import Unknown, items_or_none, list_fact
-from holodeck_action.record.record import (
-    Timing,
-    ToolAssertion,
-    TrialRecord,
-    TurnRecord,
-    Usage,
-)
-from holodeck_action.run.exchanges import Conversation, Exchange
-from holodeck_action.run.turn_sources import (
+from holodeck_action.record.evaluation import OWN_MODEL_FACT, ErrorInfo
+from holodeck_action.record.facts import Fact, Nothing, items_or_none, join_facts, list_fact
+from holodeck_action.record.record import RetrievedChunk, Timing, TrialRecord, TurnRecord, Usage
+from holodeck_action.run.conversations import (
+    Conversation,
     Scorer,
     SuiteTurns,
     TurnSource,
     UserError,
     Users,
-    conversation_answer,
+    case_span,
     conversation_turn,
-    lift_evaluations,
+    finish_trial,
+    grade_turn,
+    leave_ungraded,
 )
 from holodeck_action.scoring.scoring import Answer
 from holodeck_action.suite.values import Case, Turn
@@ -59,6 +55,25 @@ class Deadlines(Struct, frozen=True):
 
     turn_s: float
     case_s: float
+
+
+class AskedTurn(Struct, frozen=True):
+    """A turn with its record, which has no evaluations yet; `grading` adds them, None if there is nothing to grade."""
+
+    turn: Turn
+    record: TurnRecord
+    grading: asyncio.Task[TurnRecord] | None = None
+
+
+class _Retrieved(Struct):
+    """The texts and chunks that were retrieved in a conversation so far; unknown if a reply does not report them."""
+
+    texts: Fact[tuple[str, ...]] = Nothing()
+    chunks: Fact[tuple[RetrievedChunk, ...]] = Nothing()
+
+    def add(self, reply: Reply) -> None:
+        self.texts = join_facts(self.texts, list_fact(reply.retrieval_context))
+        self.chunks = join_facts(self.chunks, list_fact(reply.retrieved_chunks))
 
 
 class TrialRunner(Struct, frozen=True):
@@ -100,7 +115,7 @@ class TrialRunner(Struct, frozen=True):
     async def _run(
         self, case: Case, index: int, slot: AbstractAsyncContextManager[Any], scope: ExitStack
     ) -> TrialRecord:
-        exchanges: list[Exchange] = []
+        asked: list[AskedTurn] = []
         error: ErrorInfo | None = None
         source: TurnSource = SuiteTurns(case.turns)
         if case.simulation is not None:
@@ -108,41 +123,41 @@ class TrialRunner(Struct, frozen=True):
             source = self.users.converse(case, index, self.scorer)
         try:
             async with slot:
-                trace_span = scope.enter_context(self._case_span(case, index))
+                trace_span = scope.enter_context(case_span(case, index, self.redactor, base=self.base))
                 started, begun = self.clock.now(), self.clock.monotonic()
-                error = await self._converse(case, index, source, exchanges)
+                error = await self._converse(case, index, source, asked)
                 timing = Timing(started.isoformat(), 1000 * (self.clock.monotonic() - begun))
             if error is not None:
                 trace_span.fail(error.code)
-            turns = [await self._turn_record(exchange) for exchange in exchanges]
+            turns = [
+                leave_ungraded(self.scorer, each.turn, each.record) if each.grading is None else await each.grading
+                for each in asked
+            ]
         except BaseException:
-            for exchange in exchanges:
-                if exchange.grading is not None:
-                    exchange.grading.cancel()
+            for each in asked:
+                if each.grading is not None:
+                    each.grading.cancel()
             raise
         trial = TrialRecord(index, tuple(turns), error, timing, source.user_calls)
-        return self.redactor.value(lift_evaluations(trial, exchanges[-1].turn))
+        return finish_trial(trial, asked[-1].turn, self.redactor)
 
-    async def _converse(
-        self, case: Case, index: int, source: TurnSource, exchanges: list[Exchange]
-    ) -> ErrorInfo | None:
+    async def _converse(self, case: Case, index: int, source: TurnSource, asked: list[AskedTurn]) -> ErrorInfo | None:
         """Run the conversation; return the error that ended it outside of a turn, if any."""
         session: Session | None = None
         failure: str | None = None
         trouble: ErrorInfo | None = None
-        asked: Turn | None = None
+        running: Turn | None = None
         case_deadline = TimeLimit(self.deadlines.case_s)
-        conversation = Conversation(index)
+        conversation, retrieved = Conversation(case, index), _Retrieved()
         try:
             async with case_deadline:
                 session = await self.agent.open(case, index)
                 while (turn := await _next_turn(source, conversation)) is not None:
-                    asked = turn
+                    running = turn
                     unready = await self._prepare(session)
-                    exchange = await self._exchange(session, case, turn, conversation, unready)
-                    exchanges.append(exchange)
-                    asked = None
-                    if exchange.error is not None:
+                    asked.append(await self._ask(session, turn, conversation, retrieved, unready))
+                    running = None
+                    if asked[-1].record.error is not None:
                         failure = f"not run: turn {turn.index} of the conversation failed"
                         break
         except UserError as error:
@@ -159,32 +174,27 @@ class TrialRunner(Struct, frozen=True):
                 await _close(session)
         if trouble is not None:
             failure = f"not run: {trouble.message}"
-        if asked is not None and session is not None and trouble is not None:
+        if running is not None and session is not None and trouble is not None:
             # The case's deadline interrupted a turn.
-            context = asked.retrieval_context
-            exchanges.append(Exchange(asked, context=context, error=trouble, attempt=session.partial_turn()))
-        exchanges += (Exchange(turn, skipped=failure) for turn in source.not_run(len(exchanges)))
+            record = replace(_blank(running), retrieval_context=running.retrieval_context, error=trouble)
+            asked.append(AskedTurn(running, _with_attempt(record, session.partial_turn())))
+        asked += (AskedTurn(turn, replace(_blank(turn), skipped=failure)) for turn in source.not_run(len(asked)))
         if case.simulation is not None:
-            exchanges[-1] = self._with_grading(exchanges[-1], case.turns[0], conversation, trouble)
+            asked[-1] = self._with_grading(asked[-1], conversation, trouble)
         return trouble
 
-    def _with_grading(
-        self, last_exchange: Exchange, case_turn: Turn, conversation: Conversation, error: ErrorInfo | None
-    ) -> Exchange:
-        """Return the last exchange with a simulated user, graded by the case's expectations and metrics for the whole
+    def _with_grading(self, last: AskedTurn, conversation: Conversation, error: ErrorInfo | None) -> AskedTurn:
+        """Return the last turn with a simulated user, graded by the case's expectations and metrics for the whole
         conversation.
 
         If the user failed, nothing is graded.
         """
-        turn = conversation_turn(case_turn, last_exchange.turn)
-        if last_exchange.reply is None or error is not None:
-            return replace(
-                last_exchange,
-                turn=turn,
-                error=None if last_exchange.skipped is not None else last_exchange.error or error,
-            )
-        answer = conversation_answer(turn, conversation.answers)
-        return replace(last_exchange, turn=turn, grading=asyncio.create_task(self._grade(answer)))
+        turn = conversation_turn(conversation.case.turns[0], last.turn)
+        record = replace(last.record, ground_truth=turn.ground_truth)
+        if record.response is None or error is not None:
+            error = None if record.skipped is not None else record.error or error
+            return AskedTurn(turn, replace(record, error=error))
+        return AskedTurn(turn, record, self._start_grading(conversation.whole(turn), record))
 
     def _timeout_error(self, message: str, code: str) -> ErrorInfo:
         if not self.own_model:
@@ -192,16 +202,6 @@ class TrialRunner(Struct, frozen=True):
         limit = f"limits.{'case' if code == 'case_timeout' else 'turn'}_timeout_s"
         message = f"{message}; raise {limit}, or choose a faster model"
         return ErrorInfo("AgentTimeout", message, code, {OWN_MODEL_FACT: True})
-
-    def _case_span(self, case: Case, index: int) -> SpanScope:
-        case_id = self.redactor.case_id(case.id, case.content_hash)
-        attributes = {
-            "holodeck_action.case.id": case_id,
-            "holodeck_action.case.name": case.name,
-            "holodeck_action.trial.index": index,
-            "holodeck_action.base": self.base or None,
-        }
-        return span(f"case {case_id}", attributes, sampled=True)
 
     async def _prepare(self, session: Session) -> ErrorInfo | None:
         """Let the session prepare the next turn outside of all time limits; return the error, if any."""
@@ -212,32 +212,43 @@ class TrialRunner(Struct, frozen=True):
             return error_info(error, self.redactor.text)
         return None
 
-    async def _exchange(
-        self, session: Session, case: Case, turn: Turn, conversation: Conversation, error: ErrorInfo | None
-    ) -> Exchange:
+    async def _ask(
+        self,
+        session: Session,
+        turn: Turn,
+        conversation: Conversation,
+        retrieved: _Retrieved,
+        unready: ErrorInfo | None,
+    ) -> AskedTurn:
         attributes = {
             "gen_ai.operation.name": "invoke_agent",
             "gen_ai.agent.name": self.agent_name or None,
             "holodeck_action.turn.index": turn.index,
         }
         with span(f"invoke_agent {self.agent_name}".rstrip(), attributes) as trace_span:
-            exchange = (
-                Exchange(turn, context=turn.retrieval_context, error=error)
-                if error is not None
-                else await self._ask_agent(session, case, turn, conversation)
-            )
-            if exchange.error is not None:
-                trace_span.fail(exchange.error.code)
+            record = replace(_blank(turn), retrieval_context=turn.retrieval_context, error=unready)
+            if unready is None:
+                record = await self._record_answer(session, turn, record, retrieved)
+            if record.error is not None:
+                trace_span.fail(record.error.code)
             if not self.own_model:
-                trace_span.set(_usage_attributes(exchange))
+                trace_span.set(_usage_attributes(record))
             if trace_span.content:
                 trace_span.set_content("gen_ai.input.messages", [_message("user", turn.input)])
-            if trace_span.content and exchange.reply is not None:
-                said = {**_message("assistant", exchange.reply.response), "finish_reason": "stop"}
+            if trace_span.content and record.response is not None:
+                said = {**_message("assistant", record.response), "finish_reason": "stop"}
                 trace_span.set_content("gen_ai.output.messages", [said])
-            return exchange
+            if record.response is None:
+                return AskedTurn(turn, record)
+            answer = conversation.add(turn, record, session.session_id)
+            # A conversation with a simulated user is graded at its end.
+            is_graded = conversation.case.simulation is None
+            return AskedTurn(turn, record, self._start_grading(answer, record) if is_graded else None)
 
-    async def _ask_agent(self, session: Session, case: Case, turn: Turn, conversation: Conversation) -> Exchange:
+    async def _record_answer(
+        self, session: Session, turn: Turn, record: TurnRecord, retrieved: _Retrieved
+    ) -> TurnRecord:
+        """Return the record of a turn with the agent's answer, or with the error."""
         started, begun = self.clock.now(), self.clock.monotonic()
         reply: Reply | None = None
         texts: tuple[str, ...] | None = None
@@ -261,45 +272,24 @@ class TrialRunner(Struct, frozen=True):
         self.on_usage(None if reply is None else reply.usage)
         working, began = (None, None) if reply is None else (reply.model_ms, reply.first_token_ms)
         timing = Timing(started.isoformat(), took_ms if session.timed else None, working, began)
-        if reply is None or reply.error is not None:
-            attempt = session.partial_turn() if reply is None else PartialTurn(reply.tool_invocations, reply.usage)
-            return Exchange(
-                turn,
-                context=turn.retrieval_context,
-                error=trouble if reply is None or reply.error is None else _reply_error_info(reply.error),
-                timing=timing,
-                texts=texts,
-                attempt=attempt,
-            )
-        conversation.add(reply)
-        given = list_fact(turn.retrieval_context)
-        texts_retrieved = conversation.texts if isinstance(given, Unknown) else given
-        answer = Answer(
-            trial=conversation.trial,
-            turn=turn,
-            case_name=case.name,
-            multi_turn=case.multi_turn,
+        record = replace(record, context=texts, timing=timing)
+        if reply is None:
+            return replace(_with_attempt(record, session.partial_turn()), error=trouble)
+        record = _with_attempt(record, PartialTurn(reply.tool_invocations, reply.usage))
+        if reply.error is not None:
+            return replace(record, error=_reply_error_info(reply.error))
+        retrieved.add(reply)
+        given = turn.retrieval_context
+        return replace(
+            record,
             response=reply.response,
-            calls=list_fact(reply.tool_invocations),
-            conversation_calls=conversation.calls,
-            texts=texts_retrieved,
-            chunks=conversation.chunks,
-            context=texts,
-            earlier=conversation.answers,
+            retrieval_context=items_or_none(retrieved.texts) if given is None else given,
+            retrieved_chunks=items_or_none(retrieved.chunks),
+            finish_reason=reply.finish_reason,
+            fallback_model=reply.fallback_model,
+            model=reply.model,
+            messages=reply.messages,
             metadata=reply.metadata,
-            session=session.session_id,
-        )
-        conversation.answers += (replace(answer, earlier=()),)
-        # A conversation with a simulated user is graded at its end.
-        grading = None if case.simulation is not None else asyncio.create_task(self._grade(answer))
-        return Exchange(
-            turn,
-            reply,
-            items_or_none(texts_retrieved),
-            items_or_none(conversation.chunks),
-            timing=timing,
-            grading=grading,
-            texts=texts,
         )
 
     async def _read_texts(self, turn: Turn) -> tuple[str, ...] | None:
@@ -308,49 +298,22 @@ class TrialRunner(Struct, frozen=True):
             return None
         return await self.files.texts(turn) or None
 
-    async def _grade(self, answer: Answer) -> tuple[tuple[Evaluation, ...], tuple[ToolAssertion, ...]]:
-        # Scoring does not count toward a turn's deadline, and holds no slot.
-        detach_limits()
-        evaluations = await self.scorer.score(answer)
-        return evaluations, await self.scorer.check_tools(answer.turn, answer.calls)
+    def _start_grading(self, answer: Answer, record: TurnRecord) -> asyncio.Task[TurnRecord]:
+        async def grade() -> TurnRecord:
+            # Scoring does not count toward a turn's deadline, and holds no slot.
+            detach_limits()
+            return await grade_turn(self.scorer, answer, record, self.redactor.text)
 
-    async def _turn_record(self, exchange: Exchange) -> TurnRecord:
-        turn, error, done = exchange.turn, exchange.error, exchange.reply or exchange.attempt or PartialTurn()
-        evaluations: tuple[Evaluation, ...] | None = None
-        assertions: tuple[ToolAssertion, ...] = ()
-        if exchange.grading is not None:
-            try:
-                evaluations, assertions = await exchange.grading
-            except Exception as defect:  # noqa: BLE001 - a failure stays in its case
-                said = self.redactor.text(f"{type(defect).__name__}: {defect}")
-                message = cut(f"the answer could not be graded: {said}", 1000)
-                error = ErrorInfo(type(defect).__name__, message, "internal")
-        if evaluations is None:
-            reason = exchange.skipped or f"not evaluated: {error.message if error else 'no answer'}"
-            evaluations = self.scorer.pending_evaluations(turn, reason)
-        return TurnRecord(
-            index=turn.index,
-            input=turn.input,
-            source=turn.mark,
-            ground_truth=turn.ground_truth,
-            response=exchange.reply.response if exchange.reply else None,
-            tool_invocations=done.tool_invocations,
-            tool_assertions=assertions,
-            retrieval_context=exchange.context,
-            retrieved_chunks=exchange.chunks,
-            context=exchange.texts,
-            usage=done.usage,
-            evaluations=evaluations,
-            error=error,
-            skipped=exchange.skipped,
-            timing=exchange.timing,
-            finish_reason=exchange.reply.finish_reason if exchange.reply else None,
-            fallback_model=exchange.reply.fallback_model if exchange.reply else None,
-            model=exchange.reply.model if exchange.reply else None,
-            messages=exchange.reply.messages if exchange.reply else None,
-            metadata=exchange.reply.metadata if exchange.reply else None,
-            said_by=turn.said_by,
-        )
+        return asyncio.create_task(grade())
+
+
+def _blank(turn: Turn) -> TurnRecord:
+    """Return the record of a turn that was not asked yet."""
+    return TurnRecord(turn.index, turn.input, turn.mark, turn.ground_truth, said_by=turn.said_by)
+
+
+def _with_attempt(record: TurnRecord, attempt: PartialTurn) -> TurnRecord:
+    return replace(record, tool_invocations=attempt.tool_invocations, usage=attempt.usage)
 
 
 async def _next_turn(source: TurnSource, conversation: Conversation) -> Turn | None:
@@ -383,12 +346,11 @@ def _reply_error_info(error: ReplyError) -> ErrorInfo:
     return ErrorInfo("AgentError", f"{_REPORTED[error.kind]}: {error.message}", error.code)
 
 
-def _usage_attributes(exchange: Exchange) -> Attributes:
+def _usage_attributes(record: TurnRecord) -> Attributes:
     """Return the model and usage that an agent reports, as attributes of its span."""
-    done = exchange.reply or exchange.attempt
-    usage = (done and done.usage) or Usage()
+    usage = record.usage or Usage()
     return {
-        "gen_ai.response.model": exchange.reply.model if exchange.reply else None,
+        "gen_ai.response.model": record.model,
         "gen_ai.usage.input_tokens": usage.prompt_tokens,
         "gen_ai.usage.output_tokens": usage.completion_tokens,
         "gen_ai.usage.cache_read.input_tokens": usage.cached_tokens,

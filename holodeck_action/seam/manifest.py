@@ -190,7 +190,7 @@ class Users(NamedTuple):
         problems: takes cases and the environment in which models are resolved, and yields a `Problem` for each case
             whose model cannot be called.
         open: takes the cases, the environment, the `Wire`, the name of the agent, and the seconds that one message may
-            take; returns a `run.turn_sources.Users`.
+            take; returns a `run.conversations.Users`.
         estimates: takes a `PreparedSuite`; returns a `run.estimates.ModelEstimate` for each model that plays a user.
     """
 

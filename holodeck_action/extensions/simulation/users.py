@@ -21,7 +21,7 @@ from holodeck_action.llm.wire import Wire
 from holodeck_action.metrics.judging.verdicts import VerdictError, read_verdict, schema_of
 from holodeck_action.record.evaluation import Evaluation
 from holodeck_action.record.record import UserCalls
-from holodeck_action.run.turn_sources import Scorer, TurnSource, UserError, said_turn
+from holodeck_action.run.conversations import Scorer, TurnSource, UserError, said_turn
 from holodeck_action.scoring.scoring import Answer
 from holodeck_action.suite.errors import Problem
 from holodeck_action.suite.values import Case, StopCheck, Turn

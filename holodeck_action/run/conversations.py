@@ -1,4 +1,4 @@
-"""The turns of a trial: turns of the suite, or messages of a simulated user."""
+"""The conversation of a trial, whether it runs or is in a record: its turns, its answers and their grades."""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ from typing import Any, Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
+from holodeck_action.llm.spans import SpanScope, span
 from holodeck_action.record.evaluation import USER_ERROR, ErrorInfo, Evaluation
-from holodeck_action.record.facts import Fact
-from holodeck_action.record.record import ToolAssertion, ToolInvocation, TrialRecord, UserCalls
+from holodeck_action.record.facts import Fact, Nothing, join_facts
+from holodeck_action.record.record import ToolAssertion, ToolInvocation, TrialRecord, TurnRecord, UserCalls
 from holodeck_action.scoring.scoring import Answer
 from holodeck_action.suite.model.simulation import Speaker
 from holodeck_action.suite.turn_texts import TurnTexts
 from holodeck_action.suite.values import Case, Turn
+from holodeck_action.text.foreign import Redact
+from holodeck_action.text.plain import cut
+from holodeck_action.text.redaction import Redactor
 
 
 class Scorer(Protocol):
@@ -126,25 +130,92 @@ def conversation_turn(case_turn: Turn, last_turn: Turn) -> Turn:
     return replace(case_turn, index=last_turn.index, texts=texts, said_by=last_turn.said_by)
 
 
-def conversation_answer(turn: Turn, answers: Sequence[Answer]) -> Answer:
-    """Return the answer to the last turn with the tool calls of the whole conversation, for the conversation's metrics.
+class Conversation(Struct):
+    """The answers of one trial so far, in order, and the tool calls of all of them.
 
-    Args:
-        turn: the last turn (see `conversation_turn`).
-        answers: the answers to all turns.
+    `calls` is unknown if the calls of an answer are unknown.
     """
-    last = answers[-1]
-    return replace(
-        last, turn=turn, calls=last.conversation_calls, calls_of_turn=last.calls, earlier=tuple(answers[:-1])
-    )
+
+    case: Case
+    trial: int
+    calls: Fact[tuple[ToolInvocation, ...]] = Nothing()
+    answers: tuple[Answer, ...] = ()
+
+    def add(self, turn: Turn, record: TurnRecord, session: str | None = None) -> Answer:
+        """Add the answer to a turn, and return it with the answers before it.
+
+        Args:
+            turn: the turn.
+            record: its record, which need not have evaluations.
+            session: id of the conversation that the agent received; None if it is unknown.
+        """
+        self.calls = join_facts(self.calls, record.calls)
+        answer = Answer(
+            trial=self.trial,
+            turn=turn,
+            case_name=self.case.name,
+            multi_turn=self.case.multi_turn,
+            response=record.response or "",
+            calls=record.calls,
+            conversation_calls=self.calls,
+            texts=record.texts,
+            chunks=record.chunks,
+            context=record.context,
+            metadata=record.metadata,
+            session=session,
+        )
+        earlier, self.answers = self.answers, (*self.answers, answer)
+        return replace(answer, earlier=earlier)
+
+    def whole(self, turn: Turn) -> Answer:
+        """Return the last answer with the tool calls of all turns, for the metrics of a conversation with a simulated
+        user; `turn` is the last turn (see `conversation_turn`)."""
+        *earlier, last = self.answers
+        return replace(last, turn=turn, calls=last.conversation_calls, calls_of_turn=last.calls, earlier=tuple(earlier))
 
 
-def lift_evaluations(trial: TrialRecord, last_turn: Turn) -> TrialRecord:
-    """Return a trial to which the last turn's evaluations of the whole conversation have been moved.
+async def grade_turn(scorer: Scorer, answer: Answer, record: TurnRecord, redact: Redact) -> TurnRecord:
+    """Return the record of an answered turn with its evaluations and tool assertions; a defect in grading becomes its
+    error."""
+    try:
+        evaluations = await scorer.score(answer)
+        assertions = await scorer.check_tools(answer.turn, answer.calls)
+    except Exception as defect:  # noqa: BLE001 - a failure stays in its case
+        said = redact(f"{type(defect).__name__}: {defect}")
+        message = cut(f"the answer could not be graded: {said}", 1000)
+        error = ErrorInfo(type(defect).__name__, message, "internal")
+        return leave_ungraded(scorer, answer.turn, replace(record, error=error))
+    return replace(record, evaluations=evaluations, tool_assertions=assertions)
+
+
+def leave_ungraded(scorer: Scorer, turn: Turn, record: TurnRecord) -> TurnRecord:
+    """Return the record of a turn without a usable answer, with an evaluation without score for each metric."""
+    reason = record.skipped or f"not evaluated: {record.error.message if record.error else 'no answer'}"
+    return replace(record, evaluations=scorer.pending_evaluations(turn, reason), tool_assertions=())
+
+
+def finish_trial(trial: TrialRecord, last_turn: Turn, redactor: Redactor) -> TrialRecord:
+    """Return a graded trial without secrets, to which the last turn's evaluations of the whole conversation have been
+    moved.
 
     Args:
         trial: a trial with at least one turn.
         last_turn: the last turn, with its metrics.
+        redactor: masks secrets.
     """
     names = {spec.label for spec in last_turn.metrics if spec.config.evaluates_trial}
-    return trial.with_conversation(lambda evaluation: evaluation.evaluator_name in names) if names else trial
+    if names:
+        trial = trial.with_conversation(lambda evaluation: evaluation.evaluator_name in names)
+    return redactor.value(trial)
+
+
+def case_span(case: Case, index: int, redactor: Redactor, *, base: bool = False) -> SpanScope:
+    """Return the span of one trial of a case; `base` is whether the run is the base of another run."""
+    case_id = redactor.case_id(case.id, case.content_hash)
+    attributes = {
+        "holodeck_action.case.id": case_id,
+        "holodeck_action.case.name": case.name,
+        "holodeck_action.trial.index": index,
+        "holodeck_action.base": base or None,
+    }
+    return span(f"case {case_id}", attributes, sampled=True)
