@@ -10,7 +10,7 @@ from holodeck_action.decide.exit_codes import ExitCode
 from holodeck_action.decide.survey import RecordTotals, is_expired, judge_cases
 from holodeck_action.record.record import Record, TrialRecord
 from holodeck_action.run.preflight import PreparedSuite
-from holodeck_action.run.trial_plans import ChangedPlan, Plan, Position
+from holodeck_action.run.trial_plans import Plan, Position
 
 _SHARE, _ALLOWANCE_S = 0.05, 0.25
 """A run spends at most this share of its time plus this number of seconds on checks whether its exit code is certain.
@@ -40,7 +40,7 @@ def case_order(suite: PreparedSuite, base: Record | None, flaky: Set[str]) -> li
     return sorted((at for at, case in enumerate(suite.cases) if case.id in own), key=rank)
 
 
-class UntilCertain(ChangedPlan):
+class UntilCertain(Plan):
     """A plan that ends when the exit code is certain: only the fewest cases in `order` that make it so count.
 
     They do not depend on the order in which cases finish: if the first n cases decide, so do the first n + 1.

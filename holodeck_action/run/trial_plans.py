@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
-from typing import Protocol
 
 from holodeck_action.decide.case_verdicts import deciding_prefix, judge_trial, trials_surely_needed
 from holodeck_action.decide.contradictions import refuse_contradictions
@@ -17,38 +16,45 @@ Finished = Mapping[int, TrialRecord]
 """Finished trials of one case by trial index, in order of completion."""
 
 
-class Plan(Protocol):
-    """Chooses the trials of a run case by case. `finished` is always the finished trials of the case at `at`."""
+class Plan:
+    """Chooses the trials of a run case by case, like the plan inside of it; a subclass overrides what its rule changes.
 
+    `finished` is always the finished trials of the case at `at`.
+    """
+
+    plan: Plan
     cases: Sequence[Case]
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan, self.cases = plan, plan.cases
 
     def order(self) -> Iterable[Position]:
         """Return the positions of the cases to run, in the order in which they start."""
-        ...
+        return self.plan.order()
 
     def indexes(self, at: Position) -> range:
         """Return the indexes that trials of a case may have."""
-        ...
+        return self.plan.indexes(at)
 
     def known(self, at: Position) -> dict[int, TrialRecord]:
         """Return the trials of a case that are finished before the run, by index."""
-        ...
+        return self.plan.known(at)
 
     def next_trials(self, at: Position, finished: Finished) -> Sequence[int]:
         """Return the indexes of the trials that run next, all at once; empty if the case is finished."""
-        ...
+        return self.plan.next_trials(at, finished)
 
     async def wait_turn(self, at: Position) -> None:
         """Wait until a trial of the case may start."""
-        ...
+        await self.plan.wait_turn(at)
 
     def deciding(self, at: Position, finished: Finished) -> tuple[TrialRecord, ...]:
         """Return the trials that decide a case, in order of index."""
-        ...
+        return self.plan.deciding(at, finished)
 
     def end_case(self, at: Position, deciding: tuple[TrialRecord, ...]) -> bool:
         """Take the deciding trials of a finished case; return whether the run ends, because its result is known."""
-        ...
+        return self.plan.end_case(at, deciding)
 
     async def counted(self, *, stopped: bool) -> Collection[Position] | None:
         """Return the positions of the cases that count, in order, after the last trial; None if all cases count.
@@ -56,7 +62,7 @@ class Plan(Protocol):
         Args:
             stopped: whether the run was stopped, by something else than the plan.
         """
-        ...
+        return await self.plan.counted(stopped=stopped)
 
 
 class AllTrials(Plan):
@@ -122,51 +128,8 @@ class FurtherTrials(AllTrials):
         repeat = self.cases[at].repeat
         return range(repeat, repeat + self._extra)
 
-    def next_trials(self, at: Position, finished: Finished) -> Sequence[int]:
-        """Return the trials that run next."""
-        return [index for index in self.indexes(at) if index not in finished]
 
-
-class ChangedPlan(Plan):
-    """Another plan; a subclass overrides the methods of its rule."""
-
-    def __init__(self, plan: Plan) -> None:
-        self.plan, self.cases = plan, plan.cases
-
-    def order(self) -> Iterable[Position]:
-        """Return the positions of the cases to run."""
-        return self.plan.order()
-
-    def indexes(self, at: Position) -> range:
-        """Return the indexes that trials of a case may have."""
-        return self.plan.indexes(at)
-
-    def known(self, at: Position) -> dict[int, TrialRecord]:
-        """Return the trials of a case that are finished before the run."""
-        return self.plan.known(at)
-
-    def next_trials(self, at: Position, finished: Finished) -> Sequence[int]:
-        """Return the trials that run next."""
-        return self.plan.next_trials(at, finished)
-
-    async def wait_turn(self, at: Position) -> None:
-        """Wait until a trial of the case may start."""
-        await self.plan.wait_turn(at)
-
-    def deciding(self, at: Position, finished: Finished) -> tuple[TrialRecord, ...]:
-        """Return the trials that decide a case."""
-        return self.plan.deciding(at, finished)
-
-    def end_case(self, at: Position, deciding: tuple[TrialRecord, ...]) -> bool:
-        """Return whether the run ends with this case."""
-        return self.plan.end_case(at, deciding)
-
-    async def counted(self, *, stopped: bool) -> Collection[Position] | None:
-        """Return the cases that count; None if all do."""
-        return await self.plan.counted(stopped=stopped)
-
-
-class Resumed(ChangedPlan):
+class Resumed(Plan):
     """A plan of which some trials are finished, by an interrupted run."""
 
     def __init__(self, plan: Plan, trials: Mapping[TrialKey, TrialRecord]) -> None:
@@ -179,7 +142,7 @@ class Resumed(ChangedPlan):
         return {key[1]: self._trials[key] for key in keys if key in self._trials}
 
 
-class Available(ChangedPlan):
+class Available(Plan):
     """A plan that runs only given trials: those of a shard, of a base, or of a record that is graded again."""
 
     def __init__(self, plan: Plan, keys: Set[TrialKey]) -> None:
@@ -192,7 +155,7 @@ class Available(ChangedPlan):
         return [index for index in wanted if (self.cases[at].id, index) in self._keys]
 
 
-class Consistent(ChangedPlan):
+class Consistent(Plan):
     """A plan in which the evaluations of a judge that contradicts itself within a case are errors."""
 
     def deciding(self, at: Position, finished: Finished) -> tuple[TrialRecord, ...]:

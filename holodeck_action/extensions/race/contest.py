@@ -25,7 +25,7 @@ from holodeck_action.run.options.settings import Flags
 from holodeck_action.run.schedule import Slots, Stop
 from holodeck_action.run.signals import stop_on_signals
 from holodeck_action.run.suite_run import run_suite
-from holodeck_action.run.trial_plans import ChangedPlan, Plan, Position
+from holodeck_action.run.trial_plans import Plan, Position
 from holodeck_action.run.trials import grading_pool, trial_runner
 from holodeck_action.scoring.evaluations import add_custom_summary
 from holodeck_action.seam import registry
@@ -70,7 +70,7 @@ class _EveryStop(Stop):
         self._wake()
 
 
-class _Course:
+class Course:
     """Collects results in any order, and adds them to the race's evidence in the order of its cases.
 
     No variant runs far ahead: a case starts only if few cases before it are unfinished.
@@ -148,20 +148,23 @@ class _Course:
         self._moved = asyncio.Event()
 
 
-class _InRace(ChangedPlan):
+class VariantPlan(Plan):
     """The plan of a variant: its cases run in the order of the race, as soon as the race allows them."""
 
-    def __init__(self, plan: Plan, course: _Course, variant: int, end_early: Callable[[int], None]) -> None:
+    def __init__(self, plan: Plan, course: Course, variant: int, end_early: Callable[[int], None]) -> None:
         super().__init__(plan)
         self._course, self._variant, self._end_early = course, variant, end_early
 
     def order(self) -> Sequence[Position]:
+        """Return the positions of the cases, in the order of the race."""
         return self._course.order
 
     async def wait_turn(self, at: Position) -> None:
+        """Wait until a trial of the case may start, or until the variant is stopped."""
         await self._course.wait_turn(self._variant, at)
 
     async def counted(self, *, stopped: bool) -> frozenset[Position]:
+        """Wait for the other variants; return the positions of the cases that count."""
         if not self._course.is_done(self._variant):
             # The others would wait for its results.
             self._end_early(self._variant)
@@ -201,7 +204,7 @@ async def run_race(
         names = [race.variants[at].name for at in (variant, drop.rival)]
         note(f"dropped after {drop.cases} of {len(race.order)} cases: {names[0]}, which is worse than {names[1]}")
 
-    course = _Course(race.order, race.weights, stops, slots.count, note_drop, drops=race.drops)
+    course = Course(race.order, race.weights, stops, slots.count, note_drop, drops=race.drops)
     everything = _EveryStop(stops, course.wake)
     spent, lanes = [Amounts() for _ in contenders], [slots.lane() for _ in contenders]
     recorded = {head.redactor.case_id(case.id, case.content_hash): at for at, case in enumerate(race.cases)}
@@ -228,7 +231,7 @@ async def run_race(
             lanes[variant],
             stops[variant],
             on_case=partial(finish_case, variant),
-            change_plan=lambda plan: _InRace(plan, course, variant, end_early),
+            change_plan=lambda plan: VariantPlan(plan, course, variant, end_early),
         )
 
     timeout = flags.run_timeout_s
