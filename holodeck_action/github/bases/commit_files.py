@@ -71,10 +71,9 @@ class CommitFiles:
         Raises:
             CommitFilesError: the file cannot be read.
         """
-        size = self._run_git("cat-file", "-s", entry.sha)
-        if size is not None and size.isdecimal() and int(size) > max_bytes:
+        if entry.size > max_bytes:
             return None
-        content = None if size is None else self._run_git("cat-file", "blob", entry.sha)
+        content = self._run_git("cat-file", "blob", entry.sha)
         if content is not None:
             return Foreign.of_text(content)
         try:
@@ -87,7 +86,7 @@ class CommitFiles:
         """Return the entries at paths, each a folder of the next, by path."""
         if self._downloaded is not None:
             return self._downloaded
-        listed = self._run_git("ls-tree", "-t", "-z", "--full-tree", self._commit, "--", *paths)
+        listed = self._run_git("ls-tree", "-t", "-l", "-z", "--full-tree", self._commit, "--", *paths)
         if listed is not None:
             return {entry.path: entry for entry in map(_parse_entry, filter(None, listed.split("\0")))}
         try:
@@ -113,7 +112,8 @@ def _is_end(entry: TreeEntry | None) -> bool:
 
 
 def _parse_entry(line: str) -> TreeEntry:
-    """Parse a line of `git ls-tree`: mode, type, hash, a tab, and the path."""
+    """Parse a line of `git ls-tree -l`: mode, type, hash, size, a tab, and the path."""
     described, _, path = line.partition("\t")
-    mode, kind, name = described.split(" ")
-    return TreeEntry(path, mode, kind, name, 0)
+    mode, kind, name, size = described.split()
+    # A folder has no size, and of a file that the checkout lacks it is unknown.
+    return TreeEntry(path, mode, kind, name, int(size) if size.isdecimal() else 0)

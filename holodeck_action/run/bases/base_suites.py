@@ -15,7 +15,14 @@ from holodeck_action.record.agent_errors import TargetError
 from holodeck_action.record.own_terms import OwnPlan
 from holodeck_action.record.record import BaseRun
 from holodeck_action.run.case_choice import filters_of, with_trials
-from holodeck_action.run.loading import SuiteContext, display_folder, load_one_suite, with_lines, with_python
+from holodeck_action.run.loading import (
+    LoadedSuite,
+    SuiteContext,
+    display_folder,
+    load_one_suite,
+    with_lines,
+    with_python,
+)
 from holodeck_action.run.options.settings import Flags, ModelCalls, SettingsError, merge_baseline, merge_calls
 from holodeck_action.run.preflight import PreparedSuite, check_python_target, target_of
 from holodeck_action.run.trial_plans import TrialKey
@@ -80,8 +87,6 @@ def load_base_suites(
 
 
 def _load_base_suite(prepared_suite: PreparedSuite, flags: Flags, context: SuiteContext) -> BaseSuite:
-    from holodeck_action.run.environments.extras import agent_extras
-
     other = flags.against
     loaded = (
         prepared_suite
@@ -92,28 +97,16 @@ def _load_base_suite(prepared_suite: PreparedSuite, flags: Flags, context: Suite
     found = flags if flags.against_target is None else structs.replace(flags, target=flags.against_target)
     try:
         suite = _vary_agent(prepared_suite, flags, context) if other is None else loaded.suite
-        target, files = target_of(suite, found, context)
-        equipped = with_python(structs.replace(loaded, suite=suite), context, target)
-        check_python_target(equipped, target)
-        context.install(agent_extras(suite, target))
+        changed = with_agent(prepared_suite, structs.replace(loaded, suite=suite), found, context)
     except TargetError as error:
         flag = "--target" if flags.against_target is None else "--against-target"
         message = str(error).replace("--target", flag, 1) if str(error).startswith("--target") else str(error)
         wrong = target_problems(loaded.suite, shown, message, error.problems, target_text=found.written_target)
         raise ConfigurationError(with_lines(wrong, [loaded])) from error
-    source, name = _describe_source(flags, target)
+    source, name = _describe_source(flags, changed.target)
     changed = structs.replace(
-        prepared_suite,
-        suite=suite,
-        environ=loaded.environ,
+        changed,
         display_folder=shown,
-        target=target,
-        target_files=files,
-        python=equipped.python,
-        used=loaded.used,
-        case_functions=loaded.case_functions,
-        # A merge base is written by this run.
-        started=float("inf"),
         written_target=found.target,
         variant="base" if other is not None else f"base, {source}",
     )
@@ -129,6 +122,39 @@ def _load_base_suite(prepared_suite: PreparedSuite, flags: Flags, context: Suite
             ]
         )
     return base
+
+
+def with_agent(head: PreparedSuite, loaded: LoadedSuite, flags: Flags, context: SuiteContext) -> PreparedSuite:
+    """Return a suite with the agent, environment and Python of another one, which is its base.
+
+    Args:
+        head: the suite to compare with the base, which keeps its cases.
+        loaded: the base suite.
+        flags: the command line, with the target of the base.
+        context: environment, folders and permissions of the base suite.
+
+    Raises:
+        TargetError: the target cannot answer.
+        ConfigurationError: the base cannot be run.
+    """
+    from holodeck_action.run.environments.extras import agent_extras
+
+    target, files = target_of(loaded.suite, flags, context)
+    equipped = with_python(loaded, context, target)
+    check_python_target(equipped, target)
+    context.install(agent_extras(loaded.suite, target))
+    return structs.replace(
+        head,
+        suite=equipped.suite,
+        environ=equipped.environ,
+        python=equipped.python,
+        used=equipped.used,
+        case_functions=equipped.case_functions,
+        # A merge base is written by this run.
+        started=float("inf"),
+        target=target,
+        target_files=files,
+    )
 
 
 def pair_suites(

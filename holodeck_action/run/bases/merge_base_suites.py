@@ -13,13 +13,12 @@ from holodeck_action.github.bases.merge_base import NoCommit
 from holodeck_action.github.job import Job
 from holodeck_action.record.agent_errors import TargetError
 from holodeck_action.record.record import BaseRun
-from holodeck_action.run.bases.base_suites import BaseSuite, pair_suites
+from holodeck_action.run.bases.base_suites import BaseSuite, pair_suites, with_agent
 from holodeck_action.run.bases.baselines import MissingBase
 from holodeck_action.run.bases.commit_trees import CommitTree, CommitTrees, TreeError
-from holodeck_action.run.environments.extras import agent_extras
-from holodeck_action.run.loading import LoadedSuite, SuiteContext, load_suite_at, with_python
+from holodeck_action.run.loading import LoadedSuite, SuiteContext, load_suite_at
 from holodeck_action.run.options.settings import Flags
-from holodeck_action.run.preflight import PreparedSuite, check_python_target, target_of
+from holodeck_action.run.preflight import PreparedSuite
 from holodeck_action.suite.checkout import Checkout, repository_root
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.model.base_sources import MERGE_BASE
@@ -67,10 +66,7 @@ def _prepare_base_suite(
         base_context = _context_at(tree.folder, root, suite, context)
         place = _place_in(tree, suite, root, commit)
         loaded = _load_base(tree.folder, place, base_context)
-        target, files = target_of(loaded.suite, flags, base_context)
-        loaded = with_python(loaded, base_context, target)
-        check_python_target(loaded, target)
-        context.install(agent_extras(loaded.suite, target))
+        changed = replace(with_agent(suite, loaded, flags, base_context), variant=f"base, commit {short}")
     except TreeError as error:
         return MissingBase(str(error))
     except FileNotFoundError as error:
@@ -79,21 +75,9 @@ def _prepare_base_suite(
         lines = error.lines if isinstance(error, ConfigurationError) else (f"target: {error}",)
         more = f" (and {len(lines) - 1} more)" if len(lines) > 1 else ""
         return MissingBase(f"the suite of commit {short} cannot be run: {lines[0]}{more}")
-    changed = replace(
-        suite,
-        suite=loaded.suite,
-        environ=loaded.environ,
-        python=loaded.python,
-        used=loaded.used,
-        case_functions=loaded.case_functions,
-        started=float("inf"),
-        target=target,
-        target_files=files,
-        variant=f"base, commit {short}",
-    )
     former = () if place == _place(suite, root) else (f"the suite was at {place} in commit {short}: it was renamed",)
     own_base = _own_base_notice(short, is_own_base=wanted.commit == commit)
-    notices = (*_notices(tree, target), *former, *own_base)
+    notices = (*_notices(tree, changed.target), *former, *own_base)
     run = BaseRun(MERGE_BASE, wanted.commit, wanted.commit, 0, notices, wanted.branch)
     folder_before = None if suite.repository_folder is None else posixpath.dirname(place)
     return pair_suites(suite, changed, flags, run, folder_before, is_required=False)
