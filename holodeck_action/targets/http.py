@@ -25,7 +25,7 @@ from holodeck_action.targets.protocol import Conversation, Reply
 from holodeck_action.targets.reply import REPLY, REPLY_KEYS, missing_facts, reply_from_mapping
 from holodeck_action.targets.streams import DONE, EventParser, StreamedReply
 from holodeck_action.targets.templates.computation_pool import ComputationPool
-from holodeck_action.targets.templates.jsonpaths import ReplyPaths
+from holodeck_action.targets.templates.jsonpaths import outline
 from holodeck_action.targets.templates.templates import RequestTemplate
 from holodeck_action.targets.traced_session import TracedSession
 from holodeck_action.targets.warm_up import await_warm_up, warm_up_request
@@ -79,7 +79,7 @@ class HttpAgent:
             listener: receives the spans of the service; None if spans are off.
 
         Raises:
-            TargetError: a header, template or path is invalid.
+            TargetError: a header or template is invalid.
         """
         self._url = target.url
         self._public_url = url_without_secrets(target.url)
@@ -88,17 +88,15 @@ class HttpAgent:
             check_header(name, value, reserved=_RESERVED_HEADERS)
         self._redact_run_secrets = redact
         self._redact_target_secrets = Redactor(_repeatable_secrets(target.url, self._headers)).text
-        # The mappings are only checked here; they are evaluated in a process with limits.
+        # The mapping is only checked here; it is evaluated in a process with limits.
         if target.request is not None:
             RequestTemplate(target.request)
-        response = None if target.response is None else target.response.model_dump()
-        if response is not None:
-            ReplyPaths(response)
+        response = None if target.response is None else target.response.model_dump(exclude_none=True)
         self._request_mapping = None if target.request is None else json.dumps(target.request)
         self._response_mapping = None if response is None else json.dumps(response)
-        self._delta_path = None if response is None else response["delta"]
+        self._delta_path = None if response is None else response.get("delta")
         self._computation_pool = ComputationPool(environ, self._redact)
-        mapped = frozenset(REPLY_KEYS if response is None else (key for key, path in response.items() if path))
+        mapped = frozenset(REPLY_KEYS if response is None else response)
         if "delta" in mapped:
             mapped |= {"first_token_ms"}
         if listener is not None:
@@ -321,12 +319,11 @@ class HttpAgent:
         try:
             return streamed_reply.feed(value, after_ms)
         except AgentError as error:
-            raise self._unusable_error(error) from None
+            raise self._unusable_error(error, ()) from None
 
     async def _map_stream(self, events: Sequence[tuple[float, str]]) -> Reply:
         """Return the reply that the `response` mapping extracts from events, each with its time in ms and its data."""
-        for _, data in events:
-            self._parse(Foreign.of_text(data), "an event")
+        values = [self._parse(Foreign.of_text(data), "an event") for _, data in events]
         args = {"mapping": self._response_mapping, "bodies": [data for _, data in events]}
         try:
             found = await self._computation_pool.call(
@@ -334,7 +331,7 @@ class HttpAgent:
             )
             reply = reply_from_mapping(REPLY.strip_unknown(found["reply"]), max_bytes=self._max_bytes)
         except AgentError as error:
-            raise self._unusable_error(error) from None
+            raise self._unusable_error(error, values) from None
         if reply.first_token_ms is not None or found["first"] is None:
             return reply
         return replace(reply, first_token_ms=events[found["first"]][0])
@@ -373,7 +370,7 @@ class HttpAgent:
         return self._make_error(sentence, "http_status", context)
 
     async def _read_reply(self, body: Foreign) -> Reply:
-        value = self._parse(body, "a body")
+        answered = value = self._parse(body, "a body")
         try:
             if self._response_mapping is not None:
                 args = {"mapping": self._response_mapping, "body": body.lossy_text()}
@@ -383,7 +380,7 @@ class HttpAgent:
                 )
             return reply_from_mapping(value, max_bytes=self._max_bytes)
         except AgentError as error:
-            raise self._unusable_error(error) from None
+            raise self._unusable_error(error, [answered]) from None
 
     def _parse(self, body: Foreign, label: str) -> Any:
         try:
@@ -393,8 +390,12 @@ class HttpAgent:
                 f"answered with {label} that is not JSON ({error}): {body.short_line(self._redact)}", "bad_reply"
             ) from None
 
-    def _unusable_error(self, error: AgentError) -> AgentError:
-        return self._make_error(f"gave no usable answer: {error.message}", error.code, error.context)
+    def _unusable_error(self, error: AgentError, bodies: Sequence[object]) -> AgentError:
+        """Return the error of a turn whose answer is no reply; with a `response` mapping, with what the answer has."""
+        sentence = f"gave no usable answer: {error.message}"
+        if self._response_mapping is not None and error.code == "bad_reply":
+            sentence += f"; the answer has {self._redact_and_shorten(outline(bodies), 300)}"
+        return self._make_error(sentence, error.code, error.context)
 
     def _redact(self, text: str) -> str:
         """Remove the run's secrets, and secrets in the target's headers and URL, from a text."""

@@ -321,6 +321,11 @@ class Object(Shape, Struct, frozen=True):
         """The names of the entries."""
         return tuple(self.fields)
 
+    @property
+    def required(self) -> list[str]:
+        """The names of the entries that must be given."""
+        return [key for key, field in self.fields.items() if field.required]
+
     def read(self, value: object, path: str, reader: Reader) -> dict[str, Any]:
         """Check an object and return its entries; missing entries are None."""
         if not isinstance(value, Mapping):
@@ -349,11 +354,10 @@ class Object(Shape, Struct, frozen=True):
 
     def schema(self) -> Schema:
         """Return the JSON Schema of the shape."""
-        required = [key for key, field in self.fields.items() if field.required]
         return {
             "type": "object",
             "properties": {key: field.schema() for key, field in self.fields.items()},
-            **({"required": required} if required else {}),
+            **({"required": self.required} if self.required else {}),
             **({} if self.accept_other_keys else {"additionalProperties": False}),
         }
 

@@ -158,7 +158,8 @@ def test_a_mapped_stream_without_an_answer_is_an_error(project: Project, service
     _, turn = _run(project, {"type": "http", "url": service.url, "response": MAPPED})
     assert turn.error is not None
     assert turn.error.message.endswith(
-        "gave no usable answer: response.delta, $['choices'][*]['delta']['content'], matches nothing in the answer"
+        "gave no usable answer: response.delta, $['choices'][*]['delta']['content'], matches nothing in the answer; "
+        "the answer has $.other"
     )
 
 

@@ -19,6 +19,7 @@ from holodeck_action.suite.model.base import (
     NonBlank,
     Number,
     SecretText,
+    text_or_mapping,
 )
 from holodeck_action.suite.model.cases import CaseEntry, FreeMapping
 from holodeck_action.suite.model.metric_types import SuiteMetric
@@ -131,10 +132,6 @@ class EvaluationConfig(FormatModel):
     """The settings that `optimize` may change."""
 
 
-def _text_or_mapping(value: Any) -> str:
-    return "text" if isinstance(value, str) else "mapping"
-
-
 class AgentConfig(FormatModel):
     """The top level of agent.yaml."""
 
@@ -150,7 +147,7 @@ class AgentConfig(FormatModel):
     """The system prompt of the suite's own model."""
     response_format: Annotated[
         Annotated[
-            Annotated[NonBlank, Tag("text")] | Annotated[FreeMapping, Tag("mapping")], Discriminator(_text_or_mapping)
+            Annotated[NonBlank, Tag("text")] | Annotated[FreeMapping, Tag("mapping")], Discriminator(text_or_mapping)
         ]
         | None,
         EmptyAsNone(),

@@ -132,6 +132,11 @@ class NoneAs:
         return {"anyOf": [handler(schema), {"type": "null"}]}
 
 
+def text_or_mapping(value: Any) -> str:
+    """Return the tag of the form that a value has, where a file may give text or a mapping."""
+    return "text" if isinstance(value, str) else "mapping"
+
+
 class EmptyAsNone:
     """Annotation of an optional value: an empty string, such as from an empty `${VARIABLE}`, is read as None."""
 

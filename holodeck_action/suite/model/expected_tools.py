@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Discriminator, Field, Tag, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
-from holodeck_action.suite.model.base import FormatModel, Integer
+from holodeck_action.suite.model.base import FormatModel, Integer, text_or_mapping
 from holodeck_action.suite.model.patterns import pattern_problem
 
 MATCHER_KEYS: tuple[Literal["fuzzy"], Literal["regex"]] = ("fuzzy", "regex")
@@ -53,10 +53,6 @@ def _check_tool_name(value: str) -> str:
     if not value.strip():
         raise PydanticCustomError("tool_name", "must not be blank: a blank name matches every call and asserts nothing")
     return value
-
-
-def _text_or_mapping(value: Any) -> str:
-    return "text" if isinstance(value, str) else "mapping"
 
 
 def _list_or_mapping(value: Any) -> str:
@@ -110,7 +106,7 @@ class ExpectedToolEntry(TrajectoryEntry):
 
 
 ExpectedToolItem = Annotated[
-    Annotated[ToolName, Tag("text")] | Annotated[ExpectedToolEntry, Tag("mapping")], Discriminator(_text_or_mapping)
+    Annotated[ToolName, Tag("text")] | Annotated[ExpectedToolEntry, Tag("mapping")], Discriminator(text_or_mapping)
 ]
 
 

@@ -1,7 +1,7 @@
 """The target, which answers the cases: `target` of the policy file, and `--target`."""
 
 from collections.abc import Callable
-from typing import Annotated, Any, BinaryIO, ClassVar, Literal
+from typing import Annotated, Any, BinaryIO, ClassVar, Literal, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, ConfigDict, Discriminator, Field, GetCoreSchemaHandler, Tag, WithJsonSchema
@@ -9,7 +9,7 @@ from pydantic_core import CoreSchema, PydanticCustomError
 from pydantic_core.core_schema import no_info_plain_validator_function
 
 from holodeck_action.seam import registry
-from holodeck_action.suite.model.base import FormatModel, LazySection, NonBlank, SecretText
+from holodeck_action.suite.model.base import FormatModel, LazySection, NonBlank, SecretText, text_or_mapping
 from holodeck_action.suite.model.cases import FreeMapping
 from holodeck_action.text.lazy_patterns import lazy_pattern
 
@@ -125,6 +125,8 @@ def _check_json_path(value: str) -> str:
     from jsonpath import JSONPathEnvironment
     from jsonpath.exceptions import JSONPathError
 
+    # Otherwise a path that begins with a word of the grammar, such as `in`, would not parse.
+    value = f"$.{value}" if value[:1].isidentifier() else value
     try:
         JSONPathEnvironment().compile(value)
     except JSONPathError as error:
@@ -135,6 +137,60 @@ def _check_json_path(value: str) -> str:
 
 
 JSONPath = Annotated[NonBlank, AfterValidator(_check_json_path)]
+Paths = TypeVar("Paths", bound=FormatModel)
+PathOr = Annotated[Annotated[JSONPath, Tag("text")] | Annotated[Paths, Tag("mapping")], Discriminator(text_or_mapping)]
+"""The JSONPath of a part of the reply, or a mapping of the JSONPaths of its keys."""
+
+
+class CallPaths(FormatModel):
+    """`tool_invocations` in `target.response`: where the calls are, and JSONPaths within each of them."""
+
+    each: JSONPath
+    """The calls. Example: `$.steps`."""
+    name: JSONPath
+    """The tool's name. Example: `tool`."""
+    args: JSONPath | None = None
+    """The arguments: an object, or its JSON text. Example: `input`."""
+    result: JSONPath | None = None
+    """The result. Example: `output`."""
+    bytes: JSONPath | None = None
+    """Size of the result in bytes. Example: `size`."""
+    duration_ms: JSONPath | None = None
+    """Duration of the call in milliseconds. Example: `took_ms`."""
+    error: JSONPath | None = None
+    """The error message of a call that failed. Example: `error.text`."""
+
+
+class ChunkPaths(FormatModel):
+    """`retrieved_chunks` in `target.response`: where the chunks are, and JSONPaths within each of them."""
+
+    each: JSONPath
+    """The chunks, in rank order. Example: `$.sources`."""
+    id: JSONPath
+    """The chunk's id. Example: `url`."""
+    text: JSONPath | None = None
+    """The text. Example: `body`."""
+    score: JSONPath | None = None
+    """The retriever's score. Example: `rank.score`."""
+
+
+class UsagePaths(FormatModel):
+    """`usage` in `target.response`: JSONPaths of the counts."""
+
+    each: JSONPath | None = None
+    """One object per model, within which the other paths apply; the whole body when absent. Example: `$.models`."""
+    model: JSONPath | None = None
+    """The model. Example: `$.llm`."""
+    prompt_tokens: JSONPath | None = None
+    """Tokens of the prompts. Example: `$.tokens.in`."""
+    completion_tokens: JSONPath | None = None
+    """Tokens of the answers. Example: `$.tokens.out`."""
+    cached_tokens: JSONPath | None = None
+    """Prompt tokens that were read from a cache. Example: `$.tokens.cached`."""
+    reasoning_tokens: JSONPath | None = None
+    """Answer tokens that were used for reasoning. Example: `$.tokens.thought`."""
+    cost_usd: JSONPath | None = None
+    """The cost in US dollars. Example: `$.price`."""
 
 
 class ResponseMapping(FormatModel):
@@ -144,14 +200,15 @@ class ResponseMapping(FormatModel):
     """The answer; exactly one match. Example: `$.reply`."""
     delta: JSONPath | None = None
     """The next piece of the answer in an event of a stream. Example: `$.choices[0].delta.content`."""
-    tool_invocations: JSONPath | None = None
-    """The tool calls. Example: `$.tools`."""
+    tool_invocations: PathOr[CallPaths] | None = None
+    """The tool calls. Example: `{each: $.steps, name: tool, args: input, result: output}`."""
     retrieval_context: JSONPath | None = None
     """The retrieved texts. Example: `$.chunks[*].text`."""
-    retrieved_chunks: JSONPath | None = None
-    """The retrieved chunks. Example: `$.chunks`."""
-    usage: JSONPath | None = None
-    """The tokens that the models used, and their cost. Example: `$.usage`."""
+    retrieved_chunks: PathOr[ChunkPaths] | None = None
+    """The retrieved chunks. Example: `{each: $.sources, id: url, text: body}`."""
+    usage: PathOr[UsagePaths] | None = None
+    """The tokens that the models used, and their cost. Example: `{prompt_tokens: $.tokens.in, completion_tokens:
+    $.tokens.out}`."""
     cost_usd: JSONPath | None = None
     """What the turn cost, in US dollars. Example: `$.cost`."""
     model: JSONPath | None = None

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from holodeck_action.record.agent_errors import AgentError, TargetError
-from holodeck_action.targets.reply import is_cut_off
+from holodeck_action.record.agent_errors import AgentError
+from holodeck_action.targets.reply import REPLY, is_cut_off
+from holodeck_action.targets.shapes import ListOf, Object
+from holodeck_action.text.json_values import parse_json
 from holodeck_action.text.plain import excerpt
 from holodeck_action.workers.code_errors import MAX_SENT_CHARS
 from holodeck_action.workers.limited_workers import OutOfTimeError
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 
 _LISTS = frozenset({"tool_invocations", "retrieval_context", "retrieved_chunks", "messages"})
 _MAX_MATCHES = 100_000
+_MAX_LEVELS = 8
+"""Levels of objects, and of lists, that the outline of an answer shows."""
 _PATTERN_S = 0.5
 """Maximum seconds to match one pattern of a JSONPath filter against one string."""
 
@@ -26,13 +30,14 @@ _PATTERN_S = 0.5
 class ReplyPaths:
     """The compiled `response` mapping of an HTTP target."""
 
-    def __init__(self, mapping: Mapping[str, str | None]) -> None:
-        """Compile the paths.
-
-        Raises:
-            TargetError: a path is invalid.
-        """
-        paths = {name: _compile(name, path) for name, path in mapping.items() if path is not None}
+    def __init__(self, mapping: Mapping[str, str | Mapping[str, str]]) -> None:
+        """Compile the paths; an entry of the mapping is a path, or a mapping with paths of its keys (`ObjectPaths`)."""
+        compile_path = _environment().compile
+        self._objects = {name: ObjectPaths(name, keys) for name, keys in mapping.items() if not isinstance(keys, str)}
+        paths = {
+            name: compile_path(path if isinstance(path, str) else path.get("each", "$"))
+            for name, path in mapping.items()
+        }
         self._text = paths.pop("text")
         self._delta = paths.pop("delta", None)
         self._lists = {name: path for name, path in paths.items() if name in _LISTS}
@@ -96,6 +101,8 @@ class ReplyPaths:
         reply: dict[str, object] = {}
         for name, path in self._values.items():
             matches = [match for match in _find_matches(name, path, body) if match is not None]
+            if name in self._objects:
+                matches = self._objects[name].read_all(_as_items(matches) or ())
             if len(matches) > 1 and name != "usage":
                 _refuse(name, path, matches)
             if matches:
@@ -109,8 +116,66 @@ class ReplyPaths:
             if items is None and _selects_from_list(name, path, body):
                 items = []
             if items is not None:
-                reply[name] = items
+                reply[name] = self._objects[name].read_all(items) if name in self._objects else items
         return reply
+
+
+class ObjectPaths:
+    """The compiled mapping of one entry of a reply whose values are objects: a path for each key, within an object of
+    the service."""
+
+    def __init__(self, name: str, paths: Mapping[str, str]) -> None:
+        """Compile the paths; the path `each`, which finds the objects, is not applied here."""
+        self._name = name
+        self._paths = {key: _environment().compile(path) for key, path in paths.items() if key != "each"}
+        self._are_listed = "each" in paths
+        shape = REPLY.fields[name].shape
+        self._required = shape.item.required if isinstance(shape, ListOf) and isinstance(shape.item, Object) else ()
+
+    def read_all(self, found: Iterable[Any]) -> list[Any]:
+        """Return the entry's object for each object of the service. The body itself, where no path matches, gives none.
+
+        Raises:
+            AgentError: `bad_reply`: a path matches several values, or that of a required key matches nothing.
+        """
+        read = [self._read(item) for item in found]
+        return [item for item in read if item or self._are_listed]
+
+    def _read(self, item: Any) -> dict[str, Any]:
+        read: dict[str, Any] = {}
+        for key, path in self._paths.items():
+            name = f"{self._name}.{key}"
+            # The library would parse text as JSON.
+            matches = _find_matches(name, path, item) if isinstance(item, dict | list) else [item] * (str(path) == "$")
+            if len(matches) > 1 or (not matches and key in self._required):
+                _refuse(name, path, matches)
+            if matches:
+                read[key] = _parse_object(matches[0]) if key == "args" else matches[0]
+        return read
+
+
+def _parse_object(value: Any) -> Any:
+    """Return the object that a text is as JSON, as interfaces of models give arguments; any other value as it is."""
+    try:
+        return parse_json(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
+
+
+def outline(bodies: Iterable[object]) -> str:
+    """Return the JSONPaths of the values in bodies, as a list for a message; of a list in them, those of its first
+    item."""
+    return ", ".join(dict.fromkeys(itertools.islice((path for body in bodies for path in _paths_in(body, "$")), 100)))
+
+
+def _paths_in(value: object, path: str) -> Iterator[str]:
+    if isinstance(value, dict) and value and path.count(".") < _MAX_LEVELS:
+        for key, item in value.items():
+            yield from _paths_in(item, f"{path}.{key}")
+    elif isinstance(value, list) and value and path.count("[*]") < _MAX_LEVELS:
+        yield from _paths_in(value[0], f"{path}[*]")
+    else:
+        yield path
 
 
 def _refuse(name: str, path: JSONPath | CompoundJSONPath, matches: Sequence[Any]) -> NoReturn:
@@ -148,14 +213,10 @@ def _find_matches(name: str, path: JSONPath | CompoundJSONPath, body: Any) -> li
 
     try:
         found = [match.obj for match in itertools.islice(path.finditer(body), _MAX_MATCHES + 1)]
-    except (JSONPathError, RecursionError) as error:
+    except (JSONPathError, RecursionError, OutOfTimeError) as error:
         reason = str(error).partition("\n")[0][:MAX_SENT_CHARS]
         raise AgentError(
             f"response.{name}, {_format_path(path)}, cannot be applied to the answer: {reason}", "bad_reply"
-        ) from None
-    except OutOfTimeError as error:
-        raise AgentError(
-            f"response.{name}, {_format_path(path)}, cannot be applied to the answer: {error}", "bad_reply"
         ) from None
     except TimeoutError:
         raise AgentError(
@@ -169,16 +230,6 @@ def _find_matches(name: str, path: JSONPath | CompoundJSONPath, body: Any) -> li
 
 def _format_path(path: JSONPath | CompoundJSONPath) -> str:
     return excerpt(str(path), 80)
-
-
-def _compile(name: str, path: str) -> JSONPath | CompoundJSONPath:
-    from jsonpath import JSONPathError
-
-    try:
-        return _environment().compile(path)
-    except JSONPathError as error:
-        reason = excerpt(str(error).partition("\n")[0])
-        raise TargetError(f"response.{name} is not a JSONPath: {reason}") from None
 
 
 @cache
