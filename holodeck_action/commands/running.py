@@ -73,9 +73,6 @@ async def run_sides(
     """
     settings = ready.prepared.settings
     sides: Sequence[OpenSuite] = ready.sides
-    for side in sides:
-        if side.journal is not None:
-            side.imported.notify(side.journal.append_imports)
     written = _write_notices(sides, frozenset(), output)
     stop, slots = Stop(), Slots(settings.concurrency if executor is None else executor.max_trials)
     totals = [len(side.prepared.own_cases) for side in sides]

@@ -10,11 +10,11 @@ import hashlib
 import json
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from holodeck_action.decide.error_table import OUTAGE_CODES
 from holodeck_action.record.disk import DISK, Disk, open_existing, open_new
@@ -33,19 +33,6 @@ _SHOWN = 10
 
 class JournalError(Exception):
     """A journal cannot be resumed; the message gives the reason and a remedy."""
-
-
-class JournalContent(Struct, frozen=True):
-    """The content of a journal: finished trials by (case id, trial index).
-
-    `valid_bytes` is the number of bytes up to the end of the last complete line. `imported` has the digests of files
-    that the suite's code imported, by name (see `ImportedFiles`).
-    """
-
-    trials: Mapping[tuple[str, int], TrialRecord]
-    valid_bytes: int
-    broken_lines: int
-    imported: Mapping[str, str | None] = field(default_factory=dict)
 
 
 class Journal:
@@ -225,18 +212,17 @@ def read_for_resume(
     if not os.path.lexists(path):
         return _reopen_finished(path, identity, find_changed)
     try:
-        found = read_journal(path, identity)
+        found, imported = _read_journal(path, identity)
     except OSError as error:
         raise JournalError(f"{path}: the journal cannot be read: {error.strerror}") from error
-    edited = find_changed(found.imported) if found.trials else ()
+    edited = find_changed(imported) if found.trials else ()
     if edited:
         names = ", ".join(edited[:_SHOWN]) + (", …" if len(edited) > _SHOWN else "")
         raise JournalError(
             f"{path}: code that the interrupted run imported has changed since ({names}); "
             "run without --resume to start again"
         )
-    notices = (f"{found.broken_lines} broken line(s) of {path.name} are run again",) if found.broken_lines else ()
-    return ResumedRun(found.trials, found.valid_bytes, notices)
+    return found
 
 
 def _reopen_finished(
@@ -288,26 +274,19 @@ def read_progress(path: Path) -> RunProgress | None:
     with open_file(path, None, follow_links=False) as file:
         header = file.readline()
         try:
-            head = Foreign(header).json()
-            identity, planned = {**head["journal"]}, head.get("planned")
-        except (ValueError, KeyError, TypeError):
+            head = _read_head(header)
+        except ValueError:
             return None
-        for line in file:
-            # The last line may be incomplete.
-            if not line.endswith(b"\n") or not line.startswith(b'{"case"') or not has_valid_digest(line, header):
-                continue
-            try:
-                entry = Foreign(line).json()
-                trial = from_plain(entry["trial"], TrialRecord)
-                trials.setdefault(str(entry["case"]), []).append(trial)
-            except (ValueError, KeyError, TypeError):
-                continue
-    return RunProgress(identity, planned if isinstance(planned, int) else None, trials)
+        for _, entry in _entries(file, header):
+            if entry is not None and entry.trial is not None:
+                trials.setdefault(entry.case, []).append(entry.trial)
+    return RunProgress(head.journal, head.planned, trials)
 
 
-def read_journal(path: GivenPath, identity: Mapping[str, Any]) -> JournalContent:
-    """Read the finished trials of an interrupted run; trials that met an outage, and incomplete, broken and edited
-    lines of trials, are omitted.
+def _read_journal(path: GivenPath, identity: Mapping[str, Any]) -> tuple[ResumedRun, Mapping[str, str | None]]:
+    """Read the finished trials of an interrupted run, and the digests of the files that the suite's code imported, by
+    name (see `ImportedFiles`). Trials that met an outage, and incomplete, broken and edited lines of trials, are
+    omitted.
 
     Raises:
         JournalError: the journal belongs to another run, or its header or a line with digests of code is broken.
@@ -318,33 +297,53 @@ def read_journal(path: GivenPath, identity: Mapping[str, Any]) -> JournalContent
     sound = broken = 0
     with open_file(path, None, follow_links=False) as file:
         header = file.readline()
-        if not header.endswith(b"\n"):
-            # Killed while writing the header: nothing had run yet.
-            return JournalContent({}, 0, 0)
-        _check_identity(path, header, identity)
-        sound = len(header)
-        for line in file:
-            if not line.endswith(b"\n"):
-                break
+        # A process that was killed while writing the header had run nothing yet.
+        if header.endswith(b"\n"):
+            _check_identity(path, header, identity)
+            sound = len(header)
+        for line, entry in _entries(file, header):
             sound += len(line)
-            try:
-                entry = Foreign(line).json()
-                if not has_valid_digest(line, header):
-                    raise ValueError("its digest does not match")
-                if "imported" in entry:
-                    # The first digest of a file is the one that the trials before it used.
-                    imported = {**_digests(entry["imported"]), **imported}
-                    continue
-                trial = from_plain(entry["trial"], TrialRecord)
-                if path.name != FINISHED_FILE and _was_outage(trial):
-                    continue
-                trials[entry["case"], trial.index] = trial
-            except (ValueError, KeyError, TypeError):
-                if line.startswith(b'{"imported"'):
-                    # The code of the trials is unknown.
-                    raise JournalError(f"{path}: the journal was edited; run without --resume to start again") from None
+            if entry is None and line.startswith(b'{"imported"'):
+                # The code of the trials is unknown.
+                raise JournalError(f"{path}: the journal was edited; run without --resume to start again")
+            if entry is None:
                 broken += 1
-        return JournalContent(trials, sound, broken, imported)
+            elif entry.trial is None:
+                # The first digest of a file is the one that the trials before it used.
+                imported = {**entry.imported, **imported}
+            elif path.name == FINISHED_FILE or not _was_outage(entry.trial):
+                trials[entry.case, entry.trial.index] = entry.trial
+    notices = (f"{broken} broken line(s) of {path.name} are run again",) if broken else ()
+    return ResumedRun(trials, sound, notices), imported
+
+
+class _Head(Struct, frozen=True):
+    journal: dict[str, Any]
+    planned: int | None = None
+
+
+class _Entry(Struct, frozen=True):
+    """The content of a line: a trial of a case, or digests of imported files."""
+
+    case: str = ""
+    trial: TrialRecord | None = None
+    imported: Mapping[str, str | None] = {}
+
+
+def _read_head(header: bytes) -> _Head:
+    """Raises: ValueError: the line is not the first line of a journal."""
+    return from_plain(Foreign(header).json(), _Head)
+
+
+def _entries(file: BinaryIO, header: bytes) -> Iterator[tuple[bytes, _Entry | None]]:
+    """Yield each complete line after the header and its content, which is None if the line is broken or was edited."""
+    for line in file:
+        if not line.endswith(b"\n"):
+            return
+        try:
+            yield line, from_plain(Foreign(line).json(), _Entry) if has_valid_digest(line, header) else None
+        except ValueError:
+            yield line, None
 
 
 def _was_outage(trial: TrialRecord) -> bool:
@@ -353,16 +352,10 @@ def _was_outage(trial: TrialRecord) -> bool:
     return any(error is not None and error.code in OUTAGE_CODES for error in errors)
 
 
-def _digests(values: Any) -> dict[str, str | None]:
-    if not isinstance(values, dict) or not all(isinstance(digest, str | None) for digest in values.values()):
-        raise TypeError("no digests by name")
-    return values
-
-
 def _check_identity(path: GivenPath, header: bytes, identity: Mapping[str, Any]) -> None:
     try:
-        found = {**Foreign(header).json()["journal"]}
-    except (ValueError, KeyError, TypeError) as error:
+        found = _read_head(header).journal
+    except ValueError as error:
         raise JournalError(
             f"{path}: the journal's first line is broken; run without --resume to start again"
         ) from error

@@ -485,6 +485,7 @@ def start_journals(suite: OpenSuite, disk: Disk, note: Callable[[str], None]) ->
         raise ConfigurationError(
             [f"{place}: cannot be replaced: {error.strerror}; remove it or give another --output-dir"]
         ) from error
+    suite.imported.notify(journal.append_imports)
     base = start_journals(suite.base, disk, note) if isinstance(suite.base, OpenSuite) else suite.base
     return replace(suite, journal=journal, base=base)
 

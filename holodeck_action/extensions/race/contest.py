@@ -196,9 +196,6 @@ async def run_race(
     settings, pool = head.prepared.settings, grading_pool(head)
     stops = [Stop() for _ in contenders]
     slots = Slots(settings.concurrency)
-    for each in contenders:
-        if each.journal is not None:
-            each.imported.notify(each.journal.append_imports)
 
     def note_drop(variant: int, drop: Drop) -> None:
         names = [race.variants[at].name for at in (variant, drop.rival)]

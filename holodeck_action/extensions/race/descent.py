@@ -240,7 +240,8 @@ class Descent:
         suites = open_suites(race.to_open(folders), resume=resume, siblings=True, host=self.host)
         limit = self._flags.run_timeout_s
         remaining = None if limit is None else limit - (time.monotonic() - self._begun)
-        done, journals = run_variants(race, suites, self._flags, self._caller, self._runner.run, remaining)
+        with closing(suites):
+            done, journals = run_variants(race, suites, self._flags, self._caller, self._runner.run, remaining)
         self._journals += journals
         self._spent += [each.complete_sum for each in done.spent]
         self._record = self._record or done.records[0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -27,7 +26,7 @@ from holodeck_action.extensions.race.running import (
 )
 from holodeck_action.extensions.race.variants import check_variants, parse_axes, read_variants
 from holodeck_action.record.disk import DISK
-from holodeck_action.record.folder import Claims, FolderError
+from holodeck_action.record.folder import Claims
 from holodeck_action.record.serialization import to_json
 from holodeck_action.reports.conclusion import Conclusion
 from holodeck_action.reports.formats import write_reports
@@ -39,7 +38,7 @@ from holodeck_action.run.environments.extra_needs import NeededExtra
 from holodeck_action.run.environments.extras import needed_extras
 from holodeck_action.run.loading import load_one_suite
 from holodeck_action.run.model_calls import make_budget
-from holodeck_action.run.open_suites import OpenSuite, close_all, open_suites
+from holodeck_action.run.open_suites import OpenSuite, closing, open_suites
 from holodeck_action.run.options.request import flags_from
 from holodeck_action.run.options.settings import Flags
 from holodeck_action.suite.configuration_errors import ConfigurationError
@@ -104,11 +103,9 @@ def run_command(
 
 def _print_plan(race: PreparedRace, flags: Flags, caller: Caller) -> None:
     suites = _open(race, [None] * len(race.items), flags)
-    try:
+    with closing(suites):
         caller.stdout.writelines(f"{line}\n" for line in _plan(race, suites, flags))
         caller.stdout.flush()
-    finally:
-        asyncio.run(close_all(suites))
 
 
 def _open(race: PreparedRace, folders: Sequence[GivenPath | None], flags: Flags) -> list[OpenSuite]:
@@ -138,23 +135,21 @@ def _race(
     folders = variant_folders(race, folder)
     # Opened first, so that a race that cannot start creates no folder.
     suites = _open(race, folders, flags)
-    try:
+    redact, place = suites[0].redactor.text, suites[0].prepared.display_folder
+    with closing(suites):
         claim_folders((folder, *folders), (RACE_FILE, LEADERBOARD_FILE), claims, caller)
-    except (ConfigurationError, FolderError):
-        asyncio.run(close_all(suites))
-        raise
-    if calls_models(suites):
-        caller.stderr.writelines(f"{line}\n" for line in _plan(race, suites, flags))
-        caller.stderr.flush()
-    done, journals = run_variants(race, suites, flags, caller)
+        if calls_models(suites):
+            caller.stderr.writelines(f"{line}\n" for line in _plan(race, suites, flags))
+            caller.stderr.flush()
+        done, journals = run_variants(race, suites, flags, caller)
     outcome = conclude_race(
         *(race, done, [each.path.name for each in folders], limits),
         cheapest=cheapest,
         run=(started.isoformat(), 1000 * (time.monotonic() - begun)),
-        redact=suites[0].redactor.text,
+        redact=redact,
     )
     try:
-        concluded = write_variants(folders, done, suites[0].prepared.display_folder, caller)
+        concluded = write_variants(folders, done, place, caller)
         write_outcome(outcome, concluded, folder, caller, html=flags.html)
     except OSError as error:
         caller.stderr.write(

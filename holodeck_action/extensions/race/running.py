@@ -7,8 +7,6 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Se
 from functools import partial
 from typing import Any
 
-from msgspec.structs import replace
-
 from holodeck_action.decide.written_results import write_results
 from holodeck_action.extensions.race.contest import Finished, run_race
 from holodeck_action.extensions.race.preparing import PreparedRace
@@ -18,13 +16,12 @@ from holodeck_action.record.judge_probe import JudgeProbe
 from holodeck_action.reports.conclusion import Conclusion, conclude
 from holodeck_action.reports.formats import JUNIT_FILE, REPORT_FILE, markdown_report, render, write_reports
 from holodeck_action.run.caller import Caller
-from holodeck_action.run.journal import JOURNAL_FILE, Journal, set_aside_journal
+from holodeck_action.run.journal import Journal
 from holodeck_action.run.loading import ensure_writable
-from holodeck_action.run.open_suites import OpenSuite, close_all
+from holodeck_action.run.open_suites import OpenSuite, start_journals
 from holodeck_action.run.options.settings import Flags
 from holodeck_action.run.plan import plan_lines
 from holodeck_action.run.stages import UserOutput, enter_all, stages_of
-from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.identity import slug
 from holodeck_action.text.given_paths import GivenPath
 
@@ -74,7 +71,7 @@ def planned_calls(suites: Sequence[OpenSuite], flags: Flags) -> Iterator[str]:
 
 def run_variants(
     race: PreparedRace,
-    suites: Sequence[OpenSuite],
+    suites: list[OpenSuite],
     flags: Flags,
     caller: Caller,
     run: Run = asyncio.run,
@@ -84,7 +81,7 @@ def run_variants(
 
     Args:
         race: the race.
-        suites: the variants, with their folders.
+        suites: the variants, with their folders; those that run are taken from the list.
         flags: options of the command line.
         caller: the command.
         run: runs a coroutine in an event loop.
@@ -97,46 +94,25 @@ def run_variants(
         ConfigurationError: an existing journal cannot be replaced, or the objective cannot be used.
     """
 
-    def note(sentence: str) -> None:
-        caller.note(suites[0].redactor.text(sentence))
+    def note(*words: str) -> None:
+        caller.note(redact("".join(words)))
 
-    journals = _start_journals(suites, caller, note)
-    stages = stages_of([race.items[0].suite], flags)
+    redact, stages = suites[0].redactor.text, stages_of([race.items[0].suite], flags)
+    for at, ready in enumerate(suites):
+        suites[at] = start_journals(ready, caller.disk or DISK, partial(note, f"{ready.folder}: "))
+    contenders = [*suites]
     try:
-        with enter_all(stages, suites[0].staged, UserOutput(note, caller.stderr)):
-            contenders = [replace(ready, journal=journal) for ready, journal in zip(suites, journals, strict=True)]
+        with enter_all(stages, contenders[0].staged, UserOutput(note, caller.stderr)):
+            suites.clear()
             done = run(run_race(race, contenders, flags, caller.signals, note, remaining_s))
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
     finally:
-        for journal in journals:
-            journal.close()
-    for notice in dict.fromkeys(notice for ready in suites for notice in ready.notices):
+        for ready in contenders:
+            ready.close_journals()
+    for notice in dict.fromkeys(notice for ready in contenders for notice in ready.notices):
         note(notice)
-    return done, journals
-
-
-def _start_journals(suites: Sequence[OpenSuite], caller: Caller, note: Callable[[str], None]) -> list[Journal]:
-    """Start the journal of each variant.
-
-    Raises:
-        ConfigurationError: an existing journal cannot be replaced.
-    """
-    journals: list[Journal] = []
-    for ready in suites:
-        assert ready.folder is not None
-        path, resumed = ready.folder.path / JOURNAL_FILE, ready.resumed
-        try:
-            kept = resumed.notices if resumed.keep_bytes else (*resumed.notices, *set_aside_journal(path))
-            for notice in dict.fromkeys(kept):
-                note(f"{ready.folder}: {notice}")
-            disk = caller.disk or DISK
-            journals.append(Journal(path, ready.identity, resumed.keep_bytes, disk, len(ready.prepared.cases)))
-        except OSError as error:
-            asyncio.run(close_all(suites))
-            reason = f"cannot be replaced: {error.strerror}; remove it or give another --output-dir"
-            raise ConfigurationError([f"{ready.folder / JOURNAL_FILE}: {reason}"]) from error
-    return journals
+    return done, [ready.journal for ready in contenders if ready.journal is not None]
 
 
 def write_variants(
