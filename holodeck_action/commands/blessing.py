@@ -11,7 +11,7 @@ from holodeck_action.record.disk import check_links, write_atomically
 from holodeck_action.record.result_files import BaseResults
 from holodeck_action.reports.conclusion import Conclusion
 from holodeck_action.run.options.settings import Flags
-from holodeck_action.run.preflight import PreparedSuite
+from holodeck_action.run.run import Run
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from holodeck_action.decide.compare.winner import Winner
 
 
-def check_blessing(suites: Sequence[PreparedSuite], flags: Flags) -> None:
+def check_blessing(suites: Sequence[Run], flags: Flags) -> None:
     """Check that the run has a single suite, and that the file's folder exists; without `--bless`, do nothing.
 
     Raises:

@@ -19,11 +19,12 @@ from holodeck_action.run.caller import Caller
 from holodeck_action.run.judge_probes import probe_judges
 from holodeck_action.run.loading import SuiteContext, display_folder, load_one_suite, with_lines
 from holodeck_action.run.model_calls import make_budget
-from holodeck_action.run.open_suites import OpenSuite, ToOpen, open_suites, secrets_of
+from holodeck_action.run.open_suites import open_suites, secrets_of
 from holodeck_action.run.options.flags import MODEL_CALLS
 from holodeck_action.run.options.request import flags_from
 from holodeck_action.run.options.settings import Flags, merge
-from holodeck_action.run.preflight import PreparedSuite, judge_problems
+from holodeck_action.run.preflight import judge_problems
+from holodeck_action.run.run import Run
 from holodeck_action.run.schedule import Stop
 from holodeck_action.run.signals import stop_on_signals
 from holodeck_action.run.stored import StoredError, find_stored_run
@@ -77,7 +78,7 @@ def _judge_answers(
     context = caller.suite_context(flags.env_file, flags.allowed, flags.requirements)
     item = _prepare(judge, path, head, flags, context)
     shared = make_budget(flags.max_cost_usd, flags.max_tokens)
-    (ready,) = open_suites([ToOpen(item)], shared)
+    (ready,) = open_suites([item], shared)
     plan = _plan_text(item, flags)
     if flags.dry_run:
         asyncio.run(ready.close())
@@ -85,11 +86,11 @@ def _judge_answers(
         return None
     if item.settings.calls.mode != "replay":
         caller.stderr.write(plan)
-    caller.note(*(ready.redactor.text(notice) for notice in item.suite.notices))
+    caller.note(*(ready.resources.redactor.text(notice) for notice in item.suite.notices))
     return asyncio.run(_judge(ready, base, head.record, caller))
 
 
-def _prepare(judge: str, path: GivenPath, head: Results, flags: Flags, context: SuiteContext) -> PreparedSuite:
+def _prepare(judge: str, path: GivenPath, head: Results, flags: Flags, context: SuiteContext) -> Run:
     """Return the suite with the head's cases and answers, and only the metrics that compare answers."""
     loaded = load_one_suite(judge, context, "a record holds the answers of a single suite; give that suite")
     suite = loaded.suite
@@ -116,27 +117,28 @@ def _only_pairs(case: Case) -> Case:
     return replace(case, turns=(*(replace(turn, metrics=()) for turn in earlier), replace(last, metrics=metrics)))
 
 
-def _plan_text(suite: PreparedSuite, flags: Flags) -> str:
+def _plan_text(suite: Run, flags: Flags) -> str:
     from holodeck_action.run.plan import plan_lines
 
     return "".join(f"{line}\n" for line in plan_lines([suite], flags))
 
 
-async def _judge(open_suite: OpenSuite, base: Record, head: Record, caller: Caller) -> Record:
+async def _judge(open_suite: Run, base: Record, head: Record, caller: Caller) -> Record:
     pairs = registry.pairs()
     assert pairs is not None
     stop = Stop()
     try:
         with ExitStack() as scope:
             scope.enter_context(stop_on_signals(stop, None, "", caller.signals))
-            for budget in open_suite.budgets:
+            for budget in open_suite.resources.budgets:
                 scope.enter_context(budget.notify_refusal(stop.drain))
-            open_suite = await probe_judges(open_suite, {}, open_suite.target_pool, stop)
+            open_suite = await probe_judges(open_suite, {}, open_suite.resources.target_pool, stop)
             judged: Record = await registry.resolve(pairs.judge)(open_suite, head, base, stop)
     finally:
         await open_suite.close()
-    for notice in (*(() if open_suite.wire is None else open_suite.wire.notices), *open_suite.exams.notices):
-        caller.note(open_suite.redactor.text(notice))
+    wire = open_suite.resources.wire
+    for notice in (*(() if wire is None else wire.notices), *open_suite.exams.notices):
+        caller.note(open_suite.resources.redactor.text(notice))
     if stop.reason is not None:
         caller.note(f"not all answers were compared: {stop.reason}")
     return judged

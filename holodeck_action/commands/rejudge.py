@@ -27,12 +27,12 @@ from holodeck_action.run.open_suites import secrets_of
 from holodeck_action.run.options.request import flags_from, template_of
 from holodeck_action.run.options.settings import Flags, Settings, SettingsError, merge
 from holodeck_action.run.preflight import (
-    PreparedSuite,
     gate_problems,
     judge_problems,
     metric_class_problems,
     settings_problem,
 )
+from holodeck_action.run.run import Run
 from holodeck_action.run.stored import StoredError, StoredRun, find_stored_run
 from holodeck_action.suite.applicability import case_asserts
 from holodeck_action.suite.checkout import Checkout
@@ -81,7 +81,7 @@ def rejudge_record(results: GivenPath, suite: str, values: Mapping[str, Any], ca
 
 def prepare_stored(
     results: GivenPath, loaded: LoadedSuite, flags: Flags, context: SuiteContext, output_dir: GivenPath | None
-) -> PreparedSuite:
+) -> Run:
     """Prepare a suite to grade the answers of a record again; the suite's target is ignored.
 
     Args:
@@ -126,7 +126,7 @@ def prepare_stored(
 
 def stored_suite(
     results: GivenPath, loaded: LoadedSuite, stored: StoredRun, settings: Settings, context: SuiteContext
-) -> PreparedSuite:
+) -> Run:
     """Return a suite that grades the answers of a record.
 
     Args:
@@ -136,7 +136,7 @@ def stored_suite(
         settings: the settings of the suite.
         context: environment, folders and permissions of suites.
     """
-    return PreparedSuite(
+    return Run(
         **structs.asdict(loaded),
         display_folder=display_folder(loaded.suite.folder, context.cwd),
         # The run decided which trials count.

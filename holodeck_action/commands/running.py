@@ -19,8 +19,9 @@ from holodeck_action.run.bases.baselines import Base, FoundBase
 from holodeck_action.run.closure import add_closures
 from holodeck_action.run.confirmation import ask_again, cases_to_confirm
 from holodeck_action.run.judge_probes import probe_judges, seen_passes
-from holodeck_action.run.open_suites import OpenSuite
+from holodeck_action.run.open_suites import complete_record
 from holodeck_action.run.options.settings import Flags
+from holodeck_action.run.run import Run
 from holodeck_action.run.schedule import Slots, Stop, Trials
 from holodeck_action.run.signals import stop_on_signals
 from holodeck_action.run.stages import Executor
@@ -47,7 +48,7 @@ class RunResult(Struct, frozen=True):
 
 
 async def run_sides(
-    ready: OpenSuite,
+    ready: Run,
     flags: Flags,
     output: Output,
     deadline: float | None,
@@ -71,23 +72,23 @@ async def run_sides(
     Raises:
         ConfigurationError: the executor cannot be used; nothing has run.
     """
-    settings = ready.prepared.settings
-    sides: Sequence[OpenSuite] = ready.sides
+    settings = ready.settings
+    sides: Sequence[Run] = ready.sides
     written = _write_notices(sides, frozenset(), output)
     stop, slots = Stop(), Slots(settings.concurrency if executor is None else executor.max_trials)
-    totals = [len(side.prepared.own_cases) for side in sides]
+    totals = [len(side.own_cases) for side in sides]
     left = None if deadline is None else deadline - SYSTEM_CLOCK.monotonic()
     reason = f"the run deadline of {flags.run_timeout_s or 0:g} s was reached"
     async with AsyncExitStack() as held:
         held.enter_context(stop_on_signals(stop, left, reason, output.signals))
-        for budget in ready.budgets:
+        for budget in ready.resources.budgets:
             held.enter_context(budget.notify_refusal(stop.drain))
         for side in sides:
-            if side.wire is not None:
-                side.wire.on_outage = stop.drain
+            if side.resources.wire is not None:
+                side.resources.wire.on_outage = stop.drain
         pool = await held.enter_async_context(grading_pool(ready))
         held.push_async_callback(ready.close)
-        sides = await _probe_judges(sides, seen_passes(ready.prepared, stored_base), pool, stop, output)
+        sides = await _probe_judges(sides, seen_passes(ready, stored_base), pool, stop, output)
         trials = [trial_runner(side, pool) for side in sides]
         if executor is not None:
             trials = [await held.enter_async_context(executor.open(stop, sides[0].exams))]
@@ -112,24 +113,25 @@ async def run_sides(
         records = await _confirm(sides, records, trials, stored_base, slots, stop, output)
         records = await _judge_pairs(sides, records, stored_base, stop, output)
         records = [
-            await add_custom_summary(record, pool, side.redactor) for side, record in zip(sides, records, strict=True)
+            await add_custom_summary(record, pool, side.resources.redactor)
+            for side, record in zip(sides, records, strict=True)
         ]
     _write_notices(sides, written, output)
     stopped = next((record.ended_early for record in records[1:] if record.ended_early is not None), None)
     if stopped is not None and records[0].ended_early is None:
         # A case that the base lacks may have got worse.
         records[0] = records[0].with_end(f"{stopped}; the base was not fully evaluated")
-    done = [side.complete_record(record) for side, record in zip(sides, records, strict=True)]
+    done = [complete_record(side, record) for side, record in zip(sides, records, strict=True)]
     earlier = stored_base.results.results.record if isinstance(stored_base, FoundBase) else None
     done = add_closures(sides, done, earlier)
     return RunResult(done[0], done[1] if len(done) > 1 else None, stop.is_requested)
 
 
 async def _probe_judges(
-    sides: Sequence[OpenSuite], seen: Mapping[str, JudgeProbe], pool: WorkerPool, stop: Stop, output: Output
-) -> Sequence[OpenSuite]:
+    sides: Sequence[Run], seen: Mapping[str, JudgeProbe], pool: WorkerPool, stop: Stop, output: Output
+) -> Sequence[Run]:
     """Return the sides with the results of the judges' probes; the same metrics and judges grade both."""
-    if sides[0].judges is None:
+    if sides[0].resources.judges is None:
         return sides
     with output.progress.phase("probing the judges"):
         head = await probe_judges(sides[0], seen, pool, stop)
@@ -138,7 +140,7 @@ async def _probe_judges(
 
 
 async def _confirm(
-    sides: Sequence[OpenSuite],
+    sides: Sequence[Run],
     records: Sequence[Record],
     trials: Sequence[Trials],
     stored_base: Base,
@@ -150,7 +152,7 @@ async def _confirm(
     ids = [] if stop.draining else cases_to_confirm(sides, records, stored_base)
     if not ids:
         return [*records]
-    more = sides[0].prepared.settings.baseline.confirm.trials
+    more = sides[0].settings.baseline.confirm.trials
     with output.progress.phase(f"repeating {count_phrase(len(ids), 'case')} that got worse"):
         asked = (
             ask_again(side, record, ids, more, each, slots.lane(), stop)
@@ -160,11 +162,11 @@ async def _confirm(
 
 
 async def _judge_pairs(
-    sides: Sequence[OpenSuite], records: list[Record], stored_base: Base, stop: Stop, output: Output
+    sides: Sequence[Run], records: list[Record], stored_base: Base, stop: Stop, output: Output
 ) -> list[Record]:
     """Return the records with the evaluations of metrics that compare the suite's answers with the base's."""
     ready, pairs = sides[0], registry.pairs()
-    if pairs is None or not any(map(compares_answers, ready.prepared.own_cases)):
+    if pairs is None or not any(map(compares_answers, ready.own_cases)):
         return records
     head, *others = records
     base = others[0] if others else stored_base.results.results.record if isinstance(stored_base, FoundBase) else None
@@ -180,14 +182,14 @@ async def _show_waiting(display: CaseDisplay) -> None:
         display.show_waiting()
 
 
-def _write_notices(sides: Sequence[OpenSuite], written_notices: frozenset[str], output: Output) -> frozenset[str]:
+def _write_notices(sides: Sequence[Run], written_notices: frozenset[str], output: Output) -> frozenset[str]:
     """Write the notices that are not in `written_notices`; return all notices written so far."""
     for side in sides:
         for notice in side.notices:
             if notice not in written_notices:
                 written_notices |= {notice}
-                place = "" if side.as_base is None else f"{side.prepared.place}: "
-                output.note(side.redactor.text(place + notice))
+                place = "" if side.as_base is None else f"{side.place}: "
+                output.note(side.resources.redactor.text(place + notice))
     return written_notices
 
 

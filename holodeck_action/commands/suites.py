@@ -19,17 +19,17 @@ from holodeck_action.record.folder import Claims, suite_folders
 from holodeck_action.record.result_files import BASE_FOLDER
 from holodeck_action.reports.conclusion import Conclusion, conclude
 from holodeck_action.reports.history import NO_RUNS
-from holodeck_action.run.bases.base_suites import BaseSuite, load_base_suites
-from holodeck_action.run.bases.baselines import Base, FoundBase, MissingBase, attach_base, find_bases
+from holodeck_action.run.bases.base_suites import load_base_suites
+from holodeck_action.run.bases.baselines import Base, FoundBase, attach_base, find_bases
 from holodeck_action.run.certain_end import case_order
 from holodeck_action.run.confirmation import base_of
 from holodeck_action.run.judge_probes import seen_passes
 from holodeck_action.run.loading import SuiteContext, ensure_writable
 from holodeck_action.run.model_calls import make_budget
-from holodeck_action.run.open_suites import BaseToRun, OpenSuite, ToOpen, closing, open_suites, start_journals
+from holodeck_action.run.open_suites import closing, open_suites, start_journals
 from holodeck_action.run.options.settings import Flags
 from holodeck_action.run.past import KeptRuns, histories_of
-from holodeck_action.run.preflight import PreparedSuite
+from holodeck_action.run.run import MissingBase, Run
 from holodeck_action.run.shards import choose_part, durations_of
 from holodeck_action.run.signals import raise_on_signals
 from holodeck_action.run.stages import (
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 
 def evaluate(
-    suites: Sequence[PreparedSuite], flags: Flags, output: Output, claims: Claims, context: SuiteContext, job: Job
+    suites: Sequence[Run], flags: Flags, output: Output, claims: Claims, context: SuiteContext, job: Job
 ) -> FinishedRun:
     """Run suites one after the other and report each; with `--dry-run`, only print the plan.
 
@@ -75,20 +75,20 @@ def evaluate(
     check_blessing(suites, flags)
     sharded = flags.shard is not None
     with ExitStack() as scope:
-        bases_to_run = _load_bases(suites, flags, context, job, output, scope)
+        suites = _with_bases(suites, flags, context, job, output, scope)
         if flags.dry_run:
-            return _show_plan(suites, bases_to_run, flags, output)
+            return _show_plan(suites, flags, output)
         folders = suite_folders([(item.display_folder, item.suite.file) for item in suites], output.folder)
+        suites = [replace(item, folder=folder) for item, folder in zip(suites, folders, strict=True)]
         with output.progress.phase("looking for the base and the history"):
             bases = find_bases(suites, job)
             suites = [_balance_shard(item, base) for item, base in zip(suites, bases, strict=True)]
             histories = histories_of(flags.history, job, output.disk, output.note)
             earlier = [None if sharded or histories is None else histories.of(item) for item in suites]
-        _make_folders(folders, bases_to_run, output)
+        _make_folders(suites, output)
         shared = make_budget(flags.max_cost_usd, flags.max_tokens, suites[0].shards)
-        wanted = [ToOpen(*each) for each in zip(suites, folders, bases_to_run, strict=True)]
         with output.progress.phase("preparing targets and judges"):
-            opened = open_suites(wanted, shared, resume=flags.resume)
+            opened = open_suites(suites, shared, resume=flags.resume)
         scope.enter_context(closing(opened))
         stages = stages_of([item.suite for item in suites], flags)
         _clear_and_start_journals(opened, (output.folder, *folders), output, claims)
@@ -96,27 +96,27 @@ def evaluate(
         all_opened = tuple(opened)
         deadline = None if flags.run_timeout_s is None else SYSTEM_CLOCK.monotonic() + flags.run_timeout_s
         finished: list[FinishedSuite] = []
-        kept: list[tuple[PreparedSuite, Conclusion]] = []
+        kept: list[tuple[Run, Conclusion]] = []
         complete = blessed = True
         for ready, base, past in zip(all_opened, bases, earlier, strict=True):
-            item, order = ready.prepared, _order(ready.prepared, base, past, job, output)
+            order = _order(ready, base, past, job, output)
             executor = _executor_of(ready, stages, flags, output)
             with _running(opened.pop(0), stages, output):
                 done = asyncio.run(run_sides(ready, flags, output, deadline, executor, base, order))
-            record, results = attach_base(done.record, item, base_of(ready, done.base, base))
+            record, results = attach_base(done.record, ready, base_of(ready, done.base, base))
             terms = Terms.against(None if results is None else results.results)
-            concluded = conclude(record, terms, folder=item.display_folder, earlier_runs=past or NO_RUNS)
+            concluded = conclude(record, terms, folder=ready.display_folder, earlier_runs=past or NO_RUNS)
             related = RelatedFiles(results, () if past is None else past.saved_lines)
             reported = report_suite(concluded, ready.folder, output, related, journaled=ready.journal is not None)
             finished.append(reported)
             if reported.written and not sharded:
-                kept.append((item, concluded))
+                kept.append((ready, concluded))
             if flags.bless is not None:
                 blessed = bless(flags.bless, concluded, results, output)
             complete = complete and reported.written and done.record.ended_early is None
             if done.interrupted or (shared is not None and shared.refusal is not None):
                 break
-        not_run = tuple(ready.prepared.place for ready in opened)
+        not_run = tuple(ready.place for ready in opened)
         code = report_together(finished, not_run, output)
         if sharded and complete and not not_run:
             # Only all shards together have a verdict.
@@ -131,27 +131,30 @@ def evaluate(
         return FinishedRun(code, tuple(finished), not_run)
 
 
-def _load_bases(
-    suites: Sequence[PreparedSuite], flags: Flags, context: SuiteContext, job: Job, output: Output, scope: ExitStack
-) -> Sequence[BaseToRun]:
-    """Load the base that runs with each suite; temporary files are removed when `scope` ends.
+def _with_bases(
+    suites: Sequence[Run], flags: Flags, context: SuiteContext, job: Job, output: Output, scope: ExitStack
+) -> Sequence[Run]:
+    """Return the suites, each with the base that runs with it; temporary files are removed when `scope` ends.
 
     Raises:
         ConfigurationError: a base cannot be run.
     """
-    if not any(item.settings.baseline.source == MERGE_BASE for item in suites):
-        return load_base_suites(suites, flags, context)
-    from holodeck_action.run.bases.commit_trees import CommitTrees
-    from holodeck_action.run.bases.merge_base_suites import suites_at_merge_base
+    bases: Sequence[Run | MissingBase | None]
+    if any(item.settings.baseline.source == MERGE_BASE for item in suites):
+        from holodeck_action.run.bases.commit_trees import CommitTrees
+        from holodeck_action.run.bases.merge_base_suites import suites_at_merge_base
 
-    # From here on there are temporary files to remove.
-    scope.enter_context(raise_on_signals(output.signals))
-    trees = scope.enter_context(CommitTrees(job))
-    with output.progress.phase("loading the merge base"):
-        return suites_at_merge_base(suites, flags, context, job, trees)
+        # From here on there are temporary files to remove.
+        scope.enter_context(raise_on_signals(output.signals))
+        trees = scope.enter_context(CommitTrees(job))
+        with output.progress.phase("loading the merge base"):
+            bases = suites_at_merge_base(suites, flags, context, job, trees)
+    else:
+        bases = load_base_suites(suites, flags, context)
+    return [replace(item, base=base) for item, base in zip(suites, bases, strict=True)]
 
 
-def _balance_shard(suite: PreparedSuite, base: Base | None) -> PreparedSuite:
+def _balance_shard(suite: Run, base: Base | None) -> Run:
     """Return the suite with its shard chosen by the durations of the base's cases; unchanged without shard or base."""
     if suite.part is None or not isinstance(base, FoundBase):
         return suite
@@ -160,9 +163,7 @@ def _balance_shard(suite: PreparedSuite, base: Base | None) -> PreparedSuite:
     return replace(suite, part=part)
 
 
-def _order(
-    suite: PreparedSuite, base: Base | None, kept_runs: KeptRuns | None, job: Job, output: Output
-) -> Sequence[int] | None:
+def _order(suite: Run, base: Base | None, kept_runs: KeptRuns | None, job: Job, output: Output) -> Sequence[int] | None:
     """Return the order, as positions, in which cases run until the exit code is certain; None to run all cases."""
     if not suite.settings.stop_when_certain or suite.stored is not None:
         return None
@@ -173,20 +174,17 @@ def _order(
     return case_order(suite, stored, frozenset() if kept_runs is None else kept_runs.flaky_ids)
 
 
-def _show_plan(
-    suites: Sequence[PreparedSuite], bases_to_run: Sequence[BaseToRun], flags: Flags, output: Output
-) -> FinishedRun:
+def _show_plan(suites: Sequence[Run], flags: Flags, output: Output) -> FinishedRun:
     """Print the plan, without calling a model or writing a file.
 
     Raises:
         ConfigurationError: a target cannot be used.
     """
-    for missing in bases_to_run:
-        if isinstance(missing, MissingBase):
-            output.note(missing.reason)
+    for item in suites:
+        if isinstance(item.base, MissingBase):
+            output.note(item.base.reason)
     shared = make_budget(flags.max_cost_usd, flags.max_tokens, suites[0].shards)
-    wanted = [ToOpen(item, base=base) for item, base in zip(suites, bases_to_run, strict=True)]
-    opened = open_suites(wanted, shared)
+    opened = open_suites(suites, shared)
     with closing(opened):
         # Without the base's record, which is fetched when the run begins.
         plan = _plan_text(opened, [None] * len(opened), flags)
@@ -196,7 +194,7 @@ def _show_plan(
 
 
 def _clear_and_start_journals(
-    opened: list[OpenSuite], folders: Sequence[GivenPath | None], output: Output, claims: Claims
+    opened: list[Run], folders: Sequence[GivenPath | None], output: Output, claims: Claims
 ) -> None:
     """Remove earlier results from the folders, and start the journals of suites and bases.
 
@@ -210,33 +208,33 @@ def _clear_and_start_journals(
         opened[at] = start_journals(ready, output.disk, output.note)
 
 
-def _make_folders(folders: Sequence[GivenPath | None], bases_to_run: Sequence[BaseToRun], output: Output) -> None:
+def _make_folders(suites: Sequence[Run], output: Output) -> None:
     """Create the folders of suites and bases.
 
     Raises:
         ConfigurationError: a folder cannot be written.
     """
-    for folder in (output.folder, *folders):
+    for folder in (output.folder, *(item.folder for item in suites)):
         if folder is not None:
             ensure_writable(folder)
-    for folder, other in zip(folders, bases_to_run, strict=True):
-        if folder is not None and isinstance(other, BaseSuite):
-            ensure_writable(folder / BASE_FOLDER)
+    for item in suites:
+        if item.folder is not None and isinstance(item.base, Run):
+            ensure_writable(item.folder / BASE_FOLDER)
 
 
-def _executor_of(ready: OpenSuite, stages: Sequence[Stages], flags: Flags, output: Output) -> Executor | None:
+def _executor_of(ready: Run, stages: Sequence[Stages], flags: Flags, output: Output) -> Executor | None:
     """Return the executor of a suite's trials; None to run them in this process.
 
     Raises:
         ConfigurationError: an extension cannot run the trials.
     """
     own = [folder.path for folder in (output.folder, ready.folder) if folder is not None]
-    counters = Counters(ready.imported, ready.used, ready.budgets, ready.wire)
+    counters = Counters(ready.resources.imported, ready.resources.used, ready.resources.budgets, ready.resources.wire)
     return executor_of(stages, ready.staged, counters, flags, own, UserOutput(output.note, output.stderr))
 
 
 @contextmanager
-def _running(ready: OpenSuite, stages: Sequence[Stages], output: Output) -> Iterator[None]:
+def _running(ready: Run, stages: Sequence[Stages], output: Output) -> Iterator[None]:
     """Enter the stages of a suite's run; afterwards close its journals, and print why they could not be written."""
     try:
         with enter_all(stages, ready.staged, UserOutput(output.note, output.stderr)):
@@ -250,34 +248,32 @@ def _running(ready: OpenSuite, stages: Sequence[Stages], output: Output) -> Iter
                 output.stderr.write(f"note: {side.journal.error}\n")
 
 
-def _finish_journal(side: OpenSuite) -> None:
+def _finish_journal(side: Run) -> None:
     """Put away the journal of a complete run; leave it if it has trials of cases outside of this run's selection."""
-    if side.journal is not None and len(side.resumed_trials(side.prepared.cases)) == len(side.resumed.trials):
+    if side.journal is not None and len(side.resumed_trials(side.cases)) == len(side.resumed.trials):
         side.journal.finish()
 
 
-def _announce_costs(suites: Sequence[OpenSuite], bases: Sequence[Base], flags: Flags, output: Output) -> None:
+def _announce_costs(suites: Sequence[Run], bases: Sequence[Base], flags: Flags, output: Output) -> None:
     """Print the plan if models are called over the network, and notes on calls that the budget does not limit."""
-    if any(ready.wire is not None and ready.prepared.settings.calls.mode != "replay" for ready in suites):
+    if any(ready.resources.wire is not None and ready.settings.calls.mode != "replay" for ready in suites):
         output.stderr.write(_plan_text(suites, bases, flags))
         output.stderr.flush()
     for ready in (side for suite in suites for side in suite.sides):
-        if ready.budgets and ready.own is None and ready.prepared.stored is None:
-            target = ready.redactor.text(describe_target(ready.prepared.target))
-            if ready.charges is not None:
-                output.note(
-                    f"{ready.prepared.place}: the budget counts the usage that {target} reports after each answer"
-                )
+        if ready.resources.budgets and ready.resources.own is None and ready.stored is None:
+            target = ready.resources.redactor.text(describe_target(ready.target))
+            if ready.resources.charges is not None:
+                output.note(f"{ready.place}: the budget counts the usage that {target} reports after each answer")
                 continue
-            limited = "calls of a suite's own model" if ready.wire is None else "the calls of judges"
-            output.note(f"{ready.prepared.place}: the budget does not limit {target}, only {limited}")
+            limited = "calls of a suite's own model" if ready.resources.wire is None else "the calls of judges"
+            output.note(f"{ready.place}: the budget does not limit {target}, only {limited}")
 
 
-def _plan_text(suites: Sequence[OpenSuite], bases: Sequence[Base], flags: Flags) -> str:
+def _plan_text(suites: Sequence[Run], bases: Sequence[Base], flags: Flags) -> str:
     from holodeck_action.run.plan import plan_lines
 
     sides = [side for suite in suites for side in suite.sides]
-    heads = {id(suite): seen_passes(suite.prepared, base) for suite, base in zip(suites, bases, strict=True)}
+    heads = {id(suite): seen_passes(suite, base) for suite, base in zip(suites, bases, strict=True)}
     # The head's probes hold for its base, too.
     seen = [heads.get(id(side)) for side in sides]
-    return "".join(f"{line}\n" for line in plan_lines([side.prepared for side in sides], flags, sides, seen))
+    return "".join(f"{line}\n" for line in plan_lines(sides, flags, seen))

@@ -9,7 +9,7 @@ from holodeck_action.decide.decision import decide
 from holodeck_action.decide.exit_codes import ExitCode
 from holodeck_action.decide.survey import RecordTotals, is_expired, judge_cases
 from holodeck_action.record.record import Record, TrialRecord
-from holodeck_action.run.preflight import PreparedSuite
+from holodeck_action.run.run import Run
 from holodeck_action.run.trial_plans import Plan, Position
 
 _SHARE, _ALLOWANCE_S = 0.05, 0.25
@@ -17,7 +17,7 @@ _SHARE, _ALLOWANCE_S = 0.05, 0.25
 """
 
 
-def case_order(suite: PreparedSuite, base: Record | None, flaky: Set[str]) -> list[Position]:
+def case_order(suite: Run, base: Record | None, flaky: Set[str]) -> list[Position]:
     """Return the positions of the cases of a suite, or of its shard, in the order in which they run.
 
     Cases that failed on the base come first, then cases that were flaky, then the others, each in the order of the

@@ -12,15 +12,15 @@ from holodeck_action import __version__
 from holodeck_action.record.closure import WRITTEN, Closure, Digests
 from holodeck_action.record.record import Record
 from holodeck_action.run.identity import attached_files, content_digest, module_file
-from holodeck_action.run.open_suites import OpenSuite
 from holodeck_action.run.options.settings import ModelCalls
+from holodeck_action.run.run import Run
 from holodeck_action.run.used_files import file_digest, file_name
 from holodeck_action.suite.checkout import MOST_TRANSCRIPT, Checkout, repository_root
 from holodeck_action.suite.loader import graders, metric_classes
 from holodeck_action.suite.values import Suite
 
 
-def add_closures(sides: Sequence[OpenSuite], records: Sequence[Record], stored: Record | None) -> list[Record]:
+def add_closures(sides: Sequence[Run], records: Sequence[Record], stored: Record | None) -> list[Record]:
     """Return the records of a suite and its base with their closures.
 
     Args:
@@ -32,20 +32,20 @@ def add_closures(sides: Sequence[OpenSuite], records: Sequence[Record], stored: 
     head = _closure_of(sides[0], {} if before is None else before.code)
     closures = [head, *(_closure_beside(side, head) for side in sides[1:])]
     return [
-        replace(record, run=replace(record.run, closure=side.redactor.value(closure)))
+        replace(record, run=replace(record.run, closure=side.resources.redactor.value(closure)))
         for side, record, closure in zip(sides, records, closures, strict=True)
     ]
 
 
-def _closure_of(side: OpenSuite, before: Digests) -> Closure:
+def _closure_of(side: Run, before: Digests) -> Closure:
     """Return the closure of a suite whose grading code ran; `before` is the grading code of the base."""
-    suite, used = side.prepared.suite, side.used
-    used.add_code(side.prepared.used)
-    files = _grader_files(suite, side.prepared.case_functions)
+    suite, used = side.suite, side.resources.used
+    used.add_code(side.used)
+    files = _grader_files(suite, side.case_functions)
     used.add_code([str(suite.folder / name) for name in files.values()])
     code = used.code
     return replace(
-        _settings_of(side, side.prepared.settings.calls),
+        _settings_of(side, side.settings.calls),
         code=code,
         graders=files,
         shared=used.shared,
@@ -57,12 +57,12 @@ def _closure_of(side: OpenSuite, before: Digests) -> Closure:
     )
 
 
-def _closure_beside(side: OpenSuite, head: Closure) -> Closure:
+def _closure_beside(side: Run, head: Closure) -> Closure:
     """Return the closure of a base whose answers the head graded: its own files of the same names."""
-    suite = side.prepared.suite
-    files = _grader_files(suite, side.prepared.case_functions)
-    side.used.add_code(side.prepared.used)
-    names = sorted({*head.code, *files.values(), *side.used.code})
+    suite = side.suite
+    files = _grader_files(suite, side.case_functions)
+    side.resources.used.add_code(side.used)
+    names = sorted({*head.code, *files.values(), *side.resources.used.code})
     assert side.as_base is not None
     return replace(
         _settings_of(side, side.as_base.calls),
@@ -84,9 +84,9 @@ def _grader_files(suite: Suite, case_functions: Iterable[str]) -> dict[str, str]
     return {each: file_name(suite.checkout, str(file)) for each, file in found.items() if file is not None}
 
 
-def _settings_of(side: OpenSuite, calls: ModelCalls) -> Closure:
+def _settings_of(side: Run, calls: ModelCalls) -> Closure:
     """Return a closure with the recordings that answer, the files of cases and the surroundings."""
-    suite = side.prepared.suite
+    suite = side.suite
     attached = {file_name(suite.checkout, str(suite.folder / name)): name for name in attached_files(suite)}
     found = Closure(
         attached={shown: file_digest(suite.checkout, name) for shown, name in sorted(attached.items())},
@@ -94,7 +94,7 @@ def _settings_of(side: OpenSuite, calls: ModelCalls) -> Closure:
     )
     replayed = calls.mode == "replay"
     folder = calls.folder if replayed else calls.cache
-    if side.wire is None or folder is None:
+    if side.resources.wire is None or folder is None:
         return found
     name = file_name(suite.checkout, str(folder))
     evidence = dict(_recordings(suite.checkout, name))
@@ -107,9 +107,9 @@ def _settings_of(side: OpenSuite, calls: ModelCalls) -> Closure:
     return replace(found, answers=name, answers_source=suite.cache_mark, evidence=evidence)
 
 
-def _committed_files(side: OpenSuite, folder: Path) -> Container[str] | None:
+def _committed_files(side: Run, folder: Path) -> Container[str] | None:
     """Return the files of a folder that the commit has which is checked out; None if all files count as committed."""
-    checkout = side.prepared.suite.checkout
+    checkout = side.suite.checkout
     root = repository_root(checkout.folder)
     if root is None:
         # A merge base is written without Git's data.
@@ -117,7 +117,7 @@ def _committed_files(side: OpenSuite, folder: Path) -> Container[str] | None:
     # Most runs have no cache.
     from holodeck_action.github.bases.local_git import run_git
 
-    listed = run_git(root, side.prepared.environ, "ls-tree", "-r", "-z", "--name-only", "HEAD", "--", str(folder))
+    listed = run_git(root, side.environ, "ls-tree", "-r", "-z", "--name-only", "HEAD", "--", str(folder))
     # If Git cannot tell, all files count.
     return None if listed is None else {file_name(checkout, str(root / path)) for path in listed.split("\0") if path}
 
@@ -140,8 +140,8 @@ def _large_digest(checkout: Checkout, name: str) -> str | None:
         return None
 
 
-def _surroundings(side: OpenSuite) -> Mapping[str, str]:
-    python = side.prepared.python
+def _surroundings(side: Run) -> Mapping[str, str]:
+    python = side.python
     return {
         "holodeck-action": __version__,
         "Python": platform.python_version(),

@@ -16,12 +16,13 @@ from holodeck_action.record.record import CaseRecord, Record
 from holodeck_action.record.stored_cases import MappedCases
 from holodeck_action.run.bases.baselines import Base, FoundBase, attach_base
 from holodeck_action.run.loop import run_trials
-from holodeck_action.run.open_suites import OpenSuite
+from holodeck_action.run.open_suites import complete_record
+from holodeck_action.run.run import Run
 from holodeck_action.run.schedule import Lane, Stop, Trials
 from holodeck_action.run.trial_plans import Available, FurtherTrials, Plan, Resumed
 
 
-def base_of(open_suite: OpenSuite, record: Record | None, stored: Base) -> Base:
+def base_of(open_suite: Run, record: Record | None, stored: Base) -> Base:
     """Return the results that a suite is compared with: those of the base that ran with it, or `stored`.
 
     Args:
@@ -31,14 +32,14 @@ def base_of(open_suite: OpenSuite, record: Record | None, stored: Base) -> Base:
     """
     if open_suite.base is None:
         return stored
-    if not isinstance(open_suite.base, OpenSuite):
+    if not isinstance(open_suite.base, Run):
         return open_suite.base
     assert record is not None
     assert open_suite.base.as_base is not None
     return FoundBase(make_base_results(record), open_suite.base.as_base.run)
 
 
-def cases_to_confirm(sides: Sequence[OpenSuite], made: Sequence[Record], stored: Base) -> Sequence[str]:
+def cases_to_confirm(sides: Sequence[Run], made: Sequence[Record], stored: Base) -> Sequence[str]:
     """Return the ids of the regressed and undecided cases that get further trials, worst first; empty if the exit code
     is certain.
 
@@ -48,15 +49,15 @@ def cases_to_confirm(sides: Sequence[OpenSuite], made: Sequence[Record], stored:
         stored: results of an earlier run to compare with; None if there are none.
     """
     head = sides[0]
-    item, settings = head.prepared, head.prepared.settings.baseline
-    if not item.confirms_regressions:
+    settings = head.settings.baseline
+    if not head.confirms_regressions:
         return ()
-    records = [side.complete_record(record) for side, record in zip(sides, made, strict=True)]
+    records = [complete_record(side, record) for side, record in zip(sides, made, strict=True)]
     if any(record.stopped is not None and record.run.shard is None for record in records):
         return ()
     if records[0].certain is not None:
         return ()
-    record, results = attach_base(records[0], item, base_of(head, records[1] if len(records) > 1 else None, stored))
+    record, results = attach_base(records[0], head, base_of(head, records[1] if len(records) > 1 else None, stored))
     if results is None:
         return ()
     comparison = decide(record, Terms.against(results.results)).comparison
@@ -68,7 +69,7 @@ def cases_to_confirm(sides: Sequence[OpenSuite], made: Sequence[Record], stored:
 
 
 async def ask_again(
-    side: OpenSuite, record: Record, ids: Sequence[str], extra_trials: int, trials: Trials, lane: Lane, stop: Stop
+    side: Run, record: Record, ids: Sequence[str], extra_trials: int, trials: Trials, lane: Lane, stop: Stop
 ) -> Record:
     """Run further trials of cases, and return the record with these trials added.
 
@@ -81,14 +82,14 @@ async def ask_again(
         lane: gives each session a slot.
         stop: can end the trials early.
     """
-    item, redactor = side.prepared, side.redactor
-    known = {redactor.case_id(case.id, case.content_hash): case for case in item.cases}
+    redactor = side.resources.redactor
+    known = {redactor.case_id(case.id, case.content_hash): case for case in side.cases}
     names = [name for name in ids if name in known]
     cases = [known[name] for name in names]
     plan: Plan = FurtherTrials(cases, extra_trials)
-    if item.stored is not None:
-        plan = Available(plan, item.stored.trials.keys())
-    limit = item.settings.run_timeout_s
+    if side.stored is not None:
+        plan = Available(plan, side.stored.trials.keys())
+    limit = side.settings.run_timeout_s
     left = None if limit is None else max(0.0, limit - record.run.duration_ms / 1000)
     plan = Resumed(plan, side.resumed_trials(cases))
     done = await run_trials(plan, trials, lane, stop, timeout_s=left, on_trial=side.keep_trial)

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from holodeck_action.llm.embeddings import embedding_reference
 from holodeck_action.llm.limits.budget import COMPLETION_GUESS, format_dollars, text_tokens
 from holodeck_action.llm.usage import cost_usd
-from holodeck_action.run.preflight import PreparedSuite
+from holodeck_action.run.run import Run
 from holodeck_action.suite.applicability import skip_reason
 from holodeck_action.suite.model.metric_base import JudgeCalls
 from holodeck_action.suite.model.providers import LLMProvider
@@ -34,7 +34,7 @@ class Range(Struct, frozen=True):
         return f"{self.low:,}" if self.low == self.high else f"{self.low:,} to {self.high:,}"
 
 
-def fewest_trials(suite: PreparedSuite, case: Case) -> int:
+def fewest_trials(suite: Run, case: Case) -> int:
     """Return the smallest number of trials after which a case can be decided."""
     if not suite.settings.stop_when_decided:
         return case.repeat
@@ -161,7 +161,7 @@ class Tally(Struct):
         )
 
 
-def estimate_judges(prepared_suite: PreparedSuite) -> JudgingEstimate | None:
+def estimate_judges(prepared_suite: Run) -> JudgingEstimate | None:
     """Estimate the calls of a suite's judges and of the embedding models of metrics; return None if there are none.
 
     The estimate assumes non-empty answers and no retries; see `Metric.judge_calls`. Each judge of a panel counts, even

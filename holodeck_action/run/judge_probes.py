@@ -14,8 +14,7 @@ from msgspec.structs import replace
 
 from holodeck_action.record.judge_probe import JudgeProbe
 from holodeck_action.run.bases.baselines import Base, FoundBase
-from holodeck_action.run.open_suites import OpenSuite
-from holodeck_action.run.preflight import PreparedSuite
+from holodeck_action.run.run import Run
 from holodeck_action.run.schedule import Stop
 from holodeck_action.scoring.exam_results import Exams
 from holodeck_action.suite.model.base_sources import parse_source
@@ -30,7 +29,7 @@ NOT_RECORDED = (
 )
 
 
-def seen_passes(suite: PreparedSuite, base: Base) -> Mapping[str, JudgeProbe]:
+def seen_passes(suite: Run, base: Base) -> Mapping[str, JudgeProbe]:
     """Return the probes that the stored run of the base branch has seen pass, by identity; none of a file, and none if
     judges are always probed."""
     if suite.settings.probe == "always" or not isinstance(base, FoundBase):
@@ -41,21 +40,18 @@ def seen_passes(suite: PreparedSuite, base: Base) -> Mapping[str, JudgeProbe]:
 
 
 def planned_exams(
-    open_suite: OpenSuite, seen: Mapping[str, JudgeProbe], pool: WorkerPool
+    open_suite: Run, seen: Mapping[str, JudgeProbe], pool: WorkerPool
 ) -> list[tuple[PlannedExam, JudgeProbe | None]]:
     """Return a suite's probes, each with its earlier result if that holds; a run makes those without a result."""
-    item = open_suite.prepared
-    if open_suite.judges is None or item.settings.probe == "never":
+    if open_suite.resources.judges is None or open_suite.settings.probe == "never":
         return []
     from holodeck_action.scoring.exams import plan_exams
 
-    planned = plan_exams(item.own_cases, open_suite.judges, pool, open_suite.redactor)
+    planned = plan_exams(open_suite.own_cases, open_suite.resources.judges, pool, open_suite.resources.redactor)
     return [(each, seen.get(each.identity)) for each in planned]
 
 
-async def probe_judges(
-    open_suite: OpenSuite, seen: Mapping[str, JudgeProbe], pool: WorkerPool, stop: Stop
-) -> OpenSuite:
+async def probe_judges(open_suite: Run, seen: Mapping[str, JudgeProbe], pool: WorkerPool, stop: Stop) -> Run:
     """Return the suite with the results of its judges' probes.
 
     Args:
@@ -69,14 +65,14 @@ async def probe_judges(
         return open_suite
     from holodeck_action.scoring.exams import errors_of, hold_exam
 
-    calls, slots = open_suite.prepared.settings.calls, asyncio.Semaphore(open_suite.prepared.settings.concurrency)
+    calls, slots = open_suite.settings.calls, asyncio.Semaphore(open_suite.settings.concurrency)
 
     async def probe(each: PlannedExam, earlier: JudgeProbe | None) -> JudgeProbe | None:
         if earlier is not None:
-            return replace(earlier, metric=open_suite.redactor.text(each.spec.label), attempts=0, kept=True)
+            return replace(earlier, metric=open_suite.resources.redactor.text(each.spec.label), attempts=0, kept=True)
         async with slots:
-            stored = open_suite.reuse if calls.mode != "live" else None
-            return await hold_exam(each, stored, replay=calls.mode == "replay", redactor=open_suite.redactor)
+            stored = open_suite.resources.reuse if calls.mode != "live" else None
+            return await hold_exam(each, stored, replay=calls.mode == "replay", redactor=open_suite.resources.redactor)
 
     made = await _unless_stopped([asyncio.create_task(probe(*each)) for each in planned], stop)
     probes = sorted(made, key=lambda each: (each.metric, each.judge, each.identity))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from holodeck_action.run.preflight import PreparedSuite
+from holodeck_action.run.run import Run
 from holodeck_action.seam import registry
 from holodeck_action.suite.applicability import judged_metrics
 from holodeck_action.suite.values import Case
@@ -35,7 +35,7 @@ def make_budget(max_cost_usd: float | None, max_tokens: int | None, shard_count:
     return Budget(max_cost_usd=max_cost_usd, max_tokens=max_tokens)
 
 
-def make_wire(suite: PreparedSuite, redactor: Redactor, budgets: Sequence[Budget]) -> Wire:
+def make_wire(suite: Run, redactor: Redactor, budgets: Sequence[Budget]) -> Wire:
     """Return the wire that makes a suite's model calls."""
     from holodeck_action.llm.usage import list_price
     from holodeck_action.llm.wire import Wire, WireSettings
@@ -54,20 +54,20 @@ def make_wire(suite: PreparedSuite, redactor: Redactor, budgets: Sequence[Budget
     return Wire(settings, redactor=redactor, price=list_price, budgets=budgets)
 
 
-def model_environment(suite: PreparedSuite) -> Mapping[str, str]:
+def model_environment(suite: Run) -> Mapping[str, str]:
     """Return the variables that supply the keys and URLs that model references omit; a replay needs no keys."""
     from holodeck_action.targets.own_model.own_agent import model_environment
 
     return model_environment(suite.environ, replayed=suite.settings.calls.mode == "replay")
 
 
-def judging_environment(suite: PreparedSuite) -> Mapping[str, str]:
+def judging_environment(suite: Run) -> Mapping[str, str]:
     """Return the variables that supply the keys and URLs that references to judges omit."""
     return model_environment(replace(suite, environ=suite.grading.environ))
 
 
 def make_own_agent(
-    suite: PreparedSuite,
+    suite: Run,
     redactor: Redactor,
     wire: Wire,
     case_files: CaseFiles | None,
@@ -94,7 +94,7 @@ def make_own_agent(
     )
 
 
-def make_users(suite: PreparedSuite, cases: Sequence[Case], wire: Wire) -> Users:
+def make_users(suite: Run, cases: Sequence[Case], wire: Wire) -> Users:
     """Return the simulated users of a suite's cases; a base has the same users as its head.
 
     Raises:
@@ -107,7 +107,7 @@ def make_users(suite: PreparedSuite, cases: Sequence[Case], wire: Wire) -> Users
     return users
 
 
-def make_judges(suite: PreparedSuite, wire: Wire) -> Judges:
+def make_judges(suite: Run, wire: Wire) -> Judges:
     """Return the judges of a suite.
 
     Raises:
@@ -124,7 +124,7 @@ def make_judges(suite: PreparedSuite, wire: Wire) -> Judges:
     return Judges(suite.grading.suite, environ, wire)
 
 
-def make_reuse(suite: PreparedSuite, redactor: Redactor, wire: Wire) -> Reuse | None:
+def make_reuse(suite: Run, redactor: Redactor, wire: Wire) -> Reuse | None:
     """Return the store of judges' verdicts, in the folder of stored model calls; None if no calls are stored.
 
     A recording calls every judge and stores the verdicts, so that a replay needs no judging library.

@@ -16,7 +16,7 @@ from holodeck_action.text.given_paths import GivenPath
 if TYPE_CHECKING:
     from holodeck_action.github.job import Job
     from holodeck_action.reports.conclusion import Conclusion
-    from holodeck_action.run.preflight import PreparedSuite
+    from holodeck_action.run.run import Run
 
 
 class KeptRuns(EarlierRuns, Protocol):
@@ -34,14 +34,14 @@ class KeptRuns(EarlierRuns, Protocol):
 class Histories(Protocol):
     """Reads earlier runs of a run's suites from their histories, and adds new runs."""
 
-    def of(self, suite: PreparedSuite) -> KeptRuns:
+    def of(self, suite: Run) -> KeptRuns:
         """Return the earlier runs of a suite.
 
         Raises:
             ConfigurationError: the earlier runs cannot be read.
         """
 
-    def add(self, runs: Sequence[tuple[PreparedSuite, Conclusion]]) -> None:
+    def add(self, runs: Sequence[tuple[Run, Conclusion]]) -> None:
         """Add runs to the histories; if that fails, write a note to the user."""
 
 

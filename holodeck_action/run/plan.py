@@ -27,10 +27,9 @@ from holodeck_action.run.estimates import (
     pluralize,
 )
 from holodeck_action.run.loading import redactor_of_loaded
-from holodeck_action.run.open_suites import OpenSuite
 from holodeck_action.run.options.settings import Flags
-from holodeck_action.run.preflight import PreparedSuite
 from holodeck_action.run.probe_estimates import estimate_probes
+from holodeck_action.run.run import Run
 from holodeck_action.seam import registry
 from holodeck_action.suite.model.targets import ModelTarget
 from holodeck_action.suite.values import Case, Turn
@@ -48,7 +47,7 @@ class OwnEstimate(Struct, frozen=True):
     model: ModelEstimate
 
 
-def estimate_own(suite: PreparedSuite) -> OwnEstimate:
+def estimate_own(suite: Run) -> OwnEstimate:
     """Estimate the calls of a suite's own model: one for each turn of all trials. A simulated user may end the
     conversation after the first turn.
 
@@ -78,32 +77,30 @@ def estimate_own(suite: PreparedSuite) -> OwnEstimate:
 
 
 def plan_lines(
-    suites: Sequence[PreparedSuite],
+    suites: Sequence[Run],
     flags: Flags,
-    opened: Sequence[OpenSuite] = (),
     seen: Sequence[Mapping[str, JudgeProbe] | None] = (),
 ) -> Iterator[str]:
     """Return the lines of the plan: the model calls and cost of each suite, then the budgets.
 
     Args:
-        suites: the suites.
+        suites: the suites; the document searches of those that are open are planned, too.
         flags: the command line.
-        opened: the same suites, open, whose document searches and judges' probes are planned; empty to plan none.
-        seen: for each open suite, the probes that hold already, by identity; None for a suite without own probes.
+        seen: for each suite, the probes that hold already, by identity; None for a suite without own probes. Empty to
+            plan no probes.
 
     Raises:
         TargetError: instructions cannot be read.
     """
-    others = zip(opened, seen, strict=True) if opened else ((None, None) for _ in suites)
-    return map(redactor_of_loaded(suites).text, _plan_lines(list(zip(suites, others, strict=True)), flags))
+    return map(redactor_of_loaded(suites).text, _plan_lines(suites, seen or [None] * len(suites), flags))
 
 
 def _plan_lines(
-    suites: Sequence[tuple[PreparedSuite, tuple[OpenSuite | None, Mapping[str, JudgeProbe] | None]]], flags: Flags
+    suites: Sequence[Run], probed: Sequence[Mapping[str, JudgeProbe] | None], flags: Flags
 ) -> Iterator[str]:
     needed: list[_MinUse] = []
     together: list[_MinUse] = []
-    for at, (item, (ready, seen)) in enumerate(suites):
+    for at, (item, seen) in enumerate(zip(suites, probed, strict=True)):
         if item.graded_by is None or at == 0:
             head, together = item, []
         place = f"plan: {one_line(item.place, 200)}:"
@@ -117,16 +114,17 @@ def _plan_lines(
         if item.confirms_regressions and item.stored is None:
             yield f"{place} {_confirmation_line(item)}"
         calls: Sequence[PlannedCalls] = ()
-        if found is not None and ready is not None and ready.own is not None and ready.own.calls_models:
+        own = None if item.opened is None else item.opened.own
+        if found is not None and own is not None and own.calls_models:
             try:
-                calls = asyncio.run(ready.own.plan_calls())
+                calls = asyncio.run(own.plan_calls())
             except AgentError as error:
                 yield f"{place} {one_line(error.message, 500)}"
         if calls:
             yield f"{place} {_search_line(calls)}"
         if playing:
             yield f"{place} simulated users: {_models_phrase(playing)}"
-        probing = () if ready is None or seen is None else estimate_probes(ready, seen)
+        probing = () if seen is None else estimate_probes(item, seen)
         if probing:
             yield f"{place} probes of judges, before the first case: {_models_phrase(probing)}"
         if found is not None or judging is not None or playing:
@@ -134,13 +132,13 @@ def _plan_lines(
             needed.append(least)
             together.append(least)
         # A base follows its suite and spends the same budget.
-        if together and (at + 1 == len(suites) or suites[at + 1][0].graded_by is None):
+        if together and (at + 1 == len(suites) or suites[at + 1].graded_by is None):
             settings = head.settings
             yield from _budget_lines(
                 *(f"of {one_line(head.place, 200)}", settings.max_cost_usd, settings.max_tokens),
                 *(together, head.shards),
             )
-    yield from _budget_lines("of the run", flags.max_cost_usd, flags.max_tokens, needed, suites[0][0].shards)
+    yield from _budget_lines("of the run", flags.max_cost_usd, flags.max_tokens, needed, suites[0].shards)
 
 
 class _MinUse(Struct, frozen=True):
@@ -191,7 +189,7 @@ def _search_line(planned: Sequence[PlannedCalls]) -> str:
     return f"{words}; for each search 1 call of {' and 1 of '.join(dict.fromkeys(often))}" if often else words
 
 
-def estimate_users(suite: PreparedSuite) -> Sequence[ModelEstimate]:
+def estimate_users(suite: Run) -> Sequence[ModelEstimate]:
     """Estimate the calls of each model that plays a user; return an empty sequence if no user is simulated."""
     found = registry.users()
     if found is None or suite.stored is not None or all(case.simulation is None for case in suite.own_cases):
@@ -218,7 +216,7 @@ def _model_label(calls: PlannedCalls) -> str:
     return f"{calls.model.provider}/{one_line(calls.model.name, 80)}"
 
 
-def _confirmation_line(suite: PreparedSuite) -> str:
+def _confirmation_line(suite: Run) -> str:
     """Return a phrase for the plan about the trials that confirm regressions."""
     confirm = suite.settings.baseline.confirm
     cases = min(confirm.cases, len(suite.own_cases))
@@ -230,7 +228,7 @@ def _confirmation_line(suite: PreparedSuite) -> str:
 
 
 def _agent_and_judges_line(
-    suite: PreparedSuite, estimate: OwnEstimate | None, judging: JudgingEstimate | None, *, has_other_calls: bool
+    suite: Run, estimate: OwnEstimate | None, judging: JudgingEstimate | None, *, has_other_calls: bool
 ) -> str:
     """Return the plan's phrase about the calls of the agent and the judges."""
     has_calls = estimate is not None or judging is not None or has_other_calls
@@ -239,7 +237,7 @@ def _agent_and_judges_line(
     return f"{line}; cached calls cost nothing" if has_calls and suite.settings.calls.cache is not None else line
 
 
-def _model_words(suite: PreparedSuite, estimate: OwnEstimate | None, *, has_calls: bool) -> str:
+def _model_words(suite: Run, estimate: OwnEstimate | None, *, has_calls: bool) -> str:
     cases = f"{len(suite.own_cases):,} {pluralize(len(suite.own_cases), 'case')}"
     if estimate is None:
         if isinstance(suite.target, ModelTarget):

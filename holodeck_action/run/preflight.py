@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from holodeck_action.github.annotations import locate_folder
 from holodeck_action.record.agent_errors import TargetError
 from holodeck_action.run.case_choice import check_bounds_attainable, choose_cases, unmatched_filters
 from holodeck_action.run.concurrency import with_growth
@@ -24,11 +23,12 @@ from holodeck_action.run.loading import (
     with_python,
 )
 from holodeck_action.run.options.settings import Flags, Settings, SettingsError, baseline_problem, gates_problem, merge
-from holodeck_action.run.shards import Part, ShardError, choose_part, parse_shard
-from holodeck_action.run.stages import StagedSuite, stages_of
+from holodeck_action.run.run import Run
+from holodeck_action.run.shards import ShardError, choose_part, parse_shard
+from holodeck_action.run.stages import stages_of
 from holodeck_action.seam import registry
 from holodeck_action.suite.applicability import judged_metrics, library_metrics
-from holodeck_action.suite.checkout import Checkout, head_commit
+from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.configuration_errors import (
     ConfigurationError,
     LocatedProblem,
@@ -45,100 +45,28 @@ from holodeck_action.suite.model.targets import (
     AnyTarget,
     CallableTarget,
     PythonTarget,
-    RecordedTarget,
     WrittenTarget,
     parse_target,
 )
 from holodeck_action.suite.values import Case, Suite
 from holodeck_action.targets.factory import build_agent, describe_target
 from holodeck_action.targets.protocol import Agent
-from holodeck_action.text.redaction import Redactor
 from holodeck_action.workers.pool import WorkerPool
 
 if TYPE_CHECKING:
-    from holodeck_action.run.stored import StoredRun
+    pass
 
 REFUSED = "a run would be refused here: "
 """The beginning of a note about a missing requirement."""
 
 
-class PreparedSuite(LoadedSuite, frozen=True, kw_only=True):
-    """A suite that is ready to run.
-
-    `display_folder` is the path of the suite's folder relative to the current folder; empty for the current folder.
-    `target_files` has the folder that paths in the target are relative to, and the files that may be read. `base_files`
-    has the same for the path of a results file to compare with. `stored` is an earlier run whose answers are graded;
-    None to run the target. `written_target` is the target given on the command line; None if none is given. `part` has
-    the cases of this shard; None if the run has no shards. `graded_by` is the suite whose cases, metrics and judges
-    apply; None if the suite's own apply. `variant` describes how a base differs from the suite in the file; empty if it
-    does not differ.
-    """
-
-    display_folder: str
-    settings: Settings
-    cases: tuple[Case, ...]
-    target: AnyTarget
-    target_files: Checkout
-    base_files: Checkout
-    stored: StoredRun | None = None
-    written_target: str | None = None
-    part: Part | None = None
-    graded_by: LoadedSuite | None = None
-    variant: str = ""
-
-    @property
-    def commit(self) -> str | None:
-        """The commit that is evaluated; if stored answers are graded, the commit in their record."""
-        return head_commit(self.suite.folder) if self.stored is None else self.stored.record.provenance.commit
-
-    @property
-    def repository_folder(self) -> str | None:
-        """The path of the suite's folder in its repository; None if it is in no repository."""
-        return locate_folder(self.suite.folder, self.environ).folder
-
-    @property
-    def place(self) -> str:
-        """Path of the suite's file relative to the current folder, followed by its variant in parentheses."""
-        place = f"{self.display_folder}/{self.suite.file}" if self.display_folder else self.suite.file
-        return f"{place} ({self.variant})" if self.variant else place
-
-    @property
-    def own_cases(self) -> tuple[Case, ...]:
-        """The cases of this shard, or all cases."""
-        return self.cases if self.part is None else tuple(case for case in self.cases if case.id in self.part.ids)
-
-    @property
-    def shards(self) -> int:
-        """The number of shards; 1 if the run has no shards."""
-        return 1 if self.part is None else self.part.shard.count
-
-    @property
-    def grading(self) -> LoadedSuite:
-        """The suite whose metrics and judges grade the answers."""
-        return self.graded_by or self
-
-    def staged(self, redactor: Redactor) -> StagedSuite:
-        """Return the part of the suite that extensions see, with the redactor for their output."""
-        return StagedSuite(
-            *(self.suite, self.display_folder, self.environ, self.code, self.settings),
-            *(self.target, self.target_files, redactor),
-        )
-
-    @property
-    def confirms_regressions(self) -> bool:
-        """Whether cases that got worse get further trials, either new or, when a record is graded again, stored."""
-        if not self.settings.compared or self.settings.baseline.on_case_regression != "confirm":
-            return False
-        return self.stored is not None or not isinstance(self.target, RecordedTarget)
-
-
-def prepare_suites(suites: Sequence[LoadedSuite], flags: Flags, context: SuiteContext) -> tuple[PreparedSuite, ...]:
+def prepare_suites(suites: Sequence[LoadedSuite], flags: Flags, context: SuiteContext) -> tuple[Run, ...]:
     """Determine settings, cases and target of every suite.
 
     Raises:
         ConfigurationError: suites have problems; the error lists those of all suites.
     """
-    prepared: list[PreparedSuite] = []
+    prepared: list[Run] = []
     lines: list[str | LocatedProblem] = [*unmatched_filters([loaded.suite for loaded in suites], flags)]
     stages = stages_of([loaded.suite for loaded in suites], flags)
     try:
@@ -169,7 +97,7 @@ def prepare_suites(suites: Sequence[LoadedSuite], flags: Flags, context: SuiteCo
         lines += judge_problems(suite, cases, settings, loaded.environ, shown)
         lines += user_problems(suite, cases, settings, loaded.environ, shown)
         prepared.append(
-            PreparedSuite(
+            Run(
                 **structs.asdict(equipped),
                 display_folder=shown,
                 settings=settings,
@@ -185,14 +113,14 @@ def prepare_suites(suites: Sequence[LoadedSuite], flags: Flags, context: SuiteCo
         grown = with_growth(settings, suite, target, loaded.environ, trials, flags)
         prepared[-1] = structs.replace(prepared[-1], settings=grown)
         lines += () if shard is None else _unmergeable_settings(prepared[-1])
-        lines += (each for stage in stages for each in stage.check(prepared[-1].staged(prepared[-1].redactor)))
+        lines += (each for stage in stages for each in stage.check(prepared[-1].staged))
     if lines:
         redactor = redactor_of_loaded(suites, context.environ)
         raise ConfigurationError([map_texts(line, redactor.text) for line in with_lines(lines, suites)])
     return tuple(prepared)
 
 
-def _unmergeable_settings(suite: PreparedSuite) -> Iterator[str | LocatedProblem]:
+def _unmergeable_settings(suite: Run) -> Iterator[str | LocatedProblem]:
     """Yield a problem for each setting that cannot be used with shards, because `merge` runs no code and reads no
     cards."""
     summary = suite.settings.gates.summary

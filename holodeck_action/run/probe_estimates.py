@@ -13,23 +13,23 @@ from holodeck_action.metrics.judging.verdicts import TIMES_ASKED
 from holodeck_action.record.judge_probe import JudgeProbe
 from holodeck_action.run.estimates import QUESTION_TOKENS, ModelEstimate, Range
 from holodeck_action.run.judge_probes import planned_exams
-from holodeck_action.run.open_suites import OpenSuite
+from holodeck_action.run.run import Run
 from holodeck_action.scoring.exams import ATTEMPTS
 from holodeck_action.scoring.reuse import to_plain
 
 _MOST_TIMES = ATTEMPTS * TIMES_ASKED
 
 
-def estimate_probes(open_suite: OpenSuite, seen: Mapping[str, JudgeProbe]) -> tuple[ModelEstimate, ...]:
+def estimate_probes(open_suite: Run, seen: Mapping[str, JudgeProbe]) -> tuple[ModelEstimate, ...]:
     """Estimate the calls of each model in a suite's probes: both answers once at least.
 
     At most, the probe is made twice, and each call is made again after a verdict that cannot be used.
     """
-    if open_suite.judges is None or open_suite.prepared.settings.calls.mode == "replay":
+    if open_suite.resources.judges is None or open_suite.settings.calls.mode == "replay":
         return ()
     tallies: dict[tuple[str, str], list[int]] = {}
     plans: dict[tuple[str, str], ModelPlan] = {}
-    for planned, earlier in planned_exams(open_suite, seen, open_suite.target_pool):
+    for planned, earlier in planned_exams(open_suite, seen, open_suite.resources.target_pool):
         if earlier is not None:
             continue
         texts = json.dumps([to_plain(planned.exam.right), to_plain(planned.exam.absurd)])

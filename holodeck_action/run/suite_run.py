@@ -29,8 +29,8 @@ from holodeck_action.run.case_records import case_record
 from holodeck_action.run.certain_end import UntilCertain
 from holodeck_action.run.conditions import run_notices
 from holodeck_action.run.loop import run_trials
-from holodeck_action.run.open_suites import OpenSuite
 from holodeck_action.run.options.settings import Flags
+from holodeck_action.run.run import Run
 from holodeck_action.run.schedule import Lane, Stop, Trials
 from holodeck_action.run.trial_plans import AllTrials, Available, Consistent, Plan, Position, Resumed, TrialKey
 from holodeck_action.suite.errors import SourceMark
@@ -42,7 +42,7 @@ from holodeck_action.text.redaction import Redactor
 
 
 async def run_suite(
-    ready: OpenSuite,
+    ready: Run,
     flags: Flags,
     trials: Trials,
     lane: Lane,
@@ -65,15 +65,15 @@ async def run_suite(
             all cases in the order of the suite.
         change_plan: takes the plan of trials, and returns the plan that runs.
     """
-    item, redactor, clock = ready.prepared, trials.redactor, trials.clock
-    suite, settings, stored, base = item.suite, item.settings, item.stored, ready.as_base
+    redactor, clock = trials.redactor, trials.clock
+    suite, settings, stored, base = ready.suite, ready.settings, ready.stored, ready.as_base
     started, begun = clock.now(), clock.monotonic()
-    cases = item.cases if base is None else (*item.cases, *base.unpaired)
+    cases = ready.cases if base is None else (*ready.cases, *base.unpaired)
 
     def bare(at: Position) -> CaseRecord:
         return case_record(cases[at], (), redactor)
 
-    resumed = ready.resumed_trials(item.cases)
+    resumed = ready.resumed_trials(ready.cases)
     consistent = suite.policy.judges.consistent
     made = Record(
         schema_version=SCHEMA_VERSION,
@@ -128,12 +128,12 @@ async def run_suite(
     notices = run_notices(suite, cases, settings.gates, made.provenance.filters, started.date())
     before = redactor.value((*(() if stored is None else stored.notices), *notices))
     most, stopped = longest_answer(suite.agent), done.stopped or (None if stored is None else stored.stop_reason)
-    shard = None if item.part is None else item.part.shard
+    shard = None if ready.part is None else ready.part.shard
     if shard is not None:
         shard = replace(shard, conditions=len(before), max_tokens=most, stopped=stopped)
         stopped = f"this is shard {shard} with {shard.cases} of {len(records)} cases; `merge` joins all shards"
     about = () if shard is not None else tuple(answer_notices(records, most))
-    job = workflow_job(item.environ)
+    job = workflow_job(ready.environ)
     return replace(
         made,
         provenance=redactor.value(made.provenance),
@@ -157,24 +157,21 @@ async def run_suite(
     )
 
 
-def _provenance(ready: OpenSuite, flags: Flags) -> Provenance:
-    item, base, stored = ready.prepared, ready.as_base, ready.prepared.stored
-    commit, folder = (item.commit, item.repository_folder) if base is None else (base.run.commit, base.folder)
+def _provenance(ready: Run, flags: Flags) -> Provenance:
+    base, stored = ready.as_base, ready.stored
+    commit, folder = (ready.commit, ready.repository_folder) if base is None else (base.run.commit, base.folder)
     if stored is None:
-        return Provenance(__version__, describe_target(item.target), commit, filters_of(flags), folder)
+        return Provenance(__version__, describe_target(ready.target), commit, filters_of(flags), folder)
     earlier = stored.record.provenance
     return Provenance(__version__, earlier.target, commit, {**earlier.filters}, folder, stored.digest)
 
 
-def _available_trials(ready: OpenSuite) -> Set[TrialKey] | None:
+def _available_trials(ready: Run) -> Set[TrialKey] | None:
     """Return the trials that may run; None if all may."""
-    item = ready.prepared
-    if ready.as_base is not None:
-        return ready.as_base.trials
-    if item.stored is not None:
-        return item.stored.trials.keys()
-    if item.part is not None:
-        return frozenset((case.id, index) for case in item.own_cases for index in range(case.repeat))
+    if ready.stored is not None and ready.as_base is None:
+        return ready.stored.trials.keys()
+    if ready.as_base is not None or ready.part is not None:
+        return frozenset((case.id, index) for case in ready.own_cases for index in range(case.repeat))
     return None
 
 

@@ -156,7 +156,7 @@ class HistoryFunctions(NamedTuple):
         beside: takes the path of a results file, and returns the `EarlierRuns` stored next to this file.
         histories: takes the value of `--history` (None if it is not given), the `Job`, the `Disk` and a function that
             receives notices, and returns an object that reads and extends histories: its `of` returns the
-            `EarlierRuns` of a `PreparedSuite`, its `add` takes pairs of a `PreparedSuite` and its `Conclusion`.
+            `EarlierRuns` of a `Run`, its `add` takes pairs of a `Run` and its `Conclusion`.
         open: takes the path of a folder, a function that waits for a number of seconds, and the `Disk`, and returns the
             history in the folder; its `results` returns the results file of a run.
         branch: takes the `Api`, the name of a branch, a function that lists the branch, and the clock, and returns a
@@ -191,7 +191,7 @@ class Users(NamedTuple):
             whose model cannot be called.
         open: takes the cases, the environment, the `Wire`, the name of the agent, and the seconds that one message may
             take; returns a `run.conversations.Users`.
-        estimates: takes a `PreparedSuite`; returns a `run.estimates.ModelEstimate` for each model that plays a user.
+        estimates: takes a `Run`; returns a `run.estimates.ModelEstimate` for each model that plays a user.
     """
 
     settings: str
@@ -205,7 +205,7 @@ class PairFunctions(NamedTuple):
     them.
 
     Attributes:
-        judge: coroutine function that takes an `OpenSuite`, the `Record`s of the run and of its base (None if there is
+        judge: coroutine function that takes a `Run`, the `Record`s of the run and of its base (None if there is
             no base), and the `Stop` of the run, and returns the run's record with the evaluations of the metrics whose
             `OF_PAIR` is True.
         skip: function that takes a `Record` and a reason, and returns the record with the evaluations of these metrics

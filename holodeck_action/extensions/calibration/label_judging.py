@@ -35,9 +35,10 @@ from holodeck_action.record.record import (
 )
 from holodeck_action.run.loading import LoadedSuite, SuiteContext, display_folder, display_path, with_lines, with_python
 from holodeck_action.run.model_calls import model_environment
-from holodeck_action.run.open_suites import OpenSuite, ToOpen, open_suites
+from holodeck_action.run.open_suites import open_suites
 from holodeck_action.run.options.settings import Flags, SettingsError, merge
-from holodeck_action.run.preflight import PreparedSuite, judge_problems, metric_class_problems, settings_problem
+from holodeck_action.run.preflight import judge_problems, metric_class_problems, settings_problem
+from holodeck_action.run.run import Run
 from holodeck_action.run.schedule import Stop
 from holodeck_action.run.stages import UserOutput, enter_all, stages_of
 from holodeck_action.run.stored import StoredRun, StoredTrials
@@ -84,7 +85,7 @@ def prepare_labels(
     loaded: LoadedSuite,
     flags: Flags,
     context: SuiteContext,
-) -> tuple[PreparedSuite, Labels, str]:
+) -> tuple[Run, Labels, str]:
     """Turn labelled answers into a suite that can be graded.
 
     Args:
@@ -139,7 +140,7 @@ def prepare_labels(
         cases=(),
         run=RunInfo("", "", "", 0.0, ""),
     )
-    prepared = PreparedSuite(
+    prepared = Run(
         suite=judged_suite,
         environ=loaded.environ,
         code=loaded.code,
@@ -156,7 +157,7 @@ def prepare_labels(
 
 
 def judge_labels(
-    labels: Labels, metric: str, suite: PreparedSuite, budget: Budget | None, clock: Clock, stderr: TextIO
+    labels: Labels, metric: str, suite: Run, budget: Budget | None, clock: Clock, stderr: TextIO
 ) -> JudgedLabels:
     """Return the judge's evaluations of all labelled answers.
 
@@ -171,7 +172,7 @@ def judge_labels(
     Raises:
         ConfigurationError: the connection to the judge cannot be set up.
     """
-    (opened,) = open_suites([ToOpen(suite)], budget)
+    (opened,) = open_suites([suite], budget)
 
     def note(sentence: str) -> None:
         stderr.write(f"note: {one_line(sentence, 1000)}\n")
@@ -179,8 +180,8 @@ def judge_labels(
     with enter_all(stages_of([suite.suite], Flags()), opened.staged, UserOutput(note, stderr)):
         trials = asyncio.run(_grade_answers(opened, labels, clock))
     for notice in opened.notices:
-        note(opened.redactor.text(notice))
-    stopped = next((budget.refusal for budget in opened.budgets if budget.refusal is not None), None)
+        note(opened.resources.redactor.text(notice))
+    stopped = next((budget.refusal for budget in opened.resources.budgets if budget.refusal is not None), None)
     compared = []
     for row, case, trial in zip(labels.rows, suite.cases, trials, strict=True):
         ((_, evaluation),) = trial.graded
@@ -192,42 +193,41 @@ def judge_labels(
     )
 
 
-def _configuration(open_suite: OpenSuite, evaluations: Sequence[Evaluation]) -> Configuration | None:
-    if open_suite.judges is None:
+def _configuration(open_suite: Run, evaluations: Sequence[Evaluation]) -> Configuration | None:
+    if open_suite.resources.judges is None:
         return None
     from holodeck_action.scoring.configurations import configuration_of, version_of
 
-    (spec,) = open_suite.prepared.cases[0].turns[0].metrics
-    environ = model_environment(open_suite.prepared)
-    return configuration_of(open_suite.prepared.suite, spec, version_of(evaluations), environ, open_suite.redactor)
+    (spec,) = open_suite.cases[0].turns[0].metrics
+    environ = model_environment(open_suite)
+    return configuration_of(open_suite.suite, spec, version_of(evaluations), environ, open_suite.resources.redactor)
 
 
-async def _grade_answers(open_suite: OpenSuite, labels: Labels, clock: Clock) -> list[TrialRecord]:
-    item = open_suite.prepared
-    assert item.stored is not None
-    suite = item.suite
+async def _grade_answers(open_suite: Run, labels: Labels, clock: Clock) -> list[TrialRecord]:
+    assert open_suite.stored is not None
+    suite = open_suite.suite
     pool = WorkerPool(
         suite.folder,
-        environ=item.environ,
+        environ=open_suite.environ,
         cwd=suite.checkout.cwd,
-        size=item.settings.workers,
-        code=item.code,
-        redact=open_suite.redactor.text,
-        interpreter=item.interpreter,
+        size=open_suite.settings.workers,
+        code=open_suite.code,
+        redact=open_suite.resources.redactor.text,
+        interpreter=open_suite.interpreter,
         import_s=suite.policy.limits.import_timeout_s,
     )
     scorer = TurnScorer(
-        item.suite,
+        open_suite.suite,
         pool=pool,
         clock=clock.now,
         new_id=lambda: str(uuid.uuid4()),
-        judges=open_suite.judges,
-        reuse=open_suite.reuse,
+        judges=open_suite.resources.judges,
+        reuse=open_suite.resources.reuse,
     )
-    trials = StoredTrials(item.stored, scorer, clock, open_suite.redactor)
-    slots = asyncio.Semaphore(item.settings.concurrency)
+    trials = StoredTrials(open_suite.stored, scorer, clock, open_suite.resources.redactor)
+    slots = asyncio.Semaphore(open_suite.settings.concurrency)
     try:
-        graded = await asyncio.gather(*(trials.run(case, 0, slots) for case in item.cases))
+        graded = await asyncio.gather(*(trials.run(case, 0, slots) for case in open_suite.cases))
         if not any(row.of_pair for row in labels.rows):
             return graded
         return await _judge_pairs(open_suite, graded, [row.other_response or "" for row in labels.rows])
@@ -237,16 +237,15 @@ async def _grade_answers(open_suite: OpenSuite, labels: Labels, clock: Clock) ->
 
 
 async def _judge_pairs(
-    open_suite: OpenSuite, trials: Sequence[TrialRecord], other_answers: Sequence[str]
+    open_suite: Run, trials: Sequence[TrialRecord], other_answers: Sequence[str]
 ) -> list[TrialRecord]:
     """Return the trials with the judge's verdicts, each comparing a trial's answer with one of `other_answers`."""
     pairs = registry.pairs()
-    item = open_suite.prepared
     assert pairs is not None
-    assert item.stored is not None
+    assert open_suite.stored is not None
     cases = tuple(
         CaseRecord(
-            id=open_suite.redactor.case_id(case.id, case.content_hash),
+            id=open_suite.resources.redactor.case_id(case.id, case.content_hash),
             name=case.name,
             content_hash=case.content_hash,
             source=case.mark,
@@ -258,16 +257,16 @@ async def _judge_pairs(
             asserting=False,
             trials=(trial,),
         )
-        for case, trial in zip(item.cases, trials, strict=True)
+        for case, trial in zip(open_suite.cases, trials, strict=True)
     )
     base = tuple(
-        structs.replace(case, trials=(_with_response(trial, open_suite.redactor.text(other)),))
+        structs.replace(case, trials=(_with_response(trial, open_suite.resources.redactor.text(other)),))
         for case, trial, other in zip(cases, trials, other_answers, strict=True)
     )
-    record = item.stored.record
+    record = open_suite.stored.record
     stop = Stop()
     with ExitStack() as scope:
-        for budget in open_suite.budgets:
+        for budget in open_suite.resources.budgets:
             scope.enter_context(budget.notify_refusal(stop.drain))
         judged: Record = await registry.resolve(pairs.judge)(
             open_suite, structs.replace(record, cases=cases), structs.replace(record, cases=base), stop

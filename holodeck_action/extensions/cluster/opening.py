@@ -13,8 +13,9 @@ from holodeck_action.extensions.cluster.values import RemoteRun
 from holodeck_action.llm.limits.budget import Budget
 from holodeck_action.run.identity import file_digests, run_identity
 from holodeck_action.run.loading import SuiteContext, load_suite_at
-from holodeck_action.run.open_suites import OpenSuite, ToOpen, open_suites
-from holodeck_action.run.preflight import PreparedSuite, prepare_suites
+from holodeck_action.run.open_suites import open_suites
+from holodeck_action.run.preflight import prepare_suites
+from holodeck_action.run.run import Run
 from holodeck_action.run.stages import StagedSuite
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.configuration_errors import ConfigurationError
@@ -26,7 +27,7 @@ MACHINE_PARTS = ("commit", "environment")
 class RemoteSuite(Struct, frozen=True):
     """A suite that is open on a worker, and the budget that counts its spending (None if there is no limit)."""
 
-    open_suite: OpenSuite
+    open_suite: Run
     budget: Budget | None
 
 
@@ -61,9 +62,9 @@ def open_remote_suite(run: RemoteRun, root: Path, environ: Mapping[str, str]) ->
     budget = (
         None if run.budget_unit is None else Budget(max_cost_usd=float("inf") if run.budget_unit == "dollars" else None)
     )
-    (ready,) = open_suites([ToOpen(item)], budget)
-    if ready.wire is not None:
-        ready.wire.share(run.sharers)
+    (ready,) = open_suites([item], budget)
+    if ready.resources.wire is not None:
+        ready.resources.wire.share(run.sharers)
     return RemoteSuite(replace(ready, exams=run.exams), budget)
 
 
@@ -78,9 +79,9 @@ def suite_identity(suite: StagedSuite) -> dict[str, Any]:
     return {name: value for name, value in found.items() if name not in MACHINE_PARTS}
 
 
-def _check_identity(expected: Mapping[str, Any], suite: PreparedSuite) -> None:
+def _check_identity(expected: Mapping[str, Any], suite: Run) -> None:
     try:
-        found = suite_identity(suite.staged(suite.redactor))
+        found = suite_identity(suite.staged)
     except OSError as error:
         raise ConfigurationError([f"{error.filename}: cannot be read: {error.strerror}"]) from error
     differing = [name for name in expected if expected[name] != found.get(name)]

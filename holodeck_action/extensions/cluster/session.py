@@ -134,8 +134,8 @@ class Session(WorkerPlugin):  # type: ignore[misc]
         assert self._ready is not None
         ready = self._ready.open_suite
         pool = grading_pool(ready)
-        ready.imported.notify(self._imported.update)
-        self._cases = {case.id: case for case in ready.prepared.cases}
+        ready.resources.imported.notify(self._imported.update)
+        self._cases = {case.id: case for case in ready.cases}
         self._trials = trial_runner(ready, pool)
         self._loop = asyncio.get_running_loop()
         self._heard_at = self._loop.time()
@@ -160,8 +160,8 @@ class Session(WorkerPlugin):  # type: ignore[misc]
 
     def _share(self, sharers: int) -> None:
         self._heard_at = asyncio.get_running_loop().time()
-        if self._ready is not None and self._ready.open_suite.wire is not None:
-            self._ready.open_suite.wire.share(sharers)
+        if self._ready is not None and self._ready.open_suite.resources.wire is not None:
+            self._ready.open_suite.resources.wire.share(sharers)
 
     async def _send_reports(self) -> None:
         """Report answered trials to the coordinator soon, and end the session if the coordinator is gone."""
@@ -193,7 +193,7 @@ class Session(WorkerPlugin):  # type: ignore[misc]
         imported = dict(self._imported)
         self._imported.clear()
         assert self._ready is not None
-        used = self._ready.open_suite.used.take_unsent()
+        used = self._ready.open_suite.resources.used.take_unsent()
         return to_json(RemoteTrial(trial, self._new_calls(), self._new_spending(), imported, used))
 
     @asynccontextmanager
@@ -206,7 +206,7 @@ class Session(WorkerPlugin):  # type: ignore[misc]
     def _new_calls(self) -> Counts:
         """Return the totals of model calls since the last report."""
         assert self._ready is not None
-        wire = self._ready.open_suite.wire
+        wire = self._ready.open_suite.resources.wire
         if wire is None:
             return Counts()
         now, before = replace(wire.counts), self._reported_calls

@@ -15,7 +15,7 @@ from holodeck_action.extensions.history.history_lines import (
 from holodeck_action.record.base_results import make_base_results
 from holodeck_action.record.disk import Disk
 from holodeck_action.reports.conclusion import Conclusion
-from holodeck_action.run.preflight import PreparedSuite
+from holodeck_action.run.run import Run
 from holodeck_action.suite.checkout import repository_root
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.model.base_sources import parse_source
@@ -52,7 +52,7 @@ class Histories:
         self._stores: dict[_HistoryId, HistoryStore] = {}
         self._lines: dict[_HistoryId, HistoryLines] = {}
 
-    def of(self, suite: PreparedSuite) -> EarlierLines:
+    def of(self, suite: Run) -> EarlierLines:
         """Return the earlier runs of a suite; no runs if it has no history, or if this run grades stored answers again.
 
         Raises:
@@ -66,7 +66,7 @@ class Histories:
             self._lines[history_id] = self._read(history_id)
         return EarlierLines(self._lines[history_id].of_suite(suite_name(suite.repository_folder, suite.suite.file)))
 
-    def add(self, runs: Sequence[tuple[PreparedSuite, Conclusion]]) -> None:
+    def add(self, runs: Sequence[tuple[Run, Conclusion]]) -> None:
         """Add runs to their histories, with one write per history. A failure causes a note and changes no verdict."""
         added: dict[_HistoryId, list[Conclusion]] = {}
         for item, run in runs:
@@ -79,7 +79,7 @@ class Histories:
             except ConfigurationError as error:
                 self._note(f"the run was not added to the history: {error}")
 
-    def _history_id(self, suite: PreparedSuite) -> _HistoryId | None:
+    def _history_id(self, suite: Run) -> _HistoryId | None:
         if suite.stored is not None:
             return None
         if isinstance(self._given, GivenPath):
@@ -88,7 +88,7 @@ class Histories:
         kind, name = ("", "") if source is None else parse_source(source)
         return (name, str(repository_root(suite.suite.folder))) if kind == "branch" else None
 
-    def _open_store(self, history_id: _HistoryId, suite: PreparedSuite) -> HistoryStore:
+    def _open_store(self, history_id: _HistoryId, suite: Run) -> HistoryStore:
         from holodeck_action.extensions.history.branch_history import BranchHistory
         from holodeck_action.extensions.history.history_store import HistoryFolder
 

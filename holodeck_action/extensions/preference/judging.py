@@ -28,14 +28,14 @@ from holodeck_action.suite.applicability import skip_reason
 from holodeck_action.suite.values import Case, MetricSpec
 
 if TYPE_CHECKING:
-    from holodeck_action.run.open_suites import OpenSuite
+    from holodeck_action.run.run import Run
     from holodeck_action.run.schedule import Stop
 
 NO_BASE = "there is no base to compare with"
 _IDENTICAL = "both answers are the same"
 
 
-async def judge_pairs(open_suite: OpenSuite, head: Record, base: Record | None, stop: Stop) -> Record:
+async def judge_pairs(open_suite: Run, head: Record, base: Record | None, stop: Stop) -> Record:
     """Compare each trial's answer with the answer of the same trial in the base; return `head` with the verdicts.
 
     If the base has no answer or the judge fails, the evaluation fails, and the run is less complete. Pairs that are not
@@ -53,7 +53,7 @@ async def judge_pairs(open_suite: OpenSuite, head: Record, base: Record | None, 
     judging = _Judging(open_suite, base, found)
     work = asyncio.gather(*(judging.judge(case, specs, stop) for case, specs in _judged_cases(open_suite, head)))
     stopped = asyncio.create_task(stop.wait())
-    limit = open_suite.prepared.settings.run_timeout_s
+    limit = open_suite.settings.run_timeout_s
     left = None if limit is None else max(0.0, limit - head.run.duration_ms / 1000)
     try:
         await asyncio.wait((work, stopped), timeout=left, return_when=asyncio.FIRST_COMPLETED)
@@ -69,12 +69,10 @@ async def judge_pairs(open_suite: OpenSuite, head: Record, base: Record | None, 
     return judged if stop.reason is None or judged.ended_early is not None else judged.with_end(stop.reason)
 
 
-def _judged_cases(open_suite: OpenSuite, head: Record) -> Iterator[tuple[CaseRecord, Sequence[MetricSpec]]]:
+def _judged_cases(open_suite: Run, head: Record) -> Iterator[tuple[CaseRecord, Sequence[MetricSpec]]]:
     """Yield each case that has metrics which compare two answers, with these metrics."""
-    redactor = open_suite.redactor
-    known: dict[str, Case] = {
-        redactor.case_id(case.id, case.content_hash): case for case in open_suite.prepared.own_cases
-    }
+    redactor = open_suite.resources.redactor
+    known: dict[str, Case] = {redactor.case_id(case.id, case.content_hash): case for case in open_suite.own_cases}
     for recorded in head.cases:
         case = known.get(recorded.id)
         turn = None if case is None else case.turns[-1]
@@ -90,19 +88,17 @@ def _judged_cases(open_suite: OpenSuite, head: Record) -> Iterator[tuple[CaseRec
 class _Judging:
     """Judges a run's pairs of answers, and collects the evaluations in `found`."""
 
-    def __init__(
-        self, open_suite: OpenSuite, base: Record, evaluations: dict[tuple[str, int], Sequence[Evaluation]]
-    ) -> None:
+    def __init__(self, open_suite: Run, base: Record, evaluations: dict[tuple[str, int], Sequence[Evaluation]]) -> None:
         self._ready, self._base, self.found = open_suite, base, evaluations
         self._places = {name: place for place, name in enumerate(case_ids(base.cases))}
-        self._slots = asyncio.Semaphore(open_suite.prepared.settings.concurrency)
+        self._slots = asyncio.Semaphore(open_suite.settings.concurrency)
         self._scorer = TurnScorer(
-            open_suite.prepared.grading.suite,
-            pool=open_suite.target_pool,
+            open_suite.grading.suite,
+            pool=open_suite.resources.target_pool,
             clock=SYSTEM_CLOCK.now,
             new_id=lambda: str(uuid.uuid4()),
-            judges=open_suite.judges,
-            reuse=open_suite.reuse,
+            judges=open_suite.resources.judges,
+            reuse=open_suite.resources.reuse,
             failed=open_suite.exams.error_of,
         )
 
@@ -114,7 +110,7 @@ class _Judging:
                 if stop.reason is not None:
                     return
                 made = [await self._judge_trial(spec, case, trial, other) for spec in specs]
-            self.found[case.id, trial.index] = self._ready.redactor.value(made)
+            self.found[case.id, trial.index] = self._ready.resources.redactor.value(made)
 
     async def _judge_trial(
         self, spec: MetricSpec, case: CaseRecord, trial: TrialRecord, base_case: CaseRecord | None

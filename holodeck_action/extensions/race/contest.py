@@ -20,8 +20,9 @@ from holodeck_action.record.judge_probe import JudgeProbe
 from holodeck_action.record.record import CaseRecord, Record
 from holodeck_action.run.closure import add_closures
 from holodeck_action.run.judge_probes import probe_judges
-from holodeck_action.run.open_suites import OpenSuite
+from holodeck_action.run.open_suites import complete_record
 from holodeck_action.run.options.settings import Flags
+from holodeck_action.run.run import Run
 from holodeck_action.run.schedule import Slots, Stop
 from holodeck_action.run.signals import stop_on_signals
 from holodeck_action.run.suite_run import run_suite
@@ -173,7 +174,7 @@ class VariantPlan(Plan):
 
 async def run_race(
     race: PreparedRace,
-    contenders: Sequence[OpenSuite],
+    contenders: Sequence[Run],
     flags: Flags,
     signals: Sequence[Signals],
     note: Callable[[str], None],
@@ -193,7 +194,7 @@ async def run_race(
         UnboundedScoreError: the objective cannot be used.
     """
     head = contenders[0]
-    settings, pool = head.prepared.settings, grading_pool(head)
+    settings, pool = head.settings, grading_pool(head)
     stops = [Stop() for _ in contenders]
     slots = Slots(settings.concurrency)
 
@@ -204,7 +205,7 @@ async def run_race(
     course = Course(race.order, race.weights, stops, slots.count, note_drop, drops=race.drops)
     everything = _EveryStop(stops, course.wake)
     spent, lanes = [Amounts() for _ in contenders], [slots.lane() for _ in contenders]
-    recorded = {head.redactor.case_id(case.id, case.content_hash): at for at, case in enumerate(race.cases)}
+    recorded = {head.resources.redactor.case_id(case.id, case.content_hash): at for at, case in enumerate(race.cases)}
     troubles: list[UnboundedScoreError] = []
 
     def finish_case(variant: int, case: CaseRecord) -> None:
@@ -236,7 +237,7 @@ async def run_race(
         reason = f"the run deadline of {timeout or 0:g} s was reached"
         left = timeout if remaining_s is None else remaining_s
         scope.enter_context(stop_on_signals(everything, left, reason, signals))
-        for budget in head.budgets:
+        for budget in head.resources.budgets:
             scope.enter_context(budget.notify_refusal(everything.drain))
         try:
             contenders = await _probe_judges(contenders, pool, everything)
@@ -253,9 +254,9 @@ async def run_race(
     )
 
 
-async def _probe_judges(contenders: Sequence[OpenSuite], pool: WorkerPool, stop: Stop) -> list[OpenSuite]:
+async def _probe_judges(contenders: Sequence[Run], pool: WorkerPool, stop: Stop) -> list[Run]:
     """Return the contenders with the results of their judges' probes; equal probes are made once."""
-    found: list[OpenSuite] = []
+    found: list[Run] = []
     seen: dict[str, JudgeProbe] = {}
     for each in contenders:
         probed = await probe_judges(each, seen, pool, stop)
@@ -264,10 +265,10 @@ async def _probe_judges(contenders: Sequence[OpenSuite], pool: WorkerPool, stop:
     return found
 
 
-async def _complete(record: Record, open_suite: OpenSuite, pool: Any) -> Record:
+async def _complete(record: Record, open_suite: Run, pool: Any) -> Record:
     """Return a variant's record with summaries and the totals of model calls."""
     pairs = registry.pairs()
-    if pairs is not None and any(map(compares_answers, open_suite.prepared.own_cases)):
+    if pairs is not None and any(map(compares_answers, open_suite.own_cases)):
         record = registry.resolve(pairs.skip)(record, "a race has no base to compare answers with")
-    record = open_suite.complete_record(await add_custom_summary(record, pool, open_suite.redactor))
+    record = complete_record(open_suite, await add_custom_summary(record, pool, open_suite.resources.redactor))
     return add_closures([open_suite], [record], None)[0]

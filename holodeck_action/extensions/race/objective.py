@@ -14,7 +14,7 @@ from holodeck_action.decide.summaries import case_means
 from holodeck_action.decide.verdict import CaseVerdict
 from holodeck_action.extensions.race.evidence import UNKNOWN, Bounds
 from holodeck_action.record.record import CaseRecord
-from holodeck_action.run.preflight import PreparedSuite
+from holodeck_action.run.run import Run
 from holodeck_action.suite.applicability import case_asserts, skip_reason
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.values import Case, MetricSpec
@@ -90,7 +90,7 @@ class Objective(Struct, frozen=True):
         return 1 - score if score is not None and metric in self.minimized else score
 
 
-def objective_of(head: PreparedSuite, weights: Mapping[str, float], place: str = "--objective") -> Objective:
+def objective_of(head: Run, weights: Mapping[str, float], place: str = "--objective") -> Objective:
     """Return the objective of a race.
 
     Args:

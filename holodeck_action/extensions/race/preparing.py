@@ -23,13 +23,13 @@ from holodeck_action.extensions.race.variants import (
 from holodeck_action.record.agent_errors import TargetError
 from holodeck_action.run.environments.extras import agent_extras
 from holodeck_action.run.loading import LoadedSuite, SuiteContext, with_lines, with_python
-from holodeck_action.run.open_suites import ToOpen
 from holodeck_action.run.options.settings import Flags
-from holodeck_action.run.preflight import PreparedSuite, check_python_target, prepare_suites, target_of
+from holodeck_action.run.preflight import check_python_target, prepare_suites, target_of
+from holodeck_action.run.run import Run
 from holodeck_action.suite.checkout import Checkout
 from holodeck_action.suite.configuration_errors import ConfigurationError, target_problems
 from holodeck_action.suite.model.targets import OWN_MODEL, ModelTarget
-from holodeck_action.suite.values import Case
+from holodeck_action.suite.values import Case, Suite
 from holodeck_action.targets.factory import describe_target
 from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.plain import one_line
@@ -42,7 +42,6 @@ class PreparedRace(Struct, frozen=True):
     Attributes:
         variants: the variants.
         items: the suite of each variant.
-        inputs: data that affect each variant's trials, in addition to the suite's files and the target.
         objective: the objective that the race maximizes.
         order: positions of the cases in the order of the race, which is random and the same in each race.
         weights: the weight of each case relative to the heaviest, by position.
@@ -50,19 +49,15 @@ class PreparedRace(Struct, frozen=True):
     """
 
     variants: Sequence[Variant]
-    items: Sequence[PreparedSuite]
-    inputs: Sequence[Mapping[str, Any]]
+    items: Sequence[Run]
     objective: Objective
     order: Sequence[int]
     weights: Sequence[float]
     drops: bool = True
 
-    def to_open(self, folders: Sequence[GivenPath | None]) -> list[ToOpen]:
+    def to_open(self, folders: Sequence[GivenPath | None]) -> list[Run]:
         """Return the variants to open, each with its folder."""
-        return [
-            ToOpen(item, folder, inputs=inputs)
-            for item, folder, inputs in zip(self.items, folders, self.inputs, strict=True)
-        ]
+        return [structs.replace(item, folder=folder) for item, folder in zip(self.items, folders, strict=True)]
 
     @property
     def cases(self) -> Sequence[Case]:
@@ -82,7 +77,7 @@ class RacedSuite(Struct, frozen=True):
     """
 
     loaded: LoadedSuite
-    head: PreparedSuite
+    head: Run
     objective: Objective
     flags: Flags
     context: SuiteContext
@@ -113,7 +108,6 @@ class RacedSuite(Struct, frozen=True):
         return PreparedRace(
             variants,
             items,
-            [_inputs(variant, item) for variant, item in zip(variants, items, strict=True)],
             self.objective,
             sorted(range(len(cases)), key=lambda at: hashlib.sha256(f"race {cases[at].id}".encode()).digest()),
             [case.weight / heaviest if heaviest else 0.0 for case in cases],
@@ -177,9 +171,7 @@ def prepare_race(
     return suite.race(variants, suite.head.cases)
 
 
-def _vary(
-    head: PreparedSuite, loaded: LoadedSuite, variant: Variant, flags: Flags, context: SuiteContext
-) -> PreparedSuite:
+def _vary(head: Run, loaded: LoadedSuite, variant: Variant, flags: Flags, context: SuiteContext) -> Run:
     """Return the suite of a variant.
 
     Raises:
@@ -213,10 +205,12 @@ def _vary(
         python=equipped.python,
         written_target=found.written_target,
         variant=one_line(mask_keys(variant.name), 200),
+        inputs=_inputs(variant, suite),
     )
 
 
-def _inputs(variant: Variant, prepared: PreparedSuite) -> Mapping[str, Any]:
-    text = prepared.suite.agent.instructions.inline if INSTRUCTIONS in variant.settings else None
+def _inputs(variant: Variant, suite: Suite) -> Mapping[str, Any]:
+    """Return the inputs of a variant's trials, in addition to the suite's files and the target."""
+    text = suite.agent.instructions.inline if INSTRUCTIONS in variant.settings else None
     written = json.dumps([dict(variant.settings), text], sort_keys=True)
     return {"variant": hashlib.sha256(written.encode("utf-8", "surrogatepass")).hexdigest()}

@@ -38,9 +38,10 @@ from holodeck_action.run.environments.extra_needs import NeededExtra
 from holodeck_action.run.environments.extras import needed_extras
 from holodeck_action.run.loading import load_one_suite
 from holodeck_action.run.model_calls import make_budget
-from holodeck_action.run.open_suites import OpenSuite, closing, open_suites
+from holodeck_action.run.open_suites import closing, open_suites
 from holodeck_action.run.options.request import flags_from
 from holodeck_action.run.options.settings import Flags
+from holodeck_action.run.run import Run
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.plain import one_line
@@ -108,12 +109,12 @@ def _print_plan(race: PreparedRace, flags: Flags, caller: Caller) -> None:
         caller.stdout.flush()
 
 
-def _open(race: PreparedRace, folders: Sequence[GivenPath | None], flags: Flags) -> list[OpenSuite]:
+def _open(race: PreparedRace, folders: Sequence[GivenPath | None], flags: Flags) -> list[Run]:
     budget = make_budget(flags.max_cost_usd, flags.max_tokens)
     return open_suites(race.to_open(folders), budget, resume=flags.resume, siblings=True)
 
 
-def _plan(race: PreparedRace, suites: Sequence[OpenSuite], flags: Flags) -> list[str]:
+def _plan(race: PreparedRace, suites: Sequence[Run], flags: Flags) -> list[str]:
     """Return the lines of the plan, which counts the calls of all variants as if no variant were dropped."""
     trials = len(race.items) * sum(case.repeat for case in race.cases)
     cases = count_phrase(len(race.cases), "case")
@@ -135,7 +136,7 @@ def _race(
     folders = variant_folders(race, folder)
     # Opened first, so that a race that cannot start creates no folder.
     suites = _open(race, folders, flags)
-    redact, place = suites[0].redactor.text, suites[0].prepared.display_folder
+    redact, place = suites[0].resources.redactor.text, suites[0].display_folder
     with closing(suites):
         claim_folders((folder, *folders), (RACE_FILE, LEADERBOARD_FILE), claims, caller)
         if calls_models(suites):

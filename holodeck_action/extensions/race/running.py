@@ -18,14 +18,15 @@ from holodeck_action.reports.formats import JUNIT_FILE, REPORT_FILE, markdown_re
 from holodeck_action.run.caller import Caller
 from holodeck_action.run.journal import Journal
 from holodeck_action.run.loading import ensure_writable
-from holodeck_action.run.open_suites import OpenSuite, start_journals
+from holodeck_action.run.open_suites import start_journals
 from holodeck_action.run.options.settings import Flags
 from holodeck_action.run.plan import plan_lines
+from holodeck_action.run.run import Run
 from holodeck_action.run.stages import UserOutput, enter_all, stages_of
 from holodeck_action.suite.identity import slug
 from holodeck_action.text.given_paths import GivenPath
 
-Run = Callable[[Coroutine[Any, Any, Finished]], Finished]
+Loop = Callable[[Coroutine[Any, Any, Finished]], Finished]
 
 
 def claim_folders(folders: Sequence[GivenPath], stale: Sequence[str], claims: Claims, caller: Caller) -> None:
@@ -57,24 +58,24 @@ def variant_folders(race: PreparedRace, root: GivenPath) -> list[GivenPath]:
     return found
 
 
-def calls_models(suites: Sequence[OpenSuite]) -> bool:
+def calls_models(suites: Sequence[Run]) -> bool:
     """Return whether suites call models, so that the plan is printed first."""
-    return any(ready.wire is not None and ready.prepared.settings.calls.mode != "replay" for ready in suites)
+    return any(ready.resources.wire is not None and ready.settings.calls.mode != "replay" for ready in suites)
 
 
-def planned_calls(suites: Sequence[OpenSuite], flags: Flags) -> Iterator[str]:
+def planned_calls(suites: Sequence[Run], flags: Flags) -> Iterator[str]:
     """Return the lines of the plan of suites, which counts the calls of all of them as if none were dropped."""
     # Variants with equal judges share their probes.
     seen: list[Mapping[str, JudgeProbe] | None] = [{}, *(None for _ in suites[1:])]
-    return plan_lines([ready.prepared for ready in suites], flags, suites, seen)
+    return plan_lines(suites, flags, seen)
 
 
 def run_variants(
     race: PreparedRace,
-    suites: list[OpenSuite],
+    suites: list[Run],
     flags: Flags,
     caller: Caller,
-    run: Run = asyncio.run,
+    run: Loop = asyncio.run,
     remaining_s: float | None = None,
 ) -> tuple[Finished, list[Journal]]:
     """Run the variants of a race, and close them.

@@ -8,11 +8,11 @@ from holodeck_action.llm.limits.budget import COMPLETION_GUESS, text_tokens
 from holodeck_action.llm.providers import Reasoning
 from holodeck_action.llm.reasoning import answer_limit
 from holodeck_action.run.estimates import ModelEstimate, Tally, fewest_trials, label_of
-from holodeck_action.run.preflight import PreparedSuite
+from holodeck_action.run.run import Run
 from holodeck_action.targets.own_model.runner_settings import longest_answer
 
 
-def estimate_users(suite: PreparedSuite) -> tuple[ModelEstimate, ...]:
+def estimate_users(suite: Run) -> tuple[ModelEstimate, ...]:
     """Estimate the calls of each model that plays a user in a suite's cases.
 
     The minimum assumes that conversations end as early as possible. The maximum assumes that conversations have all

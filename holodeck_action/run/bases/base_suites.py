@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from holodeck_action.github.annotations import locate_folder
 from holodeck_action.record.agent_errors import TargetError
@@ -23,9 +23,9 @@ from holodeck_action.run.loading import (
     with_lines,
     with_python,
 )
-from holodeck_action.run.options.settings import Flags, ModelCalls, SettingsError, merge_baseline, merge_calls
-from holodeck_action.run.preflight import PreparedSuite, check_python_target, target_of
-from holodeck_action.run.trial_plans import TrialKey
+from holodeck_action.run.options.settings import Flags, SettingsError, merge_baseline, merge_calls
+from holodeck_action.run.preflight import check_python_target, target_of
+from holodeck_action.run.run import BaseSide, Run
 from holodeck_action.suite.checkout import Checkout, head_commit
 from holodeck_action.suite.configuration_errors import ConfigurationError, target_problems
 from holodeck_action.suite.model.agent import Instructions
@@ -37,37 +37,8 @@ from holodeck_action.text.given_paths import GivenPath
 from holodeck_action.text.plain import one_line
 
 
-class BaseSuite(Struct, frozen=True):
-    """A base suite, which runs at the same time as the suite to compare with it (the head).
-
-    Attributes:
-        prepared: the base suite, ready to run, with only the cases that both suites have, in the head's version.
-        unpaired: the base suite's other cases, which do not run because the head lacks them or has changed them.
-        run: the base's description for the record.
-        folder: the base suite's folder in the repository; None if it is not known.
-        required: whether the run is refused if the base cannot run.
-        own: the base suite's own gates, metrics and cases, for the record.
-        calls: how models would be called by the base suite's own settings.
-    """
-
-    prepared: PreparedSuite
-    unpaired: tuple[Case, ...]
-    run: BaseRun
-    folder: str | None
-    required: bool
-    own: OwnPlan
-    calls: ModelCalls
-
-    @property
-    def trials(self) -> frozenset[TrialKey]:
-        """The (case id, trial index) pairs of all trials that run."""
-        return frozenset((case.id, index) for case in self.prepared.own_cases for index in range(case.repeat))
-
-
-def load_base_suites(
-    suites: Sequence[PreparedSuite], flags: Flags, context: SuiteContext
-) -> tuple[BaseSuite | None, ...]:
-    """Return the base suite of each suite; None for each if the command line requests no base.
+def load_base_suites(suites: Sequence[Run], flags: Flags, context: SuiteContext) -> Sequence[Run | None]:
+    """Return the base of each suite, ready to run; None for each if the command line requests no base.
 
     Args:
         suites: the suites.
@@ -78,15 +49,15 @@ def load_base_suites(
         ConfigurationError: the base cannot be run.
     """
     if flags.compared_with is None:
-        return tuple(None for _ in suites)
+        return [None] * len(suites)
     if flags.against is not None and len(suites) > 1:
         raise ConfigurationError(
             [f"--against {flags.against}: {len(suites)} suites are run, but only one can be compared; name one"]
         )
-    return tuple(_load_base_suite(item, flags, context) for item in suites)
+    return [_load_base_suite(item, flags, context) for item in suites]
 
 
-def _load_base_suite(prepared_suite: PreparedSuite, flags: Flags, context: SuiteContext) -> BaseSuite:
+def _load_base_suite(prepared_suite: Run, flags: Flags, context: SuiteContext) -> Run:
     other = flags.against
     loaded = (
         prepared_suite
@@ -114,7 +85,7 @@ def _load_base_suite(prepared_suite: PreparedSuite, flags: Flags, context: Suite
     base = pair_suites(
         prepared_suite, changed, flags, BaseRun(source, head_commit(suite.folder), name=name), folder, is_required=True
     )
-    if not base.prepared.cases:
+    if not base.cases:
         raise ConfigurationError(
             [
                 f"{changed.place}: this suite has no case with the same name and content "
@@ -124,7 +95,7 @@ def _load_base_suite(prepared_suite: PreparedSuite, flags: Flags, context: Suite
     return base
 
 
-def with_agent(head: PreparedSuite, loaded: LoadedSuite, flags: Flags, context: SuiteContext) -> PreparedSuite:
+def with_agent(head: Run, loaded: LoadedSuite, flags: Flags, context: SuiteContext) -> Run:
     """Return a suite with the agent, environment and Python of another one, which is its base.
 
     Args:
@@ -157,10 +128,8 @@ def with_agent(head: PreparedSuite, loaded: LoadedSuite, flags: Flags, context: 
     )
 
 
-def pair_suites(
-    suite: PreparedSuite, changed: PreparedSuite, flags: Flags, run: BaseRun, folder: str | None, *, is_required: bool
-) -> BaseSuite:
-    """Return a base suite reduced to the cases whose id and content are the same in both suites.
+def pair_suites(suite: Run, changed: Run, flags: Flags, run: BaseRun, folder: str | None, *, is_required: bool) -> Run:
+    """Return a base with only the cases whose id and content are the same in both suites.
 
     Args:
         suite: the suite to compare with the base (the head).
@@ -186,8 +155,8 @@ def pair_suites(
         flags.override("gates", policy.gates),
         merge_baseline(policy.baseline, flags),
     )
-    beside = structs.replace(changed, cases=paired, graded_by=suite)
-    return BaseSuite(beside, unpaired, run, folder, is_required, own, merge_calls(changed.suite, flags))
+    side = BaseSide(unpaired, run, folder, is_required, own, merge_calls(changed.suite, flags))
+    return structs.replace(changed, cases=paired, graded_by=suite, as_base=side)
 
 
 def _with_own_trials(case: Case, flags: Flags) -> Case:
@@ -198,7 +167,7 @@ def _with_own_trials(case: Case, flags: Flags) -> Case:
         return case
 
 
-def _vary_agent(suite: PreparedSuite, flags: Flags, context: SuiteContext) -> Suite:
+def _vary_agent(suite: Run, flags: Flags, context: SuiteContext) -> Suite:
     """Return the suite with the command line's model name or instructions; unchanged with `--against-target`.
 
     Raises:

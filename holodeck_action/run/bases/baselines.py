@@ -15,7 +15,7 @@ from holodeck_action.record.result_files import BaseResults, results_path
 from holodeck_action.record.stored_cases import RecordError
 from holodeck_action.record.workflow_job import workflow_job
 from holodeck_action.run.loading import with_lines
-from holodeck_action.run.preflight import PreparedSuite
+from holodeck_action.run.run import MissingBase, Run
 from holodeck_action.seam import registry
 from holodeck_action.suite.configuration_errors import ConfigurationError, LocatedProblem, locate_problem, suite_problem
 from holodeck_action.suite.errors import Problem
@@ -38,17 +38,11 @@ class FoundBase(Struct, frozen=True):
     run: BaseRun
 
 
-class MissingBase(Struct, frozen=True):
-    """The reason why a base is missing, and a remedy, in one sentence."""
-
-    reason: str
-
-
 Base = FoundBase | MissingBase | None
 """The base of a suite; None if no base is requested."""
 
 
-def find_bases(suites: Sequence[PreparedSuite], job: Job) -> tuple[Base, ...]:
+def find_bases(suites: Sequence[Run], job: Job) -> tuple[Base, ...]:
     """Return the stored results to compare each suite with; None for a suite that is not compared with stored results.
 
     Args:
@@ -71,7 +65,7 @@ def find_bases(suites: Sequence[PreparedSuite], job: Job) -> tuple[Base, ...]:
     return tuple(found)
 
 
-def _source_problem(prepared_suite: PreparedSuite, message: str) -> str | LocatedProblem:
+def _source_problem(prepared_suite: Run, message: str) -> str | LocatedProblem:
     """Return a problem with the base's source, at its line in the policy file or for the option `--baseline`."""
     suite, given = prepared_suite.suite, prepared_suite.base_files is not prepared_suite.suite.checkout
     mark = None if given else suite.gate_marks.get("baseline.source")
@@ -80,7 +74,7 @@ def _source_problem(prepared_suite: PreparedSuite, message: str) -> str | Locate
     return locate_problem(Problem(mark, "baseline.source", message), suite.folder, prepared_suite.display_folder)
 
 
-def _find_base(suite: PreparedSuite, job: Job, stores: dict[tuple[Api, str], ResultsSource]) -> Base:
+def _find_base(suite: Run, job: Job, stores: dict[tuple[Api, str], ResultsSource]) -> Base:
     source = suite.settings.baseline.source
     if source is None or source == MERGE_BASE:
         return None
@@ -98,7 +92,7 @@ def _find_base(suite: PreparedSuite, job: Job, stores: dict[tuple[Api, str], Res
         return MissingBase(error.with_remedy("contents: read"))
 
 
-def _find_on_github(suite: PreparedSuite, job: Job, stores: dict[tuple[Api, str], ResultsSource]) -> Base:
+def _find_on_github(suite: Run, job: Job, stores: dict[tuple[Api, str], ResultsSource]) -> Base:
     """Return the results of the commit to compare with, or of an earlier commit; a `MissingBase` if there is no commit.
 
     Raises:
@@ -131,7 +125,7 @@ def _branch_results(api: Api, name: str, job: Job) -> ResultsSource:
     return found
 
 
-def wanted_suite(suite: PreparedSuite) -> WantedSuite:
+def wanted_suite(suite: Run) -> WantedSuite:
     """Return the properties of a suite by which its stored results are found."""
     from holodeck_action.github.bases.stored_results import WantedSuite
 
@@ -141,7 +135,7 @@ def wanted_suite(suite: PreparedSuite) -> WantedSuite:
     )
 
 
-def _read_base_file(suite: PreparedSuite, name: str, job: Job) -> FoundBase:
+def _read_base_file(suite: Run, name: str, job: Job) -> FoundBase:
     """Read a results file, or the one in a folder, as a base, and look for the file of the base commit.
 
     Raises:
@@ -165,7 +159,7 @@ def _read_base_file(suite: PreparedSuite, name: str, job: Job) -> FoundBase:
     return FoundBase(found, BaseRun(f"file:{name}", found.results.record.provenance.commit, replaced=replaced))
 
 
-def attach_base(record: Record, suite: PreparedSuite, base: Base) -> tuple[Record, BaseResults | None]:
+def attach_base(record: Record, suite: Run, base: Base) -> tuple[Record, BaseResults | None]:
     """Return a suite's record with the base's description, and the base's results (None if there are none)."""
     if base is None:
         return record, None

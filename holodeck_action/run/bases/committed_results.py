@@ -18,7 +18,7 @@ from holodeck_action.github.bases.merge_base import NoCommit
 from holodeck_action.github.job import Job
 from holodeck_action.record.record import ReplacedResults
 from holodeck_action.record.result_files import RESULTS_FILE, BaseResults
-from holodeck_action.run.preflight import PreparedSuite
+from holodeck_action.run.run import Run
 from holodeck_action.suite.cases.sources import POLICY_NAMES
 from holodeck_action.suite.checkout import MOST_YAML, repository_root
 from holodeck_action.suite.errors import SourceMark
@@ -34,7 +34,7 @@ _SHA256_DIGITS = 64
 
 
 def find_replaced(
-    suite: PreparedSuite, evaluated: str | None, named: Path, results: BaseResults, file: Path, job: Job
+    suite: Run, evaluated: str | None, named: Path, results: BaseResults, file: Path, job: Job
 ) -> ReplacedResults | None:
     """Return whether the results file differs, or may differ, from that of the commit that the run is compared with.
 
@@ -98,7 +98,7 @@ def _path_in(root: Path, file: Path) -> str | None:
     return None
 
 
-def _baselines_before(files: CommitFiles, suite: PreparedSuite, root: Path) -> Iterator[Mapping[str, Any]]:
+def _baselines_before(files: CommitFiles, suite: Run, root: Path) -> Iterator[Mapping[str, Any]]:
     """Yield the section `baseline` of the commit's policy file, unchecked; nothing if there is none."""
     for name in POLICY_NAMES:
         path = _path_in(root, suite.suite.folder / name)
@@ -115,7 +115,7 @@ def _baselines_before(files: CommitFiles, suite: PreparedSuite, root: Path) -> I
             yield section
 
 
-def _paths_named(settings: Iterable[Mapping[str, Any]], suite: PreparedSuite, root: Path) -> Iterator[str]:
+def _paths_named(settings: Iterable[Mapping[str, Any]], suite: Run, root: Path) -> Iterator[str]:
     """Yield the paths of the results files that are named in sections `baseline`."""
     for section in settings:
         try:

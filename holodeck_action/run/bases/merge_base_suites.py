@@ -13,12 +13,11 @@ from holodeck_action.github.bases.merge_base import NoCommit
 from holodeck_action.github.job import Job
 from holodeck_action.record.agent_errors import TargetError
 from holodeck_action.record.record import BaseRun
-from holodeck_action.run.bases.base_suites import BaseSuite, pair_suites, with_agent
-from holodeck_action.run.bases.baselines import MissingBase
+from holodeck_action.run.bases.base_suites import pair_suites, with_agent
 from holodeck_action.run.bases.commit_trees import CommitTree, CommitTrees, TreeError
 from holodeck_action.run.loading import LoadedSuite, SuiteContext, load_suite_at
 from holodeck_action.run.options.settings import Flags
-from holodeck_action.run.preflight import PreparedSuite
+from holodeck_action.run.run import MissingBase, Run
 from holodeck_action.suite.checkout import Checkout, repository_root
 from holodeck_action.suite.configuration_errors import ConfigurationError
 from holodeck_action.suite.model.base_sources import MERGE_BASE
@@ -27,8 +26,8 @@ from holodeck_action.targets.factory import describe_target
 
 
 def suites_at_merge_base(
-    suites: Sequence[PreparedSuite], flags: Flags, context: SuiteContext, job: Job, trees: CommitTrees
-) -> tuple[BaseSuite | MissingBase | None, ...]:
+    suites: Sequence[Run], flags: Flags, context: SuiteContext, job: Job, trees: CommitTrees
+) -> Sequence[Run | MissingBase | None]:
     """Return the base of each suite that is to be compared with its merge base; None for each other suite.
 
     A base that cannot run is returned as a `MissingBase` with the reason.
@@ -40,15 +39,15 @@ def suites_at_merge_base(
         job: the CI job, used to find the merge base.
         trees: writes the files of the commit.
     """
-    return tuple(
+    return [
         _prepare_base_suite(item, flags, context, job, trees) if item.settings.baseline.source == MERGE_BASE else None
         for item in suites
-    )
+    ]
 
 
 def _prepare_base_suite(
-    suite: PreparedSuite, flags: Flags, context: SuiteContext, job: Job, trees: CommitTrees
-) -> BaseSuite | MissingBase:
+    suite: Run, flags: Flags, context: SuiteContext, job: Job, trees: CommitTrees
+) -> Run | MissingBase:
     folder, commit = suite.suite.folder, suite.commit
     if suite.stored is not None:
         return MissingBase("stored answers that are graded again can only be compared with a file")
@@ -83,7 +82,7 @@ def _prepare_base_suite(
     return pair_suites(suite, changed, flags, run, folder_before, is_required=False)
 
 
-def _context_at(tree: Path, root: Path, suite: PreparedSuite, context: SuiteContext) -> SuiteContext:
+def _context_at(tree: Path, root: Path, suite: Run, context: SuiteContext) -> SuiteContext:
     """Return the environment, folders and permissions of a suite in the folder of another commit.
 
     The environment is that of the checked-out suite, with the variables of its env file.
@@ -94,12 +93,12 @@ def _context_at(tree: Path, root: Path, suite: PreparedSuite, context: SuiteCont
     return replace(context, environ=suite.environ, cwd=cwd, env_file=None, copy_of=(tree, root))
 
 
-def _place(suite: PreparedSuite, root: Path) -> str:
+def _place(suite: Run, root: Path) -> str:
     """Return the path of a suite's file from the root of the repository."""
     return (suite.suite.folder.relative_to(root) / suite.suite.file).as_posix()
 
 
-def _place_in(tree: CommitTree, suite: PreparedSuite, root: Path, commit: str | None) -> str:
+def _place_in(tree: CommitTree, suite: Run, root: Path, commit: str | None) -> str:
     """Return the path of a suite's file in an earlier commit: the same one, or that from which Git sees it renamed.
 
     Raises:
