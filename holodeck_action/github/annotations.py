@@ -124,26 +124,35 @@ def annotate_problems(problems: Iterable[LocatedProblem], environ: Mapping[str, 
     return tuple(_annotate_problem(problem, path) for problem, path in paths if path is not None)
 
 
-def column_of(source: SourceMark) -> int | None:
-    """Return the column of a position in a file; None if GitHub cannot show it."""
-    return source.column if is_valid_position(source.column) and not source.sheet else None
+def annotation_at(
+    source: SourceMark, path: str, level: Level, title: str, message: str, key: str, details: str = ""
+) -> Annotation:
+    """Return an annotation at a position in the file `path`, with its texts cut to their limits."""
+    # GitHub cannot show a column of a sheet.
+    column = source.column if is_valid_position(source.column) and not source.sheet else None
+    return Annotation(
+        path=path,
+        line=source.file_line,
+        column=column,
+        level=level,
+        title=_fit_text(title, TITLE_LIMIT, TITLE_LIMIT),
+        message=_fit_text(message, MESSAGE_LIMIT, 4 * MESSAGE_LIMIT),
+        details=_fit_text(details, DETAILS_LIMIT, DETAILS_LIMIT),
+        key=key,
+    )
+
+
+def annotation_key(*named: object) -> str:
+    """Return the key of what JSON values name."""
+    return hashlib.sha256(json.dumps(named).encode()).hexdigest()[:16]
 
 
 def _annotate_problem(problem: LocatedProblem, path: str) -> Annotation:
-    field = one_line(problem.field, 150)
+    field, mark = one_line(problem.field, 150), problem.mark
     title = f"NOT VALID · {field}" if field else "NOT VALID"
-    message = f"{problem.mark.in_sheet}: {problem.message}" if problem.mark.sheet else problem.message
-    named = json.dumps([path, problem.mark.line, problem.mark.column, problem.field, problem.message])
-    return Annotation(
-        path=path,
-        line=problem.mark.file_line,
-        column=column_of(problem.mark),
-        level="failure",
-        title=fit_text(title, TITLE_LIMIT, TITLE_LIMIT),
-        message=fit_text(one_line(message, MESSAGE_LIMIT), MESSAGE_LIMIT, 4 * MESSAGE_LIMIT),
-        details="",
-        key=hashlib.sha256(named.encode()).hexdigest()[:16],
-    )
+    message = f"{mark.in_sheet}: {problem.message}" if mark.sheet else problem.message
+    key = annotation_key(path, mark.line, mark.column, problem.field, problem.message)
+    return annotation_at(mark, path, "failure", title, one_line(message, MESSAGE_LIMIT), key)
 
 
 def as_check_annotation(annotation: Annotation) -> dict[str, Any]:
@@ -163,7 +172,7 @@ def as_check_annotation(annotation: Annotation) -> dict[str, Any]:
     return made
 
 
-def fit_text(text: str, max_characters: int, size: int) -> str:
+def _fit_text(text: str, max_characters: int, size: int) -> str:
     """Cut a string to a maximum number of characters and of bytes, and strip it."""
     if len(text) <= max_characters and len(text.encode()) <= size:
         return text.strip()

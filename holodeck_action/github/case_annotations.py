@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 import posixpath
 from bisect import bisect_right
@@ -15,16 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from holodeck_action.decide.verdict import MetricVerdict, TrialVerdict, TurnVerdict, explaining_trial
-from holodeck_action.github.annotations import (
-    DETAILS_LIMIT,
-    MESSAGE_LIMIT,
-    MOST_ANNOTATIONS,
-    TITLE_LIMIT,
-    Annotation,
-    Level,
-    column_of,
-    fit_text,
-)
+from holodeck_action.github.annotations import MOST_ANNOTATIONS, Annotation, Level, annotation_at, annotation_key
 from holodeck_action.reports.causes import mask_values
 from holodeck_action.reports.phrases import call_text, is_valid_position, repository_path, run_command
 from holodeck_action.reports.report_views import CaseView, Report, TurnView, cases_in_suite_order
@@ -265,8 +254,7 @@ class _SuiteAnnotator:
 
     def _key(self, case: CaseView, turn: int | str | None, metric: str = "", number: int = 0) -> str:
         file = posixpath.join(self._report.provenance.folder or "", self._report.file)
-        named = json.dumps([file, case.id, turn, metric, number])
-        return hashlib.sha256(named.encode()).hexdigest()[:16]
+        return annotation_key(file, case.id, turn, metric, number)
 
 
 def _shown_outcome(case: CaseView, outcome: str) -> str:
@@ -317,15 +305,14 @@ def _shortfall(metric: MetricVerdict) -> float:
 
 
 def _annotation(finding: _Finding, *, detailed: bool) -> Annotation:
-    return Annotation(
-        path=finding.path,
-        line=finding.source.file_line,
-        column=column_of(finding.source),
-        level=_LEVELS[finding.outcome],
-        title=fit_text(_title(finding), TITLE_LIMIT, TITLE_LIMIT),
-        message=fit_text("\n".join(_message(finding)), MESSAGE_LIMIT, 4 * MESSAGE_LIMIT),
-        details=fit_text("\n".join(_details(finding)), DETAILS_LIMIT, DETAILS_LIMIT) if detailed else "",
-        key=finding.key,
+    return annotation_at(
+        finding.source,
+        finding.path,
+        _LEVELS[finding.outcome],
+        _title(finding),
+        "\n".join(_message(finding)),
+        finding.key,
+        "\n".join(_details(finding)) if detailed else "",
     )
 
 

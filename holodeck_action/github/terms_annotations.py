@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import posixpath
 from collections.abc import Iterator, Sequence
 
 from holodeck_action.decide.loosened_gate import ON_LOOSENED
-from holodeck_action.decide.terms_changes import MAX_CASES_NAMED, TermsChange, change_phrase
-from holodeck_action.github.annotations import MESSAGE_LIMIT, TITLE_LIMIT, Annotation, Level, column_of, fit_text
+from holodeck_action.decide.terms_changes import MAX_CASES_NAMED, change_phrase
+from holodeck_action.github.annotations import MESSAGE_LIMIT, Annotation, annotation_at, annotation_key
 from holodeck_action.reports.phrases import repository_path
 from holodeck_action.reports.report_views import Report
 from holodeck_action.text.plain import one_line, short_line
@@ -24,33 +22,21 @@ def annotate_terms(reports: Sequence[Report]) -> tuple[Annotation, ...]:
 
 
 def _report_annotations(report: Report) -> Iterator[Annotation]:
-    terms = None if report.comparison is None else report.comparison.terms
+    terms, folder = None if report.comparison is None else report.comparison.terms, report.provenance.folder
     if terms is None:
         return
     fails = any(gate.name == ON_LOOSENED and gate.state == "failed" for gate in report.gates)
     for change in terms.reported_changes[:_MOST]:
-        made = _annotation(report, change, "failure" if fails else "warning")
-        if made is not None:
-            yield made
-
-
-def _annotation(report: Report, change: TermsChange, level: Level) -> Annotation | None:
-    folder = report.provenance.folder
-    source = next((place.source for place in change.places if place.source is not None and not place.of_base), None)
-    path = None if source is None else repository_path(folder, source)
-    if source is None or path is None:
-        return None
-    text = change_phrase(change, MAX_CASES_NAMED)
-    named = json.dumps([posixpath.join(folder or "", report.file), change.way, change.said])
-    return Annotation(
-        path=path,
-        line=source.file_line,
-        column=column_of(source),
-        level=level,
-        title=fit_text(f"UNLIKE THE BASE · {short_line(text)}", TITLE_LIMIT, TITLE_LIMIT),
-        message=fit_text(
-            one_line(f"Unlike the base, this run {text}", MESSAGE_LIMIT), MESSAGE_LIMIT, 4 * MESSAGE_LIMIT
-        ),
-        details="",
-        key=hashlib.sha256(named.encode()).hexdigest()[:16],
-    )
+        source = next((place.source for place in change.places if place.source is not None and not place.of_base), None)
+        path = None if source is None else repository_path(folder, source)
+        if source is None or path is None:
+            continue
+        text = change_phrase(change, MAX_CASES_NAMED)
+        yield annotation_at(
+            source,
+            path,
+            "failure" if fails else "warning",
+            f"UNLIKE THE BASE · {short_line(text)}",
+            one_line(f"Unlike the base, this run {text}", MESSAGE_LIMIT),
+            annotation_key(posixpath.join(folder or "", report.file), change.way, change.said),
+        )
